@@ -1,0 +1,59 @@
+# ACE for DSPy: every target does its own set-up.
+SHELL := /bin/bash
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+export HF_HUB_OFFLINE ?= 1
+export TOKENIZERS_PARALLELISM ?= false
+export LITELLM_LOCAL_MODEL_COST_MAP ?= True
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test test-all check fix bench verify contracts rates clean
+
+help: ## show this help
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+# One stamp for users (demo), one for developers (test, check); pip runs again only when the metadata changed.
+$(VENV)/.user: pyproject.toml constraints.txt
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[offline]'
+	touch $@
+
+$(VENV)/.dev: pyproject.toml constraints.txt
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[offline,dev]'
+	touch $(VENV)/.user $@
+
+demo: $(VENV)/.user ## learn on half of the office tasks, show what the playbook does to the other half
+	$(BIN)/ace demo
+
+test: $(VENV)/.dev ## run the tests (short form of the long ones)
+	$(BIN)/pytest -m "not full"
+
+test-all: $(VENV)/.dev ## run every test at its full count (at most 120 minutes)
+	$(BIN)/pytest
+
+check: $(VENV)/.dev ## lint, types, import rules
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/basedpyright
+	PYTHONPATH=. $(BIN)/lint-imports
+
+fix: $(VENV)/.dev ## format and mend what the linter can mend
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: $(VENV)/.dev ## run the benchmarks
+	$(BIN)/python benchmarks/overhead.py
+
+verify: $(VENV)/.dev ## measure every claim; ISSUE=first-light or ONLY=name narrows it
+	$(BIN)/python benchmarks/verify.py
+
+contracts: $(VENV)/.dev ## export the JSON Schemas
+	$(BIN)/python contracts/export.py
+
+rates: $(VENV)/.dev ## estimate ace/testing/rates.toml again: make rates WORKBENCH=PATH
+	$(BIN)/python -m ace.testing.rates $(WORKBENCH)
+
+clean: ## remove the virtual environment and caches
+	rm -rf $(VENV) .pytest_cache .ruff_cache .hypothesis dist build

@@ -1,0 +1,141 @@
+"""The errors of the library, one class per category.
+
+Everything a caller may want to catch derives from `AceError`; what can end a run derives from `AgentError`. Each message
+says what was wrong, what was expected, and what to do. Text for the operator (``str(error)``) and text for the model
+(``model_message``) are separate, so that no path, traceback or secret reaches a prompt.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+ToolErrorKind = Literal[
+    "unknown_tool",
+    "invalid_args",
+    "unparsable",
+    "timeout",
+    "exception",
+    "refused",
+]
+"""Why a tool call failed: the first three are the model's fault, the others the tool's."""
+
+
+class AceError(Exception):
+    """Base class of every error that this library raises on purpose."""
+
+
+class SignatureError(AceError, ValueError):
+    """A DSPy signature cannot be used, for example because a field name is reserved."""
+
+
+class SuiteError(AceError, ValueError):
+    """A task suite, or a file that belongs to one, is missing or malformed."""
+
+
+class PlaybookError(AceError, ValueError):
+    """The playbook refused a change or could not be read; nothing was written."""
+
+
+class ToolRegistrationError(AceError, ValueError):
+    """A function or class cannot become a tool."""
+
+
+class ToolError(AceError):
+    """A tool failed, with one text for the operator and one for the model.
+
+    A tool may raise it to choose what the model sees.
+
+    Args:
+        kind: Why it failed.
+        message: Text for the operator.
+        model_message: Text for the model; `message` if empty.
+        source: The exception behind it, if any.
+
+    Example:
+        >>> ToolError("refused", "card 17 is blocked in vault-3", "The card is blocked.").model_message
+        'The card is blocked.'
+    """
+
+    def __init__(
+        self, kind: ToolErrorKind, message: str, model_message: str = "", source: BaseException | None = None
+    ) -> None:
+        super().__init__(message)
+        self.kind: ToolErrorKind = kind
+        self.message = message
+        self.model_message = model_message or message
+        self.source = source
+
+
+class AgentError(AceError):
+    """Base class of what can end a run; `kind` is the stable name used in outputs and events."""
+
+    kind = "agent_error"
+
+
+class ModelTransport(AgentError):
+    """The language model could not be reached, or failed to answer."""
+
+    kind = "model_transport"
+
+
+class InvalidModelAction(AgentError):
+    """The model answered with something that is not a legal action.
+
+    Args:
+        reason: Which rule it broke (`unknown_tool`, `invalid_args` or `unparsable`).
+        message: What was wrong, what was expected, and what to do; fit for the model to read.
+        step_id: The step it happened in.
+        tool_name: The tool that was named, if any.
+        received_args: The arguments as they came, of any type.
+        raw_response: The model's raw reply, where there is one.
+    """
+
+    kind = "invalid_model_action"
+
+    def __init__(
+        self,
+        reason: ToolErrorKind,
+        message: str,
+        *,
+        step_id: str = "",
+        tool_name: str | None = None,
+        received_args: Any = None,
+        raw_response: str | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.reason: ToolErrorKind = reason
+        self.message = message
+        self.step_id = step_id
+        self.tool_name = tool_name
+        self.received_args = received_args
+        self.raw_response = raw_response
+
+
+class ToolDispatch(AgentError):
+    """A tool failed and the policy says that this ends the run."""
+
+    kind = "tool_dispatch"
+
+
+class BudgetExceeded(AgentError):
+    """A limit on iterations, calls, tokens or time was reached."""
+
+    kind = "budget_exceeded"
+
+
+class PolicyConfigInvalid(AgentError, ValueError):
+    """A policy contradicts itself or has no bound; raised at construction."""
+
+    kind = "policy_config_invalid"
+
+
+class PolicyRuntimeViolation(AgentError):
+    """A policy answered with a decision that is illegal in the state it was asked in."""
+
+    kind = "policy_runtime_violation"
+
+
+class InternalInvariant(AgentError):
+    """A bug in this library: a transition that must not happen."""
+
+    kind = "internal_invariant"

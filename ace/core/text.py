@@ -1,0 +1,79 @@
+"""Text that is safe to put into a prompt, a log line or a JSON file, whatever a model or a tool produced."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from pydantic_core import to_jsonable_python
+
+MAX_OBSERVATION_CHARS = 20_000
+"""Longer observations are cut, with a note that says so."""
+
+
+def clean_text(text: str) -> str:
+    """Replace lone surrogates by ``?``: an LM request that holds one cannot be encoded.
+
+    Example:
+        >>> clean_text("a\\ud800b")
+        'a?b'
+    """
+    return text.encode("utf-8", "replace").decode("utf-8")
+
+
+def truncate(text: str, limit: int = MAX_OBSERVATION_CHARS) -> str:
+    """Cut `text` to `limit` characters and say how much is missing.
+
+    Example:
+        >>> truncate("abcdef", 4)
+        'abcd... [2 more characters]'
+    """
+    if len(text) <= limit:
+        return text
+    return f"{text[:limit]}... [{len(text) - limit} more characters]"
+
+
+def value_to_text(value: Any, limit: int = MAX_OBSERVATION_CHARS) -> str:
+    """Turn any value a tool may return into text; never raises.
+
+    Strings stay as they are, everything else becomes JSON. Objects that JSON does not know are shown by `str`, or by
+    their type name when even that fails.
+
+    Example:
+        >>> value_to_text({"a": [1, None]}), value_to_text("x"), value_to_text(object)
+        ('{"a": [1, null]}', 'x', '"type"')
+    """
+    if isinstance(value, str):
+        return truncate(clean_text(value), limit)
+    try:
+        plain = to_jsonable_python(value, fallback=_fallback, inf_nan_mode="constants", bytes_mode="base64")
+        text = json.dumps(plain, ensure_ascii=False)
+    except Exception:  # border to foreign objects: recursion, hostile __iter__, keys that are no text ...
+        text = _fallback(value)
+    return truncate(clean_text(text), limit)
+
+
+def _fallback(value: Any) -> str:
+    if isinstance(value, type):
+        return type(value).__name__
+    try:
+        text = str(value)
+    except Exception:  # a hostile __str__ is the caller's object, not our bug
+        return f"<{type(value).__name__}>"
+    # the default repr shows a memory address, which helps nobody and differs between runs
+    return f"<{type(value).__name__}>" if " object at 0x" in text else text
+
+
+def describe_error(error: BaseException) -> str:
+    """One line for the model: the class and the message of an exception, without traceback.
+
+    Example:
+        >>> describe_error(ValueError("no such order"))
+        'ValueError: no such order'
+    """
+    try:
+        text = str(error)
+    except Exception:  # a hostile __str__
+        text = ""
+    name = type(error).__name__
+    return truncate(clean_text(f"{name}: {text}" if text else name), 2_000)

@@ -1,0 +1,79 @@
+"""`Curator`: compares lessons with the playbook and turns them into typed deltas."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+
+from ace.playbook import Playbook
+from ace.playbook.bullet import PlaybookBullet
+from ace.playbook.delta import Add, Delta, Merge
+from ace.reflector import Insight
+
+MERGE_COSINE = 0.90
+"""Two triggers this close, with the same calls in the same section, teach the same."""
+
+
+class Curator:
+    """Searches before it adds.
+
+    A lesson merges into a bullet of the same section, scope and tool sequence whose trigger means the same; its words stay
+    as they are and the evidence is added. Everything else becomes a new bullet. A bullet is never rewritten.
+    """
+
+    def __init__(self, playbook: Playbook, merge_cosine: float = MERGE_COSINE) -> None:
+        self.playbook = playbook
+        self.merge_cosine = merge_cosine
+
+    def curate(self, insights: Iterable[Insight], schema_hashes: Mapping[str, str]) -> list[Delta]:
+        """The deltas that would add these lessons; nothing is committed here.
+
+        Args:
+            insights: What the reflector found.
+            schema_hashes: Of the tools the run had; a bullet remembers those it speaks of.
+        """
+        deltas: list[Delta] = []
+        for insight in insights:
+            twin = self._twin(insight)
+            if twin is None:
+                deltas.append(Add(bullet=insight.as_bullet(dict(schema_hashes)), reason="a new lesson"))
+            elif not set(insight.provenance.run_ids) <= set(twin.provenance.run_ids):
+                deltas.append(
+                    Merge(
+                        bullet_id=twin.id,
+                        provenance=insight.provenance,
+                        avg_iterations=float(insight.iterations),
+                        tool_success_rate=insight.tool_success_rate,
+                        reason="the same lesson again",
+                    )
+                )
+        return deltas
+
+    def _twin(self, insight: Insight) -> PlaybookBullet | None:
+        alike = [
+            bullet
+            for bullet in self.playbook.bullets
+            if bullet.section == insight.section
+            and bullet.tool_sequence == insight.tool_sequence
+            and (bullet.domain, bullet.tenant) == (insight.domain, insight.tenant)
+            and bullet.stage != "retired"
+        ]
+        words = _words(insight.trigger)
+        for bullet in alike:
+            if _words(bullet.searched) == words:
+                return bullet
+        nearest = self.playbook.nearest(insight.trigger, alike)
+        for bullet, cosine in nearest:
+            if cosine < self.merge_cosine:
+                break
+            # close vectors hide a negation: "refund" and "do not refund" are near each other
+            if bool(words & _NEGATIONS) == bool(_words(bullet.searched) & _NEGATIONS):
+                return bullet
+        return None
+
+
+_NEGATIONS = frozenset({"not", "no", "never", "don", "dont", "without", "except", "unless", "haven", "hasn", "isn"})
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(re.findall(r"\w+", text.lower()))

@@ -1,0 +1,230 @@
+"""`ReActGenerator`: the DSPy module that users call."""
+# pyright: basic, reportAttributeAccessIssue=false, reportOptionalMemberAccess=false, reportArgumentType=false
+# pyright: reportCallIssue=false, reportReturnType=false
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Protocol
+
+import dspy
+
+from ace._dspy import (
+    PredictorModel,
+    adopt_react_state,
+    build_react,
+    check_fields,
+    finish_tool,
+    render_catalogue,
+)
+from ace.agent import AgentRun, Policy, PolicyEngine, RunSpec, adrive, drive
+from ace.core import AgentError, Observer, SignatureError, clean_text
+from ace.playbook.bullet import PlaybookBullet
+from ace.playbook.render import render_bullets
+from ace.tasks import TaskInput, TaskOutput
+from ace.tools import Tool, ToolRegistry, TypedTool
+
+DEFAULT_MAX_ITERS = 10
+"""The system's limit when neither the task nor the agent sets one."""
+
+_CALL_OPTIONS = ("task_id", "domain", "tenant", "max_iters")
+
+
+class BulletSource(Protocol):
+    """Where bullets come from: a `Playbook`, or anything that answers this one question."""
+
+    def retrieve_for(self, task: TaskInput, tools: Mapping[str, str]) -> list[PlaybookBullet]:
+        """The bullets to show for a task, best first, to an agent with these tools (name to schema hash)."""
+        ...
+
+
+class ReActPrediction(dspy.Prediction):
+    """The signature's outputs, plus `.output`, a `TaskOutput` that unknown names fall through to.
+
+    The signature's fields win; `keys()`, `toDict()` and saved demos hold them alone.
+    """
+
+    def __init__(self, output: TaskOutput, fields: Iterable[str]) -> None:
+        super().__init__(**{name: output.outputs.get(name) for name in fields})
+        self._output = output
+
+    def __getattr__(self, name: str) -> Any:
+        own = self.__dict__
+        if name in own.get("_store", {}):
+            return own["_store"][name]
+        output = own.get("_output")
+        if output is not None and not name.startswith("_"):
+            if name == "output":
+                return output
+            if name in TaskOutput.model_fields or name in _PROPERTIES:
+                return getattr(output, name)
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
+
+_PROPERTIES = frozenset({"completed", "tool_usage", "reasoning_trace"})
+
+
+class ReActGenerator(dspy.Module):
+    """A tool-calling agent with validated tools, a strict run-time and a playbook.
+
+    It wraps `dspy.ReAct`: the predictors that run are ``self.agent.react`` and ``self.agent.extract.predict``, so that
+    optimizers, `save` and `load` work as for any DSPy program.
+
+    Args:
+        signature: Any DSPy signature; the default takes a `task` and gives an `answer`.
+        tools: Functions, `Tool`s or `TypedTool`s.
+        playbook: A `Playbook`, or anything with `retrieve_for`.
+        lm: The language model; DSPy's configured one by default.
+        max_iters: Limit on iterations; a task's own limit goes first, 10 is the default.
+        policy: What to do about bad replies and failed tools.
+        observers: Called with every event of every run.
+        raise_on_failure: Whether `forward` raises what ended a run instead of returning it.
+
+    Raises:
+        SignatureError: A field name is reserved.
+        ToolRegistrationError: Something cannot become a tool.
+
+    Example:
+        >>> from ace.testing import ScriptedLM, decision
+        >>> from ace.tools import calculator
+        >>> lm = ScriptedLM([decision("calculator", expression="6 * 7"), decision("finish", answer="42")])
+        >>> ReActGenerator(tools=[calculator], lm=lm).forward("What is 6 times 7?").answer
+        '42'
+    """
+
+    def __init__(
+        self,
+        signature: str | type[dspy.Signature] = "task -> answer",
+        *,
+        tools: Iterable[Tool | TypedTool[Any, Any] | Callable[..., Any]] | ToolRegistry,
+        playbook: BulletSource | None = None,
+        lm: Any = None,
+        max_iters: int | None = None,
+        policy: PolicyEngine | None = None,
+        observers: Iterable[Observer] = (),
+        raise_on_failure: bool = False,
+    ) -> None:
+        super().__init__()
+        if max_iters is not None and max_iters < 0:
+            raise SignatureError(f"max_iters must be 0 or more, got {max_iters!r}")
+        self.signature = dspy.Signature(signature) if isinstance(signature, str) else signature
+        check_fields(self.signature)
+        self.registry = tools if isinstance(tools, ToolRegistry) else ToolRegistry(tools)
+        self.agent = build_react(self.signature, self.registry, max_iters or DEFAULT_MAX_ITERS)
+        self.finish = finish_tool(self.signature)
+        self.playbook = _Shared(playbook)
+        self.lm = _Shared(lm)
+        self.max_iters = max_iters
+        self.policy = policy or Policy()
+        self.observers = _Shared(tuple(observers))
+        self.raise_on_failure = raise_on_failure
+
+    # -- calling -----------------------------------------------------------------------------------------------------
+
+    def forward(self, task: TaskInput | str | None = None, /, **fields: Any) -> ReActPrediction:
+        """Solve one task.
+
+        Args:
+            task: A `TaskInput`, or the text of the signature's only input field.
+            **fields: The signature's input fields, and `task_id`, `domain`, `tenant`, `max_iters`; `lm` overrides the
+                model for this call.
+
+        Returns:
+            The outputs; `termination_reason` and `error` say whether the model finished.
+
+        Raises:
+            SignatureError: Input fields are missing or unknown.
+        """
+        if not _called_as_module(self):  # a direct call gets the same callbacks and usage as agent(...)
+            return self(task, **fields) if task is not None else self(**fields)
+        return self._prediction(self.run(task, **fields))
+
+    async def aforward(self, task: TaskInput | str | None = None, /, **fields: Any) -> ReActPrediction:
+        """`forward` for async callers; async tools run on the event loop."""
+        return self._prediction(await self.arun(task, **fields))
+
+    def run(self, task: TaskInput | str | None = None, /, **fields: Any) -> TaskOutput:
+        """Solve one task and return the plain `TaskOutput`."""
+        run, model = self._prepare(task, fields)
+        return self._checked(drive(run, model), run)
+
+    async def arun(self, task: TaskInput | str | None = None, /, **fields: Any) -> TaskOutput:
+        """`run` for async callers."""
+        run, model = self._prepare(task, fields)
+        return self._checked(await adrive(run, model), run)
+
+    # -- how -----------------------------------------------------------------------------------------------------------
+
+    def _prepare(self, task: TaskInput | str | None, fields: dict[str, Any]) -> tuple[AgentRun, PredictorModel]:
+        lm = fields.pop("lm", None) or self.lm.value
+        given = self._task(task, fields)
+        source = self.playbook.value
+        bullets = source.retrieve_for(given, self.registry.schema_hashes) if source is not None else []
+        limit = next((n for n in (given.max_iters, self.max_iters) if n is not None), DEFAULT_MAX_ITERS)
+        spec = RunSpec(
+            task=given,
+            registry=self.registry,
+            finish=self.finish,
+            max_iters=limit,
+            policy=self.policy,
+            observers=self.observers.value,
+            injected_bullets=tuple(bullet.id for bullet in bullets),
+        )
+        inputs = {k: clean_text(v) if isinstance(v, str) else v for k, v in given.inputs.items()}
+        catalogue = clean_text(render_catalogue(self.registry, self.finish))
+        model = PredictorModel(self.agent, inputs, catalogue, clean_text(render_bullets(bullets)), lm)
+        return AgentRun(spec), model
+
+    def _task(self, task: TaskInput | str | None, fields: dict[str, Any]) -> TaskInput:
+        """Whatever the caller passed, as a `TaskInput` whose fields fit the signature."""
+        names = tuple(self.signature.input_fields)
+        if isinstance(task, TaskInput):
+            if fields:
+                raise SignatureError(f"pass a TaskInput or fields, not both; got also {sorted(fields)}")
+            given = task
+        else:
+            options = {name: fields.pop(name) for name in _CALL_OPTIONS if name in fields and name not in names}
+            if task is not None:
+                if len(names) != 1:
+                    raise SignatureError(f"the signature has the inputs {list(names)}; pass them by name")
+                fields = {names[0]: task, **fields}
+            given = TaskInput(inputs=fields, **{k: v for k, v in options.items() if v is not None})
+        if set(given.inputs) != set(names):
+            raise SignatureError(f"expected the input fields {sorted(names)}, got {sorted(given.inputs)}")
+        return given
+
+    def _checked(self, output: TaskOutput, run: AgentRun) -> TaskOutput:
+        if self.raise_on_failure and output.error is not None:
+            error = getattr(run.state, "error", None)
+            raise error if isinstance(error, AgentError) else AgentError(output.error.message)
+        return output
+
+    def _prediction(self, output: TaskOutput) -> ReActPrediction:
+        return ReActPrediction(output, self.signature.output_fields)
+
+    # -- DSPy's habits -------------------------------------------------------------------------------------------------
+
+    def __getattribute__(self, name: str) -> Any:
+        # DSPy warns on every direct call of forward; here that is a supported way to call
+        if name == "forward":
+            return object.__getattribute__(self, name)
+        return super().__getattribute__(name)
+
+    def load_state(self, state: dict[str, Any], *, allow_unsafe_lm_state: bool = False) -> None:
+        """Load state saved by this class or by a plain `dspy.ReAct` over the same signature."""
+        super().load_state(adopt_react_state(state, self.agent), allow_unsafe_lm_state=allow_unsafe_lm_state)
+
+
+def _called_as_module(module: dspy.Module) -> bool:
+    callers = dspy.settings.caller_modules
+    return bool(callers) and callers[-1] is module
+
+
+class _Shared:
+    """Keeps what must not be copied (a database, a model handle) shared when an optimizer deep-copies the program."""
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> _Shared:
+        return self

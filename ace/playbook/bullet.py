@@ -1,0 +1,91 @@
+"""A bullet: one lesson, with where it came from and how it has done since."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+Section = Literal["Strategies", "Pitfalls", "Observations"]
+Stage = Literal["shadow", "active", "pinned", "quarantined", "retired"]
+
+SHOWN_STAGES: frozenset[Stage] = frozenset({"active", "pinned"})
+"""Only these reach a prompt."""
+
+
+def sequence_key(tools: Iterable[str]) -> tuple[str, ...]:
+    """Two tool sequences are equal when they are the same multiset; no call at all is a sequence too.
+
+    Example:
+        >>> sequence_key(["b", "a", "b"]) == sequence_key(["a", "b", "b"])
+        True
+    """
+    return tuple(sorted(tools))
+
+
+class Provenance(BaseModel):
+    """What a bullet rests on."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    task_ids: tuple[str, ...] = ()
+    groups: tuple[str, ...] = ()
+    """Task families; retrieval can leave a whole one out."""
+    run_ids: tuple[str, ...] = ()
+    source: str = ""
+    """Who taught it: an LM's name, `simulated`, `recorded:RUN`, a person."""
+
+
+class PlaybookBullet(BaseModel):
+    """One lesson in the playbook.
+
+    Example:
+        >>> bullet = PlaybookBullet(section="Strategies", content="Look the order up first.", tool_sequence=("find",))
+        >>> bullet.searched
+        'Look the order up first.'
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    id: str = Field(default="", pattern=r"^(b-\d+)?$")
+    """Given at commit, never used again after a removal."""
+    section: Section
+    trigger: str = ""
+    """When it applies, in the words of a task; what retrieval compares with. Empty: `content` is compared."""
+    content: str = Field(min_length=1)
+    """What to do, or what to avoid."""
+    domain: str | None = None
+    tenant: str | None = None
+    tags: tuple[str, ...] = ()
+    tool_sequence: tuple[str, ...] = ()
+    """The calls in order, reading ones included."""
+    changing_tools: tuple[str, ...] = ()
+    """The calls that change something, in order; their multiset says which bullets are alike."""
+    tool_success_rate: float | None = Field(default=None, ge=0, le=1)
+    """Share of the calls that succeeded, over the runs it rests on."""
+    avg_iterations: float | None = Field(default=None, ge=0)
+    """Mean iterations of the runs it rests on."""
+    helpful_count: int = Field(default=0, ge=0)
+    harmful_count: int = Field(default=0, ge=0)
+    stage: Stage = "active"
+    tool_schema_hashes: dict[str, str] = Field(default_factory=dict)
+    provenance: Provenance = Provenance()
+    trust: Literal["trusted", "tainted"] = "trusted"
+    created_revision: int = 0
+    updated_revision: int = 0
+
+    @property
+    def number(self) -> int:
+        """The number in its id."""
+        return int(self.id.removeprefix("b-"))
+
+    @property
+    def searched(self) -> str:
+        """The text that retrieval compares with a query."""
+        return self.trigger or self.content
+
+    @property
+    def key(self) -> tuple[str, ...]:
+        """See `sequence_key`."""
+        return sequence_key(self.changing_tools)

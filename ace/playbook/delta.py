@@ -1,0 +1,178 @@
+"""The changes a playbook knows. The bullet table is their fold, and nothing else ever writes to it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+
+from ace.core import PlaybookError
+from ace.playbook.bullet import PlaybookBullet, Provenance
+
+
+class _Delta(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    reason: str = ""
+    """Why, for the history."""
+
+
+class Add(_Delta):
+    """A new bullet; it gets its id at commit."""
+
+    kind: Literal["add"] = "add"
+    bullet: PlaybookBullet
+
+
+class Update(_Delta):
+    """New values for some fields of a bullet."""
+
+    kind: Literal["update"] = "update"
+    bullet_id: str
+    changes: dict[str, Any]
+
+
+class Merge(_Delta):
+    """Another run taught the same: the evidence is added, the words stay."""
+
+    kind: Literal["merge"] = "merge"
+    bullet_id: str
+    provenance: Provenance = Provenance()
+    helpful: int = Field(default=0, ge=0)
+    harmful: int = Field(default=0, ge=0)
+    avg_iterations: float | None = None
+    tool_success_rate: float | None = None
+    absorbed: tuple[str, ...] = ()
+    """Ids of bullets that this one replaces."""
+
+
+class Remove(_Delta):
+    """A bullet goes; its id is never given again."""
+
+    kind: Literal["remove"] = "remove"
+    bullet_id: str
+
+
+class Tag(_Delta):
+    """Credit: counters only, the content revision does not move."""
+
+    kind: Literal["tag"] = "tag"
+    bullet_id: str
+    helpful: int = Field(default=0, ge=0)
+    harmful: int = Field(default=0, ge=0)
+
+
+class Promote(_Delta):
+    """Another stage in a bullet's life."""
+
+    kind: Literal["promote"] = "promote"
+    bullet_id: str
+    stage: Literal["shadow", "active", "pinned", "retired"]
+
+
+class Quarantine(_Delta):
+    """Not shown until somebody has looked at it."""
+
+    kind: Literal["quarantine"] = "quarantine"
+    bullet_id: str
+
+
+Delta = Annotated[Add | Update | Merge | Remove | Tag | Promote | Quarantine, Field(discriminator="kind")]
+DELTAS: TypeAdapter[Delta] = TypeAdapter(Delta)
+
+_FIXED = frozenset({"id", "created_revision", "updated_revision"})
+_KEEP_TASKS = 50
+"""A bullet names at most this many tasks and runs it rests on."""
+
+
+def apply(bullets: Mapping[str, PlaybookBullet], delta: Delta, revision: int) -> dict[str, PlaybookBullet | None]:
+    """What one delta changes: id to the new bullet, or to None for one that goes.
+
+    Raises:
+        PlaybookError: The bullet does not exist, or a field is unknown or has an illegal value.
+    """
+    if isinstance(delta, Add):
+        if not delta.bullet.id or delta.bullet.id in bullets:
+            raise PlaybookError(f"cannot add a bullet with the id {delta.bullet.id!r}: ids are given at commit")
+        fixed = {"created_revision": revision, "updated_revision": revision}
+        return {delta.bullet.id: delta.bullet.model_copy(update=fixed)}
+    old = bullets.get(delta.bullet_id)
+    if old is None:
+        raise PlaybookError(f"no bullet {delta.bullet_id!r} to {delta.kind}; `ace playbook list` shows the ids")
+    if isinstance(delta, Remove):
+        return {delta.bullet_id: None}
+    changes: dict[str, PlaybookBullet | None] = {delta.bullet_id: _changed(old, delta, revision)}
+    if isinstance(delta, Merge):
+        changes |= {other: None for other in delta.absorbed if other in bullets and other != old.id}
+    return changes
+
+
+def _changed(
+    old: PlaybookBullet, delta: Update | Merge | Tag | Promote | Quarantine, revision: int
+) -> PlaybookBullet:
+    changes: dict[str, Any]
+    match delta:
+        case Update(changes=given):
+            if fixed := sorted(_FIXED & given.keys()):
+                raise PlaybookError(f"cannot change {fixed} of {old.id}: they are given at commit")
+            changes = given
+        case Merge():
+            changes = {
+                "provenance": _joined(old.provenance, delta.provenance),
+                "helpful_count": old.helpful_count + delta.helpful,
+                "harmful_count": old.harmful_count + delta.harmful,
+                "avg_iterations": _mean(old.avg_iterations, delta.avg_iterations, len(old.provenance.run_ids)),
+                "tool_success_rate": _mean(
+                    old.tool_success_rate, delta.tool_success_rate, len(old.provenance.run_ids)
+                ),
+            }
+        case Tag(helpful=helpful, harmful=harmful):
+            changes = {
+                "helpful_count": old.helpful_count + helpful,
+                "harmful_count": old.harmful_count + harmful,
+            }
+        case Promote(stage=stage):
+            changes = {"stage": stage}
+        case Quarantine():
+            changes = {"stage": "quarantined"}
+    try:
+        return PlaybookBullet.model_validate({**old.model_dump(), **changes, "updated_revision": revision})
+    except ValidationError as error:
+        raise PlaybookError(f"cannot {delta.kind} {old.id}: {error.errors(include_url=False)}") from error
+
+
+def _joined(old: Provenance, new: Provenance) -> Provenance:
+    def join(a: tuple[str, ...], b: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(dict.fromkeys((*a, *b)))[:_KEEP_TASKS]
+
+    return Provenance(
+        task_ids=join(old.task_ids, new.task_ids),
+        groups=join(old.groups, new.groups),
+        run_ids=join(old.run_ids, new.run_ids),
+        source=old.source or new.source,
+    )
+
+
+def _mean(old: float | None, new: float | None, weight: int) -> float | None:
+    if old is None or new is None:
+        return old if new is None else new
+    return (old * max(weight, 1) + new) / (max(weight, 1) + 1)
+
+
+def fold(journal: Iterable[tuple[int, Delta]]) -> dict[str, PlaybookBullet]:
+    """The bullets that a journal of (revision, delta) adds up to.
+
+    Example:
+        >>> bullet = PlaybookBullet(id="b-1", section="Pitfalls", content="Never guess an id.")
+        >>> fold([(1, Add(bullet=bullet)), (2, Tag(bullet_id="b-1", helpful=1))])["b-1"].helpful_count
+        1
+    """
+    bullets: dict[str, PlaybookBullet] = {}
+    for revision, delta in journal:
+        for bullet_id, bullet in apply(bullets, delta, revision).items():
+            if bullet is None:
+                bullets.pop(bullet_id, None)
+            else:
+                bullets[bullet_id] = bullet
+    return bullets

@@ -1,0 +1,85 @@
+"""How bullets look in a prompt, and how many fit into a budget of tokens."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import Protocol
+
+from ace.playbook.bullet import PlaybookBullet
+
+ENCODING = "cl100k_base"
+
+
+class TokenCounter(Protocol):
+    """Counts the tokens of a text."""
+
+    def __call__(self, text: str) -> int:
+        """Tokens in `text`."""
+        ...
+
+
+def render_bullet(bullet: PlaybookBullet) -> str:
+    """One bullet on one line.
+
+    Example:
+        >>> render_bullet(PlaybookBullet(id="b-7", section="Pitfalls", content="Never guess an id."))
+        '[b-7] (Pitfalls) Never guess an id.'
+    """
+    parts = [f"[{bullet.id}] ({bullet.section})"]
+    if bullet.trigger:
+        parts.append(f"For a task like <{bullet.trigger}>:")
+    parts.append(bullet.content)
+    if bullet.tool_sequence and bullet.section == "Strategies":
+        parts.append(f"Tools: {' -> '.join(bullet.tool_sequence)}")
+    return " ".join(" ".join(parts).split())
+
+
+def render_bullets(bullets: Sequence[PlaybookBullet]) -> str:
+    """The playbook field of a prompt; the empty string when there is nothing to show."""
+    return "\n".join(render_bullet(bullet) for bullet in bullets)
+
+
+def pack(bullets: Sequence[PlaybookBullet], budget: int, count: TokenCounter | None = None) -> list[PlaybookBullet]:
+    """The bullets, best first, that fit into `budget` tokens; one that is too long is passed over, never cut."""
+    packed: list[PlaybookBullet] = []
+    for bullet in bullets:
+        text = render_bullets([*packed, bullet])
+        # a token is at least one byte, so a short text needs no counting
+        if len(text.encode("utf-8", "replace")) <= budget or (count or count_tokens)(text) <= budget:
+            packed.append(bullet)
+    return packed
+
+
+def count_tokens(text: str) -> int:
+    """Tokens by tiktoken's cl100k_base when the encoding is on disk; else an upper estimate of three bytes a token."""
+    encode = _encoder()
+    if encode is None:
+        return -(-len(text.encode("utf-8", "replace")) // 3)
+    return len(encode(text))
+
+
+@lru_cache(maxsize=1)
+def _encoder() -> Callable[[str], list[int]] | None:
+    """LiteLLM, which DSPy brings along, ships the encoding's file; nothing is fetched from a network."""
+    spec = importlib.util.find_spec("litellm")
+    if spec is None or not spec.submodule_search_locations:
+        return None
+    folder = Path(next(iter(spec.submodule_search_locations))) / "litellm_core_utils" / "tokenizers"
+    if not (folder / "9b5ad71b2ce5302211f9c61530b329a4922fc6a4").exists():
+        return None
+    import tiktoken
+
+    previous = os.environ.get("TIKTOKEN_CACHE_DIR")
+    os.environ["TIKTOKEN_CACHE_DIR"] = str(folder)
+    try:
+        encoding = tiktoken.get_encoding(ENCODING)
+    finally:
+        if previous is None:
+            del os.environ["TIKTOKEN_CACHE_DIR"]
+        else:
+            os.environ["TIKTOKEN_CACHE_DIR"] = previous
+    return lambda text: encoding.encode(text, disallowed_special=())

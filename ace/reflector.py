@@ -1,0 +1,173 @@
+"""`Reflector`: from the trace of a run to the lessons in it, without asking a language model.
+
+A success becomes a Strategy: the calls that mattered, in order, with their constants abstracted. A failure becomes a
+Pitfall: what was tried, and where it broke.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict
+
+from ace.core import truncate, value_to_text
+from ace.playbook.bullet import PlaybookBullet, Provenance, Section
+from ace.tasks import Feedback, ReasoningStep, TaskOutput
+
+MAX_TRIGGER_CHARS = 400
+_SHOWN_STEPS = 8
+
+
+class Insight(BaseModel):
+    """A lesson that has not yet been compared with the playbook."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    section: Section
+    trigger: str
+    content: str
+    domain: str | None = None
+    tenant: str | None = None
+    tool_sequence: tuple[str, ...] = ()
+    changing_tools: tuple[str, ...] = ()
+    tool_success_rate: float | None = None
+    iterations: int = 0
+    provenance: Provenance = Provenance()
+
+    def as_bullet(self, schema_hashes: dict[str, str]) -> PlaybookBullet:
+        """The bullet that this lesson would become."""
+        used = {name: schema_hashes[name] for name in self.tool_sequence if name in schema_hashes}
+        return PlaybookBullet(
+            section=self.section,
+            trigger=self.trigger,
+            content=self.content,
+            domain=self.domain,
+            tenant=self.tenant,
+            tool_sequence=self.tool_sequence,
+            changing_tools=self.changing_tools,
+            tool_success_rate=self.tool_success_rate,
+            avg_iterations=float(self.iterations),
+            tool_schema_hashes=used,
+            provenance=self.provenance,
+        )
+
+
+class Reflector:
+    """Mines runs for lessons.
+
+    Args:
+        source: Who made the runs, for the bullets' provenance.
+
+    Example:
+        >>> from ace.core import RunUsage
+        >>> from ace.tasks import TaskInput
+        >>> step = ReasoningStep(iteration=1, tool_call_id="c", tool_name="refund", tool_args={"order": "17"},
+        ...                      outcome="success", observation="ok", changes_state=True, executed=True)
+        >>> output = TaskOutput(task_id="t", run_id="r", task=TaskInput(inputs={"task": "Refund order 17"}),
+        ...                     structured_trace=(step,), termination_reason="completed")
+        >>> Reflector().reflect(output, Feedback(success=True))[0].content
+        'Call refund(order: from the task), then finish.'
+    """
+
+    def __init__(self, source: str = "") -> None:
+        self.source = source
+
+    def reflect(self, output: TaskOutput, feedback: Feedback, *, group: str = "") -> list[Insight]:
+        """The lessons of one run; none when there is nothing to learn from.
+
+        Args:
+            output: The run.
+            feedback: Whether it did what it should, from outside the model.
+            group: The task's family, for leave-one-family-out evaluation.
+        """
+        if feedback.success:
+            return [self._strategy(output, group)]
+        if not output.structured_trace and not output.completed:
+            return []  # the model was never heard: that teaches nothing about the task
+        return [self._pitfall(output, feedback, group)]
+
+    def _strategy(self, output: TaskOutput, group: str) -> Insight:
+        steps = useful_steps(output.structured_trace)
+        calls = [f"{step.tool_name}({_abstract(step, steps[:i], output.task.text)})" for i, step in enumerate(steps)]
+        how = ", then ".join(calls[:_SHOWN_STEPS])
+        content = f"Call {how}, then finish." if calls else "No call is needed: finish at once."
+        return self._insight("Strategies", content, steps, output, group)
+
+    def _pitfall(self, output: TaskOutput, feedback: Feedback, group: str) -> Insight:
+        steps = output.structured_trace
+        executed = [step for step in steps if step.executed]
+        tried = " -> ".join(step.tool_name for step in executed[:_SHOWN_STEPS]) or "finishing without any call"
+        problems = [*_problems(steps)]
+        if not output.completed:
+            problems.append(f"the run ended by {output.termination_reason.replace('_', ' ')}")
+        elif feedback.text:
+            problems.append(feedback.text)
+        content = f"Did not work: {tried}. {'; '.join(problems)}".rstrip(". ") + "."
+        return self._insight("Pitfalls", truncate(content, 600), executed, output, group)
+
+    def _insight(
+        self, section: Section, content: str, steps: Sequence[ReasoningStep], output: TaskOutput, group: str
+    ) -> Insight:
+        executed = [step for step in output.structured_trace if step.executed]
+        good = sum(step.outcome == "success" for step in executed)
+        return Insight(
+            section=section,
+            trigger=truncate(" ".join(output.task.text.split()), MAX_TRIGGER_CHARS),
+            content=content,
+            domain=output.task.domain,
+            tenant=output.task.tenant,
+            tool_sequence=tuple(step.tool_name for step in steps),
+            changing_tools=tuple(step.tool_name for step in steps if step.changes_state),
+            tool_success_rate=good / len(executed) if executed else None,
+            iterations=output.usage.iterations,
+            provenance=Provenance(
+                task_ids=(output.task_id,),
+                groups=(group,) if group else (),
+                run_ids=(output.run_id,),
+                source=self.source,
+            ),
+        )
+
+
+def useful_steps(steps: Sequence[ReasoningStep]) -> list[ReasoningStep]:
+    """The calls that succeeded, without reads that repeat an earlier one while nothing changed in between."""
+    kept: list[ReasoningStep] = []
+    seen: set[str] = set()
+    for step in steps:
+        if not step.executed or step.outcome != "success":
+            continue
+        if step.changes_state:
+            seen.clear()
+        else:
+            call = f"{step.tool_name} {json.dumps(step.tool_args, sort_keys=True, default=value_to_text)}"
+            if call in seen:
+                continue
+            seen.add(call)
+        kept.append(step)
+    return kept
+
+
+def _abstract(step: ReasoningStep, before: Sequence[ReasoningStep], task: str) -> str:
+    """Where each argument came from, in place of the constant itself."""
+    return ", ".join(f"{name}: {_origin(value, before, task)}" for name, value in step.tool_args.items())
+
+
+def _origin(value: Any, before: Sequence[ReasoningStep], task: str) -> str:
+    text = value if isinstance(value, str) else json.dumps(value, default=value_to_text)
+    if text and text.lower() in task.lower():
+        return "from the task"
+    for step in reversed(before):
+        if text and text in step.observation:
+            return f"from {step.tool_name}"
+    return truncate(text, 40) if len(text.split()) <= 3 else "in your words"
+
+
+def _problems(steps: Sequence[ReasoningStep]) -> list[str]:
+    """What went wrong, by tool and kind; a tool's own words are not repeated, they may be anybody's."""
+    failed = Counter((step.tool_name or "an unreadable reply", step.error.kind) for step in steps if step.error)
+    found = [f"{tool} failed with {kind.replace('_', ' ')} ({n} times)" for (tool, kind), n in failed.most_common(3)]
+    repeated = len([s for s in steps if s.executed and s.outcome == "success"]) - len(useful_steps(steps))
+    return [*found, f"{repeated} reads were repeated"] if repeated else found

@@ -1,0 +1,189 @@
+"""The words everyone speaks: a task, what came out of it, and each step in between.
+
+Frozen pydantic models without DSPy, so that they travel as JSON between processes, machines and frameworks.
+"""
+
+from __future__ import annotations
+
+import uuid
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from ace.core import RunUsage, value_to_text
+
+TerminationReason = Literal[
+    "completed",
+    "max_iterations",
+    "invalid_model_action",
+    "model_transport",
+    "tool_dispatch",
+    "interrupted",
+    "internal_invariant",
+]
+"""Why a run ended. Only `completed` means that the model itself finished."""
+
+Outcome = Literal["success", "failed", "denied", "interrupted", "retried"]
+"""What became of one tool call."""
+
+
+class TaskInput(BaseModel):
+    """What the agent is asked to do.
+
+    Example:
+        >>> TaskInput(inputs={"task": "Refund order 17"}, domain="support").domain
+        'support'
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    task_id: str = Field(default_factory=lambda: f"task-{uuid.uuid4().hex[:12]}")
+    inputs: dict[str, Any]
+    """The signature's input fields by name."""
+    domain: str | None = None
+    """Narrows which bullets of the playbook apply."""
+    tenant: str | None = None
+    """Bullets of another tenant are never shown."""
+    max_iters: int | None = Field(default=None, ge=0)
+    """Overrides the agent's own limit."""
+
+    @property
+    def text(self) -> str:
+        """The inputs as one text: what retrieval searches with."""
+        return "\n".join(value_to_text(value) for value in self.inputs.values())
+
+
+class StepError(BaseModel):
+    """Why a step failed, in words fit for the model."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    kind: str
+    """`unknown_tool`, `invalid_args`, `unparsable`, `timeout`, `exception`, `refused`."""
+    message: str
+    received_args: Any = None
+    """The arguments as they came, when they could not be used."""
+
+
+class ReasoningStep(BaseModel):
+    """One tool call, with the thought before it and what came back. Several may share an iteration."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    iteration: int
+    """From 1; an iteration is one committed model decision."""
+    thought: str = ""
+    tool_call_id: str
+    tool_name: str
+    tool_args: dict[str, Any] = Field(default_factory=dict)
+    """As the model gave them; empty when they were no object (see `error.received_args`)."""
+    outcome: Outcome
+    observation: str
+    """What the model read."""
+    changes_state: bool = False
+    """Whether the tool may change something: it is not marked `read_only`."""
+    executed: bool = False
+    """Whether the tool really ran."""
+    error: StepError | None = None
+    seconds: float = 0.0
+    timestamp: float = 0.0
+    """Seconds since 1970 at the start of the call."""
+
+
+class ErrorRecord(BaseModel):
+    """One entry of a run's error history."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    iteration: int
+    tool: str
+    kind: str
+    message: str
+    retries: int = 0
+    recovered: bool = False
+    """Whether a later step of the same tool succeeded."""
+    timestamp: float = 0.0
+
+
+class RunError(BaseModel):
+    """What ended a run before the model finished."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    kind: TerminationReason
+    message: str
+
+
+class TaskOutput(BaseModel):
+    """What came out of a run: the answer, how it was found, what it cost, and why it ended."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    task_id: str
+    run_id: str
+    task: TaskInput
+    answer: Any = None
+    """Field `answer` of the signature, else its first output; None when there is none."""
+    outputs: dict[str, Any] = Field(default_factory=dict)
+    """All output fields of the signature by name."""
+    partial: bool = False
+    """Whether the answer was forced out of an unfinished run."""
+    structured_trace: tuple[ReasoningStep, ...] = ()
+    confidence: float | None = None
+    """None unless a verifier gave it; never invented."""
+    termination_reason: TerminationReason
+    error: RunError | None = None
+    usage: RunUsage = RunUsage()
+    error_history: tuple[ErrorRecord, ...] = ()
+    injected_bullets: tuple[str, ...] = ()
+    """Ids of the bullets that stood in the prompt."""
+    cited_bullets: tuple[str, ...] = ()
+    """Ids of injected bullets that the model named as ``[b-ID]``."""
+    metadata: dict[str, Any] = Field(default_factory=dict)
+
+    @property
+    def completed(self) -> bool:
+        """Whether the model itself finished the task."""
+        return self.termination_reason == "completed"
+
+    @property
+    def tool_usage(self) -> dict[str, int]:
+        """How often each tool ran."""
+        counts: dict[str, int] = {}
+        for step in self.structured_trace:
+            if step.executed:
+                counts[step.tool_name] = counts.get(step.tool_name, 0) + 1
+        return counts
+
+    @property
+    def reasoning_trace(self) -> str:
+        """The trace as a person would read it."""
+        lines: list[str] = []
+        for step in self.structured_trace:
+            if step.thought:
+                lines.append(f"{step.iteration}. {step.thought}")
+            lines.append(f"{step.iteration}. {step.tool_name}({value_to_text(step.tool_args, 400)})")
+            lines.append(f"   {step.outcome}: {step.observation[:400]}")
+        lines.append(f"{self.termination_reason}: {value_to_text(self.answer, 400)}")
+        return "\n".join(lines)
+
+
+class Feedback(BaseModel):
+    """Whether a run did what it should, from a metric, a verifier or a person; never from the model's own say-so.
+
+    Example:
+        >>> Feedback(success=False, text="order 17 was not refunded").score
+        0.0
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    success: bool
+    text: str = ""
+    """What was wrong, in words a lesson can be made of."""
+    details: dict[str, Any] = Field(default_factory=dict)
+
+    @property
+    def score(self) -> float:
+        """1.0 or 0.0."""
+        return float(self.success)

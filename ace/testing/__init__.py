@@ -1,0 +1,28 @@
+"""Language models that need no network, for tests, demos and evidence. What they produce is labelled."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ace.testing.engine import FunctionLM
+    from ace.testing.recorded import RecordedLM
+    from ace.testing.scripted import ScriptedLM, decision
+    from ace.testing.simulated import SimulatedLM
+
+_HOME_OF = {
+    "FunctionLM": "ace.testing.engine",
+    "RecordedLM": "ace.testing.recorded",
+    "ScriptedLM": "ace.testing.scripted",
+    "SimulatedLM": "ace.testing.simulated",
+    "decision": "ace.testing.scripted",
+}
+
+__all__ = ["FunctionLM", "RecordedLM", "ScriptedLM", "SimulatedLM", "decision"]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME_OF:
+        raise AttributeError(f"module 'ace.testing' has no attribute {name!r}")
+    return getattr(import_module(_HOME_OF[name]), name)

@@ -1,0 +1,145 @@
+"""A function as a DSPy language model, and how such a model reads the prompt it is given."""
+# pyright: basic, reportAttributeAccessIssue=false, reportOptionalMemberAccess=false, reportArgumentType=false
+# pyright: reportCallIssue=false, reportReturnType=false
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import dspy
+from dspy import lm15
+
+
+@dataclass(frozen=True)
+class Prompt:
+    """What a chat-adapter prompt says, taken apart; nothing but the prompt's own text is known."""
+
+    text: str
+    """The last user message."""
+    system: str = ""
+    fields: dict[str, str] = field(default_factory=dict)
+    """Input fields of the last user message by name."""
+    wants: tuple[str, ...] = ()
+    """The output fields that are asked for."""
+
+    @property
+    def tools(self) -> dict[str, dict[str, Any]]:
+        """The catalogue: tool name to its entry."""
+        entries = (json.loads(line) for line in self.fields.get("tools", "").splitlines() if line.startswith("{"))
+        return {entry["name"]: entry for entry in entries}
+
+    @property
+    def steps(self) -> list[dict[str, str]]:
+        """The trajectory: one dict of thought, tool_name, tool_args, observation per step."""
+        found: dict[int, dict[str, str]] = {}
+        for name, number, text in _STEP.findall(self.fields.get("trajectory", "")):
+            found.setdefault(int(number), {}).setdefault(name, text.strip())
+        return [found[n] for n in sorted(found)]
+
+    @property
+    def rejected(self) -> list[str]:
+        """Notes about replies of this very turn that were thrown away."""
+        return [t.strip() for t in _REJECTED.findall(self.fields.get("trajectory", ""))]
+
+
+_STEP = re.compile(
+    r"^\[\[ ## (thought|tool_name|tool_args|observation)_(\d+) ## \]\][ \t]*\n?(.*?)(?=^\[\[ ## |\Z)", re.M | re.S
+)
+_REJECTED = re.compile(r"^\[\[ ## rejected_reply_\d+ ## \]\][ \t]*\n?(.*?)(?=^\[\[ ## |\Z)", re.M | re.S)
+_INNER = r"(?:thought|tool_name|tool_args|observation|rejected_reply)_\d+"
+_FIELD = re.compile(
+    rf"^\[\[ ## (?!{_INNER} ## )(\w+) ## \]\][ \t]*\n?(.*?)(?=^\[\[ ## (?!{_INNER} ## )\w+ ## |\Z)", re.M | re.S
+)
+_WANTED = re.compile(r"\[\[ ## (\w+) ## \]\]")
+
+
+def read_prompt(messages: list[dict[str, str]]) -> Prompt:
+    """Take the messages of DSPy's chat adapter apart."""
+    system = next((m["content"] for m in messages if m["role"] == "system"), "")
+    last = messages[-1]["content"]
+    body, _, request = last.rpartition("Respond with the corresponding output fields")
+    body, request = (body, request) if body else (last, "")
+    fields = {name: text.strip() for name, text in _FIELD.findall(body)}
+    return Prompt(last, system, fields, tuple(w for w in _WANTED.findall(request) if w != "completed"))
+
+
+def render_reply(**fields: Any) -> str:
+    """Output fields as DSPy's chat adapter expects them in a completion."""
+    parts = [f"[[ ## {name} ## ]]\n{v if isinstance(v, str) else json.dumps(v)}" for name, v in fields.items()]
+    return "\n\n".join([*parts, "[[ ## completed ## ]]\n"])
+
+
+class _Engine:
+    """The synchronous engine contract of DSPy 3.4."""
+
+    supports_function_calling = False
+    supports_response_schema = False
+    supports_reasoning = False
+    supported_params = frozenset({"temperature", "max_tokens"})
+
+    def __init__(self, answer: Callable[[Prompt], str]) -> None:
+        self.answer = answer
+
+    def complete(self, request: Any) -> Any:
+        system = request.system
+        if system is not None and not isinstance(system, str):
+            system = "".join(part.text for part in system)
+        messages = [{"role": "system", "content": system or ""}]
+        messages += [{"role": m.role, "content": m.text or ""} for m in request.messages]
+        reply = self.answer(read_prompt(messages))
+        spent_in, spent_out = sum(len(m["content"]) for m in messages) // 4, len(reply) // 4
+        usage = lm15.Usage(input_tokens=spent_in, output_tokens=spent_out, total_tokens=spent_in + spent_out)
+        message = lm15.Message.assistant([lm15.TextPart(reply)])
+        return lm15.Response(id=None, model=request.model, message=message, finish_reason="stop", usage=usage)
+
+    def stream(self, request: Any) -> Any:
+        yield from lm15.response_to_events(self.complete(request))
+
+    def close(self) -> None:
+        """Nothing to close."""
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> _Engine:
+        return self
+
+
+class _AsyncEngine:
+    def __init__(self, engine: _Engine) -> None:
+        self.engine = engine
+
+    async def complete(self, request: Any) -> Any:
+        return self.engine.complete(request)
+
+    async def stream(self, request: Any) -> Any:
+        for event in self.engine.stream(request):
+            yield event
+
+    async def aclose(self) -> None:
+        """Nothing to close."""
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> _AsyncEngine:
+        return self
+
+
+class FunctionLM(dspy.LM):
+    """A `dspy.LM` that answers with a function of the prompt; no network, no cache.
+
+    Example:
+        >>> lm = FunctionLM("test/echo", lambda prompt: render_reply(answer=prompt.fields["question"]))
+        >>> with dspy.context(lm=lm):
+        ...     dspy.Predict("question -> answer")(question="hi").answer
+        'hi'
+    """
+
+    label = ""
+    """What results are labelled with; empty for none."""
+
+    def __init__(self, model: str, answer: Callable[[Prompt], str]) -> None:
+        engine = _Engine(answer)
+        super().__init__(model, engine=engine, async_engine=_AsyncEngine(engine), cache=False, num_retries=0)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> FunctionLM:
+        return self

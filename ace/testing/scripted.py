@@ -1,0 +1,54 @@
+"""`ScriptedLM`: plays a list of replies."""
+# pyright: basic, reportAttributeAccessIssue=false, reportOptionalMemberAccess=false, reportArgumentType=false
+# pyright: reportCallIssue=false, reportReturnType=false
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable
+from typing import Any
+
+from ace.testing.engine import FunctionLM, Prompt, render_reply
+
+
+def decision(tool: str, thought: str = "", /, **args: Any) -> str:
+    """One ReAct turn as a completion.
+
+    Example:
+        >>> "next_tool_name" in decision("finish", answer="42")
+        True
+    """
+    return render_reply(next_thought=thought or f"I use {tool}.", next_tool_name=tool, next_tool_args=args)
+
+
+class ScriptedLM(FunctionLM):
+    """Answers with the given completions, in order; an exception among them is raised.
+
+    Args:
+        replies: Completions, for example from `decision`.
+
+    Raises:
+        RuntimeError: At the call after the last reply; the agent sees it as a transport error.
+
+    Example:
+        >>> lm = ScriptedLM([decision("finish", answer="42")])
+        >>> lm.prompts
+        []
+    """
+
+    def __init__(self, replies: Iterable[str | Exception]) -> None:
+        self._replies = iter(list(replies))
+        self._lock = threading.Lock()
+        self.prompts: list[Prompt] = []
+        super().__init__("scripted/lm", self._answer)
+
+    def _answer(self, prompt: Prompt) -> str:
+        with self._lock:
+            self.prompts.append(prompt)
+            try:
+                reply = next(self._replies)
+            except StopIteration:
+                raise RuntimeError(f"the script has no reply number {len(self.prompts)}") from None
+        if isinstance(reply, Exception):
+            raise reply
+        return reply

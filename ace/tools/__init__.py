@@ -1,0 +1,23 @@
+"""One tool: its schema, its registry, its execution, and the ones built in."""
+
+from ace.tools.builtin import CorpusSearch, builtin_tools, calculator, string_helper
+from ace.tools.execution import ToolCall, ToolResult, acall_tool, call_tool, check_call
+from ace.tools.registry import RESERVED_NAMES, ToolRegistry
+from ace.tools.tool import Tool, TypedTool, tool
+
+__all__ = [
+    "RESERVED_NAMES",
+    "CorpusSearch",
+    "Tool",
+    "ToolCall",
+    "ToolRegistry",
+    "ToolResult",
+    "TypedTool",
+    "acall_tool",
+    "builtin_tools",
+    "calculator",
+    "call_tool",
+    "check_call",
+    "string_helper",
+    "tool",
+]

@@ -1,0 +1,217 @@
+"""A tool: a validated callable with what a model and a policy need to know about it."""
+
+from __future__ import annotations
+
+import inspect
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, ClassVar, Generic, TypeVar, overload
+
+from pydantic import BaseModel
+
+from ace.core import ToolRegistrationError
+from ace.tools.schema import args_model, schema_hash, tidy_schema
+
+A = TypeVar("A", bound=BaseModel)
+R = TypeVar("R")
+
+DEFAULT_TIMEOUT = 30.0
+"""Seconds a tool may take unless it says otherwise."""
+
+
+@dataclass(frozen=True)
+class Tool:
+    """A callable that a model may use, checked at construction.
+
+    Make one with `Tool.from_function`, the decorator `tool`, or a `TypedTool`.
+
+    Example:
+        >>> def add(a: int, b: int) -> int:
+        ...     "Add two integers."
+        ...     return a + b
+        >>> Tool.from_function(add, read_only=True).schema["required"]
+        ['a', 'b']
+    """
+
+    name: str
+    description: str
+    func: Callable[..., Any]
+    args_model: type[BaseModel]
+    parameters: tuple[str, ...]
+    """Parameter names in the order of the signature; empty when `args_as_model`."""
+    category: str = "general"
+    examples: tuple[str, ...] = ()
+    idempotent: bool = False
+    """Whether running it twice does no more than running it once."""
+    read_only: bool = False
+    """Whether it changes nothing."""
+    requires_approval: bool = False
+    timeout: float = DEFAULT_TIMEOUT
+    """Seconds."""
+    args_as_model: bool = False
+    """Whether `func` takes the validated model itself (a `TypedTool`)."""
+    metadata: dict[str, Any] = field(default_factory=dict[str, Any])
+
+    @classmethod
+    def from_function(
+        cls,
+        func: Callable[..., Any],
+        *,
+        name: str | None = None,
+        description: str | None = None,
+        **options: Any,
+    ) -> Tool:
+        """Make a tool from an annotated function with a docstring.
+
+        Args:
+            func: Sync or async; every parameter annotated (none is fine).
+            name: The name the model uses; the function's own by default.
+            description: What the model reads; the docstring by default.
+            **options: `category`, `examples`, `idempotent`, `read_only`, `requires_approval`, `timeout`, `metadata`.
+
+        Raises:
+            ToolRegistrationError: It says what is missing and how to mend it.
+        """
+        source: Any = func  # what is passed in practice may be anything
+        if isinstance(source, type):
+            raise ToolRegistrationError(f"{source.__name__!r} is a class; pass an instance of it or a function")
+        if not callable(source):
+            raise ToolRegistrationError(f"{source!r} is not callable; expected a function, a Tool or a TypedTool")
+        name = str(name or getattr(source, "__name__", type(source).__name__))
+        if name == "<lambda>":
+            raise ToolRegistrationError("a lambda has no name to call it by; define a function with `def`")
+        description = inspect.cleandoc(description or getattr(func, "__doc__", None) or "").strip()
+        if not description:
+            raise ToolRegistrationError(
+                f"tool {name!r} has no docstring; the model chooses tools by it, so say in one line what the tool does"
+            )
+        model, parameters = args_model(name, func)
+        return cls(
+            name=name, description=description, func=func, args_model=model, parameters=parameters, **_checked(options)
+        )
+
+    @classmethod
+    def of(cls, source: Tool | TypedTool[Any, Any] | Callable[..., Any]) -> Tool:
+        """Whatever a user may pass as a tool, as a `Tool`."""
+        if isinstance(source, Tool):
+            return source
+        if isinstance(source, TypedTool):
+            return source.as_tool()  # pyright: ignore[reportUnknownMemberType]
+        return cls.from_function(source)
+
+    @cached_property
+    def schema(self) -> dict[str, Any]:
+        """JSON Schema of the arguments."""
+        return tidy_schema(self.args_model)
+
+    @cached_property
+    def schema_hash(self) -> str:
+        """Changes when the name or the arguments change."""
+        return schema_hash(self.name, self.schema)
+
+    @property
+    def is_async(self) -> bool:
+        """Whether calling it gives a coroutine."""
+        return inspect.iscoroutinefunction(self.func) or inspect.iscoroutinefunction(
+            getattr(self.func, "__call__", None)  # noqa: B004 - looks for an async __call__, not for callability
+        )
+
+    def bind(self, func: Callable[..., Any]) -> Tool:
+        """The same tool with another body: a suite binds its tools to a fresh sandbox for each task."""
+        copy = replace(self, func=func)
+        for name in ("schema", "schema_hash"):  # a cached schema stays valid, and computing it is the slow part
+            if name in self.__dict__:
+                copy.__dict__[name] = self.__dict__[name]
+        return copy
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Tool:
+        # optimizers deep-copy programs; a copied bound method would act on a forked database
+        return self
+
+
+def _checked(options: dict[str, Any]) -> dict[str, Any]:
+    known = {"category", "examples", "idempotent", "read_only", "requires_approval", "timeout", "metadata"}
+    if unknown := sorted(options.keys() - known):
+        raise ToolRegistrationError(f"unknown tool options {unknown}; known are {sorted(known)}")
+    if options.get("timeout", 1) <= 0:
+        raise ToolRegistrationError(f"timeout must be a positive number of seconds, got {options['timeout']!r}")
+    if "examples" in options:
+        options["examples"] = tuple(options["examples"])
+    return options
+
+
+class TypedTool(ABC, Generic[A, R]):
+    """A tool as a class: pydantic models for what goes in and what comes out.
+
+    Example:
+        >>> class Args(BaseModel):
+        ...     text: str
+        >>> class Shout(TypedTool[Args, str]):
+        ...     "Say it loudly."
+        ...     name = "shout"
+        ...     Args = Args
+        ...     def run(self, args: Args) -> str:
+        ...         return args.text.upper()
+        >>> Tool.of(Shout()).name
+        'shout'
+    """
+
+    name: ClassVar[str]
+    Args: ClassVar[type[BaseModel]]
+    Output: ClassVar[Any] = None
+    """Optional: the type of the result, for readers and schemas."""
+    options: ClassVar[dict[str, Any]] = {}
+    """As the keyword options of `Tool.from_function`."""
+
+    @abstractmethod
+    def run(self, args: A) -> R:
+        """Do the work; may be ``async def``."""
+
+    def as_tool(self) -> Tool:
+        """This object as a `Tool`.
+
+        Raises:
+            ToolRegistrationError: `name`, `Args` or the docstring is missing.
+        """
+        cls = type(self)
+        name = getattr(cls, "name", None)
+        model = getattr(cls, "Args", None)
+        if not isinstance(name, str) or not name:
+            raise ToolRegistrationError(f"{cls.__name__} has no name; set `name = 'my_tool'` in the class")
+        if not (isinstance(model, type) and issubclass(model, BaseModel)):
+            raise ToolRegistrationError(f"tool {name!r} has no `Args`; set it to a pydantic model of the arguments")
+        description = inspect.cleandoc(cls.__doc__ or "").strip()
+        if not description or cls.__doc__ == TypedTool.__doc__:
+            raise ToolRegistrationError(f"tool {name!r} has no docstring; say in one line what the tool does")
+        strict = type(model.__name__, (model,), {"model_config": {"extra": "forbid"}, "__doc__": model.__doc__})
+        return Tool(
+            name=name,
+            description=description,
+            func=self.run,
+            args_model=strict,
+            parameters=(),
+            args_as_model=True,
+            **_checked(dict(self.options)),
+        )
+
+
+@overload
+def tool(func: Callable[..., Any], /) -> Tool: ...
+@overload
+def tool(**options: Any) -> Callable[[Callable[..., Any]], Tool]: ...
+def tool(func: Callable[..., Any] | None = None, /, **options: Any) -> Tool | Callable[[Callable[..., Any]], Tool]:
+    """Make a function a tool, as a decorator with or without options.
+
+    Example:
+        >>> @tool(read_only=True, category="math")
+        ... def double(x: float) -> float:
+        ...     "Twice a number."
+        ...     return 2 * x
+        >>> double.category
+        'math'
+    """
+    if func is not None:
+        return Tool.from_function(func, **options)
+    return lambda inner: Tool.from_function(inner, **options)
