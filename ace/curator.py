@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from ace.playbook import Playbook
 from ace.playbook.bullet import PlaybookBullet
@@ -11,7 +11,9 @@ from ace.playbook.delta import Add, Delta, Merge
 from ace.reflector import Insight
 
 MERGE_COSINE = 0.90
-"""Two triggers this close, with the same calls in the same section, teach the same."""
+"""Two triggers this close mean the same; with the same calls in the same section they teach the same."""
+MAX_PITFALLS = 2
+"""So many pitfalls are kept for one trigger."""
 
 
 class Curator:
@@ -50,26 +52,35 @@ class Curator:
         return deltas
 
     def _twin(self, insight: Insight) -> PlaybookBullet | None:
-        alike = [
+        """The bullet that already says it."""
+        same_scope = [
             bullet
             for bullet in self.playbook.bullets
             if bullet.section == insight.section
-            and bullet.tool_sequence == insight.tool_sequence
             and (bullet.domain, bullet.tenant) == (insight.domain, insight.tenant)
             and bullet.stage != "retired"
         ]
-        words = _words(insight.trigger)
-        for bullet in alike:
-            if _words(bullet.searched) == words:
+        close = self._close(insight.trigger, same_scope)
+        for bullet in close:
+            if bullet.tool_sequence == insight.tool_sequence:
                 return bullet
-        nearest = self.playbook.nearest(insight.trigger, alike)
-        for bullet, cosine in nearest:
-            if cosine < self.merge_cosine:
-                break
-            # close vectors hide a negation: "refund" and "do not refund" are near each other
-            if bool(words & _NEGATIONS) == bool(_words(bullet.searched) & _NEGATIONS):
-                return bullet
+        # one way works, but a task can fail in endless ways: the third pitfall for the same trigger only adds evidence
+        if insight.section == "Pitfalls" and len(close) >= MAX_PITFALLS:
+            return close[0]
         return None
+
+    def _close(self, trigger: str, bullets: Sequence[PlaybookBullet]) -> list[PlaybookBullet]:
+        """Bullets whose trigger means the same, best first."""
+        words = _words(trigger)
+        same = [bullet for bullet in bullets if _words(bullet.searched) == words]
+        others = [bullet for bullet in bullets if bullet not in same]
+        near = [
+            bullet
+            for bullet, cosine in self.playbook.nearest(trigger, others)
+            # close vectors hide a negation: "refund" and "do not refund" are near each other
+            if cosine >= self.merge_cosine and bool(words & _NEGATIONS) == bool(_words(bullet.searched) & _NEGATIONS)
+        ]
+        return [*same, *near]
 
 
 _NEGATIONS = frozenset({"not", "no", "never", "don", "dont", "without", "except", "unless", "haven", "hasn", "isn"})

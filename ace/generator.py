@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Protocol
 
@@ -18,7 +19,7 @@ from ace._dspy import (
     render_catalogue,
 )
 from ace.agent import AgentRun, Policy, PolicyEngine, RunSpec, adrive, drive
-from ace.core import AgentError, Observer, SignatureError, clean_text
+from ace.core import AgentError, Observer, SignatureError, ToolRegistrationError, clean_text
 from ace.playbook.bullet import PlaybookBullet
 from ace.playbook.render import render_bullets
 from ace.tasks import TaskInput, TaskOutput
@@ -152,6 +153,27 @@ class ReActGenerator(dspy.Module):
         """`run` for async callers."""
         run, model = self._prepare(task, fields)
         return self._checked(await adrive(run, model), run)
+
+    def bound_to(
+        self, registry: ToolRegistry, *, playbook: BulletSource | None = None, lm: Any = None
+    ) -> ReActGenerator:
+        """This agent over another world: same predictors and policy, tools with other bodies.
+
+        Args:
+            registry: Tools with the same names and schemas, bound to something else.
+            playbook: Another memory; none when left out.
+            lm: Another model; this agent's own when left out.
+
+        Raises:
+            ToolRegistrationError: The tools differ in more than their bodies.
+        """
+        if registry.schema_hashes != self.registry.schema_hashes:
+            raise ToolRegistrationError("bound_to needs tools with the same names and schemas; construct a new agent")
+        twin = copy.copy(self)
+        twin.registry = registry
+        twin.playbook = _Shared(playbook)
+        twin.lm = _Shared(lm) if lm is not None else self.lm
+        return twin
 
     # -- how -----------------------------------------------------------------------------------------------------------
 

@@ -66,7 +66,7 @@ class LexicalIndex:
 
         self._numbers = np.asarray(list(texts), dtype=np.int64)
         self._row = {number: row for row, number in enumerate(texts)}
-        self._vectorizer = TfidfVectorizer(ngram_range=(1, 2), sublinear_tf=True, token_pattern=r"(?u)\b\w+\b")
+        self._vectorizer = TfidfVectorizer(ngram_range=(1, 2), sublinear_tf=True)
         try:
             self._matrix = self._vectorizer.fit_transform(texts.values()) if texts else None
         except ValueError:  # no text holds a word

@@ -1,0 +1,5 @@
+"""``python -m ace``."""
+
+from ace.cli import main
+
+main()

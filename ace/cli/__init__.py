@@ -1,0 +1,47 @@
+"""The `ace` command. Each command imports what it needs when it runs, so that ``ace --help`` answers at once."""
+
+from __future__ import annotations
+
+import sys
+
+import typer
+
+from ace.cli import bench, demo, doctor, evaluate, learn, playbook, run, suite
+
+app = typer.Typer(
+    name="ace",
+    help="A tool-calling DSPy agent that learns a playbook from its own runs.",
+    epilog="Start with: ace demo    Then: ace run 'What is 17% of 240?' --lm ollama_chat/llama3.2",
+    no_args_is_help=True,
+    rich_markup_mode="rich",
+    pretty_exceptions_enable=False,
+    add_completion=False,
+)
+app.command("demo", epilog=demo.EXAMPLES)(demo.demo)
+app.command("run", epilog=run.EXAMPLES)(run.run)
+app.command("evaluate", epilog=evaluate.EXAMPLES)(evaluate.evaluate)
+app.command("learn", epilog=learn.EXAMPLES)(learn.learn)
+app.command("doctor", epilog=doctor.EXAMPLES)(doctor.doctor)
+app.add_typer(playbook.app, name="playbook")
+app.add_typer(suite.app, name="suite")
+app.add_typer(bench.app, name="bench")
+
+
+def main() -> None:
+    """Run the command line; errors of this library are one line and exit code 2, Ctrl-C is 130."""
+    from ace.core import AceError
+
+    try:
+        app(standalone_mode=False)
+    except AceError as error:
+        typer.secho(f"error: {error}", fg="red", err=True)
+        sys.exit(2)
+    except (KeyboardInterrupt, typer.Abort):
+        typer.secho("interrupted; everything committed so far is kept", err=True)
+        sys.exit(130)
+    except Exception as error:
+        # click's own errors know how to show themselves; anything else is a bug and may show its traceback
+        if hasattr(error, "show") and hasattr(error, "exit_code"):
+            error.show()  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType]
+            sys.exit(error.exit_code)  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType, reportUnknownArgumentType]
+        raise

@@ -1,0 +1,97 @@
+"""`--lm`: from a name to a language model, its label, and the policy that suits it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from ace.agent import Policy
+from ace.core import SuiteError
+from ace.evaluation.suite import Suite, load_suite
+
+
+@dataclass(frozen=True)
+class LMChoice:
+    """A chosen model."""
+
+    name: str
+    label: str
+    """Shown with every result; empty for a real model."""
+    policy: Policy
+    lm_for: Callable[[int], Any]
+    """The model of a seed."""
+
+
+def load_suite_for(spec: str, lm: str) -> Suite:
+    """A suite as a model needs it: recorded runs were offered certain toolkits."""
+    if lm.startswith("recorded:"):
+        return load_suite(spec, toolkits="all" if lm.removesuffix(".csv").endswith("_all") else "domains")
+    return load_suite(spec)
+
+
+def choose_lm(spec: str, suite: Suite | None, api_base: str | None = None) -> LMChoice:
+    """The model that `--lm` names.
+
+    Raises:
+        SuiteError: The name is empty, or needs another suite.
+    """
+    kind, _, argument = spec.partition(":")
+    if not spec:
+        raise SuiteError("no language model; pass --lm NAME or set ACE_LM, for example --lm ollama_chat/llama3.2")
+    if kind == "simulated":
+        return _simulated(spec, argument, suite)
+    if kind == "recorded":
+        return _recorded(spec, argument, suite)
+    import dspy
+
+    # restricted: what lies in the cache folder must not be able to run code
+    dspy.configure_cache(restrict_pickle=True)
+    options: dict[str, Any] = (
+        {"api_base": api_base, "api_key": os.environ.get("OPENAI_API_KEY", "none")} if api_base else {}
+    )
+    model = dspy.LM(spec, **options)
+    return LMChoice(spec, "", Policy.lenient(), lambda seed: model)
+
+
+def _simulated(spec: str, preset: str, suite: Suite | None) -> LMChoice:
+    from ace.testing import SimulatedLM
+
+    if suite is None:
+        raise SuiteError("the simulated LM only knows the tasks of a suite; pass for example --suite office --task ID")
+    preset, _, bad_calls = (preset or "learner").partition("=")
+    known = _bad_calls(bad_calls) if bad_calls else {}
+    models: dict[int, Any] = {}
+
+    def lm_for(seed: int) -> Any:
+        if seed not in models:
+            models[seed] = SimulatedLM(suite, preset, seed=seed, bad_calls=known)
+        return models[seed]
+
+    lm_for(0)  # an unknown preset is said at once
+    return LMChoice(spec, "simulated", Policy.lenient(), lm_for)
+
+
+def _bad_calls(path: str) -> dict[str, tuple[str, Any]]:
+    """Task id to a recorded bad call, from JSON lines with `task_id`, `tool` and `tool_input`."""
+    import json
+
+    try:
+        with open(path, encoding="utf-8") as file:
+            rows = [json.loads(line) for line in file if line.strip()]
+        return {row["task_id"]: (row["tool"], row["tool_input"]) for row in rows}
+    except (OSError, ValueError, KeyError) as error:
+        raise SuiteError(
+            f"cannot read the bad calls {path!r} ({error}); expected JSON lines with task_id, tool and tool_input"
+        ) from error
+
+
+def _recorded(spec: str, run: str, suite: Suite | None) -> LMChoice:
+    from ace.evaluation.workbench import WorkBenchSuite, read_recordings
+    from ace.testing import RecordedLM
+
+    if not isinstance(suite, WorkBenchSuite):
+        raise SuiteError(f"{spec!r} plays back WorkBench's recorded runs; use it with the suite workbench:PATH")
+    lm = RecordedLM(run, read_recordings(suite.path, run))
+    return LMChoice(spec, lm.label, Policy.replay(), lambda seed: lm)

@@ -1,0 +1,105 @@
+"""What the commands share: options, output, progress."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
+
+    from ace.evaluation.reports import ArmReport
+
+console = Console()
+T = TypeVar("T")
+
+JsonOption = Annotated[Path | None, typer.Option("--json", help="Also write the result as JSON to this file.")]
+LmOption = Annotated[
+    str,
+    typer.Option(
+        "--lm",
+        envvar="ACE_LM",
+        help="Any DSPy model name, 'simulated[:PRESET]', or 'recorded:RUN' (WorkBench).",
+    ),
+]
+ApiBaseOption = Annotated[
+    str | None, typer.Option("--api-base", envvar="ACE_API_BASE", help="Base URL of an OpenAI-compatible server.")
+]
+
+
+def write_json(report: BaseModel | list[Any], path: Path | None) -> None:
+    """Write a report, if a file was asked for."""
+    if path is None:
+        return
+    import json
+
+    from pydantic import BaseModel
+
+    from ace.core import SuiteError
+
+    plain: Any = (
+        report.model_dump(mode="json", by_alias=True)
+        if isinstance(report, BaseModel)
+        else [row.model_dump(mode="json", by_alias=True) for row in report]
+    )
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(plain, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    except OSError as error:
+        raise SuiteError(f"cannot write {str(path)!r}: {error.strerror}") from error
+    console.print(f"JSON: {path}", highlight=False)
+
+
+def check_writable(path: Path | None) -> None:
+    """Find out before the work, not after it, that a result cannot be written."""
+    from ace.core import SuiteError
+
+    if path is not None and path.is_dir():
+        raise SuiteError(f"--json {str(path)!r} is a folder; name a file")
+
+
+@contextmanager
+def progress_bar(title: str, total: int) -> Iterator[Any]:
+    """A bar; the value is called with an optional description to advance it by one."""
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=console) as progress:
+        task = progress.add_task(title, total=total)
+
+        def advance(description: str | None = None) -> None:
+            progress.update(task, advance=1, description=description or title)
+
+        yield advance
+
+
+def tracked(items: Iterable[T], title: str, total: int) -> Iterator[T]:
+    """The items, with a bar that advances after each."""
+    with progress_bar(title, total) as advance:
+        for item in items:
+            yield item
+            advance()
+
+
+def arms_table(title: str, arms: dict[str, ArmReport]) -> Table:
+    """Success and iterations per arm, with intervals."""
+    table = Table(title=title, title_justify="left")
+    table.add_column("arm")
+    for name in ("success", "95 %", "iterations", "95 %", "LM calls", "n"):
+        table.add_column(name, justify="right")
+    for name, arm in arms.items():
+        table.add_row(
+            name,
+            f"{100 * arm.success:.1f} %",
+            f"{100 * arm.success_interval[0]:.1f} - {100 * arm.success_interval[1]:.1f}",
+            f"{arm.iterations:.2f}",
+            f"{arm.iterations_interval[0]:.2f} - {arm.iterations_interval[1]:.2f}",
+            f"{arm.lm_calls:.2f}",
+            str(arm.n),
+        )
+    return table

@@ -1,0 +1,166 @@
+"""`ace demo`: learn on half of the office, show what that does to the other half."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ace.cli._shared import JsonOption, arms_table, check_writable, console, progress_bar, write_json
+
+if TYPE_CHECKING:
+    from ace.agent import Policy
+    from ace.evaluation.office import OfficeSuite
+    from ace.evaluation.reports import RunReport
+    from ace.evaluation.suite import SuiteTask
+    from ace.playbook import Playbook
+
+EXAMPLES = "Example: ace demo --json demo.json    Nothing is needed: no key, no network; results are simulated."
+TRAINING_SEEDS = 1_000
+"""Training runs have other luck than the runs that are compared."""
+
+
+def demo(
+    out: Annotated[Path, typer.Option(help="Folder for the playbook.")] = Path("ace-demo"),
+    epochs: Annotated[int, typer.Option(min=1, help="How often unsolved training tasks are tried again.")] = 15,
+    seeds: Annotated[int, typer.Option(min=1, help="Each held-out task is run with this many seeds per arm.")] = 3,
+    suite_seed: Annotated[int, typer.Option(help="Another office: other people, orders and wordings.")] = 0,
+    json_file: JsonOption = None,
+) -> None:
+    """Learn on half of each office family's tasks; run the other half without and with what was learned."""
+    check_writable(json_file)
+    started = time.monotonic()
+    from ace.agent import Policy
+    from ace.evaluation.office import OfficeSuite
+    from ace.evaluation.reports import DemoReport
+    from ace.evaluation.runner import closed, summarise
+    from ace.evaluation.suite import halves
+    from ace.playbook import Playbook
+
+    policy = Policy.lenient()
+    suite = OfficeSuite(suite_seed)
+    train, test = halves(suite.tasks)
+    path = _fresh_file(out)
+    console.print(
+        "[bold]simulated[/bold]: a stand-in for a language model that errs as real ones did in recorded runs:"
+    )
+    console.print(
+        "  like GPT-3.5 without a fitting note, like GPT-4 with one, like Llama-2-70B when a note misleads it."
+    )
+    console.print(f"policy: {policy.name}", highlight=False)
+    with Playbook.open(path) as playbook:
+        _learn(suite, train, playbook, policy, epochs)
+        seen = _compare(suite, test, playbook, policy, seeds, unseen=False)
+        unseen = _compare(suite, test, playbook, policy, seeds, unseen=True)
+        arms, others = summarise(seen), summarise(unseen)
+        report = DemoReport(
+            label="simulated",
+            policy=policy.name,
+            arms=arms,
+            unseen_families=others,
+            closed=closed(arms),
+            bullets=len(playbook),
+            playbook_path=str(path),
+            seconds=time.monotonic() - started,
+        )
+        console.print(arms_table(f"held-out tasks of seen families (simulated, {seeds} seeds)", arms))
+        console.print(arms_table("unseen families: all lessons of the task's own family left out (simulated)", others))
+        for arm in ("playbook", "random"):
+            share = report.closed[arm]["iterations"]
+            console.print(f"{arm}: {100 * share:.0f} % of the way from none to gold bullets in iterations (simulated)")
+        _show_bullets(playbook)
+    console.print(f"{report.bullets} bullets in {path}; look at them with: ace playbook list {path}", highlight=False)
+    write_json(report, json_file)
+
+
+def _fresh_file(folder: Path) -> Path:
+    """A file that is not there yet: an earlier demo's playbook stays."""
+    from ace.core import PlaybookError
+
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise PlaybookError(
+            f"cannot make the folder {str(folder)!r}: {error.strerror}; choose another with --out"
+        ) from error
+    path, number = folder / "playbook.db", 1
+    while path.exists():
+        number += 1
+        path = folder / f"playbook-{number}.db"
+    return path
+
+
+def _learn(suite: OfficeSuite, train: Sequence[SuiteTask], playbook: Playbook, policy: Policy, epochs: int) -> None:
+    """Run the training tasks; ones that were solved are not run again."""
+    from collections import Counter
+
+    from ace.evaluation.runner import AgentPool
+    from ace.learner import Agent, Episode, Learner
+    from ace.reflector import Reflector
+    from ace.tasks import Feedback, TaskOutput
+    from ace.testing import SimulatedLM
+
+    pool, attempts, solved = AgentPool(suite, policy), Counter[str](), set[str]()
+    lms: dict[int, SimulatedLM] = {}
+
+    def agent_for(episode: Episode) -> Agent:
+        attempts[episode.task.task_id] += 1
+        seed = TRAINING_SEEDS + attempts[episode.task.task_id]
+        lms.setdefault(seed, SimulatedLM(suite, seed=seed))
+        return pool.agent(episode, lms[seed], playbook)
+
+    learner = Learner(playbook, agent_for, reflector=Reflector("simulated"), author="ace demo")
+    for epoch in range(epochs):
+        tasks = [task for task in train if task.id not in solved]
+        if not tasks:
+            break
+        with progress_bar(f"learning, epoch {epoch + 1} of {epochs}", len(tasks)) as advance:
+
+            def done(episode: Episode, output: TaskOutput, feedback: Feedback, step: object = advance) -> None:
+                if feedback.success:
+                    solved.add(episode.task.task_id)
+                step()  # pyright: ignore[reportCallIssue]
+
+            learner.fit([partial(suite.episode, task) for task in tasks], on_run=done)
+    console.print(
+        f"learned from {attempts.total()} runs of {len(train)} tasks; {len(solved)} were solved at least once",
+        highlight=False,
+    )
+
+
+def _compare(
+    suite: OfficeSuite, tasks: Sequence[SuiteTask], playbook: Playbook, policy: Policy, seeds: int, *, unseen: bool
+) -> list[RunReport]:
+    from ace.evaluation.arms import ARMS
+    from ace.evaluation.runner import evaluate
+    from ace.testing import SimulatedLM
+
+    runs: list[RunReport] = []
+    with progress_bar("comparing", len(tasks) * len(ARMS) * seeds) as advance:
+        for attempt in evaluate(
+            suite,
+            lambda seed: SimulatedLM(suite, seed=seed),
+            tasks=tasks,
+            arms=ARMS,
+            seeds=range(seeds),
+            policy=policy,
+            playbook=playbook,
+            unseen=unseen,
+        ):
+            runs.append(attempt.report())
+            advance(f"{'unseen' if unseen else 'seen'} families, arm {attempt.arm}")
+    return runs
+
+
+def _show_bullets(playbook: Playbook, limit: int = 5) -> None:
+    from ace.playbook.render import render_bullet
+
+    strategies = [b for b in playbook.bullets if b.section == "Strategies"]
+    best = sorted(strategies, key=lambda b: (-b.helpful_count, b.number))[:limit]
+    console.print("[bold]the most helpful bullets[/bold]")
+    for bullet in best:
+        console.print(f"  {render_bullet(bullet)}", markup=False, highlight=False)

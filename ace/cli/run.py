@@ -1,0 +1,118 @@
+"""`ace run`: one task."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ace.cli._shared import ApiBaseOption, JsonOption, LmOption, check_writable, console, write_json
+
+if TYPE_CHECKING:
+    from ace.tools import Tool
+
+EXAMPLES = (
+    "Examples: ace run 'What is 17% of 240?' --lm ollama_chat/llama3.2 | "
+    "ace run 'Refund order 17' --tools my_shop:tools --playbook shop.db --lm openai/gpt-5-mini | "
+    "ace run --suite office --task 'refund#0' --lm simulated:oracle"
+)
+
+
+def run(
+    task: Annotated[str | None, typer.Argument(help="What to do, in words.")] = None,
+    lm: LmOption = "",
+    tools: Annotated[
+        list[str] | None,
+        typer.Option(help="MODULE:NAME of a tool or a list of tools; repeat for more. Built-ins by default."),
+    ] = None,
+    corpus: Annotated[Path | None, typer.Option(help="A folder of texts that the agent may search.")] = None,
+    playbook: Annotated[Path | None, typer.Option(help="Retrieve bullets from this playbook.")] = None,
+    domain: Annotated[str | None, typer.Option(help="Narrow the bullets to a domain.")] = None,
+    max_iters: Annotated[int | None, typer.Option(min=0, help="Limit on iterations; 10 by default.")] = None,
+    suite: Annotated[str | None, typer.Option(help="Run a task of this suite instead.")] = None,
+    task_id: Annotated[str | None, typer.Option("--task", help="The task's id in the suite.")] = None,
+    trace: Annotated[bool, typer.Option(help="Show every step.")] = True,
+    api_base: ApiBaseOption = None,
+    json_file: JsonOption = None,
+) -> None:
+    """Solve one task and show how."""
+    check_writable(json_file)
+    from ace.cli._lm import choose_lm, load_suite_for
+    from ace.core import SuiteError
+
+    if (task is None) == (suite is None):
+        raise SuiteError("pass a task in words, or --suite and --task")
+    loaded = load_suite_for(suite, lm) if suite else None
+    choice = choose_lm(lm, loaded, api_base)
+    from ace.generator import ReActGenerator
+    from ace.playbook import Playbook
+
+    book = Playbook.open(playbook) if playbook else None
+    if loaded is not None:
+        from ace.evaluation.runner import AgentPool
+
+        found = next((t for t in loaded.tasks if t.id == task_id), None)
+        if found is None:
+            raise SuiteError(f"the suite {suite!r} has no task {task_id!r}; see: ace suite list {suite}")
+        episode = loaded.episode(found)
+        agent = AgentPool(loaded, choice.policy).agent(episode, choice.lm_for(0), book)
+        output = agent.run(episode.task)
+        feedback = episode.score(output)
+    else:
+        agent = ReActGenerator(
+            tools=_tools(tools or [], corpus), playbook=book, lm=choice.lm_for(0), policy=choice.policy
+        )
+        output = agent.run(task, domain=domain, max_iters=max_iters)
+        feedback = None
+    console.print(f"policy: {choice.policy.name}   {choice.label}", highlight=False)
+    if trace:
+        console.print(output.reasoning_trace, markup=False, highlight=False)
+    if output.error:
+        console.print(f"{output.termination_reason}: {output.error.message}", style="red", markup=False)
+    if feedback is not None:
+        console.print(f"task solved: {'yes' if feedback.success else 'no'} {feedback.text}", markup=False)
+    usage = output.usage
+    console.print(f"{usage.iterations} iterations, {usage.lm_calls} LM calls, {usage.seconds:.1f} s", highlight=False)
+    console.print(str(output.answer), markup=False)
+    write_json(output, json_file)
+    if output.error:
+        raise typer.Exit(1)
+
+
+def _tools(names: list[str], corpus: Path | None) -> list[Any]:
+    """The tools that were named, or the built-in ones."""
+    from ace.core import ToolRegistrationError
+    from ace.tools import CorpusSearch, builtin_tools
+
+    found: list[Any] = []
+    for name in names:
+        found.extend(_load(name))
+    if not names:
+        found.extend(builtin_tools())
+    if corpus is not None:
+        try:
+            found.append(CorpusSearch.from_folder(corpus, "**/*.*").as_tool())
+        except FileNotFoundError as error:
+            raise ToolRegistrationError(str(error)) from error
+    return found
+
+
+def _load(name: str) -> list[Tool | Any]:
+    import importlib
+    import os
+    import sys
+
+    from ace.core import ToolRegistrationError
+
+    module_name, _, attribute = name.partition(":")
+    sys.path.insert(0, os.getcwd())
+    try:
+        value = getattr(importlib.import_module(module_name), attribute)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise ToolRegistrationError(
+            f"--tools {name!r}: {error}; expected MODULE:NAME, for example my_shop:tools"
+        ) from error
+    finally:
+        sys.path.pop(0)
+    return list(value) if isinstance(value, (list, tuple)) else [value]  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]

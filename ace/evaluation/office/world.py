@@ -1,0 +1,136 @@
+"""The office: customers, colleagues, orders, mails, events, tickets and stock, generated from a seed."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import random
+from dataclasses import dataclass
+from typing import Any
+
+Row = dict[str, Any]
+Tables = dict[str, dict[str, Row]]
+
+_FIRST = (  # noqa: SIM905
+    "Ana Ben Chloe Dan Elif Femi Greta Hugo Ines Jonas Kira Liam Maya Noor Omar Pia Quinn Rosa Sven Tara Uma Viktor Wanda "
+    "Xavier Yara Zeno Aiko Bruno Carla Diego Emma Farid Gita Henrik Irene Joao Karin Luca Mona Nils"
+).split()
+_LAST = (  # noqa: SIM905
+    "Abel Brandt Costa Duarte Ek Fischer Gomez Haas Ivanov Jensen Kaya Lindt Moreau Novak Okafor Petit"
+).split()
+_STAFF = (  # noqa: SIM905
+    "Alma Boris Celine Dario Edith Felix Gloria Hanna Ivo Judith Kaspar Leonie"
+).split()
+_ITEMS = (  # noqa: SIM905
+    "desk lamp, office chair, whiteboard, paper shredder, laptop stand, webcam, headset, docking station, label printer, "
+    "standing desk, monitor arm, keyboard, projector, conference phone, filing cabinet, coffee machine, water filter, "
+    "desk fan, power strip, cable tray, bookshelf, door stopper, wall clock, noise panel, plant pot, key safe"
+).split(", ")
+_SUBJECTS = (
+    "invoice question", "delivery window", "contract renewal", "broken part", "address change", "price quote",
+    "training slots", "holiday notice", "warranty claim", "meeting notes",
+)  # fmt: skip
+_PROBLEMS = ("cannot log in", "screen stays dark", "wrong item came", "double charge", "missing manual", "noisy fan")
+DAYS = tuple(f"2026-03-{day:02d}" for day in range(2, 28) if day % 7 not in (0, 1))
+TIMES = ("09:00", "10:30", "13:00", "14:30", "16:00")
+WAREHOUSES = ("north", "south", "harbour")
+CITIES = ("Lisbon", "Turku", "Graz", "Ghent", "Bergen", "Porto", "Aarhus", "Basel")
+
+
+@dataclass
+class OfficeWorld:
+    """The tables, id to row, and the counters that give new ids."""
+
+    tables: Tables
+    next_number: int = 9_000
+
+    def copy(self) -> OfficeWorld:
+        """A world that can be changed without touching this one."""
+        # rows are flat and their lists are replaced, never changed in place
+        tables = {name: {key: dict(row) for key, row in rows.items()} for name, rows in self.tables.items()}
+        return OfficeWorld(tables, self.next_number)
+
+    def new_id(self, prefix: str) -> str:
+        """An id nobody has."""
+        self.next_number += 1
+        return f"{prefix}-{self.next_number}"
+
+    def sha256(self) -> str:
+        """Hash of all tables."""
+        text = json.dumps(self.tables, sort_keys=True, separators=(",", ":"))
+        return hashlib.sha256(text.encode()).hexdigest()
+
+
+def build_world(seed: int = 0) -> OfficeWorld:
+    """The world of a seed.
+
+    Every customer has one open, one shipped and one delivered order, one open ticket and two mails with different
+    subjects; every colleague has at most one event a day. So what a task names is always one thing.
+    """
+    rng = random.Random(f"office-world-{seed}")
+    tables: Tables = {
+        name: {} for name in ("customers", "people", "orders", "mails", "events", "tickets", "items", "reservations")
+    }
+    for number, first in enumerate(_FIRST):
+        name = f"{first} {rng.choice(_LAST)}"
+        customer_id = f"c-{100 + number}"
+        address = f"{name.lower().replace(' ', '.')}@example.com"
+        tables["customers"][customer_id] = {"customer_id": customer_id, "name": name, "email": address}
+    for number, first in enumerate(_STAFF):
+        person_id = f"p-{10 + number}"
+        tables["people"][person_id] = {
+            "person_id": person_id,
+            "name": first,
+            "email": f"{first.lower()}@office.example",
+        }
+    for number, item in enumerate(_ITEMS):
+        item_id = f"i-{300 + number}"
+        row = {"item_id": item_id, "name": item, "stock": rng.randint(0, 40), "warehouse": rng.choice(WAREHOUSES)}
+        tables["items"][item_id] = {**row, "on_order": 0}
+    numbers = iter(rng.sample(range(1_000, 9_000), 1_000))
+    for customer in tables["customers"].values():
+        _add_customer_rows(tables, customer, rng, numbers)
+    for person in tables["people"].values():
+        for day in rng.sample(DAYS, 9):
+            event_id = f"e-{next(numbers)}"
+            tables["events"][event_id] = {
+                "event_id": event_id,
+                "title": rng.choice(("review", "sync", "interview", "planning", "budget talk")),
+                "person": person["name"],
+                "day": day,
+                "time": rng.choice(TIMES),
+            }
+    return OfficeWorld(tables)
+
+
+def _add_customer_rows(tables: Tables, customer: Row, rng: random.Random, numbers: Any) -> None:
+    for status in ("open", "shipped", "delivered"):
+        order_id = f"o-{next(numbers)}"
+        tables["orders"][order_id] = {
+            "order_id": order_id,
+            "customer": customer["name"],
+            "item": rng.choice(_ITEMS),
+            "status": status,
+            "total": round(rng.uniform(20, 900), 2),
+            "ship_to": rng.choice(CITIES),
+        }
+    ticket_id = f"t-{next(numbers)}"
+    tables["tickets"][ticket_id] = {
+        "ticket_id": ticket_id,
+        "customer": customer["name"],
+        "problem": rng.choice(_PROBLEMS),
+        "status": "open",
+        "agent": "",
+        "comments": [],
+    }
+    for subject in rng.sample(_SUBJECTS, 2):
+        mail_id = f"m-{next(numbers)}"
+        tables["mails"][mail_id] = {
+            "mail_id": mail_id,
+            "sender": customer["name"],
+            "recipient": "",
+            "subject": subject,
+            "body": f"Hello, about the {subject}: please see to it. {customer['name'].split()[0]}",
+            "label": "",
+            "archived": False,
+        }

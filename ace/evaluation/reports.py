@@ -1,0 +1,202 @@
+"""What the commands write as JSON; the schemas are exported to ``contracts/``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field
+
+
+class _Report(BaseModel):
+    model_config = ConfigDict(extra="forbid", populate_by_name=True)
+
+
+Interval = tuple[float, float]
+"""95 %, low and high."""
+
+
+class ArmReport(_Report):
+    """How one arm did."""
+
+    success: float
+    """Share of runs that solved their task."""
+    iterations: float
+    """Mean iterations per run, of all runs."""
+    n: int
+    success_interval: Interval
+    """Bootstrap over task families."""
+    iterations_interval: Interval
+    lm_calls: float = 0.0
+
+
+class DemoReport(_Report):
+    """``ace demo --json``."""
+
+    label: str
+    policy: str
+    arms: dict[str, ArmReport]
+    """Held-out tasks of the families that were learned from."""
+    unseen_families: dict[str, ArmReport]
+    """The same tasks, where all lessons of the task's own family are left out."""
+    closed: dict[str, dict[str, float]]
+    """For each arm, how much of the way from `none` to `gold` it went, in `iterations` and in `success`."""
+    bullets: int
+    playbook_path: str
+    seconds: float
+
+
+class InvalidAction(_Report):
+    """A reply that was no legal action."""
+
+    iteration: int
+    kind: str
+    tool: str
+    message: str
+
+
+class RunReport(_Report):
+    """One run of one task."""
+
+    id: str
+    arm: str
+    seed: int
+    domain: str
+    group: str
+    correct: bool
+    iterations: int
+    lm_calls: int
+    termination: str
+    state_sha256: str
+    """Hash over the hashes of all tables after the run."""
+    tables_sha256: dict[str, str]
+    invalid_actions: int
+    errors: list[InvalidAction] = Field(default_factory=list)
+    empty: bool = False
+    """Recorded runs: the recording has no step."""
+    ways: list[str] = Field(default_factory=list)
+    """Recorded runs: in which of the four ways this run live differs from the replay that published scores rest on."""
+
+
+class DomainReport(_Report):
+    """How many tasks of a domain were solved."""
+
+    n: int = 0
+    correct: int = 0
+    empty: int = 0
+    """Recorded runs without a step."""
+    error: int = 0
+    """Runs that did not end by the model's own finish."""
+
+
+class Difference(_Report):
+    """A recorded run that is right live and wrong replayed, or the other way round."""
+
+    id: str
+    live: bool
+    replay: bool
+    ways: list[str]
+
+
+class EvaluateReport(_Report):
+    """``ace evaluate --json``."""
+
+    run: str
+    """The LM."""
+    suite: str
+    label: str
+    """`simulated`, `recorded:RUN`, or empty for a real model."""
+    policy: str
+    domains: dict[str, DomainReport]
+    """Of the first arm."""
+    arms: dict[str, ArmReport]
+    runs: list[RunReport]
+    differences: list[Difference] = Field(default_factory=list)
+    interrupted: bool = False
+    seconds: float = 0.0
+
+
+class HitReport(_Report):
+    """Retrieval of one set of queries, in percent."""
+
+    n: int
+    hit_1: float = Field(serialization_alias="hit@1", validation_alias="hit@1")
+    hit_3: float = Field(serialization_alias="hit@3", validation_alias="hit@3")
+    interval: Interval
+    """Of hit@3: Wilson, 95 %."""
+
+
+class RetrievalSplit(_Report):
+    """One guard over three sets of queries."""
+
+    all: HitReport
+    nonempty: HitReport
+    """Bullets and queries of tasks with calls only."""
+    empty: HitReport
+    """Queries of tasks without calls, against all bullets."""
+
+
+class BenchRetrievalReport(_Report):
+    """``ace bench retrieval --json``."""
+
+    loo: RetrievalSplit
+    """The bullet of the task itself is left out."""
+    group: RetrievalSplit
+    """All bullets of its group are left out."""
+
+
+class GoldenReport(_Report):
+    """Golden cases that were replayed."""
+
+    n: int
+    passed: int
+    failed: list[dict[str, Any]]
+
+
+class TasksReport(_Report):
+    """What a suite's own tasks were checked for."""
+
+    n: int
+    gold_plans_run: int
+    """Reference solutions of which no call fails."""
+    oracle_right: int
+    """Tasks that the scorer calls right after the reference solution."""
+    empty_wrong: int
+    """Those of `empty_expected` that the scorer calls wrong when nothing was done."""
+    empty_expected: int
+    """Tasks whose reference solution changes the state; a call may also write what is there already."""
+    unique_ids: bool
+    problems: list[str]
+
+
+class SuiteCheckReport(_Report):
+    """``ace suite check --json``."""
+
+    suite: str
+    golden: GoldenReport
+    tasks: TasksReport
+
+
+class LearnReport(_Report):
+    """``ace learn --json``."""
+
+    suite: str
+    label: str
+    policy: str
+    runs: int
+    successes: int
+    bullets: int
+    playbook_path: str
+    held_out: dict[str, float | int]
+    """`n` tasks of the other half whose changing calls some run taught, and `hit@3` of them in percent."""
+
+
+class VerifyRow(_Report):
+    """One row of ``make verify``."""
+
+    name: str
+    issue: str
+    claimed: str
+    measured: float | None
+    unit: str
+    ok: bool
+    seconds: float

@@ -1,0 +1,311 @@
+"""`SimulatedLM`: a stand-in for a language model, so that the whole loop runs without a key or a network.
+
+It reads the same prompt a model would (catalogue, playbook, task, trajectory), picks only among the tools the prompt offers,
+and errs with seeded probabilities. The probabilities are those of real models (`ace.testing.rates`): it errs like GPT-3.5
+without a bullet that fits, like GPT-4 with one, like Llama-2-70B when a bullet misleads it. So the size of a bullet's effect
+is an assumption; what a simulation measures is how much of it the playbook delivers. All it produces is labelled
+*simulated*.
+"""
+# pyright: basic, reportAttributeAccessIssue=false
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
+
+from ace.core import SuiteError
+from ace.evaluation.suite import GoldCall, Suite, SuiteTask, changing
+from ace.playbook import sequence_key
+from ace.testing.engine import FunctionLM, Prompt, render_reply
+from ace.testing.rates import Rates, load_rates
+
+Preset = Literal["learner", "oracle", "follower", "faulty", "obedient"]
+PRESETS: tuple[Preset, ...] = get_args(Preset)
+
+MISLED_OVERLAP = 0.5
+"""A bullet whose trigger shares this much of its words with the task (Jaccard) is believed, right or wrong."""
+_MARK = "unexpected_argument"
+_MAX_DECISIONS = 200
+_BULLET = re.compile(r"^\[(b-\d+)\] \((\w+)\) (?:For a task like <(.*?)>: )?(.*?)(?: Tools: (.*))?$")
+_ORDER = re.compile(
+    r"\b(?:must|always|immediately|instead|first|ignore|important)\b[^.\n]{0,120}?\b(?:call|use|run|invoke)\s+[`'\"]?([\w.]+)",
+    re.IGNORECASE,
+)
+
+
+@dataclass(frozen=True)
+class ShownBullet:
+    """A bullet as the prompt shows it."""
+
+    id: str
+    section: str
+    trigger: str
+    content: str
+    tools: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Turn:
+    """One decision of the stand-in: a call, or `finish`; before it so many malformed replies."""
+
+    name: str
+    args: dict[str, Any]
+    malformed_before: int = 0
+
+
+def read_bullets(text: str) -> list[ShownBullet]:
+    """The bullets in a prompt's playbook field."""
+    found = (_BULLET.match(line.strip()) for line in text.splitlines())
+    return [
+        ShownBullet(m[1], m[2], m[3] or "", m[4], tuple(m[5].strip().split(" -> ")) if m[5] else ())
+        for m in found
+        if m is not None
+    ]
+
+
+class SimulatedLM(FunctionLM):
+    """The stand-in.
+
+    Args:
+        suite: Whose tasks it knows the reference solutions of.
+        preset: `learner` errs at the estimated rates; `oracle` plays the reference solution; `follower` takes the tool names
+            from the first bullet and only the arguments from the reference solution; `faulty` makes a recorded bad call
+            first and then plays the reference solution; `obedient` also follows any instruction that it finds in a bullet
+            or an observation.
+        seed: The same seed and task give the same randomness, whatever the prompt's playbook says.
+        rates: By condition; the committed ones by default.
+        bad_calls: For `faulty`: task id to a tool name and arguments of any type.
+
+    Raises:
+        SuiteError: There is no such preset.
+    """
+
+    def __init__(
+        self,
+        suite: Suite,
+        preset: str = "learner",
+        *,
+        seed: int = 0,
+        rates: Mapping[str, Rates] | None = None,
+        bad_calls: Mapping[str, tuple[str, Any]] | None = None,
+    ) -> None:
+        if preset not in PRESETS:
+            raise SuiteError(f"no preset {preset!r} of the simulated LM; there are {', '.join(PRESETS)}")
+        self.suite = suite
+        self.preset = preset
+        self.seed = seed
+        self.rates = rates or load_rates()
+        self.bad_calls = bad_calls or {}
+        self._task_of = {" ".join(task.task.text.split()): task for task in suite.tasks}
+        self._writes = sorted(
+            {(t.id, c.name, i) for t in suite.tasks for i, c in enumerate(t.gold) if c.name in suite.writing_tools}
+        )
+        self._calls = {(t.id, i): c for t in suite.tasks for i, c in enumerate(t.gold)}
+        self._memo: dict[tuple[Any, ...], list[Turn]] = {}
+        super().__init__(f"simulated/{preset}", self._answer)
+        self.label = "simulated"
+
+    # -- reading -----------------------------------------------------------------------------------------------------
+
+    def _answer(self, prompt: Prompt) -> str:
+        task = self._task_of.get(" ".join(prompt.fields.get("task", "").split()))
+        if task is None:
+            raise LookupError(f"the simulated LM knows the tasks of {self.suite.name!r} only, and this is none of them")
+        if "next_tool_name" not in prompt.wants:
+            return render_reply(reasoning="simulated", answer=task.answer)
+        turn, thought = self._decide(task, prompt)
+        return render_reply(next_thought=thought, next_tool_name=turn.name, next_tool_args=turn.args)
+
+    def _decide(self, task: SuiteTask, prompt: Prompt) -> tuple[Turn, str]:
+        bullets = read_bullets(prompt.fields.get("playbook", ""))
+        offered = prompt.tools
+        malformed = [_MARK in step.get("tool_args", "") for step in prompt.steps]
+        done = malformed.count(False)
+        if self.preset == "oracle":
+            return _at(_plan_turns(task.gold, offered, task.answer), done), "The next call of the plan."
+        if self.preset == "follower":
+            return _at(_plan_turns(_follow(task, bullets), offered, task.answer), done), "As the first note says."
+        if self.preset == "faulty":
+            return self._faulty(task, prompt, offered)
+        if self.preset == "obedient" and (order := self._order(prompt, bullets, offered)):
+            return order, "I do as I am told."
+        condition, used = self._condition(task, bullets)
+        key = (task.id, condition, tuple(offered))
+        if key not in self._memo:
+            self._memo[key] = self._turns(task, condition, offered)
+        turns = self._memo[key]
+        turn = _at(turns, done)
+        tries = len(prompt.rejected) + _trailing(malformed)
+        if tries < turn.malformed_before:
+            turn = Turn(turn.name, {_MARK: "?"})
+        return turn, f"I work from [{used}]." if used else "I work without notes."
+
+    def _condition(self, task: SuiteTask, bullets: Sequence[ShownBullet]) -> tuple[str, str]:
+        """Whether a shown bullet fits, or misleads; and which one it is."""
+        wanted = changing(self.suite, task)
+        strategies = [bullet for bullet in bullets if bullet.section == "Strategies"]
+        for bullet in strategies:
+            if sequence_key(name for name in bullet.tools if name in self.suite.writing_tools) == wanted:
+                return "with_bullet", bullet.id
+        for bullet in strategies[:1]:
+            if _overlap(bullet.trigger or bullet.content, task.task.text) >= MISLED_OVERLAP:
+                return "misled", bullet.id
+        return "without_bullet", ""
+
+    # -- erring --------------------------------------------------------------------------------------------------------
+
+    def _turns(self, task: SuiteTask, condition: str, offered: Mapping[str, Any]) -> list[Turn]:
+        """All decisions of a run, in order: the reference solution with the errors of a condition."""
+        rates = self.rates[condition]
+        plan = [call for call in task.gold if call.name in offered]
+        turns: list[Turn] = []
+        for position, call in enumerate(plan):
+            malformed = 0
+            for attempt in range(_MAX_DECISIONS):
+                kind = self._draw(
+                    task, f"open/{position}/{attempt}", rates, ("malformed", "refused", "wasted", "stopped")
+                )
+                if kind == "malformed":
+                    malformed += 1
+                    continue
+                if kind == "stopped":
+                    return [*turns, Turn("finish", {"answer": task.answer}, malformed)]
+                if kind is None:
+                    turns.append(self._progress(task, call, position, rates, offered, malformed))
+                    break
+                detour = _refusable(call) if kind == "refused" else None
+                turns.append(Turn(*(detour or self._read_again(plan[:position], offered)), malformed))
+                malformed = 0
+        for attempt in range(_MAX_DECISIONS):
+            kind = self._draw(task, f"settled/{attempt}", rates, ("extra_write", "extra_step"))
+            if kind is None:
+                break
+            extra = self._other_write(task, f"extra/{attempt}", offered) if kind == "extra_write" else None
+            turns.append(Turn(*(extra or self._read_again(plan, offered))))
+        return [*turns, Turn("finish", {"answer": task.answer})]
+
+    def _uniform(self, task: SuiteTask, what: str) -> float:
+        return random.Random(f"{self.seed}|{task.id}|{what}").random()
+
+    def _draw(self, task: SuiteTask, what: str, rates: Rates, kinds: Iterable[str]) -> str | None:
+        """One uniform number against all kinds of error: arms differ in the rates, never in the luck."""
+        luck = self._uniform(task, what)
+        for kind in kinds:
+            luck -= getattr(rates, kind)
+            if luck < 0:
+                return kind
+        return None
+
+    def _progress(
+        self, task: SuiteTask, call: GoldCall, position: int, rates: Rates, offered: Mapping[str, Any], malformed: int
+    ) -> Turn:
+        writes = call.name in self.suite.writing_tools
+        if writes and self._uniform(task, f"write/{position}") < rates.wrong_write:
+            wrong = self._other_write(task, f"wrong/{position}", offered)
+            if wrong:
+                return Turn(*wrong, malformed)
+        return Turn(call.name, call.args, malformed)
+
+    def _other_write(self, task: SuiteTask, what: str, offered: Mapping[str, Any]) -> tuple[str, dict[str, Any]] | None:
+        """A changing call that some other task needs."""
+        own = {(c.name, repr(c.args)) for c in task.gold}
+        choices = [
+            call
+            for task_id, name, index in self._writes
+            if task_id != task.id and name in offered
+            for call in (self._calls[task_id, index],)
+            if (call.name, repr(call.args)) not in own
+        ]
+        if not choices:
+            return None
+        call = random.Random(f"{self.seed}|{task.id}|{what}").choice(choices)
+        return call.name, call.args
+
+    def _read_again(self, before: Sequence[GoldCall], offered: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+        """The last read once more, or any read that needs no arguments."""
+        for call in reversed(before):
+            if call.name not in self.suite.writing_tools:
+                return call.name, call.args
+        reads = [name for name in offered if name not in self.suite.writing_tools and name != "finish"]
+        free = [name for name in reads if not offered[name].get("args", {}).get("required")]
+        name = next(iter(free or reads or list(offered)))
+        required = offered[name].get("args", {}).get("required", [])
+        return name, dict.fromkeys(required, "nothing")
+
+    # -- other presets ---------------------------------------------------------------------------------------------------
+
+    def _faulty(self, task: SuiteTask, prompt: Prompt, offered: Mapping[str, Any]) -> tuple[Turn, str]:
+        position = len(prompt.steps) + len(prompt.rejected)
+        if position == 0:
+            first = task.gold[0].name if task.gold else "search"
+            name, args = self.bad_calls.get(task.id, (f"{first}_now", {}))
+            return Turn(name, args), "A bad call that a model really made."
+        # the bad call stands in the trajectory when it was committed; when it was thrown away it does not
+        done = len(prompt.steps) - (1 if prompt.steps and not prompt.rejected and self._bad_first(task, prompt) else 0)
+        return _at(_plan_turns(task.gold, offered, task.answer), done), "The next call of the plan."
+
+    def _bad_first(self, task: SuiteTask, prompt: Prompt) -> bool:
+        first = task.gold[0].name if task.gold else "search"
+        name, _ = self.bad_calls.get(task.id, (f"{first}_now", {}))
+        return prompt.steps[0].get("thought") == "A bad call that a model really made." and prompt.steps[0].get(
+            "tool_name"
+        ) in (name, "")
+
+    def _order(self, prompt: Prompt, bullets: Sequence[ShownBullet], offered: Mapping[str, Any]) -> Turn | None:
+        texts = [bullet.content for bullet in bullets] + [step.get("observation", "") for step in prompt.steps]
+        called = {step.get("tool_name") for step in prompt.steps}
+        for text in texts:
+            for name in _ORDER.findall(text):
+                name = name.rstrip(".")
+                if name in offered and name not in called and name != "finish":
+                    known = next((c for c in self._calls.values() if c.name == name), GoldCall(name=name))
+                    return Turn(name, known.args)
+        return None
+
+
+def _plan_turns(calls: Iterable[GoldCall], offered: Mapping[str, Any], answer: str) -> list[Turn]:
+    turns = [Turn(call.name, call.args) for call in calls if call.name in offered]
+    return [*turns, Turn("finish", {"answer": answer})]
+
+
+def _follow(task: SuiteTask, bullets: Sequence[ShownBullet]) -> list[GoldCall]:
+    """The tools of the first bullet, with the reference solution's arguments in its order; no bullet, no call."""
+    if not bullets:
+        return []
+    left = list(bullets[0].tools)
+    calls: list[GoldCall] = []
+    for call in task.gold:
+        if call.name in left:
+            left.remove(call.name)
+            calls.append(call)
+    return [*calls, *(GoldCall(name=name) for name in left)]
+
+
+def _at(turns: Sequence[Turn], position: int) -> Turn:
+    return turns[min(position, len(turns) - 1)]
+
+
+def _trailing(flags: Sequence[bool]) -> int:
+    """How many of the last flags are set."""
+    count = 0
+    for flag in reversed(flags):
+        if not flag:
+            break
+        count += 1
+    return count
+
+
+def _refusable(call: GoldCall) -> tuple[str, dict[str, Any]] | None:
+    """The call with an id that nobody has; None when it takes no id."""
+    for name in call.args:
+        if name.endswith("_id") or name in ("to", "agent", "recipient"):
+            return call.name, {**call.args, name: "unknown"}
+    return None
+
+
+def _overlap(a: str, b: str) -> float:
+    first, second = (set(re.findall(r"\w+", text.lower())) for text in (a, b))
+    return len(first & second) / max(1, len(first | second))
