@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 
+from ace.insight import Insight
 from ace.playbook import Playbook
 from ace.playbook.bullet import PlaybookBullet
 from ace.playbook.delta import Add, Delta, Merge
-from ace.reflector import Insight
 
 MERGE_COSINE = 0.90
 """Two triggers this close mean the same; with the same calls in the same section they teach the same."""

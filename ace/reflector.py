@@ -11,48 +11,13 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict
-
 from ace.core import truncate, value_to_text
-from ace.playbook.bullet import PlaybookBullet, Provenance, Section
+from ace.insight import Insight
+from ace.playbook.bullet import Provenance, Section
 from ace.tasks import Feedback, ReasoningStep, TaskOutput
 
 MAX_TRIGGER_CHARS = 400
 _SHOWN_STEPS = 8
-
-
-class Insight(BaseModel):
-    """A lesson that has not yet been compared with the playbook."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    section: Section
-    trigger: str
-    content: str
-    domain: str | None = None
-    tenant: str | None = None
-    tool_sequence: tuple[str, ...] = ()
-    changing_tools: tuple[str, ...] = ()
-    tool_success_rate: float | None = None
-    iterations: int = 0
-    provenance: Provenance = Provenance()
-
-    def as_bullet(self, schema_hashes: dict[str, str]) -> PlaybookBullet:
-        """The bullet that this lesson would become."""
-        used = {name: schema_hashes[name] for name in self.tool_sequence if name in schema_hashes}
-        return PlaybookBullet(
-            section=self.section,
-            trigger=self.trigger,
-            content=self.content,
-            domain=self.domain,
-            tenant=self.tenant,
-            tool_sequence=self.tool_sequence,
-            changing_tools=self.changing_tools,
-            tool_success_rate=self.tool_success_rate,
-            avg_iterations=float(self.iterations),
-            tool_schema_hashes=used,
-            provenance=self.provenance,
-        )
 
 
 class Reflector:

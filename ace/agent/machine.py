@@ -7,7 +7,7 @@ import time
 import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from pydantic import ValidationError
 
@@ -230,7 +230,7 @@ class AgentRun:
 
     def _add_invalid_step(self, state: Thinking, error: InvalidModelAction, thought: str) -> None:
         received: Any = error.received_args
-        args: dict[str, Any] = received if isinstance(received, dict) else {}
+        args = cast(dict[str, Any], received) if isinstance(received, dict) else {}
         self.steps.append(
             ReasoningStep(
                 iteration=state.iteration,

@@ -9,7 +9,7 @@ from typing import Any
 
 from ace.agent import Policy
 from ace.core import SuiteError
-from ace.evaluation.suite import Suite, load_suite
+from ace.evaluation.suite import Suite, SuiteTask, load_suite
 
 
 @dataclass(frozen=True)
@@ -22,6 +22,8 @@ class LMChoice:
     policy: Policy
     lm_for: Callable[[int], Any]
     """The model of a seed."""
+    knows: Callable[[SuiteTask], bool] = lambda task: True
+    """Whether a task can be asked: a recorded run may hold some of them only."""
 
 
 def load_suite_for(spec: str, lm: str) -> Suite:
@@ -94,4 +96,6 @@ def _recorded(spec: str, run: str, suite: Suite | None) -> LMChoice:
     if not isinstance(suite, WorkBenchSuite):
         raise SuiteError(f"{spec!r} plays back WorkBench's recorded runs; use it with the suite workbench:PATH")
     lm = RecordedLM(run, read_recordings(suite.path, run))
-    return LMChoice(spec, lm.label, Policy.replay(), lambda seed: lm)
+    return LMChoice(
+        spec, lm.label, Policy.replay(), lambda seed: lm, lambda task: lm.recording(task.task.text) is not None
+    )

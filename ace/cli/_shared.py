@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from ace.evaluation.reports import ArmReport
 
 console = Console()
-T = TypeVar("T")
 
 JsonOption = Annotated[Path | None, typer.Option("--json", help="Also write the result as JSON to this file.")]
 LmOption = Annotated[
@@ -66,7 +65,7 @@ def check_writable(path: Path | None) -> None:
 
 
 @contextmanager
-def progress_bar(title: str, total: int) -> Iterator[Any]:
+def progress_bar(title: str, total: int) -> Generator[Any]:
     """A bar; the value is called with an optional description to advance it by one."""
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, console=console) as progress:
@@ -76,14 +75,6 @@ def progress_bar(title: str, total: int) -> Iterator[Any]:
             progress.update(task, advance=1, description=description or title)
 
         yield advance
-
-
-def tracked(items: Iterable[T], title: str, total: int) -> Iterator[T]:
-    """The items, with a bar that advances after each."""
-    with progress_bar(title, total) as advance:
-        for item in items:
-            yield item
-            advance()
 
 
 def arms_table(title: str, arms: dict[str, ArmReport]) -> Table:

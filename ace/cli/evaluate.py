@@ -66,7 +66,9 @@ def evaluate(
     loaded = load_suite_for(suite, lm)
     choice = choose_lm(lm, loaded, api_base)
     tasks = list(loaded.tasks) if half == "all" else halves(loaded.tasks)[half == "second"]
-    tasks = tasks[:limit]
+    tasks = [task for task in tasks if choice.knows(task)][:limit]
+    if not tasks:
+        raise SuiteError(f"{lm!r} holds none of the tasks of {suite!r}")
     started = time.monotonic()
     runs: list[RunReport] = []
     differences: list[Difference] = []

@@ -53,6 +53,7 @@ def learn(
     suite = load_suite_for(source, spec)
     choice = choose_lm(spec, suite, api_base)
     train, test = halves(suite.tasks)
+    train = [task for task in train if choice.knows(task)]
     started = time.monotonic()
     console.print(f"{suite.name}, {choice.name}, policy: {choice.policy.name}   {choice.label}", highlight=False)
     with Playbook.open(playbook) as book:

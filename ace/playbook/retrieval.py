@@ -19,8 +19,8 @@ SUPPORT = 0.5
 """A second bullet with the same tool sequence adds this share of its score, a third its square, and so on."""
 MAX_SUPPORT = 5
 """So many bullets may speak for one sequence."""
-PITFALL_WEIGHT = 0.5
-"""A Pitfall says what not to do; a Strategy that fits as well goes first."""
+PITFALL_WEIGHT = 0.25
+"""A Pitfall says what not to do: it may fill a slot that no Strategy fits nearly as well, not take one."""
 
 
 @dataclass(frozen=True)
@@ -130,9 +130,10 @@ def diversify(
     """
     scored = [(bullet_of[c.number], c.score * weigh(bullet_of[c.number])) for c in candidates]
     scored.sort(key=lambda pair: (-pair[1], pair[0].number))
-    groups: dict[tuple[str, ...], _Group] = {}
+    groups: dict[tuple[bool, tuple[str, ...]], _Group] = {}
     for bullet, score in scored:
-        group = groups.setdefault(bullet.key, _Group(bullet))
+        # calls that failed say nothing for the same calls that worked
+        group = groups.setdefault((bullet.section == "Pitfalls", bullet.key), _Group(bullet))
         if group.members < MAX_SUPPORT:
             group.score += score * SUPPORT**group.members
             group.members += 1

@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 import sqlalchemy as sa
-import sqlalchemy.event
-import sqlalchemy.exc
 from numpy.typing import NDArray
+from sqlalchemy import event
+from sqlalchemy.exc import DatabaseError
 
 from ace.core import PlaybookError
 from ace.playbook.bullet import PlaybookBullet
@@ -72,8 +72,8 @@ class Store:
             options["connect_args"] = {"timeout": 60, "check_same_thread": False}
         self.engine = sa.create_engine(url, **options)
         if self.engine.dialect.name == "sqlite":
-            sa.event.listen(self.engine, "connect", _configure_sqlite)
-            sa.event.listen(self.engine, "begin", _begin)
+            event.listen(self.engine, "connect", _configure_sqlite)
+            event.listen(self.engine, "begin", _begin)
         try:
             with self._write() as connection:
                 _metadata.create_all(connection)
@@ -82,7 +82,7 @@ class Store:
                 ).scalar_one_or_none()
                 if found is None:
                     connection.execute(_meta.insert().values(key="schema_version", value=SCHEMA_VERSION))
-        except sa.exc.DatabaseError as error:
+        except DatabaseError as error:
             raise PlaybookError(f"cannot open the playbook {url!r}: {error.orig}; is it a playbook file?") from error
         if found not in (None, SCHEMA_VERSION):
             raise PlaybookError(

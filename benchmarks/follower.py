@@ -1,0 +1,49 @@
+"""Is retrieval quality task success? The *follower* stand-in takes tool names from the top bullet only (simulated)."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from ace.agent import Policy
+from ace.evaluation.retrieval_bench import playbook_of, suite_tasks
+from ace.evaluation.runner import evaluate
+from ace.evaluation.suite import changing
+from ace.evaluation.workbench import WorkBenchSuite
+from ace.playbook import Filters, MiniLMEmbedder
+from ace.testing import SimulatedLM
+
+
+def main(folder: Path, target: Path) -> None:
+    """Write counts over all WorkBench tasks as JSON."""
+    suite = WorkBenchSuite(folder)
+    playbook = playbook_of(suite_tasks(suite), MiniLMEmbedder())
+    report: dict[str, Any] = {"n": 0, "top_right": 0, "solved": 0, "violations": 0}
+    report |= {"blank_solved_with_effect": 0, "blank_solved_without_effect": 0, "blank_solved_without_calls": 0}
+    lm = SimulatedLM(suite, "follower")
+    for attempt in evaluate(
+        suite, lambda seed: lm, arms=("playbook", "none"), policy=Policy.lenient(), playbook=playbook
+    ):
+        wanted, solved = changing(suite, attempt.task), attempt.feedback.success
+        if attempt.arm == "none":
+            # a gold call may write what is there already: then doing nothing is right too
+            untouched = suite.episode(attempt.task).score(attempt.output).details["state_sha256"]
+            effect = suite.replay(attempt.task.gold).state_sha256() != untouched
+            report["blank_solved_with_effect"] += solved and effect
+            report["blank_solved_without_effect"] += solved and bool(wanted) and not effect
+            report["blank_solved_without_calls"] += solved and not wanted
+            continue
+        found = playbook.retrieve(attempt.task.task.text, filters=Filters(exclude_tasks=(attempt.task.id,)))
+        right = bool(found) and found[0].key == wanted
+        report["n"] += 1
+        report["top_right"] += right
+        report["solved"] += solved
+        report["violations"] += right and not solved
+    target.write_text(json.dumps(report), encoding="utf-8")
+    print(report)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), Path(sys.argv[2]))

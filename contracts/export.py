@@ -1,0 +1,47 @@
+"""Exports the JSON Schemas of everything that leaves the library as JSON: ``make contracts``."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from pydantic import TypeAdapter
+
+from ace.core import Event
+from ace.evaluation import reports
+from ace.playbook import PlaybookBullet
+from ace.playbook.delta import Delta
+from ace.tasks import TaskInput, TaskOutput
+
+FOLDER = Path(__file__).resolve().parent
+MODELS: dict[str, Any] = {
+    "task-input": TaskInput,
+    "task-output": TaskOutput,
+    "event": Event,
+    "playbook-bullet": PlaybookBullet,
+    "delta": Delta,
+    "demo": reports.DemoReport,
+    "evaluate": reports.EvaluateReport,
+    "bench-retrieval": reports.BenchRetrievalReport,
+    "suite-check": reports.SuiteCheckReport,
+    "learn": reports.LearnReport,
+    "verify": list[reports.VerifyRow],
+}
+
+
+def schemas() -> dict[str, str]:
+    """File name to contents."""
+    return {
+        f"{name}.schema.json": json.dumps(
+            TypeAdapter(model).json_schema(mode="serialization", by_alias=True), indent=1, sort_keys=True
+        )
+        + "\n"
+        for name, model in MODELS.items()
+    }
+
+
+if __name__ == "__main__":
+    for name, text in schemas().items():
+        (FOLDER / name).write_text(text, encoding="utf-8")
+        print(FOLDER / name)
