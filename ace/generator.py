@@ -19,7 +19,7 @@ from ace._dspy import (
     render_catalogue,
 )
 from ace.agent import AgentRun, Policy, PolicyEngine, RunSpec, adrive, drive
-from ace.core import AgentError, Observer, SignatureError, ToolRegistrationError, clean_text
+from ace.core import AgentError, Observer, SignatureError, ToolRegistrationError, clean_text, clean_value
 from ace.playbook.bullet import PlaybookBullet
 from ace.playbook.render import render_bullets
 from ace.tasks import TaskInput, TaskOutput
@@ -192,9 +192,8 @@ class ReActGenerator(dspy.Module):
             observers=self.observers.value,
             injected_bullets=tuple(bullet.id for bullet in bullets),
         )
-        inputs = {k: clean_text(v) if isinstance(v, str) else v for k, v in given.inputs.items()}
         catalogue = clean_text(render_catalogue(self.registry, self.finish))
-        model = PredictorModel(self.agent, inputs, catalogue, clean_text(render_bullets(bullets)), lm)
+        model = PredictorModel(self.agent, given.inputs, catalogue, clean_text(render_bullets(bullets)), lm)
         return AgentRun(spec), model
 
     def _task(self, task: TaskInput | str | None, fields: dict[str, Any]) -> TaskInput:
@@ -213,7 +212,7 @@ class ReActGenerator(dspy.Module):
             given = TaskInput(inputs=fields, **{k: v for k, v in options.items() if v is not None})
         if set(given.inputs) != set(names):
             raise SignatureError(f"expected the input fields {sorted(names)}, got {sorted(given.inputs)}")
-        return given
+        return given.model_copy(update={"inputs": clean_value(given.inputs)})
 
     def _checked(self, output: TaskOutput, run: AgentRun) -> TaskOutput:
         if self.raise_on_failure and output.error is not None:

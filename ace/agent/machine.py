@@ -6,7 +6,7 @@ import re
 import time
 import uuid
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar, cast
 
 from pydantic import ValidationError
@@ -37,6 +37,7 @@ from ace.core import (
     RunUsage,
     ToolDispatch,
     clean_text,
+    clean_value,
 )
 from ace.tasks import ErrorRecord, ReasoningStep, RunError, StepError, TaskInput, TaskOutput, TerminationReason
 from ace.tools import Tool, ToolCall, ToolRegistry, ToolResult, check_call
@@ -118,6 +119,13 @@ class AgentRun:
     def model_replied(self, reply: ModelReply) -> None:
         """The model answered; whether its answer is a legal action is found out here."""
         state = self._expect(Thinking)
+        reply = replace(
+            reply,
+            thought=clean_text(reply.thought),
+            tool_name=clean_value(reply.tool_name),
+            tool_args=clean_value(reply.tool_args),
+            outputs=clean_value(reply.outputs),
+        )
         self._spend(reply.usage)
         self._emit("model_request_completed", purpose=state.purpose)
         if state.purpose == "extract":
@@ -229,18 +237,18 @@ class AgentRun:
         )
 
     def _add_invalid_step(self, state: Thinking, error: InvalidModelAction, thought: str) -> None:
-        received: Any = error.received_args
+        received: Any = clean_value(error.received_args)
         args = cast(dict[str, Any], received) if isinstance(received, dict) else {}
         self.steps.append(
             ReasoningStep(
                 iteration=state.iteration,
                 thought=thought,
                 tool_call_id=f"{self._step_id()}-c1",
-                tool_name=error.tool_name or "",
+                tool_name=clean_text(error.tool_name or ""),
                 tool_args=args,
                 outcome="failed",
-                observation=error.message,
-                error=StepError(kind=error.reason, message=error.message, received_args=received),
+                observation=clean_text(error.message),
+                error=StepError(kind=error.reason, message=clean_text(error.message), received_args=received),
                 timestamp=self.spec.clock(),
             )
         )

@@ -18,7 +18,7 @@ from ace.core.errors import (
     ToolRegistrationError,
 )
 from ace.core.events import Event, EventKind, Observer
-from ace.core.text import clean_text, describe_error, truncate, value_to_text
+from ace.core.text import clean_text, clean_value, describe_error, truncate, value_to_text
 from ace.core.usage import RunUsage
 
 __all__ = [
@@ -42,6 +42,7 @@ __all__ = [
     "ToolErrorKind",
     "ToolRegistrationError",
     "clean_text",
+    "clean_value",
     "describe_error",
     "truncate",
     "value_to_text",

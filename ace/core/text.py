@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import Any, cast
 
 from pydantic_core import to_jsonable_python
 
@@ -19,6 +19,22 @@ def clean_text(text: str) -> str:
         'a?b'
     """
     return text.encode("utf-8", "replace").decode("utf-8")
+
+
+def clean_value(value: Any) -> Any:
+    """`clean_text` for every string in a JSON-shaped value, keys included; anything else stays as it is.
+
+    Example:
+        >>> clean_value({"a": ["\\ud800", 1]})
+        {'a': ['?', 1]}
+    """
+    if isinstance(value, str):
+        return clean_text(value)
+    if isinstance(value, dict):
+        return {clean_value(key): clean_value(item) for key, item in cast(dict[Any, Any], value).items()}
+    if isinstance(value, list):
+        return [clean_value(item) for item in cast(list[Any], value)]
+    return value
 
 
 def truncate(text: str, limit: int = MAX_OBSERVATION_CHARS) -> str:

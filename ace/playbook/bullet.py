@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Literal
+from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, field_validator
+
+from ace.core import clean_text
 
 Section = Literal["Strategies", "Pitfalls", "Observations"]
 Stage = Literal["shadow", "active", "pinned", "quarantined", "retired"]
@@ -74,6 +76,12 @@ class PlaybookBullet(BaseModel):
     trust: Literal["trusted", "tainted"] = "trusted"
     created_revision: int = 0
     updated_revision: int = 0
+
+    @field_validator("trigger", "content", mode="before")
+    @classmethod
+    def _encodable(cls, text: Any) -> Any:
+        # what cannot be encoded could not be stored, embedded or shown
+        return clean_text(text) if isinstance(text, str) else text
 
     @property
     def number(self) -> int:

@@ -1,0 +1,195 @@
+import pytest
+
+from ace.agent import AgentRun, AskModel, CallTool, Done, ModelReply, Policy, RunSpec, drive
+from ace.core import InternalInvariant, InvalidModelAction, ModelTransport, PolicyConfigInvalid, RunUsage
+from ace.tasks import TaskInput
+from ace.tools import Tool, ToolRegistry, calculator
+
+
+def finish(answer: str, cited_bullets: list[str] = []) -> None:  # noqa: B006
+    """End."""
+
+
+def spec(**options):
+    options = {"max_iters": 5, **options}
+    return RunSpec(
+        task=TaskInput(task_id="t1", inputs={"task": "x"}),
+        registry=ToolRegistry([calculator]),
+        finish=Tool.from_function(finish),
+        **options,
+    )
+
+
+class Script:
+    """A model that plays replies; an exception among them is raised."""
+
+    def __init__(self, *replies):
+        self.replies = list(replies)
+        self.asked = []
+
+    def ask(self, request):
+        self.asked.append(request)
+        reply = self.replies.pop(0)
+        if isinstance(reply, Exception):
+            raise reply
+        return reply
+
+
+def call(name, **args):
+    return ModelReply(thought="t", tool_name=name, tool_args=args, usage=RunUsage(lm_calls=1))
+
+
+def extract(answer):
+    return ModelReply(outputs={"answer": answer}, usage=RunUsage(lm_calls=1))
+
+
+def play(*replies, **options):
+    run = AgentRun(spec(**options))
+    model = Script(*replies)
+    return drive(run, model), model
+
+
+def test_a_run_asks_calls_and_completes():
+    run = AgentRun(spec())
+    assert isinstance(run.next_step(), AskModel)
+    run.model_replied(call("calculator", expression="1+1"))
+    step = run.next_step()
+    assert isinstance(step, CallTool)
+    from ace.tools import call_tool
+
+    run.tool_finished(call_tool(run.tool(step.call), step.call))
+    run.model_replied(call("finish", answer="2"))
+    assert isinstance(run.next_step(), Done)
+    output = run.output()
+    assert (output.answer, output.termination_reason, output.usage.iterations) == ("2", "completed", 2)
+    assert output.structured_trace[0].observation == "2"
+
+
+def test_asking_twice_changes_nothing():
+    run = AgentRun(spec())
+    assert run.next_step() == run.next_step()
+
+
+def test_finish_with_fitting_arguments_needs_no_extract():
+    output, model = play(call("finish", answer="2"))
+    assert (output.answer, len(model.asked)) == ("2", 1)
+
+
+def test_finish_without_arguments_asks_for_the_answer():
+    output, model = play(call("finish"), extract("2"))
+    assert (output.answer, output.partial, [r.purpose for r in model.asked]) == ("2", False, ["decide", "extract"])
+
+
+def test_exhaustion_forces_a_partial_answer():
+    output, _ = play(call("calculator", expression="1"), extract("1"), max_iters=1)
+    assert (output.answer, output.partial, output.termination_reason) == ("1", True, "max_iterations")
+    assert output.error.kind == "max_iterations"
+
+
+def test_no_iterations_means_extract_only():
+    output, model = play(extract("?"), max_iters=0)
+    assert (output.usage.iterations, model.asked[0].purpose) == (0, "extract")
+
+
+def test_exhaustion_keeps_its_reason_when_the_answer_cannot_be_had():
+    output, _ = play(ModelTransport("down"), max_iters=0)
+    assert (output.answer, output.termination_reason) == (None, "max_iterations")
+
+
+def test_by_default_an_invalid_action_fails():
+    output, _ = play(call("calculate", expression="1"))
+    assert output.termination_reason == "invalid_model_action"
+    assert "calculator" in output.error.message
+
+
+def test_lenient_asks_twice_again_and_then_fails():
+    output, model = play(*[call("nope")] * 3, policy=Policy.lenient())
+    assert (output.termination_reason, output.usage.reprompts, output.usage.iterations) == (
+        "invalid_model_action",
+        2,
+        0,
+    )
+    assert "rejected_reply_1" in model.asked[-1].trajectory
+    assert "Tools: calculator, finish" in model.asked[-1].trajectory
+
+
+def test_a_good_reply_ends_the_reprompting():
+    output, model = play(
+        call("nope"), call("calculator", expression="1"), call("finish", answer="1"), policy=Policy.lenient()
+    )
+    assert (output.completed, output.usage.reprompts) == (True, 1)
+    assert "rejected" not in model.asked[-1].trajectory
+
+
+def test_reprompts_spend_the_budget():
+    output, _ = play(call("nope"), call("nope"), extract("?"), policy=Policy.lenient(), max_iters=2)
+    assert output.termination_reason == "max_iterations"
+
+
+def test_replay_makes_a_bad_call_an_observation():
+    output, _ = play(call("nope", a=1), call("finish", answer="1"), policy=Policy.replay())
+    step = output.structured_trace[0]
+    assert (step.tool_name, step.tool_args, step.executed, step.error.kind) == ("nope", {"a": 1}, False, "unknown_tool")
+    assert output.usage.iterations == 2
+
+
+def test_replay_does_not_hide_a_dead_model():
+    output, _ = play(ModelTransport("down"), policy=Policy.replay())
+    assert output.termination_reason == "model_transport"
+
+
+def test_an_unparsable_reply_keeps_its_count():
+    error = InvalidModelAction("unparsable", "no fields", raw_response="junk")
+    output, _ = play(error, call("finish", answer="1"), policy=Policy.replay())
+    assert (output.usage.lm_calls, output.error_history[0].kind) == (2, "unparsable")
+
+
+def test_a_failed_tool_is_an_observation_or_ends_the_run():
+    replies = (call("calculator", expression="1/0"), call("calculator", expression="1"), call("finish", answer="?"))
+    output, _ = play(*replies)
+    assert output.completed
+    assert output.error_history[0].recovered
+    output, _ = play(*replies, policy=Policy(tool_error="fail_fast"))
+    assert output.termination_reason == "tool_dispatch"
+
+
+def test_only_injected_bullets_count_as_cited():
+    reply = ModelReply(
+        thought="as [b-1] and [b-9] say", tool_name="finish", tool_args={"answer": "x", "cited_bullets": ["b-2", "b-8"]}
+    )
+    output, _ = play(reply, injected_bullets=("b-1", "b-2", "b-3"))
+    assert output.cited_bullets == ("b-1", "b-2")
+
+
+def test_a_result_for_another_call_is_our_bug():
+    from ace.tools import ToolResult
+
+    run = AgentRun(spec())
+    run.next_step()
+    run.model_replied(call("calculator", expression="1"))
+    with pytest.raises(InternalInvariant):
+        run.tool_finished(ToolResult(tool_call_id="other", outcome="success", text=""))
+    with pytest.raises(InternalInvariant):
+        run.model_replied(call("finish", answer=""))
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"reprompts": 2},
+        {"on_invalid_action": "reprompt"},
+        {"on_invalid_action": "reprompt", "reprompts": 99},
+        {"reprompts": -1},
+    ],
+)
+def test_a_policy_that_contradicts_itself_is_refused(options):
+    with pytest.raises(PolicyConfigInvalid):
+        Policy(**options)
+
+
+def test_every_error_that_can_end_a_run_has_its_reason():
+    from typing import get_args
+
+    from ace.tasks import TerminationReason
+
+    assert {e.kind for e in (ModelTransport, InvalidModelAction, InternalInvariant)} <= set(get_args(TerminationReason))

@@ -1,0 +1,50 @@
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ace.core import clean_text, describe_error, truncate, value_to_text
+
+
+class Hostile:
+    def __str__(self):
+        raise RuntimeError("no")
+
+    __repr__ = __str__
+
+    def __iter__(self):
+        raise RuntimeError("no")
+
+
+def test_a_lone_surrogate_becomes_encodable():
+    assert clean_text("a\ud800").encode("utf-8") == b"a?"
+
+
+def test_any_object_becomes_text():
+    cyclic = []
+    cyclic.append(cyclic)
+    for value in (Hostile(), cyclic, {1: {2: object()}}, b"\xff", float("nan"), lambda: 1, {Hostile(): 1}, "\udfff"):
+        value_to_text(value).encode("utf-8")
+
+
+def test_no_memory_address_reaches_a_prompt():
+    assert "0x" not in value_to_text([object()])
+
+
+@given(
+    st.recursive(
+        st.none() | st.booleans() | st.integers() | st.text(), lambda s: st.lists(s) | st.dictionaries(st.text(), s)
+    )
+)
+def test_json_values_become_encodable_text(value):
+    value_to_text(value).encode("utf-8")
+
+
+def test_long_text_is_cut_and_says_so():
+    assert truncate("x" * 10, 3) == "xxx... [7 more characters]"
+
+
+def test_an_error_is_described_without_traceback():
+    try:
+        raise ValueError("bad id")
+    except ValueError as error:
+        assert describe_error(error) == "ValueError: bad id"
+    assert describe_error(RuntimeError()) == "RuntimeError"

@@ -1,0 +1,176 @@
+from functools import partial
+
+import pytest
+
+from ace import Feedback, Learner, Policy, ReActGenerator, Reflector, ToolRegistry
+from ace.curator import MAX_PITFALLS, Curator
+from ace.learner import Episode
+from ace.playbook import Add, Merge, PlaybookBullet
+from ace.tasks import ReasoningStep, TaskInput, TaskOutput
+from ace.testing import ScriptedLM, decision
+from ace.tools import Tool
+
+
+def step(name, observation="ok", outcome="success", changes=False, error=None, **args):
+    return ReasoningStep(
+        iteration=1, tool_call_id="c", tool_name=name, tool_args=args, outcome=outcome, observation=observation,
+        changes_state=changes, executed=True, error=error,
+    )  # fmt: skip
+
+
+def run_of(*steps, text="Refund the order of Ana", run_id="r1", task_id="t1", completed=True):
+    return TaskOutput(
+        task_id=task_id,
+        run_id=run_id,
+        task=TaskInput(task_id=task_id, inputs={"task": text}, domain="shop"),
+        structured_trace=steps,
+        termination_reason="completed" if completed else "max_iterations",
+    )
+
+
+GOOD = (
+    step("find", "[{'id': 'o-17'}]", customer="Ana"),
+    step("find", "[{'id': 'o-17'}]", customer="Ana"),
+    step(
+        "refund",
+        "No such order",
+        outcome="failed",
+        changes=True,
+        error={"kind": "refused", "message": "secret"},
+        order="o-1",
+    ),
+    step("refund", changes=True, order="o-17", note="because it came broken and late"),
+)
+
+
+def test_a_success_becomes_a_strategy_without_detours_or_constants():
+    (insight,) = Reflector("test").reflect(run_of(*GOOD), Feedback(success=True), group="refunds")
+    assert insight.section == "Strategies"
+    assert insight.tool_sequence == ("find", "refund")
+    assert insight.changing_tools == ("refund",)
+    assert (
+        insight.content
+        == "Call find(customer: from the task), then refund(order: from find, note: in your words), then finish."
+    )
+    assert insight.provenance.groups == ("refunds",)
+    assert insight.tool_success_rate == 0.75
+
+
+def test_a_failure_becomes_a_pitfall_that_repeats_no_tools_words():
+    (insight,) = Reflector().reflect(run_of(*GOOD), Feedback(success=False, text="the state is wrong"))
+    assert insight.section == "Pitfalls"
+    assert "refund failed with refused (1 times)" in insight.content
+    assert "1 reads were repeated" in insight.content
+    assert "the state is wrong" in insight.content
+    assert "secret" not in insight.content
+
+
+def test_a_read_after_a_change_is_no_repetition():
+    steps = (step("find", a="x"), step("refund", changes=True), step("find", a="x"))
+    (insight,) = Reflector().reflect(run_of(*steps), Feedback(success=True))
+    assert insight.tool_sequence == ("find", "refund", "find")
+
+
+def test_no_call_is_a_lesson_too_and_a_dead_model_is_none():
+    (insight,) = Reflector().reflect(run_of(), Feedback(success=True))
+    assert insight.content == "No call is needed: finish at once."
+    assert Reflector().reflect(run_of(completed=False), Feedback(success=False)) == []
+
+
+def test_the_same_lesson_again_is_merged_and_the_words_stay(book):
+    curator = Curator(book)
+    for n, text in enumerate(("Refund the order of Ana", "Refund the order of Ann")):
+        insights = Reflector().reflect(
+            run_of(*GOOD, text=text, run_id=f"r{n}", task_id=f"t{n}"), Feedback(success=True)
+        )
+        deltas = curator.curate(insights, {"find": "h1", "refund": "h2", "other": "h3"})
+        assert [type(d) for d in deltas] == [Add if n == 0 else Merge]
+        book.commit(deltas)
+    (bullet,) = book.bullets
+    assert bullet.trigger == "Refund the order of Ana"
+    assert bullet.provenance.task_ids == ("t0", "t1")
+    assert bullet.tool_schema_hashes == {"find": "h1", "refund": "h2"}
+    again = Reflector().reflect(run_of(*GOOD, run_id="r0"), Feedback(success=True))
+    assert curator.curate(again, {}) == [], "a run is learned once"
+
+
+@pytest.mark.parametrize("other", ["Do not refund the order of Ana", "Completely different words, zebra"])
+def test_a_negation_or_another_meaning_is_never_merged(book, other):
+    curator = Curator(book, merge_cosine=0.95)
+    for n, text in enumerate(("Refund the order of Ana", other)):
+        insights = Reflector().reflect(run_of(*GOOD, text=text, run_id=f"r{n}"), Feedback(success=True))
+        book.commit(curator.curate(insights, {}))
+    assert len(book) == 2
+
+
+def test_other_calls_are_another_lesson(book):
+    for n, steps in enumerate((GOOD, (step("find", a="Ana"), step("cancel", changes=True)))):
+        book.commit(
+            Curator(book).curate(Reflector().reflect(run_of(*steps, run_id=f"r{n}"), Feedback(success=True)), {})
+        )
+    assert len(book) == 2
+
+
+def test_a_trigger_keeps_few_pitfalls(book):
+    for n in range(6):
+        steps = [step(f"tool{n}", changes=True)]
+        book.commit(
+            Curator(book).curate(Reflector().reflect(run_of(*steps, run_id=f"r{n}"), Feedback(success=False)), {})
+        )
+    assert len(book) == MAX_PITFALLS
+    assert sum(len(b.provenance.run_ids) for b in book.bullets) == 6
+
+
+def stock(n: int) -> int:
+    """Look at the stock."""
+    return n
+
+
+def world():
+    sold = []
+
+    def sell(n: int) -> str:
+        """Sell some."""
+        sold.append(n)
+        return "sold"
+
+    tools = ToolRegistry([Tool.from_function(stock, read_only=True), sell])
+    return Episode(
+        TaskInput(task_id="t", inputs={"task": "Sell 2"}), tools, lambda output: Feedback(success=sold == [2]), "sales"
+    )
+
+
+def test_the_learner_learns_and_credits(book):
+    scripts = [
+        [decision("sell", n=1), decision("finish", answer="")],
+        [decision("stock", n=2), decision("sell", n=2), decision("finish", answer="")],
+        [decision("sell", "as [b-2] says", n=2), decision("finish", answer="")],
+        [decision("sell", n=3), decision("finish", answer="")],
+    ]
+
+    def agent_for(episode):
+        return ReActGenerator(
+            tools=episode.registry, lm=ScriptedLM(scripts.pop(0)), playbook=book, policy=Policy.lenient()
+        )
+
+    seen = []
+    report = Learner(book, agent_for).fit([world] * 2, epochs=2, on_run=lambda *args: seen.append(args))
+    pitfall, strategy, *rest = book.bullets
+    assert (pitfall.section, strategy.section, strategy.tool_sequence) == ("Pitfalls", "Strategies", ("stock", "sell"))
+    assert (strategy.helpful_count, strategy.harmful_count) == (1, 1), "followed well once, followed badly once"
+    assert pitfall.helpful_count == pitfall.harmful_count == 0
+    assert (report.runs, report.successes, len(seen)) == (4, 2, 4)
+    assert [entry["author"] for entry in book.history()] == ["learner"] * len(book.history())
+    assert all(b.provenance.groups == ("sales",) for b in (pitfall, strategy, *rest))
+
+
+def test_fit_without_an_agent_says_so(book):
+    with pytest.raises(ValueError, match="agent_for"):
+        Learner(book).fit([partial(world)])
+
+
+def test_credit_is_not_given_to_bullets_that_were_only_shown(book):
+    book.commit([Add(bullet=PlaybookBullet(section="Strategies", content="x", changing_tools=("cancel",)))])
+    output = run_of(*GOOD).model_copy(update={"injected_bullets": ("b-1", "b-77")})
+    Learner(book).learn(output, Feedback(success=True), {})
+    assert book.get("b-1").helpful_count == 0

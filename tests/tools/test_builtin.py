@@ -1,0 +1,45 @@
+import pytest
+
+from ace.core import ToolError
+from ace.tools import CorpusSearch, ToolCall, calculator, call_tool, string_helper
+
+
+def calc(expression):
+    return call_tool(calculator, ToolCall(id="c", name="calculator", args={"expression": expression}))
+
+
+@pytest.mark.parametrize(
+    ("expression", "value"),
+    [("6 * 7", 42), ("-(2 ** 10) // 3", -342), ("sqrt(2) ** 2", pytest.approx(2)), ("max(1, 2) % 2", 0), ("pi", pytest.approx(3.1416, 1e-4))],
+)
+def test_the_calculator_works_out(expression, value):
+    assert calc(expression).content == value
+
+
+@pytest.mark.parametrize(
+    "expression",
+    ["9 ** 9 ** 9 ** 9", "__import__('os')", "(1).__class__", "'a' * 10", "1 / 0", "x", "", "(-1) ** 0.5", "1e300 * 1e300",
+     "exp(1000)", "[1 for _ in (1,)]", "(" * 400, "True + 1", "10 ** 200"],
+)  # fmt: skip
+def test_the_calculator_refuses_everything_else(expression):
+    result = calc(expression)
+    assert (result.outcome, result.error_kind) == ("failed", "refused")
+
+
+def test_the_string_helper_counts_and_replaces():
+    assert string_helper.func("count", "banana", "an") == 2
+    assert string_helper.func("replace", "banana", "an", "_") == "b__a"
+    assert string_helper.func("words", "a b c") == 3
+    with pytest.raises(ToolError, match="target"):
+        string_helper.func("count", "banana")
+
+
+def test_corpus_search_ranks_by_rare_words(tmp_path):
+    (tmp_path / "refunds.md").write_text("A refund takes five days.")
+    (tmp_path / "hours.md").write_text("We open at nine. A day has hours.")
+    search = CorpusSearch.from_folder(tmp_path)
+    assert search("how long do refunds take")[0]["title"] == "refunds.md"
+    assert search("zebra") == []
+    assert search.as_tool().read_only
+    with pytest.raises(FileNotFoundError, match="no file"):
+        CorpusSearch.from_folder(tmp_path, "*.pdf")

@@ -1,0 +1,108 @@
+import asyncio
+import threading
+import time
+
+import pytest
+
+from ace.core import ToolError
+from ace.tools import Tool, ToolCall, acall_tool, call_tool
+
+
+def sleepy(seconds: float) -> str:
+    """Sleep."""
+    time.sleep(seconds)
+    return "late"
+
+
+async def asleep(seconds: float) -> str:
+    """Sleep without blocking."""
+    await asyncio.sleep(seconds)
+    return "late"
+
+
+def fail(kind: str) -> str:
+    """Fail."""
+    if kind == "tool":
+        raise ToolError("refused", "card 17 in vault-3", "The card is blocked.")
+    if kind == "exit":
+        raise SystemExit(3)
+    if kind == "timeout":
+        raise TimeoutError("upstream")
+    raise ValueError("no such order")
+
+
+def both(func, **args):
+    """The result from sync and async callers; apart from time they must agree."""
+    tool = Tool.from_function(func, timeout=0.15)
+    call = ToolCall(id="c1", name=tool.name, args=args)
+    sync = call_tool(tool, call)
+    others = asyncio.run(acall_tool(tool, call))
+    assert sync.model_copy(update={"seconds": 0}) == others.model_copy(update={"seconds": 0})
+    return sync
+
+
+@pytest.mark.parametrize("func", [sleepy, asleep])
+def test_a_slow_tool_times_out(func):
+    result = both(func, seconds=2.0)
+    assert (result.outcome, result.error_kind) == ("failed", "timeout")
+    assert "0.15 s" in result.text
+
+
+@pytest.mark.parametrize("func", [sleepy, asleep])
+def test_a_quick_tool_answers(func):
+    assert both(func, seconds=0.0).content == "late"
+
+
+def test_an_exception_becomes_an_observation_without_traceback():
+    result = both(fail, kind="other")
+    assert result.text == "ValueError: no such order"
+    assert result.error_kind == "exception"
+
+
+def test_a_tool_error_shows_the_model_its_own_text():
+    result = both(fail, kind="tool")
+    assert result.text == "The card is blocked."
+    assert result.error_kind == "refused"
+
+
+def test_a_timeout_error_of_the_tool_is_no_timeout_of_ours():
+    assert both(fail, kind="timeout").error_kind == "exception"
+
+
+def test_a_tool_that_exits_does_not_end_the_process():
+    assert both(fail, kind="exit").text == "SystemExit: 3"
+
+
+def test_a_hung_tool_does_not_block_the_event_loop():
+    async def main():
+        tool = Tool.from_function(sleepy, timeout=5)
+        started = time.perf_counter()
+        slow = asyncio.create_task(acall_tool(tool, ToolCall(id="c", name="sleepy", args={"seconds": 0.3})))
+        await asyncio.sleep(0.01)
+        assert time.perf_counter() - started < 0.2
+        return (await slow).content
+
+    assert asyncio.run(main()) == "late"
+
+
+def test_tools_run_in_daemon_threads():
+    seen = []
+
+    def look() -> bool:
+        """Look."""
+        seen.append(threading.current_thread().daemon)
+        return True
+
+    both(look)
+    assert seen == [True, True]
+
+
+def test_a_late_result_is_dropped():
+    async def main():
+        result = await acall_tool(
+            Tool.from_function(sleepy, timeout=0.05), ToolCall(id="c", name="sleepy", args={"seconds": 0.1})
+        )
+        await asyncio.sleep(0.15)  # the thread delivers now; nothing may raise
+        return result.error_kind
+
+    assert asyncio.run(main()) == "timeout"

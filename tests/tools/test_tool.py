@@ -1,0 +1,217 @@
+from dataclasses import dataclass
+from typing import Literal
+
+import pytest
+from pydantic import BaseModel
+
+from ace import Tool, ToolRegistry, TypedTool, tool
+from ace.core import InvalidModelAction, ToolRegistrationError
+from ace.tools import ToolCall, call_tool, check_call
+
+
+class Item(BaseModel):
+    name: str
+    price: float
+
+
+class ShoutArgs(BaseModel):
+    text: str
+
+
+@dataclass
+class Point:
+    x: int
+    y: int
+
+
+def order(item: Item, count: int = 1, *, speed: Literal["slow", "fast"] = "slow") -> str:
+    """Order an item."""
+    return f"{count} {item.name} {speed}"
+
+
+def run(registry, name, **args):
+    call = check_call(registry, name, args, "c1")
+    return call_tool(registry.get(name), call)
+
+
+def refusal(registry, name, args):
+    with pytest.raises(InvalidModelAction) as caught:
+        check_call(registry, name, args, "c1")
+    return caught.value
+
+
+def test_arguments_are_validated_and_coerced_as_a_whole():
+    registry = ToolRegistry([order])
+    assert run(registry, "order", item={"name": "pen", "price": "1.5"}, count="2").content == "2 pen slow"
+
+
+def test_a_schema_error_names_the_field_what_came_and_what_is_expected():
+    error = refusal(ToolRegistry([order]), "order", {"item": {"name": "pen"}, "count": "two", "colour": "red"})
+    for words in ("item.price", "missing", "'count'", "integer", "two", "'colour' is not an argument", "item, count, speed"):
+        assert words in str(error), words
+    assert error.reason == "invalid_args"
+
+
+def test_loss_is_not_coercion():
+    assert "count" in str(refusal(ToolRegistry([order]), "order", {"item": {"name": "a", "price": 1}, "count": 2.5}))
+
+
+def test_an_unknown_tool_is_named_with_its_neighbours():
+    error = refusal(ToolRegistry([order]), "orders", {})
+    assert error.reason == "unknown_tool"
+    assert "'orders'" in str(error)
+    assert "'order'" in str(error)
+
+
+@pytest.mark.parametrize("args", ["text", None, [1], 5])
+def test_arguments_that_are_no_object_are_refused(args):
+    assert "JSON object" in str(refusal(ToolRegistry([order]), "order", args))
+
+
+def test_defaults_stay_the_functions_own():
+    shared = []
+
+    def collect(value: str, into: list[str] = shared) -> int:
+        """Collect a value."""
+        into.append(value)
+        return len(into)
+
+    registry = ToolRegistry([collect])
+    run(registry, "collect", value="a")
+    assert shared == ["a"]
+
+
+def test_parameters_may_be_called_like_pydantics_own_names():
+    def odd(json: str, schema: int, model_config: bool, copy: str = "") -> str:
+        """Odd names."""
+        return f"{json}{schema}{model_config}"
+
+    assert run(ToolRegistry([odd]), "odd", json="a", schema=1, model_config=True).content == "a1True"
+
+
+def test_dataclasses_become_instances():
+    def norm(point: Point) -> int:
+        """Sum of coordinates."""
+        return point.x + point.y
+
+    assert run(ToolRegistry([norm]), "norm", point={"x": 1, "y": 2}).content == 3
+
+
+def test_a_tool_without_parameters_is_fine():
+    def now() -> str:
+        """The time."""
+        return "noon"
+
+    assert run(ToolRegistry([now]), "now").content == "noon"
+
+
+def no_docstring(x: int) -> int:
+    return x
+
+
+def no_annotation(x):
+    """Has no annotation."""
+
+
+def variadic(*args: int):
+    """Takes any number."""
+
+
+class Opaque:
+    pass
+
+
+def unschemable(thing: Opaque):
+    """Takes a thing."""
+
+
+@pytest.mark.parametrize(
+    ("source", "words"),
+    [
+        (no_docstring, "docstring"),
+        (no_annotation, "annotation"),
+        (variadic, "named arguments"),
+        (unschemable, "JSON Schema"),
+        (lambda x: x, "lambda"),
+        ("text", "not callable"),
+        (Item, "class"),
+    ],
+)
+def test_what_cannot_become_a_tool_is_refused_with_a_reason(source, words):
+    with pytest.raises(ToolRegistrationError, match=words):
+        ToolRegistry([source])
+
+
+def test_names_are_unique_and_not_reserved():
+    def finish() -> None:
+        """Stop."""
+
+    with pytest.raises(ToolRegistrationError, match="reserved"):
+        ToolRegistry([finish])
+    with pytest.raises(ToolRegistrationError, match="two tools"):
+        ToolRegistry([order, order])
+
+
+def test_unknown_options_are_refused():
+    with pytest.raises(ToolRegistrationError, match="retries"):
+        Tool.from_function(order, retries=3)
+
+
+def test_a_typed_tool_gets_its_model():
+    class Shout(TypedTool[ShoutArgs, str]):
+        """Say it loudly."""
+
+        name = "shout"
+        Args = ShoutArgs
+
+        def run(self, args):
+            return args.text.upper()
+
+    registry = ToolRegistry([Shout()])
+    assert run(registry, "shout", text="hi").content == "HI"
+    assert "'volume' is not an argument" in str(refusal(registry, "shout", {"text": "a", "volume": 3}))
+
+
+def test_the_registry_knows_categories_and_metadata():
+    double = tool(category="math", read_only=True, examples=["2"])(lambda_free)
+    registry = ToolRegistry([double, order])
+    assert [t.name for t in registry.list("math")] == ["lambda_free"]
+    assert registry.get("lambda_free").read_only
+    assert registry.has("order")
+    with pytest.raises(KeyError, match="nearest"):
+        registry.get("ordr")
+
+
+def lambda_free(x: float) -> float:
+    """Twice a number."""
+    return 2 * x
+
+
+def test_the_schema_hash_follows_the_signature_only():
+    def order2(item: Item, count: int = 1, *, speed: Literal["slow", "fast"] = "slow") -> str:
+        """Other words."""
+        return ""
+
+    def order3(item: Item, count: str = "1") -> str:
+        """Order an item."""
+        return ""
+
+    same = Tool.from_function(order2, name="order")
+    other = Tool.from_function(order3, name="order")
+    assert same.schema_hash == Tool.from_function(order).schema_hash != other.schema_hash
+
+
+def test_a_property_called_title_survives_the_tidy_schema():
+    def book(title: str, name: str) -> str:
+        """Book."""
+        return title
+
+    assert list(Tool.from_function(book).schema["properties"]) == ["title", "name"]
+
+
+def test_results_are_for_the_model_too():
+    def listing() -> list[int]:
+        """List."""
+        return [1, 2]
+
+    assert call_tool(Tool.from_function(listing), ToolCall(id="c", name="listing")).text == "[1, 2]"
