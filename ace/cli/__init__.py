@@ -32,7 +32,7 @@ def main() -> None:
     from ace.core import AceError
 
     try:
-        app(standalone_mode=False)
+        sys.exit(app(standalone_mode=False) or 0)
     except AceError as error:
         typer.secho(f"error: {error}", fg="red", err=True)
         sys.exit(2)

@@ -1,0 +1,219 @@
+"""The commands as a person runs them: a real process, real files."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import jsonschema
+import pytest
+from conftest import ROOT, WORKBENCH, needs_workbench
+from loopback import openai_server
+
+ACE = str(Path(sys.executable).with_name("ace"))
+
+
+def ace(*words, cwd=None, code=0, **environment):
+    done = subprocess.run(
+        [ACE, *map(str, words)],
+        cwd=cwd,
+        capture_output=True,
+        text=True,
+        timeout=280,
+        env={**os.environ, "COLUMNS": "200", **environment},
+    )
+    assert done.returncode == code, f"exit {done.returncode}\n{done.stdout[-1500:]}\n{done.stderr[-3000:]}"
+    assert "Traceback" not in done.stderr
+    return done.stdout + done.stderr
+
+
+def valid(path, schema):
+    report = json.loads(Path(path).read_text(encoding="utf-8"))
+    jsonschema.validate(report, json.loads((ROOT / "contracts" / f"{schema}.schema.json").read_text(encoding="utf-8")))
+    return report
+
+
+COMMANDS = [
+    "demo",
+    "run",
+    "evaluate",
+    "learn",
+    "doctor",
+    "playbook",
+    "suite",
+    "bench",
+    "playbook list",
+    "suite check",
+    "bench retrieval",
+]
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_has_examples(command):
+    text = ace(*command.split(), "--help")
+    assert "Example" in text or "Each line" in text
+
+
+def test_the_demo_learns_and_says_that_it_is_simulated(tmp_path):
+    text = ace("demo", "--out", tmp_path, "--epochs", 2, "--seeds", 1, "--json", tmp_path / "demo.json")
+    report = valid(tmp_path / "demo.json", "demo")
+    assert report["label"] == "simulated"
+    assert set(report["arms"]) == set(report["unseen_families"]) == {"none", "playbook", "gold", "random"}
+    assert (
+        report["arms"]["gold"]["iterations"]
+        < report["arms"]["playbook"]["iterations"]
+        < report["arms"]["none"]["iterations"]
+    )
+    assert report["arms"]["none"]["n"] == 100
+    assert "simulated" in text
+    assert report["playbook_path"] in text
+    assert Path(report["playbook_path"]).exists()
+    assert f"{report['bullets']} bullets" in ace("playbook", "list", report["playbook_path"])
+
+
+@pytest.mark.full
+@pytest.mark.timeout(600)
+def test_the_whole_demo_closes_most_of_the_way(tmp_path):
+    ace("demo", "--out", tmp_path, "--json", tmp_path / "demo.json")
+    report = valid(tmp_path / "demo.json", "demo")
+    assert report["closed"]["playbook"]["iterations"] >= 0.6
+    assert report["closed"]["random"]["iterations"] <= 0.15
+    assert report["seconds"] < 300
+
+
+def test_a_playbook_is_learned_listed_searched_and_moved(tmp_path):
+    book = tmp_path / "p.db"
+    ace("learn", "--from", "office", "--lm", "simulated", "--playbook", book, "--json", tmp_path / "l.json")
+    report = valid(tmp_path / "l.json", "learn")
+    assert report["label"] == "simulated"
+    assert report["runs"] == 100
+    assert "Strategies" in ace("playbook", "list", book, "--section", "Strategies")
+    assert "b-1" in ace("playbook", "show", book, "b-1")
+    assert "->" in ace("playbook", "search", book, "Archive the mail about the invoice")
+    ace("playbook", "export", book, tmp_path / "b.jsonl")
+    ace("playbook", "import", tmp_path / "q.db", tmp_path / "b.jsonl")
+    assert f"{report['bullets']} bullets" in ace("playbook", "list", tmp_path / "q.db")
+    ace(
+        "evaluate", "office", "--lm", "simulated", "--arms", "none,playbook,random", "--playbook", book, "--limit", 8,
+        "--half", "second", "--json", tmp_path / "e.json",
+    )  # fmt: skip
+    report = valid(tmp_path / "e.json", "evaluate")
+    assert (report["label"], report["policy"], len(report["runs"])) == ("simulated", "lenient", 24)
+
+
+def test_suites_are_listed_shown_and_checked(tmp_path):
+    assert "workbench" in ace("suite", "list")
+    assert "refund#0" in ace("suite", "list", "office")
+    assert "refund_order" in ace("suite", "show", "office", "refund#0")
+    ace("suite", "check", "office", "--json", tmp_path / "c.json")
+    assert valid(tmp_path / "c.json", "suite-check")["tasks"]["oracle_right"] == 200
+
+
+@needs_workbench
+def test_golden_cases_pass_and_a_wrong_one_fails(tmp_path):
+    lines = (WORKBENCH / "golden.jsonl").read_text().splitlines()[:20]
+    (tmp_path / "g.jsonl").write_text("\n".join(lines))
+    ace("suite", "check", f"workbench:{WORKBENCH}", "--golden", tmp_path / "g.jsonl", "--json", tmp_path / "c.json")
+    assert valid(tmp_path / "c.json", "suite-check")["golden"] == {"n": 20, "passed": 20, "failed": []}
+    wrong = json.loads(lines[0]) | {"results": ["other"]}
+    (tmp_path / "g.jsonl").write_text(json.dumps(wrong))
+    ace("suite", "check", f"workbench:{WORKBENCH}", "--golden", tmp_path / "g.jsonl", code=1)
+
+
+@needs_workbench
+def test_recorded_runs_are_evaluated_and_learned_from(tmp_path):
+    suite = f"workbench:{WORKBENCH}"
+    text = ace("evaluate", suite, "--lm", "recorded:gpt-4_all", "--limit", 30, "--json", tmp_path / "e.json")
+    report = valid(tmp_path / "e.json", "evaluate")
+    assert (report["policy"], report["label"], report["domains"]["email"]["n"]) == ("replay", "recorded:gpt-4_all", 30)
+    assert "policy: replay" in text
+    ace(
+        "learn",
+        "--from",
+        suite,
+        "--runs",
+        "gpt-4_domains",
+        "--playbook",
+        tmp_path / "p.db",
+        "--json",
+        tmp_path / "l.json",
+    )
+    held_out = valid(tmp_path / "l.json", "learn")["held_out"]
+    assert held_out["hit@3"] >= 85
+    assert held_out["n"] > 200
+
+
+def test_a_real_http_model_answers(tmp_path):
+    with openai_server() as (url, requests):
+        text = ace(
+            "run", "What is 17% of 240?", "--lm", "openai/x", "--api-base", url, "--json", tmp_path / "r.json",
+            DSPY_CACHEDIR=str(tmp_path / "cache"),
+        )  # fmt: skip
+    assert text.rstrip().splitlines()[-2].startswith("40.8") or "40.8" in text
+    report = valid(tmp_path / "r.json", "task-output")
+    assert [step["tool_name"] for step in report["structured_trace"]] == ["calculator"]
+    assert report["usage"]["input_tokens"] == 200
+    assert {request["path"] for request in requests} == {"/v1/chat/completions"}
+
+
+def test_the_model_may_come_from_the_environment(tmp_path):
+    text = ace("run", "--suite", "office", "--task", "refund#0", ACE_LM="simulated:oracle")
+    assert "task solved: yes" in text
+    assert "simulated" in text
+
+
+def test_own_tools_are_loaded_from_a_module(tmp_path):
+    (tmp_path / "my_shop.py").write_text(
+        'def find_orders(customer: str) -> list[str]:\n    """Find."""\n    return ["o-1"]\n\n\n'
+        'def refund(order_id: str) -> str:\n    """Refund."""\n    return f"{order_id} refunded"\n\n\ntools = [find_orders, refund]\n'
+    )
+    with openai_server() as (url, _):
+        text = ace(
+            "run", "Refund Ana's order", "--tools", "my_shop:tools", "--lm", "openai/x", "--api-base", url, cwd=tmp_path,
+            DSPY_CACHEDIR=str(tmp_path / "cache"),
+        )  # fmt: skip
+    assert "o-1 refunded" in text
+
+
+def test_doctor_is_content():
+    assert "right hash" in ace("doctor")
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["evaluate", "office"], "--lm"),
+        (["evaluate", "nowhere", "--lm", "simulated"], "workbench:PATH"),
+        (["evaluate", "workbench:/nowhere", "--lm", "simulated"], "/nowhere"),
+        (["evaluate", "office", "--lm", "simulated", "--arms", "magic"], "magic"),
+        (["evaluate", "office", "--lm", "simulated", "--arms", "playbook"], "--playbook"),
+        (["evaluate", "office", "--lm", "simulated:genius"], "genius"),
+        (["evaluate", "office", "--lm", "recorded:gpt-4_all"], "workbench:PATH"),
+        (["run"], "--suite"),
+        (["run", "x"], "--lm"),
+        (["run", "x", "--lm", "simulated"], "suite"),
+        (
+            ["run", "x", "--lm", "openai/x", "--api-base", "http://127.0.0.1:1", "--tools", "nowhere:tools"],
+            "MODULE:NAME",
+        ),
+        (["run", "--suite", "office", "--task", "zzz", "--lm", "simulated"], "ace suite list"),
+        (["learn", "--from", "office", "--playbook", "x.db"], "--runs"),
+        (["playbook", "list", "nowhere.db"], "no playbook"),
+        (["playbook", "import", "x.db", "nowhere.jsonl"], "no file"),
+        (["suite", "show", "office", "zzz"], "zzz"),
+        (["bench", "retrieval", "nowhere.jsonl"], "cannot read"),
+        (["frobnicate"], "frobnicate"),
+        (["evaluate", "office", "--lm", "simulated", "--seeds", "0"], "seeds"),
+    ],
+)
+def test_errors_are_one_clear_line(words, says, tmp_path):
+    text = ace(*words, cwd=tmp_path, code=2, ACE_LM="")
+    assert says in text
+
+
+def test_a_run_that_fails_says_so_by_its_exit_code(tmp_path):
+    text = ace(
+        "run", "x", "--lm", "openai/x", "--api-base", "http://127.0.0.1:1/v1", code=1, DSPY_CACHEDIR=str(tmp_path)
+    )
+    assert "model_transport" in text

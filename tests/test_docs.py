@@ -1,0 +1,54 @@
+"""Every snippet of the documents runs, in order, in one folder, against a real HTTP model on loopback."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from conftest import ROOT
+from loopback import openai_server
+
+DOCUMENTS = ["README.md", "quickstart.md"]
+OLLAMA = "http://localhost:11434/v1"
+
+
+def blocks(name):
+    return re.findall(r"^```(\w+)\n(.*?)^```$", (ROOT / name).read_text(encoding="utf-8"), re.M | re.S)
+
+
+@pytest.mark.parametrize("name", DOCUMENTS)
+def test_every_snippet_runs(name, tmp_path):
+    assert {language for language, _ in blocks(name)} <= {"python", "bash"}
+    python = "\n".join(text for language, text in blocks(name) if language == "python")
+    bash = "\n".join(text for language, text in blocks(name) if language == "bash")
+    with openai_server() as (url, requests):
+        environment = {
+            **os.environ,
+            "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+            "COLUMNS": "200",
+            "DSPY_CACHEDIR": str(tmp_path / "cache"),
+        }
+        outputs = [
+            subprocess.run(
+                [*command, text.replace(OLLAMA, url)],
+                cwd=tmp_path,
+                env=environment,
+                capture_output=True,
+                text=True,
+                timeout=240,
+            )
+            for command, text in (([sys.executable, "-c"], python), (["bash", "-ec"], bash))
+        ]
+    for done in outputs:
+        assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-3000:]
+    assert requests, "the model was really asked over HTTP"
+    if name == "quickstart.md":
+        assert "shown: ('b-1',)" in outputs[0].stdout
+        assert "refund(order_id: from find_orders)" in outputs[0].stdout
+        assert "40.8" in outputs[1].stdout
+
+
+def test_the_quickstart_is_short():
+    assert len((ROOT / "quickstart.md").read_text(encoding="utf-8").splitlines()) < 60
