@@ -25,7 +25,7 @@ _BINARY: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
 _UNARY: dict[type[ast.unaryop], Callable[[Any], Any]] = {ast.UAdd: operator.pos, ast.USub: operator.neg}
 _FUNCTIONS: dict[str, Callable[..., Any]] = {
     "abs": abs,
-    "round": round,
+    "round": lambda value, digits=0: _round(value, digits),
     "min": min,
     "max": max,
     "sqrt": math.sqrt,
@@ -59,7 +59,7 @@ def calculator(expression: str) -> float:
 def _value(node: ast.expr) -> Any:
     match node:
         case ast.Constant(value=int() | float() as number) if not isinstance(number, bool):
-            return number
+            return _bounded(number)
         case ast.Name(id=name) if name in _CONSTANTS:
             return _CONSTANTS[name]
         case ast.UnaryOp(op=sign, operand=operand) if type(sign) in _UNARY:
@@ -76,15 +76,21 @@ def _value(node: ast.expr) -> Any:
 
 def _power(base: Any, exponent: Any) -> Any:
     # checked before computing: 9 ** 9 ** 9 would otherwise eat the machine
-    if abs(base) > 1 and abs(exponent) * math.log10(abs(base)) > 100:
+    if abs(base) > 1 and exponent * math.log10(abs(base)) > 100:
         raise ToolError("refused", "The result is too large.")
-    return _bounded(base**exponent)
+    return _bounded(base ** float(exponent) if exponent < 0 else base**exponent)
+
+
+def _round(value: Any, digits: Any) -> Any:
+    if not isinstance(digits, int) or abs(digits) > 100:  # a huge number of digits would freeze the process
+        raise ValueError("round takes at most 100 digits")
+    return round(value, digits) if digits else round(value)
 
 
 def _bounded(value: Any) -> Any:
     if isinstance(value, complex):
         raise ValueError("the result is not a real number")
-    if abs(value) > _MAX_MAGNITUDE:
+    if not abs(value) <= _MAX_MAGNITUDE:  # not a number is refused too
         raise ToolError("refused", "The result is too large.")
     return value
 

@@ -91,10 +91,9 @@ class Calendar:
 
     def _add_column(self, field: Any, new_value: Any) -> Any:
         """The field is not checked: an unknown one becomes a column, with an odd filler in the other rows."""
-        self.table.columns.append(field)
         number = isinstance(new_value, (int, float)) and not isinstance(new_value, bool)
         filler = "nan"[: len(new_value)] if isinstance(new_value, str) else None
-        self.table.rows = [{**row, field: filler} for row in self.table.rows]
+        self.table.add_column(field, filler)
         return float(new_value) if number else new_value
 
 

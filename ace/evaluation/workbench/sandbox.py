@@ -69,7 +69,7 @@ class World:
         try:
             visits = read_table(folder / "analytics_data.csv")
             visits.rows = [{**row, "user_engaged": row["user_engaged"] == "True"} for row in visits.rows]
-            return cls(
+            world = cls(
                 calendar=read_table(folder / "calendar_events.csv"),
                 email=read_table(folder / "emails.csv"),
                 visits=visits,
@@ -77,6 +77,9 @@ class World:
                 crm=read_table(folder / "customer_relationship_manager_data.csv"),
                 directory=tuple((folder / "email_addresses.csv").read_text(encoding="utf-8").split()),
             )
+            for table in (world.calendar, world.email, world.project_tasks, world.crm):
+                table.sha256()  # every copy starts with the hash
+            return world
         except (OSError, KeyError) as error:
             raise SuiteError(
                 f"{str(folder)!r} is no WorkBench folder ({error}); expected its CSV databases and "

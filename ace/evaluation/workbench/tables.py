@@ -37,6 +37,8 @@ class Table:
     columns: list[str]
     rows: list[Row]
     labels: list[int] = field(default_factory=list[int])
+    _sha256: str | None = field(default=None, repr=False, compare=False)
+    """Kept until a row changes: most tables are left alone by most tasks, and hashing is the slow part of scoring."""
 
     def __post_init__(self) -> None:
         if not self.labels:
@@ -44,7 +46,7 @@ class Table:
 
     def copy(self) -> Table:
         """A table that can be changed without touching this one."""
-        return Table(list(self.columns), list(self.rows), list(self.labels))
+        return Table(list(self.columns), list(self.rows), list(self.labels), self._sha256)
 
     def column(self, name: str) -> list[Any]:
         """The cells of one column."""
@@ -52,8 +54,20 @@ class Table:
 
     def append(self, row: Row, label: int) -> None:
         """Put a row last; columns it lacks are missing in it."""
+        self._sha256 = None
         self.rows.append({name: row.get(name) for name in self.columns})
         self.labels.append(label)
+
+    def replace(self, index: int, row: Row) -> None:
+        """Put a row in place of another; the label stays."""
+        self._sha256 = None
+        self.rows[index] = row
+
+    def add_column(self, name: str, filler: Any) -> None:
+        """A new last column with the same cell in every row."""
+        self._sha256 = None
+        self.columns.append(name)
+        self.rows = [{**row, name: filler} for row in self.rows]
 
     def relabel(self) -> None:
         """Number the rows 0 ... n-1 again."""
@@ -61,18 +75,23 @@ class Table:
 
     def keep(self, wanted: Callable[[Row], bool]) -> None:
         """Drop the rows that are not wanted; the labels of the others stay."""
+        self._sha256 = None
         pairs = [(row, label) for row, label in zip(self.rows, self.labels, strict=True) if wanted(row)]
         self.rows = [row for row, _ in pairs]
         self.labels = [label for _, label in pairs]
 
     def update(self, wanted: Callable[[Row], bool], name: str, value: Any) -> None:
         """Set one cell in every wanted row."""
+        self._sha256 = None
         self.rows = [{**row, name: value} if wanted(row) else row for row in self.rows]
 
     def sha256(self) -> str:
         """Hash of header and cells, labels not included."""
-        lines = [_json(self.columns), *(_json([_plain(row[name]) for name in self.columns]) for row in self.rows)]
-        return hashlib.sha256("".join(f"{line}\n" for line in lines).encode("utf-8", "surrogatepass")).hexdigest()
+        if self._sha256 is None:
+            lines = [_json(self.columns), *(_json([_plain(row[name]) for name in self.columns]) for row in self.rows)]
+            text = "".join(f"{line}\n" for line in lines)
+            self._sha256 = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+        return self._sha256
 
     def labels_sha256(self) -> str:
         """Hash of the labels."""

@@ -57,7 +57,7 @@ class Mail:
         }
         label = len(self.table.rows)
         if label in self.table.labels:  # possible after deletes: the old mail is lost
-            self.table.rows[self.table.labels.index(label)] = row
+            self.table.replace(self.table.labels.index(label), row)
         else:
             self.table.append(row, label)
 
