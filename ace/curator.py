@@ -77,13 +77,53 @@ class Curator:
         near = [
             bullet
             for bullet, cosine in self.playbook.nearest(trigger, others)
-            # close vectors hide a negation: "refund" and "do not refund" are near each other
-            if cosine >= self.merge_cosine and bool(words & _NEGATIONS) == bool(_words(bullet.searched) & _NEGATIONS)
+            # close vectors hide a negation or a number: "refund" and "do not refund" are near each other
+            if cosine >= self.merge_cosine and _marks(words) == _marks(_words(bullet.searched))
         ]
         return [*same, *near]
 
 
-_NEGATIONS = frozenset({"not", "no", "never", "don", "dont", "without", "except", "unless", "haven", "hasn", "isn"})
+_NEGATIONS = frozenset(
+    [
+        "not",
+        "no",
+        "never",
+        "nothing",
+        "none",
+        "neither",
+        "nor",
+        "cannot",
+        "cant",
+        "don",
+        "dont",
+        "doesn",
+        "doesnt",
+        "didn",
+        "didnt",
+        "won",
+        "wont",
+        "shouldn",
+        "isn",
+        "aren",
+        "wasn",
+        "hasn",
+        "haven",
+        "without",
+        "except",
+        "unless",
+        "stop",
+        "avoid",
+        "under",
+        "over",
+        "before",
+        "after",
+    ]
+)
+
+
+def _marks(words: frozenset[str]) -> frozenset[str]:
+    """What must agree between two texts that mean the same: negations, directions, numbers."""
+    return frozenset(word for word in words if word in _NEGATIONS or any(ch.isdigit() for ch in word))
 
 
 def _words(text: str) -> frozenset[str]:

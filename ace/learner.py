@@ -10,7 +10,7 @@ from ace.core import RunUsage
 from ace.curator import Curator
 from ace.playbook import Playbook, PlaybookBullet, Tag, sequence_key
 from ace.playbook.delta import Delta
-from ace.reflector import Reflector
+from ace.reflector import OUTAGES, Reflector
 from ace.tasks import Feedback, TaskInput, TaskOutput
 from ace.tools import ToolRegistry
 
@@ -85,6 +85,7 @@ class Learner:
         self.reflector = reflector or Reflector()
         self.curator = curator or Curator(playbook)
         self.author = author
+        self._credited: set[str] | None = None
 
     def fit(
         self,
@@ -139,8 +140,14 @@ class Learner:
 
     def _credit(self, output: TaskOutput, feedback: Feedback) -> list[Delta]:
         """Credit once per run and bullet, only to bullets that were cited or followed, not to all that were shown."""
-        if not output.injected_bullets:
+        if not output.injected_bullets or output.termination_reason in OUTAGES:
             return []
+        if self._credited is None:
+            tags = (delta for _, delta in self.playbook.journal() if isinstance(delta, Tag))
+            self._credited = {delta.run_id for delta in tags}
+        if output.run_id in self._credited:
+            return []
+        self._credited.add(output.run_id)
         done = sequence_key(s.tool_name for s in output.structured_trace if s.executed and s.changes_state)
         known: dict[str, PlaybookBullet] = {bullet.id: bullet for bullet in self.playbook.bullets}
         return [
@@ -148,6 +155,7 @@ class Learner:
                 bullet_id=bullet_id,
                 helpful=int(feedback.success),
                 harmful=int(not feedback.success),
+                run_id=output.run_id,
                 reason="cited" if bullet_id in output.cited_bullets else "followed",
             )
             for bullet_id in output.injected_bullets

@@ -7,6 +7,7 @@ Pitfall: what was tried, and where it broke.
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from collections.abc import Sequence
 from typing import Any
@@ -18,6 +19,9 @@ from ace.tasks import Feedback, ReasoningStep, TaskOutput
 
 MAX_TRIGGER_CHARS = 400
 _SHOWN_STEPS = 8
+_MAX_CONTENT = 600
+OUTAGES = frozenset({"model_transport", "interrupted", "internal_invariant"})
+"""A run that ended so says nothing about the task or the bullets it was shown."""
 
 
 class Reflector:
@@ -48,10 +52,12 @@ class Reflector:
             feedback: Whether it did what it should, from outside the model.
             group: The task's family, for leave-one-family-out evaluation.
         """
+        if output.termination_reason in OUTAGES:
+            return []
         if feedback.success:
             return [self._strategy(output, group)]
         if not output.structured_trace and not output.completed:
-            return []  # the model was never heard: that teaches nothing about the task
+            return []  # nothing legal was ever said: that teaches nothing about the task
         return [self._pitfall(output, feedback, group)]
 
     def _strategy(self, output: TaskOutput, group: str) -> Insight:
@@ -59,7 +65,7 @@ class Reflector:
         calls = [f"{step.tool_name}({_abstract(step, steps[:i], output.task.text)})" for i, step in enumerate(steps)]
         how = ", then ".join(calls[:_SHOWN_STEPS])
         content = f"Call {how}, then finish." if calls else "No call is needed: finish at once."
-        return self._insight("Strategies", content, steps, output, group)
+        return self._insight("Strategies", truncate(content, _MAX_CONTENT), steps, output, group)
 
     def _pitfall(self, output: TaskOutput, feedback: Feedback, group: str) -> Insight:
         steps = output.structured_trace
@@ -71,7 +77,7 @@ class Reflector:
         elif feedback.text:
             problems.append(feedback.text)
         content = f"Did not work: {tried}. {'; '.join(problems)}".rstrip(". ") + "."
-        return self._insight("Pitfalls", truncate(content, 600), executed, output, group)
+        return self._insight("Pitfalls", truncate(content, _MAX_CONTENT), executed, output, group)
 
     def _insight(
         self, section: Section, content: str, steps: Sequence[ReasoningStep], output: TaskOutput, group: str
@@ -122,12 +128,15 @@ def _abstract(step: ReasoningStep, before: Sequence[ReasoningStep], task: str) -
 
 def _origin(value: Any, before: Sequence[ReasoningStep], task: str) -> str:
     text = value if isinstance(value, str) else json.dumps(value, default=value_to_text)
-    if text and text.lower() in task.lower():
+    if not text:
+        return "empty"
+    whole = re.compile(rf"(?<!\w){re.escape(text)}(?!\w)", re.IGNORECASE)
+    if whole.search(task):
         return "from the task"
     for step in reversed(before):
-        if text and text in step.observation:
+        if whole.search(step.observation):
             return f"from {step.tool_name}"
-    return truncate(text, 40) if len(text.split()) <= 3 else "in your words"
+    return text if text in ("true", "false", "null") else "in your words"
 
 
 def _problems(steps: Sequence[ReasoningStep]) -> list[str]:

@@ -9,9 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar, cast
 
-from pydantic import ValidationError
-
-from ace.agent.policy import Fail, Interrupt, Observe, Policy, PolicyEngine, Reprompt
+from ace.agent.policy import Continue, Decision, Fail, Interrupt, Observe, Policy, PolicyEngine, Reprompt
 from ace.agent.states import (
     Acting,
     AskModel,
@@ -119,15 +117,19 @@ class AgentRun:
     def model_replied(self, reply: ModelReply) -> None:
         """The model answered; whether its answer is a legal action is found out here."""
         state = self._expect(Thinking)
-        reply = replace(
-            reply,
-            thought=clean_text(reply.thought),
-            tool_name=clean_value(reply.tool_name),
-            tool_args=clean_value(reply.tool_args),
-            outputs=clean_value(reply.outputs),
-        )
         self._spend(reply.usage)
         self._emit("model_request_completed", purpose=state.purpose)
+        try:
+            reply = replace(
+                reply,
+                thought=clean_text(reply.thought),
+                tool_name=clean_value(reply.tool_name),
+                tool_args=clean_value(reply.tool_args),
+                outputs=clean_value(reply.outputs),
+            )
+        except RecursionError:
+            self._invalid(state, InvalidModelAction("invalid_args", "The arguments are nested too deeply."), "")
+            return
         if state.purpose == "extract":
             self._outputs = reply.outputs
             self._end(state.complete())
@@ -167,19 +169,25 @@ class AgentRun:
         self._add_step(acting, result, error)
         kind: EventKind = "tool_call_error" if failed else "tool_call_completed"
         self._emit(kind, tool_call_id=result.tool_call_id, tool=acting.call.name, outcome=result.outcome)
-        if failed and isinstance(self.spec.policy.on_tool_error(result), Fail):
-            self._end(state.fail(ToolDispatch(f"{acting.call.name}: {result.text}")))
-        else:
-            self._think(state.think())
+        decision = self.spec.policy.on_tool_error(result) if failed else Continue()
+        match decision:
+            case Continue():
+                self._think(state.think())
+            case Fail():
+                self._end(state.fail(ToolDispatch(f"{acting.call.name}: {result.text}")))
+            case Interrupt(reason):
+                self._end(Interrupted(reason))
+            case _:
+                raise self._violation(decision, "a failed tool", "Continue, Fail and Interrupt")
 
     # -- transitions -------------------------------------------------------------------------------------------------
 
     def _finish(self, state: Thinking, reply: ModelReply) -> None:
         self._commit(reply.thought)
         try:
-            fields = self.spec.finish.args_model.model_validate(reply.tool_args)
-        except ValidationError:
-            self._think(state.extract())  # the model is done, but its answer must be asked for
+            fields = self.spec.finish.args_model.model_validate(reply.tool_args or {})
+        except Exception:  # missing or ill-typed, or a validator of the user's own raised: the answer must be asked for
+            self._think(state.extract())
             return
         values = {name: getattr(fields, f"p{i}") for i, name in enumerate(self.spec.finish.parameters)}
         self._cited.extend(values.pop("cited_bullets", ()))
@@ -206,10 +214,14 @@ class AgentRun:
             case Interrupt(reason):
                 self._end(Interrupted(reason))
             case decision:
-                raise PolicyRuntimeViolation(
-                    f"policy {self.spec.policy.name!r} answered {decision!r} to {error.kind!r}; legal are Fail, "
-                    "Reprompt, Interrupt, and Observe for an invalid action"
+                raise self._violation(
+                    decision, error.kind, "Fail, Reprompt, Interrupt, and Observe for an invalid action"
                 )
+
+    def _violation(self, decision: Decision, what: str, legal: str) -> PolicyRuntimeViolation:
+        return PolicyRuntimeViolation(
+            f"policy {self.spec.policy.name!r} answered {decision!r} to {what}; legal are {legal}"
+        )
 
     def _commit(self, thought: str) -> None:
         """A decision counts: the notes about rejected replies have done their work."""
@@ -286,7 +298,7 @@ class AgentRun:
         for observer in list(self._observers):
             try:
                 observer(told)
-            except Exception:  # an observer cannot hurt the run; it is not asked again
+            except (Exception, SystemExit):  # an observer cannot hurt the run; it is not asked again
                 self._observers.remove(observer)
 
     def _termination(self) -> TerminationReason:

@@ -7,7 +7,7 @@ says what was wrong, what was expected, and what to do. Text for the operator (`
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 ToolErrorKind = Literal[
     "unknown_tool",
@@ -60,9 +60,10 @@ class ToolError(AceError):
         self, kind: ToolErrorKind, message: str, model_message: str = "", source: BaseException | None = None
     ) -> None:
         super().__init__(message)
-        self.kind: ToolErrorKind = kind
-        self.message = message
-        self.model_message = model_message or message
+        # tools are foreign code: an unknown kind or an odd message must not crash the run
+        self.kind: ToolErrorKind = kind if kind in get_args(ToolErrorKind) else "exception"
+        self.message = str(message)
+        self.model_message = str(model_message or message)
         self.source = source
 
 

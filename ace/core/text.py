@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any, cast
 
 from pydantic_core import to_jsonable_python
 
+_ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 MAX_OBSERVATION_CHARS = 20_000
 """Longer observations are cut, with a note that says so."""
 
@@ -77,7 +79,7 @@ def _fallback(value: Any) -> str:
     except Exception:  # a hostile __str__ is the caller's object, not our bug
         return f"<{type(value).__name__}>"
     # the default repr shows a memory address, which helps nobody and differs between runs
-    return f"<{type(value).__name__}>" if " object at 0x" in text else text
+    return f"<{type(value).__name__}>" if _ADDRESS.search(text) else text
 
 
 def describe_error(error: BaseException) -> str:

@@ -50,7 +50,7 @@ class PlaybookBullet(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    id: str = Field(default="", pattern=r"^(b-\d+)?$")
+    id: str = Field(default="", pattern=r"^(b-[0-9]+)?$")
     """Given at commit, never used again after a removal."""
     section: Section
     trigger: str = ""
@@ -66,7 +66,7 @@ class PlaybookBullet(BaseModel):
     """The calls that change something, in order; their multiset says which bullets are alike."""
     tool_success_rate: float | None = Field(default=None, ge=0, le=1)
     """Share of the calls that succeeded, over the runs it rests on."""
-    avg_iterations: float | None = Field(default=None, ge=0)
+    avg_iterations: float | None = Field(default=None, ge=0, allow_inf_nan=False)
     """Mean iterations of the runs it rests on."""
     helpful_count: int = Field(default=0, ge=0)
     harmful_count: int = Field(default=0, ge=0)

@@ -18,6 +18,9 @@ class _Delta(BaseModel):
     """Why, for the history."""
 
 
+BulletId = Annotated[str, Field(pattern=r"^b-[0-9]+$")]
+
+
 class Add(_Delta):
     """A new bullet; it gets its id at commit."""
 
@@ -29,7 +32,7 @@ class Update(_Delta):
     """New values for some fields of a bullet."""
 
     kind: Literal["update"] = "update"
-    bullet_id: str
+    bullet_id: BulletId
     changes: dict[str, Any]
 
 
@@ -37,13 +40,13 @@ class Merge(_Delta):
     """Another run taught the same: the evidence is added, the words stay."""
 
     kind: Literal["merge"] = "merge"
-    bullet_id: str
+    bullet_id: BulletId
     provenance: Provenance = Provenance()
     helpful: int = Field(default=0, ge=0)
     harmful: int = Field(default=0, ge=0)
-    avg_iterations: float | None = None
-    tool_success_rate: float | None = None
-    absorbed: tuple[str, ...] = ()
+    avg_iterations: float | None = Field(default=None, allow_inf_nan=False)
+    tool_success_rate: float | None = Field(default=None, allow_inf_nan=False)
+    absorbed: tuple[BulletId, ...] = ()
     """Ids of bullets that this one replaces."""
 
 
@@ -51,23 +54,25 @@ class Remove(_Delta):
     """A bullet goes; its id is never given again."""
 
     kind: Literal["remove"] = "remove"
-    bullet_id: str
+    bullet_id: BulletId
 
 
 class Tag(_Delta):
     """Credit: counters only, the content revision does not move."""
 
     kind: Literal["tag"] = "tag"
-    bullet_id: str
+    bullet_id: BulletId
     helpful: int = Field(default=0, ge=0)
     harmful: int = Field(default=0, ge=0)
+    run_id: str = ""
+    """The run that gives the credit: each counts once."""
 
 
 class Promote(_Delta):
     """Another stage in a bullet's life."""
 
     kind: Literal["promote"] = "promote"
-    bullet_id: str
+    bullet_id: BulletId
     stage: Literal["shadow", "active", "pinned", "retired"]
 
 
@@ -75,15 +80,13 @@ class Quarantine(_Delta):
     """Not shown until somebody has looked at it."""
 
     kind: Literal["quarantine"] = "quarantine"
-    bullet_id: str
+    bullet_id: BulletId
 
 
 Delta = Annotated[Add | Update | Merge | Remove | Tag | Promote | Quarantine, Field(discriminator="kind")]
 DELTAS: TypeAdapter[Delta] = TypeAdapter(Delta)
 
 _FIXED = frozenset({"id", "created_revision", "updated_revision"})
-_KEEP_TASKS = 50
-"""A bullet names at most this many tasks and runs it rests on."""
 
 
 def apply(bullets: Mapping[str, PlaybookBullet], delta: Delta, revision: int) -> dict[str, PlaybookBullet | None]:
@@ -144,7 +147,7 @@ def _changed(
 
 def _joined(old: Provenance, new: Provenance) -> Provenance:
     def join(a: tuple[str, ...], b: tuple[str, ...]) -> tuple[str, ...]:
-        return tuple(dict.fromkeys((*a, *b)))[:_KEEP_TASKS]
+        return tuple(dict.fromkeys((*a, *b)))
 
     return Provenance(
         task_ids=join(old.task_ids, new.task_ids),

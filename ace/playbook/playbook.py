@@ -11,12 +11,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import sqlalchemy as sa
 from cachetools import LRUCache
 from pydantic import ValidationError
 
-from ace.core import PlaybookError, clean_text
+from ace.core import PlaybookError, clean_text, clean_value
 from ace.playbook.bullet import PlaybookBullet
-from ace.playbook.delta import Add, Delta, Tag, apply
+from ace.playbook.delta import DELTAS, Add, Delta, Tag, apply
 from ace.playbook.embedder import Embedder, MiniLMEmbedder, Vectors
 from ace.playbook.index import DenseIndex, LexicalIndex
 from ace.playbook.render import TokenCounter, pack
@@ -55,7 +56,7 @@ class Playbook:
 
     def __init__(
         self,
-        url: str = "sqlite://",
+        url: str | sa.URL = "sqlite://",
         *,
         embedder: Embedder | None = None,
         prompt_budget: int = DEFAULT_PROMPT_BUDGET,
@@ -94,7 +95,7 @@ class Playbook:
         parent = Path(path).resolve().parent
         if not parent.is_dir():
             raise PlaybookError(f"cannot open the playbook {text!r}: the folder {str(parent)!r} does not exist")
-        return cls(f"sqlite:///{Path(path).resolve()}", **options)
+        return cls(sa.URL.create("sqlite", database=str(Path(path).resolve())), **options)
 
     def close(self) -> None:
         """Release the database."""
@@ -113,8 +114,8 @@ class Playbook:
     # -- reading -----------------------------------------------------------------------------------------------------
 
     def _load(self) -> None:
-        self.revision = self._store.revision()
-        self._bullets = {bullet.number: bullet for bullet in self._store.bullets().values()}
+        self.revision, bullets = self._store.snapshot()
+        self._bullets = {bullet.number: bullet for bullet in bullets.values()}
         self.content_revision = self.revision
         self._dense, self._lexical = None, None
         self._checked_at = time.monotonic()
@@ -185,10 +186,10 @@ class Playbook:
         Raises:
             PlaybookError: A delta does not apply.
         """
-        wanted = list(deltas)
+        wanted = [_checked(delta) for delta in deltas]
         with self._lock:
             if wanted:
-                commit = self._store.commit(wanted, author, check=lambda newest: None)
+                commit = self._store.commit(wanted, clean_text(author), check=lambda newest: None)
                 if commit.revision == self.revision + 1:
                     self._follow([(commit.revision, delta) for delta in commit.deltas])
                 else:  # somebody else committed in between
@@ -247,8 +248,9 @@ class Playbook:
                 self._candidates[key] = candidates
             else:
                 self.cache_hits += 1
-            chosen = diversify(candidates, self._bullets, k)
-        return pack(pinned_first(chosen), self.prompt_budget, self._count_tokens)
+            ordered = diversify(candidates, self._bullets)
+        # one that is too long for the budget must not cost a slot
+        return pinned_first(pack(ordered, self.prompt_budget, k, self._count_tokens))
 
     def retrieve_for(self, task: TaskInput, tools: Mapping[str, str]) -> list[PlaybookBullet]:
         """The bullets for a task of an agent that has these tools (name to schema hash)."""
@@ -337,6 +339,15 @@ class Playbook:
             deltas.append(Add(bullet=bullet.model_copy(update={"id": ""}), reason=f"imported, was {bullet.id}"))
         self.commit(deltas, author=author)
         return len(deltas)
+
+
+def _checked(delta: Delta) -> Delta:
+    """The delta with encodable text throughout; what is no delta is refused before anything is written."""
+    try:
+        return DELTAS.validate_python(clean_value(delta.model_dump()))
+    except (ValidationError, AttributeError) as error:
+        detail = error.errors(include_url=False, include_context=False) if isinstance(error, ValidationError) else delta
+        raise PlaybookError(f"not a delta: {detail}; expected Add, Update, Merge, Remove, Tag, Promote or Quarantine") from error
 
 
 class GuardedPlaybook:

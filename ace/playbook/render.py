@@ -43,10 +43,14 @@ def render_bullets(bullets: Sequence[PlaybookBullet]) -> str:
     return "\n".join(render_bullet(bullet) for bullet in bullets)
 
 
-def pack(bullets: Sequence[PlaybookBullet], budget: int, count: TokenCounter | None = None) -> list[PlaybookBullet]:
-    """The bullets, best first, that fit into `budget` tokens; one that is too long is passed over, never cut."""
+def pack(
+    bullets: Sequence[PlaybookBullet], budget: int, k: int, count: TokenCounter | None = None
+) -> list[PlaybookBullet]:
+    """At most `k` bullets, best first, that fit into `budget` tokens; one that is too long is passed over, never cut."""
     packed: list[PlaybookBullet] = []
     for bullet in bullets:
+        if len(packed) == k:
+            break
         text = render_bullets([*packed, bullet])
         # a token is at least one byte, so a short text needs no counting
         if len(text.encode("utf-8", "replace")) <= budget or (count or count_tokens)(text) <= budget:

@@ -42,6 +42,13 @@ class Filters:
     exclude_groups: tuple[str, ...] = ()
     """Leave-one-family-out guard."""
 
+    def __post_init__(self) -> None:
+        # a bare "t-1" would be split into letters and guard nothing, without a word
+        for name in ("sections", "tags", "exclude_tasks", "exclude_groups"):
+            value = getattr(self, name)
+            if value is not None:
+                object.__setattr__(self, name, (value,) if isinstance(value, str) else tuple(value))
+
     @property
     def guarded(self) -> bool:
         """Whether an evaluation guard is on."""
@@ -120,10 +127,9 @@ class _Group:
 def diversify(
     candidates: Sequence[Scored],
     bullet_of: Mapping[int, PlaybookBullet],
-    k: int,
     weigh: Callable[[PlaybookBullet], float] = utility,
 ) -> list[PlaybookBullet]:
-    """The best bullet of each of the `k` best tool sequences.
+    """The best bullet of each tool sequence, the best sequence first.
 
     Bullets that teach the same sequence support it with geometrically falling weight, so that a sequence several
     near tasks agree on beats a lucky single one.
@@ -138,7 +144,7 @@ def diversify(
             group.score += score * SUPPORT**group.members
             group.members += 1
     best = sorted(groups.values(), key=lambda g: (-g.score, g.best.number))
-    return [group.best for group in best[:k]]
+    return [group.best for group in best]
 
 
 def pinned_first(bullets: Sequence[PlaybookBullet]) -> list[PlaybookBullet]:

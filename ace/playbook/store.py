@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+import threading
 import time
 from collections.abc import Callable, Generator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -64,18 +65,24 @@ class Store:
         url: An SQLAlchemy URL; ``sqlite://`` alone lives in memory.
     """
 
-    def __init__(self, url: str) -> None:
-        self.url = url
-        memory = url in ("sqlite://", "sqlite:///:memory:")
+    def __init__(self, url: str | sa.URL) -> None:
+        parsed = sa.make_url(url)
+        self.url = parsed.render_as_string()
+        memory = parsed.get_backend_name() == "sqlite" and parsed.database in (None, "", ":memory:")
+        # a database in memory lives in one connection, which threads must take in turns
+        self._lock = threading.RLock() if memory else nullcontext()
         options: dict[str, Any] = {"poolclass": sa.StaticPool} if memory else {}
-        if url.startswith("sqlite"):
+        if parsed.get_backend_name() == "sqlite":
             options["connect_args"] = {"timeout": 60, "check_same_thread": False}
-        self.engine = sa.create_engine(url, **options)
+        self.engine = sa.create_engine(parsed, **options)
         if self.engine.dialect.name == "sqlite":
             event.listen(self.engine, "connect", _configure_sqlite)
             event.listen(self.engine, "begin", _begin)
         try:
             with self._write() as connection:
+                there = set(sa.inspect(connection).get_table_names())
+                if there and _meta.name not in there:
+                    raise PlaybookError(f"{self.url!r} is the database of something else; name a new file")
                 _metadata.create_all(connection)
                 found = connection.execute(
                     sa.select(_meta.c.value).where(_meta.c.key == "schema_version")
@@ -83,10 +90,10 @@ class Store:
                 if found is None:
                     connection.execute(_meta.insert().values(key="schema_version", value=SCHEMA_VERSION))
         except DatabaseError as error:
-            raise PlaybookError(f"cannot open the playbook {url!r}: {error.orig}; is it a playbook file?") from error
+            raise PlaybookError(f"cannot open the playbook {self.url!r}: {error.orig}; is it a playbook file?") from error
         if found not in (None, SCHEMA_VERSION):
             raise PlaybookError(
-                f"the playbook {url!r} has schema version {found}, this release reads {SCHEMA_VERSION}; update the package"
+                f"the playbook {self.url!r} has schema version {found}, this release reads {SCHEMA_VERSION}; update the package"
             )
 
     def close(self) -> None:
@@ -94,21 +101,22 @@ class Store:
         self.engine.dispose()
 
     @contextmanager
-    def _write(self) -> Generator[sa.Connection]:
-        with self.engine.execution_options(ace_write=True).begin() as connection:
+    def _read(self) -> Generator[sa.Connection]:
+        with self._lock, self.engine.connect() as connection:
             yield connection
 
-    def revision(self) -> int:
-        """The newest revision, 0 for an empty journal."""
-        with self.engine.connect() as connection:
-            return connection.execute(sa.select(sa.func.max(_journal.c.revision))).scalar_one() or 0
+    @contextmanager
+    def _write(self) -> Generator[sa.Connection]:
+        with self._lock, self.engine.execution_options(ace_write=True).begin() as connection:
+            yield connection
 
-    def bullets(self) -> dict[str, PlaybookBullet]:
-        """The bullet table."""
-        with self.engine.connect() as connection:
+    def snapshot(self) -> tuple[int, dict[str, PlaybookBullet]]:
+        """The newest revision and the bullet table at it, read in one transaction."""
+        with self._read() as connection:
+            revision = connection.execute(sa.select(sa.func.max(_journal.c.revision))).scalar_one() or 0
             rows = connection.execute(sa.select(_bullets.c.bullet).order_by(_bullets.c.number)).scalars()
             loaded = (PlaybookBullet.model_validate_json(row) for row in rows)
-            return {bullet.id: bullet for bullet in loaded}
+            return revision, {bullet.id: bullet for bullet in loaded}
 
     def journal(self, after: int = 0) -> list[tuple[int, Delta]]:
         """All deltas after a revision, in order."""
@@ -117,7 +125,7 @@ class Store:
             .where(_journal.c.revision > after)
             .order_by(_journal.c.revision, _journal.c.position)
         )
-        with self.engine.connect() as connection:
+        with self._read() as connection:
             return [(row.revision, DELTAS.validate_json(row.delta)) for row in connection.execute(query)]
 
     def commit(self, deltas: Sequence[Delta], author: str, check: Callable[[int], None]) -> Commit:
@@ -189,7 +197,7 @@ class Store:
     def history(self) -> list[dict[str, Any]]:
         """One entry per delta: revision, kind, author, time."""
         query = sa.select(_journal).order_by(_journal.c.revision, _journal.c.position)
-        with self.engine.connect() as connection:
+        with self._read() as connection:
             return [
                 {
                     "revision": row.revision,
@@ -203,7 +211,7 @@ class Store:
     def vectors(self, embedder: str, keys: Sequence[str]) -> dict[str, NDArray[np.float32]]:
         """Stored vectors by text hash."""
         found: dict[str, NDArray[np.float32]] = {}
-        with self.engine.connect() as connection:
+        with self._read() as connection:
             for start in range(0, len(keys), 500):
                 query = sa.select(_vectors.c.text_sha256, _vectors.c.vector).where(
                     _vectors.c.embedder == embedder, _vectors.c.text_sha256.in_(keys[start : start + 500])

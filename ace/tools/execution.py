@@ -12,15 +12,20 @@ import inspect
 import queue
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable, Iterator
+from dataclasses import dataclass
+from itertools import islice
 from typing import Any, cast
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from ace.core import InvalidModelAction, ToolError, ToolErrorKind, clean_text, describe_error, value_to_text
+from ace.core import InvalidModelAction, ToolError, ToolErrorKind, clean_text, describe_error, truncate, value_to_text
 from ace.tasks import Outcome
 from ace.tools.registry import ToolRegistry
 from ace.tools.tool import Tool
+
+MAX_ITEMS = 1_000
+"""So many items of an iterator that a tool returns are read."""
 
 
 class ToolCall(BaseModel):
@@ -55,7 +60,7 @@ def check_call(registry: ToolRegistry, name: Any, args: Any, call_id: str) -> To
             the schema (each field is named with what came and what is expected).
     """
     if not isinstance(name, str) or not registry.has(name):
-        shown = clean_text(name) if isinstance(name, str) else value_to_text(name, 100)
+        shown = truncate(clean_text(name), 100) if isinstance(name, str) else value_to_text(name, 100)
         near = registry.near(shown)
         hint = f"did you mean {' or '.join(repr(n) for n in near)}?" if near else "see `tools` for the ones there are"
         raise InvalidModelAction(
@@ -77,6 +82,9 @@ def check_call(registry: ToolRegistry, name: Any, args: Any, call_id: str) -> To
         raise InvalidModelAction(
             "invalid_args", _explain(tool, error), tool_name=name, received_args=named
         ) from error
+    except Exception as error:  # a validator of the user's own may raise anything
+        text = f"{name}: the arguments were refused: {describe_error(error)}"
+        raise InvalidModelAction("invalid_args", text, tool_name=name, received_args=named) from error
     return ToolCall(id=call_id, name=name, args=named)
 
 
@@ -134,6 +142,20 @@ class _TimedOut(Exception):
     """Private, so that a `TimeoutError` raised by the tool itself is an exception of the tool."""
 
 
+@dataclass(frozen=True)
+class _Outcome:
+    """What a tool gave: a value, or what it raised. Whatever it raised is the tool's, never the caller's own."""
+
+    value: Any = None
+    raised: BaseException | None = None
+
+
+def _result(call: ToolCall, outcome: _Outcome, started: float, timeout: float) -> ToolResult:
+    if outcome.raised is not None:
+        return _failure(call, outcome.raised, started, timeout)
+    return _success(call, outcome.value, started)
+
+
 def call_tool(tool: Tool, call: ToolCall) -> ToolResult:
     """Run one checked call and wait for it; never raises for what the tool did.
 
@@ -143,91 +165,98 @@ def call_tool(tool: Tool, call: ToolCall) -> ToolResult:
         '42'
     """
     started = time.perf_counter()
-    try:
-        return _success(call, _in_thread(_bound(tool, call), tool.timeout), started)
-    except BaseException as error:
-        if isinstance(error, KeyboardInterrupt):  # the user's own, raised in the waiting thread
-            raise
-        return _failure(call, error, started, tool.timeout)
+    return _result(call, _in_thread(_bound(tool, call), tool.timeout), started, tool.timeout)
 
 
 async def acall_tool(tool: Tool, call: ToolCall) -> ToolResult:
     """`call_tool` for async callers: async tools run on the loop, sync ones in a thread, so that nothing stalls."""
     started = time.perf_counter()
+    body = _bound(tool, call)
+    run = _on_loop if tool.is_async else _in_thread_async
+    return _result(call, await run(body, tool.timeout), started, tool.timeout)
+
+
+async def _settled(body: Callable[[], Any]) -> _Outcome:
+    """Run an async body to its end."""
     try:
-        body = _bound(tool, call)
-        if tool.is_async:
-            value = await _awaited(body(), tool.timeout)
-        else:
-            value = await _in_thread_async(body, tool.timeout)
-        return _success(call, value, started)
-    except (KeyboardInterrupt, asyncio.CancelledError):
+        return _Outcome(await _drained(body()))
+    except asyncio.CancelledError:
         raise
-    except BaseException as error:
-        return _failure(call, error, started, tool.timeout)
+    except BaseException as error:  # border to a foreign tool: not even SystemExit may tear the loop down
+        return _Outcome(raised=error)
 
 
-async def _awaited(coroutine: Any, timeout: float) -> Any:
-    task = asyncio.ensure_future(coroutine)
-    done, _ = await asyncio.wait({task}, timeout=timeout)
+async def _on_loop(body: Callable[[], Any], timeout: float) -> _Outcome:
+    task = asyncio.ensure_future(_settled(body))
+    try:
+        done, _ = await asyncio.wait({task}, timeout=timeout)
+    except asyncio.CancelledError:
+        task.cancel()  # the run was cancelled: so is its tool
+        raise
     if not done:
         task.cancel()
-        raise _TimedOut
+        return _Outcome(raised=_TimedOut())
     if task.cancelled():
-        raise ToolError("exception", "the tool cancelled itself")
+        return _Outcome(raised=ToolError("exception", "the tool cancelled itself"))
     return task.result()
 
 
-def _start(body: Callable[[], Any], deliver: Callable[[bool, Any], None]) -> None:
+async def _drained(value: Any) -> Any:
+    """Wait for what can be waited for and read out iterators, inside the tool's own time limit."""
+    if inspect.isawaitable(value):
+        value = await value
+    if inspect.isasyncgen(value):
+        items: list[Any] = []
+        async for item in cast(AsyncIterator[Any], value):
+            items.append(item)
+            if len(items) >= MAX_ITEMS:
+                break
+        return items
+    return list(islice(cast(Iterator[Any], value), MAX_ITEMS)) if isinstance(value, Iterator) else value
+
+
+def _start(body: Callable[[], Any], deliver: Callable[[_Outcome], None]) -> None:
     """Run `body` in a daemon thread that sees the caller's context (DSPy settings among it)."""
 
     def work() -> None:
         try:
             value = body()
-            if inspect.isawaitable(value):
-                value = asyncio.run(_as_coroutine(value))
-            outcome = (True, value)
-        except BaseException as error:  # border to a foreign tool: SystemExit from a tool must not kill a thread mutely
-            outcome = (False, error)
-        deliver(*outcome)
+            if inspect.isawaitable(value) or inspect.isasyncgen(value):
+                value = asyncio.run(_drained(value))
+            elif isinstance(value, Iterator):
+                value = list(islice(cast(Iterator[Any], value), MAX_ITEMS))
+            outcome = _Outcome(value)
+        except BaseException as error:  # border to a foreign tool: SystemExit must not kill a thread mutely
+            outcome = _Outcome(raised=error)
+        deliver(outcome)
 
     threading.Thread(target=contextvars.copy_context().run, args=(work,), daemon=True, name="ace-tool").start()
 
 
-async def _as_coroutine(awaitable: Any) -> Any:
-    return await awaitable
-
-
-def _in_thread(body: Callable[[], Any], timeout: float) -> Any:
-    box: queue.SimpleQueue[tuple[bool, Any]] = queue.SimpleQueue()
-    _start(body, lambda ok, value: box.put((ok, value)))
+def _in_thread(body: Callable[[], Any], timeout: float) -> _Outcome:
+    box: queue.SimpleQueue[_Outcome] = queue.SimpleQueue()
+    _start(body, box.put)
     try:
-        ok, value = box.get(timeout=timeout)
+        return box.get(timeout=timeout)
     except queue.Empty:
-        raise _TimedOut from None
-    if not ok:
-        raise value
-    return value
+        return _Outcome(raised=_TimedOut())
 
 
-async def _in_thread_async(body: Callable[[], Any], timeout: float) -> Any:
+async def _in_thread_async(body: Callable[[], Any], timeout: float) -> _Outcome:
     loop = asyncio.get_running_loop()
-    future: asyncio.Future[tuple[bool, Any]] = loop.create_future()
+    future: asyncio.Future[_Outcome] = loop.create_future()
 
-    def settle(ok: bool, value: Any) -> None:
-        if not future.done():  # late after a time-out: fenced off
-            future.set_result((ok, value))
+    def settle(outcome: _Outcome) -> None:
+        if not future.done():  # late after a time-out or a cancellation: fenced off
+            future.set_result(outcome)
 
-    def deliver(ok: bool, value: Any) -> None:
+    def deliver(outcome: _Outcome) -> None:
         if not loop.is_closed():
-            loop.call_soon_threadsafe(settle, ok, value)
+            loop.call_soon_threadsafe(settle, outcome)
 
     _start(body, deliver)
     done, _ = await asyncio.wait({future}, timeout=timeout)
     if not done:
         future.cancel()
-        raise _TimedOut
-    ok, value = future.result()
-    if not ok:
-        raise value
-    return value
+        return _Outcome(raised=_TimedOut())
+    return future.result()
