@@ -7,12 +7,14 @@ from __future__ import annotations
 import inspect
 import json
 import re
+from collections.abc import Iterable
 from contextlib import ExitStack, contextmanager
-from typing import Any
+from typing import Annotated, Any
 
 import dspy
 from dspy.utils.exceptions import AdapterParseError, ContextWindowExceededError
 from json_repair import repair_json
+from pydantic import Field
 
 from ace.agent import AskModel, ModelReply
 from ace.core import AgentError, InvalidModelAction, ModelTransport, RunUsage, SignatureError, describe_error, truncate
@@ -54,7 +56,7 @@ def build_react(signature: type[dspy.Signature], registry: ToolRegistry, max_ite
     `next_tool_name` becomes any text, so that an unknown tool reaches the state machine.
     """
     stubs = [
-        dspy.Tool(tool.func, name=tool.name, desc=tool.description, args=tool.schema.get("properties", {}))
+        dspy.Tool(_never_called, name=tool.name, desc=tool.description, args=tool.schema.get("properties", {}))
         for tool in registry
     ]
     react = dspy.ReAct(signature, tools=stubs, max_iters=max_iters)
@@ -71,10 +73,22 @@ def build_react(signature: type[dspy.Signature], registry: ToolRegistry, max_ite
     return react
 
 
+def _never_called(**_arguments: Any) -> None:
+    """Stands in for a tool inside `dspy.ReAct`: calls go through the registry, and nothing here needs copying."""
+
+
+def unwrap_tools(tools: Iterable[Any]) -> list[Any]:
+    """The tools, where a `dspy.Tool` becomes one of ours."""
+    return [
+        Tool.from_function(tool.func, name=tool.name, description=tool.desc) if isinstance(tool, dspy.Tool) else tool
+        for tool in tools
+    ]
+
+
 def finish_tool(signature: type[dspy.Signature]) -> Tool:
     """`finish` takes the outputs as typed arguments; when they validate, no further request is needed."""
     parameters = [
-        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, annotation=field.annotation)
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, annotation=_described(name, field))
         for name, field in signature.output_fields.items()
     ]
     cited = inspect.Parameter("cited_bullets", inspect.Parameter.KEYWORD_ONLY, default=[], annotation=list[str])
@@ -85,6 +99,12 @@ def finish_tool(signature: type[dspy.Signature]) -> Tool:
     finish.__signature__ = inspect.Signature([*parameters, cited])  # pyright: ignore[reportFunctionMemberAccess]
     finish.__annotations__ = {p.name: p.annotation for p in (*parameters, cited)}
     return Tool.from_function(finish, name="finish", read_only=True)
+
+
+def _described(name: str, field: Any) -> Any:
+    """The output's type, with the description that the signature gives it."""
+    text = (field.json_schema_extra or {}).get("desc", "")
+    return Annotated[field.annotation, Field(description=text)] if text and text != f"${{{name}}}" else field.annotation
 
 
 def render_catalogue(registry: ToolRegistry, finish: Tool) -> str:
@@ -166,7 +186,8 @@ _ADAPTER = dspy.ChatAdapter(use_json_adapter_fallback=False)
 def _spent(tracker: Any) -> RunUsage:
     tokens = tracker.get_total_tokens().values()
     return RunUsage(
-        lm_calls=1,
+        # an adapter with a fallback of its own may have asked more than once
+        lm_calls=max(1, sum(len(entries) for entries in tracker.usage_data.values())),
         input_tokens=sum(int(t.get("prompt_tokens") or 0) for t in tokens),
         output_tokens=sum(int(t.get("completion_tokens") or 0) for t in tokens),
     )
@@ -174,7 +195,9 @@ def _spent(tracker: Any) -> RunUsage:
 
 def _translate(error: Exception) -> AgentError:
     if isinstance(error, AdapterParseError):
-        return _unparsable(error.lm_response)
+        return _unparsable(error.lm_response, tuple(error.signature.output_fields))
+    if isinstance(error, RecursionError):
+        return InvalidModelAction("invalid_args", "The reply is nested too deeply.")
     if isinstance(error, ContextWindowExceededError):
         return ModelTransport(
             "the prompt does not fit the model's context window; use fewer iterations or shorter tools"
@@ -182,7 +205,7 @@ def _translate(error: Exception) -> AgentError:
     return ModelTransport(truncate(describe_error(error), 500))
 
 
-def _unparsable(raw: Any) -> InvalidModelAction:
+def _unparsable(raw: Any, wanted: tuple[str, ...]) -> InvalidModelAction:
     """Say as exactly as possible what is wrong with a reply that the adapter could not read."""
     raw = raw if isinstance(raw, str) else str(raw)
     found = dict(re.findall(r"^\[\[ ## (\w+) ## \]\][ \t]*\n?(.*?)(?=^\[\[ ## |\Z)", raw, re.M | re.S))
@@ -199,11 +222,11 @@ def _unparsable(raw: Any) -> InvalidModelAction:
                 received_args=value,
                 raw_response=raw,
             )
-    missing = [f for f in ("next_thought", "next_tool_name", "next_tool_args") if not found.get(f, "").strip()]
+    missing = [field for field in wanted if not found.get(field, "").strip()]
     return InvalidModelAction(
         "unparsable",
         f"The reply could not be read: {', '.join(missing) or 'a field'} is missing or malformed. Write each of "
-        "[[ ## next_thought ## ]], [[ ## next_tool_name ## ]] and [[ ## next_tool_args ## ]] once, the last as JSON.",
+        f"{', '.join(wanted)} once, in the format that was asked for; next_tool_args is a JSON object.",
         tool_name=name,
         received_args=args,
         raw_response=raw,

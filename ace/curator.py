@@ -84,40 +84,8 @@ class Curator:
 
 
 _NEGATIONS = frozenset(
-    [
-        "not",
-        "no",
-        "never",
-        "nothing",
-        "none",
-        "neither",
-        "nor",
-        "cannot",
-        "cant",
-        "don",
-        "dont",
-        "doesn",
-        "doesnt",
-        "didn",
-        "didnt",
-        "won",
-        "wont",
-        "shouldn",
-        "isn",
-        "aren",
-        "wasn",
-        "hasn",
-        "haven",
-        "without",
-        "except",
-        "unless",
-        "stop",
-        "avoid",
-        "under",
-        "over",
-        "before",
-        "after",
-    ]
+    "not no never nothing none neither nor cannot cant don dont doesn doesnt didn didnt won wont shouldn isn aren wasn hasn "  # noqa: SIM905
+    "haven without except unless stop avoid under over before after".split()
 )
 
 

@@ -8,7 +8,9 @@ import copy
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Protocol
 
+import anyio.to_thread
 import dspy
+from pydantic import ValidationError
 
 from ace._dspy import (
     PredictorModel,
@@ -17,9 +19,18 @@ from ace._dspy import (
     check_fields,
     finish_tool,
     render_catalogue,
+    unwrap_tools,
 )
 from ace.agent import AgentRun, Policy, PolicyEngine, RunSpec, adrive, drive
-from ace.core import AgentError, Observer, SignatureError, ToolRegistrationError, clean_text, clean_value
+from ace.core import (
+    AgentError,
+    BudgetExceeded,
+    Observer,
+    SignatureError,
+    ToolRegistrationError,
+    clean_text,
+    clean_value,
+)
 from ace.playbook.bullet import PlaybookBullet
 from ace.playbook.render import render_bullets
 from ace.tasks import TaskInput, TaskOutput
@@ -45,9 +56,22 @@ class ReActPrediction(dspy.Prediction):
     The signature's fields win; `keys()`, `toDict()` and saved demos hold them alone.
     """
 
-    def __init__(self, output: TaskOutput, fields: Iterable[str]) -> None:
-        super().__init__(**{name: output.outputs.get(name) for name in fields})
-        self._output = output
+    def __init__(self, *args: Any, **fields: Any) -> None:
+        super().__init__(*args, **fields)
+        self._output = None
+
+    @classmethod
+    def of(cls, output: TaskOutput, fields: Iterable[str]) -> ReActPrediction:
+        """The prediction of a run."""
+        prediction = cls(**{name: output.outputs.get(name) for name in fields})
+        prediction._output = output
+        return prediction
+
+    def copy(self, **fields: Any) -> ReActPrediction:
+        """A copy with other fields; the run behind it stays."""
+        twin = type(self)(**{**self._store, **fields})
+        twin._output = self._output
+        return twin
 
     def __getattr__(self, name: str) -> Any:
         own = self.__dict__
@@ -110,15 +134,49 @@ class ReActGenerator(dspy.Module):
             raise SignatureError(f"max_iters must be 0 or more, got {max_iters!r}")
         self.signature = dspy.Signature(signature) if isinstance(signature, str) else signature
         check_fields(self.signature)
-        self.registry = tools if isinstance(tools, ToolRegistry) else ToolRegistry(tools)
+        self.registry = tools if isinstance(tools, ToolRegistry) else ToolRegistry(unwrap_tools(tools))
         self.agent = build_react(self.signature, self.registry, max_iters or DEFAULT_MAX_ITERS)
         self.finish = finish_tool(self.signature)
-        self.playbook = _Shared(playbook)
-        self.lm = _Shared(lm)
+        self.playbook = playbook
+        self.lm = lm
         self.max_iters = max_iters
         self.policy = policy or Policy()
-        self.observers = _Shared(tuple(observers))
+        self.observers = tuple(observers)
         self.raise_on_failure = raise_on_failure
+
+    # -- what must be shared, not copied, when an optimizer deep-copies the program ---------------------------------
+
+    @property
+    def playbook(self) -> Any:
+        """Where bullets come from; None for no memory."""
+        return self._playbook.value
+
+    @playbook.setter
+    def playbook(self, source: BulletSource | None) -> None:
+        self._playbook = _Shared(source)
+
+    @property
+    def lm(self) -> Any:
+        """This agent's own model; None for DSPy's configured one."""
+        return self._lm.value
+
+    @lm.setter
+    def lm(self, lm: Any) -> None:
+        self._lm = _Shared(lm)
+
+    @property
+    def observers(self) -> tuple[Observer, ...]:
+        """Called with every event of every run."""
+        return self._observers.value
+
+    @observers.setter
+    def observers(self, observers: Iterable[Observer]) -> None:
+        self._observers = _Shared(tuple(observers))
+
+    def set_lm(self, lm: Any) -> None:
+        """Set the model of both predictors, in place of the agent's own."""
+        super().set_lm(lm)
+        self.lm = None
 
     # -- calling -----------------------------------------------------------------------------------------------------
 
@@ -151,7 +209,8 @@ class ReActGenerator(dspy.Module):
 
     async def arun(self, task: TaskInput | str | None = None, /, **fields: Any) -> TaskOutput:
         """`run` for async callers."""
-        run, model = self._prepare(task, fields)
+        # retrieval embeds and reads a database: not on the event loop
+        run, model = await anyio.to_thread.run_sync(self._prepare, task, fields)
         return self._checked(await adrive(run, model), run)
 
     def bound_to(
@@ -171,16 +230,16 @@ class ReActGenerator(dspy.Module):
             raise ToolRegistrationError("bound_to needs tools with the same names and schemas; construct a new agent")
         twin = copy.copy(self)
         twin.registry = registry
-        twin.playbook = _Shared(playbook)
-        twin.lm = _Shared(lm) if lm is not None else self.lm
+        twin.playbook = playbook
+        twin.lm = lm if lm is not None else self.lm
         return twin
 
     # -- how -----------------------------------------------------------------------------------------------------------
 
     def _prepare(self, task: TaskInput | str | None, fields: dict[str, Any]) -> tuple[AgentRun, PredictorModel]:
-        lm = fields.pop("lm", None) or self.lm.value
+        lm = fields.pop("lm", None) or self.lm
         given = self._task(task, fields)
-        source = self.playbook.value
+        source = self.playbook
         bullets = source.retrieve_for(given, self.registry.schema_hashes) if source is not None else []
         limit = next((n for n in (given.max_iters, self.max_iters) if n is not None), DEFAULT_MAX_ITERS)
         spec = RunSpec(
@@ -189,7 +248,7 @@ class ReActGenerator(dspy.Module):
             finish=self.finish,
             max_iters=limit,
             policy=self.policy,
-            observers=self.observers.value,
+            observers=self.observers,
             injected_bullets=tuple(bullet.id for bullet in bullets),
         )
         catalogue = clean_text(render_catalogue(self.registry, self.finish))
@@ -209,19 +268,26 @@ class ReActGenerator(dspy.Module):
                 if len(names) != 1:
                     raise SignatureError(f"the signature has the inputs {list(names)}; pass them by name")
                 fields = {names[0]: task, **fields}
-            given = TaskInput(inputs=fields, **{k: v for k, v in options.items() if v is not None})
+            try:
+                given = TaskInput(inputs=fields, **{k: v for k, v in options.items() if v is not None})
+            except ValidationError as error:
+                problem = error.errors(include_url=False)[0]
+                raise SignatureError(f"{problem['loc'][0]}: {problem['msg']}, got {problem['input']!r}") from error
         if set(given.inputs) != set(names):
             raise SignatureError(f"expected the input fields {sorted(names)}, got {sorted(given.inputs)}")
-        return given.model_copy(update={"inputs": clean_value(given.inputs)})
+        try:
+            return given.model_copy(update={"inputs": clean_value(given.inputs)})
+        except RecursionError as error:
+            raise SignatureError("an input is nested too deeply to be shown to a model") from error
 
     def _checked(self, output: TaskOutput, run: AgentRun) -> TaskOutput:
         if self.raise_on_failure and output.error is not None:
             error = getattr(run.state, "error", None)
-            raise error if isinstance(error, AgentError) else AgentError(output.error.message)
+            raise error if isinstance(error, AgentError) else BudgetExceeded(output.error.message)
         return output
 
     def _prediction(self, output: TaskOutput) -> ReActPrediction:
-        return ReActPrediction(output, self.signature.output_fields)
+        return ReActPrediction.of(output, self.signature.output_fields)
 
     # -- DSPy's habits -------------------------------------------------------------------------------------------------
 

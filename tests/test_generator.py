@@ -148,7 +148,7 @@ def test_no_traceback_or_path_reaches_the_prompt():
 
     generator = agent(decision("explode"), decision("finish", answer="x"), tools=[explode])
     generator.run("x")
-    text = generator.lm.value.prompts[-1].text
+    text = generator.lm.prompts[-1].text
     assert "ValueError: bad" in text
     assert "Traceback" not in text
     assert ".py" not in text
@@ -211,7 +211,7 @@ def test_the_playbook_stands_before_the_task_and_is_cited(tmp_path):
         )
         generator = agent(decision("finish", "as [b-1] says", answer="42", cited_bullets=["b-7"]), playbook=book)
         output = generator.run("Multiply 6 by 7")
-    prompt = generator.lm.value.prompts[0]
+    prompt = generator.lm.prompts[0]
     assert prompt.text.index("[[ ## tools ## ]]") < prompt.text.index("[b-1]") < prompt.text.index("[[ ## task ## ]]")
     assert output.injected_bullets == output.cited_bullets == ("b-1",), "bullets of tools that are not here do not come"
 
@@ -221,7 +221,7 @@ def test_the_catalogue_is_no_part_of_the_instructions():
     assert "arithmetic" not in generator.agent.react.signature.instructions
     generator.agent.react.signature = generator.agent.react.signature.with_instructions("Be brief.")
     generator.run("x")
-    assert "arithmetic" in generator.lm.value.prompts[0].fields["tools"]
+    assert "arithmetic" in generator.lm.prompts[0].fields["tools"]
 
 
 def test_save_and_load(tmp_path):
@@ -282,7 +282,7 @@ def test_deepcopy_shares_tools_and_memory(book):
     generator = agent(decision("sell"), decision("finish", answer="x"), tools=[shop.sell], playbook=book)
     twin = generator.deepcopy()
     assert twin.agent.react is not generator.agent.react
-    assert twin.playbook.value is book
+    assert twin.playbook is book
     twin.run("x")
     assert shop.sold == 1
 
@@ -360,3 +360,83 @@ def test_lone_surrogates_from_caller_and_model_never_leave_as_such():
     raw = render_reply(next_thought="t", next_tool_name="calculator", next_tool_args='{"expression": "\\ud800"}')
     output = agent(raw, decision("finish", answer="\udfff")).run("lone \ud800")
     output.model_dump_json().encode("utf-8")
+
+
+def test_memory_model_and_observers_can_be_swapped(book):
+    events = []
+    generator = ReActGenerator(tools=[calculator])
+    generator.playbook, generator.lm, generator.observers = book, ScriptedLM(ANSWER), [events.append]
+    assert generator.forward("x").answer == "42"
+    assert (generator.playbook, events[0].kind) == (book, "run_started")
+    generator.playbook = None
+    generator.set_lm(ScriptedLM([decision("finish", answer="other")]))
+    assert generator.forward("x").answer == "other"
+
+
+def test_a_dspy_tool_is_taken():
+    def triple(x: int) -> int:
+        """Three times."""
+        return 3 * x
+
+    generator = agent(decision("triple", x=2), decision("finish", answer="6"), tools=[dspy.Tool(triple)])
+    assert generator.run("x").structured_trace[0].observation == "6"
+
+
+def test_descriptions_of_outputs_reach_the_catalogue():
+    class Measure(dspy.Signature):
+        """Measure."""
+
+        task: str = dspy.InputField()
+        answer: float = dspy.OutputField(desc="the height in cm")
+
+    generator = agent(decision("finish", answer=3), signature=Measure)
+    assert generator.forward("x").answer == 3.0
+    assert "the height in cm" in generator.lm.prompts[0].fields["tools"]
+
+
+def test_a_prediction_can_be_copied():
+    prediction = agent().forward("x")
+    assert prediction.copy(extra=1).extra == 1
+    assert prediction.copy().termination_reason == "completed"
+    assert "answer" not in prediction.without("answer")
+
+
+def test_every_request_is_in_the_ledger_whatever_the_adapter_does():
+    asked = []
+    lm = FunctionLM("t/junk", lambda prompt: asked.append(1) or "junk")
+    with dspy.context(adapter=dspy.ChatAdapter()):
+        output = ReActGenerator(tools=[calculator], lm=lm).run("x")
+    assert output.usage.lm_calls == len(asked) == 2
+
+
+def test_a_bad_limit_and_an_absurd_input_are_the_callers_errors():
+    with pytest.raises(SignatureError, match="max_iters"):
+        agent().forward("x", max_iters=-1)
+    deep = []
+    for _ in range(5_000):
+        deep = [deep]
+    with pytest.raises(SignatureError, match="nested"):
+        agent().forward(task=deep)
+    from ace.core import BudgetExceeded
+
+    with pytest.raises(BudgetExceeded):
+        agent(render_reply(reasoning="", answer="?"), raise_on_failure=True).forward("x", max_iters=0)
+
+
+def test_retrieval_does_not_block_the_event_loop():
+    import time
+
+    class Slow:
+        def retrieve_for(self, task, tools):
+            time.sleep(0.3)
+            return []
+
+    async def main():
+        running = asyncio.create_task(agent(playbook=Slow()).arun("x"))
+        started = time.perf_counter()
+        await asyncio.sleep(0.01)
+        waited = time.perf_counter() - started
+        await running
+        return waited
+
+    assert asyncio.run(main()) < 0.2

@@ -174,3 +174,56 @@ def test_credit_is_not_given_to_bullets_that_were_only_shown(book):
     output = run_of(*GOOD).model_copy(update={"injected_bullets": ("b-1", "b-77")})
     Learner(book).learn(output, Feedback(success=True), {})
     assert book.get("b-1").helpful_count == 0
+
+
+@pytest.mark.parametrize("reason", ["model_transport", "interrupted", "internal_invariant"])
+def test_an_outage_is_no_lesson_and_no_discredit(book, reason):
+    book.commit([Add(bullet=PlaybookBullet(section="Strategies", content="x", changing_tools=("refund",)))])
+    output = run_of(*GOOD).model_copy(update={"termination_reason": reason, "injected_bullets": ("b-1",)})
+    Learner(book).learn(output, Feedback(success=False), {})
+    assert (len(book), book.get("b-1").harmful_count) == (1, 0)
+
+
+def test_credit_is_given_once_per_run(book):
+    book.commit([Add(bullet=PlaybookBullet(section="Strategies", content="x", changing_tools=("refund",)))])
+    output = run_of(*GOOD[:1], step("refund", changes=True)).model_copy(update={"injected_bullets": ("b-1",)})
+    for learner in (Learner(book), Learner(book), Learner(book)):
+        learner.learn(output, Feedback(success=True), {})
+        learner.learn(output, Feedback(success=True), {})
+    assert book.get("b-1").helpful_count == 1
+
+
+def test_constants_are_traced_by_whole_words_and_secrets_are_not_kept():
+    steps = (
+        step("find", "2021 items", customer="Ana"),
+        step("refund", changes=True, quantity=1, n=2, s="e", password="hunter2", all=True),
+    )
+    (insight,) = Reflector().reflect(run_of(*steps, text="Refund order 17 of Ana"), Feedback(success=True))
+    assert (
+        "quantity: in your words, n: in your words, s: in your words, password: in your words, all: true"
+        in insight.content
+    )
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("You can refund order 17 of Ana", "You cannot refund order 17 of Ana"),
+        ("Delete the last 3 emails of Ana", "Delete the last 5 emails of Ana"),
+        ("Refund orders over 50", "Refund orders under 50"),
+    ],
+)
+def test_meanings_that_vectors_confuse_are_not_merged(tmp_path, one, other):
+    from ace.playbook import Playbook
+
+    with Playbook.open(tmp_path / "m.db") as book:
+        for n, text in enumerate((one, other)):
+            insights = Reflector().reflect(run_of(*GOOD, text=text, run_id=f"r{n}"), Feedback(success=True))
+            book.commit(Curator(book).curate(insights, {}))
+        assert len(book) == 2
+
+
+def test_a_strategy_is_never_endless():
+    steps = [step("find", changes=True, **{f"argument_{i}": "x" for i in range(200)}) for _ in range(8)]
+    (insight,) = Reflector().reflect(run_of(*steps), Feedback(success=True))
+    assert len(insight.content) < 700

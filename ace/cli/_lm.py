@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from ace.agent import Policy
+from ace.cli._shared import read_lines
 from ace.core import SuiteError
 from ace.evaluation.suite import Suite, SuiteTask, load_suite
 
@@ -80,10 +82,9 @@ def _bad_calls(path: str) -> dict[str, tuple[str, Any]]:
     import json
 
     try:
-        with open(path, encoding="utf-8") as file:
-            rows = [json.loads(line) for line in file if line.strip()]
+        rows = [json.loads(line) for line in read_lines(Path(path)) if line.strip()]
         return {row["task_id"]: (row["tool"], row["tool_input"]) for row in rows}
-    except (OSError, ValueError, KeyError) as error:
+    except (ValueError, KeyError, TypeError) as error:
         raise SuiteError(
             f"cannot read the bad calls {path!r} ({error}); expected JSON lines with task_id, tool and tool_input"
         ) from error

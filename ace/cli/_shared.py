@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 
     from ace.evaluation.reports import ArmReport
 
-console = Console()
+console = Console(markup=False)
+"""No markup: what is printed comes from models, users and files, and may hold brackets."""
 
 JsonOption = Annotated[Path | None, typer.Option("--json", help="Also write the result as JSON to this file.")]
 LmOption = Annotated[
@@ -60,8 +61,13 @@ def check_writable(path: Path | None) -> None:
     """Find out before the work, not after it, that a result cannot be written."""
     from ace.core import SuiteError
 
-    if path is not None and path.is_dir():
-        raise SuiteError(f"--json {str(path)!r} is a folder; name a file")
+    if path is None:
+        return
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.open("a", encoding="utf-8").close()
+    except OSError as error:
+        raise SuiteError(f"--json: cannot write {str(path)!r} ({error.strerror}); name a file") from error
 
 
 @contextmanager
@@ -75,6 +81,20 @@ def progress_bar(title: str, total: int) -> Generator[Any]:
             progress.update(task, advance=1, description=description or title)
 
         yield advance
+
+
+def read_lines(path: Path) -> list[str]:
+    """The lines of a UTF-8 file, split at line feeds only: JSON may hold other separators.
+
+    Raises:
+        SuiteError: It cannot be read.
+    """
+    from ace.core import SuiteError
+
+    try:
+        return path.read_text(encoding="utf-8-sig").split("\n")
+    except (OSError, UnicodeDecodeError) as error:
+        raise SuiteError(f"cannot read {str(path)!r}: {error}; expected a UTF-8 text file") from error
 
 
 def arms_table(title: str, arms: dict[str, ArmReport]) -> Table:

@@ -161,6 +161,6 @@ def _show_bullets(playbook: Playbook, limit: int = 5) -> None:
 
     strategies = [b for b in playbook.bullets if b.section == "Strategies"]
     best = sorted(strategies, key=lambda b: (-b.helpful_count, b.number))[:limit]
-    console.print("[bold]the most helpful bullets[/bold]")
+    console.print("the most helpful bullets", style="bold")
     for bullet in best:
         console.print(f"  {render_bullet(bullet)}", markup=False, highlight=False)

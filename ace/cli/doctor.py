@@ -23,8 +23,8 @@ def doctor() -> None:
     def say(ok: bool, text: str, advice: str = "") -> None:
         nonlocal problems
         problems += not ok
-        mark = "[green]ok[/green]  " if ok else "[red]PROBLEM[/red]"
-        console.print(f"{mark} {text}{'' if ok else '; ' + advice}", highlight=False)
+        console.print("ok     " if ok else "PROBLEM", style="green" if ok else "red", end=" ")
+        console.print(f"{text}{'' if ok else '; ' + advice}", highlight=False)
 
     say(sys.version_info >= (3, 11), f"Python {sys.version.split()[0]}", "3.11 or newer is needed")
     for name in _REQUIRED:

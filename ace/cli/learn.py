@@ -54,6 +54,8 @@ def learn(
     choice = choose_lm(spec, suite, api_base)
     train, test = halves(suite.tasks)
     train = [task for task in train if choice.knows(task)]
+    if not train:
+        raise SuiteError(f"{spec!r} holds none of the tasks of {source!r}")
     started = time.monotonic()
     console.print(f"{suite.name}, {choice.name}, policy: {choice.policy.name}   {choice.label}", highlight=False)
     with Playbook.open(playbook) as book:

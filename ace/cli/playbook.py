@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.table import Table
+from rich.text import Text
 
 from ace.cli._shared import console
 
@@ -31,13 +32,14 @@ def _open(path: Path) -> Playbook:
 
 
 def _table(title: str, bullets: list[PlaybookBullet]) -> Table:
-    table = Table(title=title, title_justify="left")
+    table = Table(title=Text(title), title_justify="left")
     for name in ("id", "section", "domain", "stage", "+", "-", "when", "tools"):
         table.add_column(name, justify="right" if name in "+-" else "left")
     for b in bullets:
         counts = (str(b.helpful_count), str(b.harmful_count))
         when = (b.trigger or b.content)[:80]
-        table.add_row(b.id, b.section, b.domain or "", b.stage, *counts, when, " -> ".join(b.tool_sequence) or "-")
+        cells = (b.id, b.section, b.domain or "", b.stage, *counts, when, " -> ".join(b.tool_sequence) or "-")
+        table.add_row(*(Text(cell) for cell in cells))
     return table
 
 
@@ -62,7 +64,7 @@ def show(path: FileArgument, bullet_id: Annotated[str, typer.Argument(help="For 
         bullet = book.get(bullet_id)
         table = Table(show_header=False)
         for name, value in bullet.model_dump(mode="json").items():
-            table.add_row(name, str(value))
+            table.add_row(name, Text(str(value)))
         console.print(table)
 
 

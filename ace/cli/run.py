@@ -39,7 +39,7 @@ def run(
     """Solve one task and show how."""
     check_writable(json_file)
     from ace.cli._lm import choose_lm, load_suite_for
-    from ace.core import SuiteError
+    from ace.core import PlaybookError, SuiteError
 
     if (task is None) == (suite is None):
         raise SuiteError("pass a task in words, or --suite and --task")
@@ -48,6 +48,8 @@ def run(
     from ace.generator import ReActGenerator
     from ace.playbook import Playbook
 
+    if playbook is not None and not playbook.exists():
+        raise PlaybookError(f"there is no playbook {str(playbook)!r}; `ace learn` makes one")
     book = Playbook.open(playbook) if playbook else None
     if loaded is not None:
         from ace.evaluation.runner import AgentPool
@@ -109,7 +111,7 @@ def _load(name: str) -> list[Tool | Any]:
     sys.path.insert(0, os.getcwd())
     try:
         value = getattr(importlib.import_module(module_name), attribute)
-    except (ImportError, AttributeError, ValueError) as error:
+    except (Exception, SystemExit) as error:  # border to the user's module: it may do anything while it is imported
         raise ToolRegistrationError(
             f"--tools {name!r}: {error}; expected MODULE:NAME, for example my_shop:tools"
         ) from error

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.table import Table
+from rich.text import Text
 
-from ace.cli._shared import JsonOption, check_writable, console, progress_bar, write_json
+from ace.cli._shared import JsonOption, check_writable, console, progress_bar, read_lines, write_json
 
 if TYPE_CHECKING:
     from ace.evaluation.reports import GoldenReport, TasksReport
@@ -40,7 +41,8 @@ def list_tasks(
     for name in ("id", "domain", "calls", "task"):
         table.add_column(name)
     for task in loaded.tasks[:limit]:
-        table.add_row(task.id, task.domain, str(len(task.gold)), task.task.text[:100])
+        cells = (task.id, task.domain, str(len(task.gold)), task.task.text[:100])
+        table.add_row(*(Text(cell) for cell in cells))
     console.print(table)
     if len(loaded.tasks) > limit:
         console.print(f"{len(loaded.tasks) - limit} more; raise --limit")
@@ -100,14 +102,15 @@ def _golden(suite: Suite, path: Path | None) -> GoldenReport:
     if path is None:
         return GoldenReport(n=0, passed=0, failed=[])
     try:
-        cases: list[Any] = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
-    except (OSError, ValueError) as error:
+        cases: list[Any] = [json.loads(line) for line in read_lines(path) if line.strip()]
+    except ValueError as error:
         raise SuiteError(f"cannot read the golden file {str(path)!r}: {error}") from error
     failed: list[dict[str, Any]] = []
     with progress_bar("golden cases", len(cases)) as advance:
         for number, case in enumerate(cases, start=1):
             try:
-                problems = suite.check_case(case)
+                same = len(case["calls"]) == len(case["results"])
+                problems = suite.check_case(case) if same else ["calls and results differ in number"]
             except (KeyError, TypeError, ValueError) as error:
                 raise SuiteError(
                     f"{str(path)!r} line {number}: {error!r}; expected an object with calls, results and state_sha256"

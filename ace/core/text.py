@@ -36,6 +36,8 @@ def clean_value(value: Any) -> Any:
         return {clean_value(key): clean_value(item) for key, item in cast(dict[Any, Any], value).items()}
     if isinstance(value, list):
         return [clean_value(item) for item in cast(list[Any], value)]
+    if isinstance(value, tuple):
+        return tuple(clean_value(item) for item in cast(tuple[Any, ...], value))
     return value
 
 

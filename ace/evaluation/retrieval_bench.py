@@ -36,9 +36,9 @@ def read_tasks(path: str | Path) -> list[BenchTask]:
     """
     tasks: list[BenchTask] = []
     try:
-        lines = Path(path).read_text(encoding="utf-8").splitlines()
-    except OSError as error:
-        raise SuiteError(f"cannot read {str(path)!r}: {error.strerror}") from error
+        lines = Path(path).read_text(encoding="utf-8-sig").split("\n")
+    except (OSError, UnicodeDecodeError) as error:
+        raise SuiteError(f"cannot read {str(path)!r}: {error}") from error
     for number, line in enumerate(lines, start=1):
         if line.strip():
             try:

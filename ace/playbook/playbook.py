@@ -315,7 +315,10 @@ class Playbook:
     def export_jsonl(self, path: str | Path) -> int:
         """Write every bullet as one JSON line, in id order; returns how many."""
         lines = [json.dumps(bullet.model_dump(mode="json"), sort_keys=True) for bullet in self.bullets]
-        Path(path).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+        try:
+            Path(path).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+        except OSError as error:
+            raise PlaybookError(f"cannot write {str(path)!r}: {error.strerror}") from error
         return len(lines)
 
     def import_jsonl(self, path: str | Path, *, author: str = "import") -> int:
@@ -325,7 +328,11 @@ class Playbook:
             PlaybookError: A line is no bullet; nothing was written.
         """
         deltas: list[Delta] = []
-        for number, line in enumerate(Path(path).read_text(encoding="utf-8").splitlines(), start=1):
+        try:
+            lines = Path(path).read_text(encoding="utf-8-sig").split("\n")
+        except (OSError, UnicodeDecodeError) as error:
+            raise PlaybookError(f"cannot read {str(path)!r}: {error}; nothing was imported") from error
+        for number, line in enumerate(lines, start=1):
             if not line.strip():
                 continue
             try:

@@ -23,9 +23,15 @@ _BINARY: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
     ast.Mod: operator.mod,
 }
 _UNARY: dict[type[ast.unaryop], Callable[[Any], Any]] = {ast.UAdd: operator.pos, ast.USub: operator.neg}
+def _round(value: Any, digits: Any = 0) -> Any:
+    if not isinstance(digits, int) or abs(digits) > 100:  # a huge number of digits would freeze the process
+        raise ValueError("round takes at most 100 digits")
+    return round(value, digits) if digits else round(value)
+
+
 _FUNCTIONS: dict[str, Callable[..., Any]] = {
     "abs": abs,
-    "round": lambda value, digits=0: _round(value, digits),
+    "round": _round,
     "min": min,
     "max": max,
     "sqrt": math.sqrt,
@@ -79,12 +85,6 @@ def _power(base: Any, exponent: Any) -> Any:
     if abs(base) > 1 and exponent * math.log10(abs(base)) > 100:
         raise ToolError("refused", "The result is too large.")
     return _bounded(base ** float(exponent) if exponent < 0 else base**exponent)
-
-
-def _round(value: Any, digits: Any) -> Any:
-    if not isinstance(digits, int) or abs(digits) > 100:  # a huge number of digits would freeze the process
-        raise ValueError("round takes at most 100 digits")
-    return round(value, digits) if digits else round(value)
 
 
 def _bounded(value: Any) -> Any:

@@ -197,7 +197,7 @@ async def _on_loop(body: Callable[[], Any], timeout: float) -> _Outcome:
         task.cancel()
         return _Outcome(raised=_TimedOut())
     if task.cancelled():
-        return _Outcome(raised=ToolError("exception", "the tool cancelled itself"))
+        return _Outcome(raised=asyncio.CancelledError())  # the tool cancelled itself
     return task.result()
 
 

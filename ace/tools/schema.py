@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import inspect
 import json
@@ -28,13 +29,14 @@ def args_model(name: str, func: Callable[..., Any]) -> tuple[type[BaseModel], tu
             type has no JSON Schema.
     """
     try:
-        hints = typing.get_type_hints(func, include_extras=True)
-    except NameError as error:
+        hints = typing.get_type_hints(_annotated(func), include_extras=True)
+        parameters = inspect.signature(func).parameters
+    except (NameError, SyntaxError, TypeError, ValueError, AttributeError) as error:
         raise ToolRegistrationError(
-            f"tool {name!r}: an annotation cannot be resolved ({error}); import the type at module level"
+            f"tool {name!r}: its signature cannot be read ({error}); annotate each parameter with a type that is imported "
+            "at module level"
         ) from error
     fields: dict[str, Any] = {}
-    parameters = inspect.signature(func).parameters
     for index, (parameter, spec) in enumerate(parameters.items()):
         if spec.kind not in (spec.POSITIONAL_OR_KEYWORD, spec.KEYWORD_ONLY):
             raise ToolRegistrationError(
@@ -56,6 +58,13 @@ def args_model(name: str, func: Callable[..., Any]) -> tuple[type[BaseModel], tu
             "types, dataclasses or pydantic models"
         ) from error
     return model, tuple(parameters)
+
+
+def _annotated(func: Callable[..., Any]) -> Any:
+    """The function that carries the annotations: behind a partial, or the ``__call__`` of an object."""
+    if isinstance(func, functools.partial):
+        return _annotated(cast(Callable[..., Any], func.func))
+    return func if inspect.isroutine(func) else type(func).__call__
 
 
 def tidy_schema(model: type[BaseModel]) -> dict[str, Any]:

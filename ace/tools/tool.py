@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import inspect
+import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, ClassVar, Generic, TypeVar, overload
 
-from pydantic import BaseModel
+from pydantic import BaseModel, RootModel
+from pydantic.errors import PydanticUserError
 
 from ace.core import ToolRegistrationError
 from ace.tools.schema import args_model, schema_hash, tidy_schema
@@ -135,8 +137,9 @@ def _checked(options: dict[str, Any]) -> dict[str, Any]:
     known = {"category", "examples", "idempotent", "read_only", "requires_approval", "timeout", "metadata"}
     if unknown := sorted(options.keys() - known):
         raise ToolRegistrationError(f"unknown tool options {unknown}; known are {sorted(known)}")
-    if options.get("timeout", 1) <= 0:
-        raise ToolRegistrationError(f"timeout must be a positive number of seconds, got {options['timeout']!r}")
+    timeout = options.get("timeout", DEFAULT_TIMEOUT)
+    if isinstance(timeout, bool) or not isinstance(timeout, (int, float)) or not 0 < timeout < threading.TIMEOUT_MAX:
+        raise ToolRegistrationError(f"timeout must be a positive, finite number of seconds, got {timeout!r}")
     if "examples" in options:
         options["examples"] = tuple(options["examples"])
     return options
@@ -185,6 +188,12 @@ class TypedTool(ABC, Generic[A, R]):
         description = inspect.cleandoc(cls.__doc__ or "").strip()
         if not description or cls.__doc__ == TypedTool.__doc__:
             raise ToolRegistrationError(f"tool {name!r} has no docstring; say in one line what the tool does")
+        if issubclass(model, RootModel):
+            raise ToolRegistrationError(f"tool {name!r}: `Args` is a RootModel; use a BaseModel with named fields")
+        try:
+            model.model_json_schema()
+        except PydanticUserError as error:
+            raise ToolRegistrationError(f"tool {name!r}: `Args` has no JSON Schema ({error.message})") from error
         strict = type(model.__name__, (model,), {"model_config": {"extra": "forbid"}, "__doc__": model.__doc__})
         return Tool(
             name=name,

@@ -193,3 +193,45 @@ def test_every_error_that_can_end_a_run_has_its_reason():
     from ace.tasks import TerminationReason
 
     assert {e.kind for e in (ModelTransport, InvalidModelAction, InternalInvariant)} <= set(get_args(TerminationReason))
+
+
+def test_arguments_nested_too_deeply_are_an_invalid_action():
+    deep = []
+    for _ in range(5_000):
+        deep = [deep]
+    output, _ = play(call("calculator", expression=deep), call("finish", answer="x"), policy=Policy.replay())
+    assert output.error_history[0].kind == "invalid_args"
+
+
+@pytest.mark.parametrize("args", [None, "text", [1], {}])
+def test_finish_with_any_odd_argument_asks_for_the_answer(args):
+    output, _ = play(ModelReply(tool_name="finish", tool_args=args), extract("2"))
+    assert (output.answer, output.termination_reason) == ("2", "completed")
+
+
+def test_a_policy_may_interrupt_and_must_stay_legal():
+    from dataclasses import dataclass
+
+    from ace.agent import Interrupt, Observe, Reprompt
+    from ace.core import PolicyRuntimeViolation
+
+    @dataclass
+    class Fixed:
+        decision: object
+        name: str = "fixed"
+
+        def on_model_error(self, error, reprompts):
+            return self.decision
+
+        on_tool_error = on_model_error
+
+        def on_tool_error(self, result):  # noqa: F811
+            return self.decision
+
+    for reply in (call("nope"), call("calculator", expression="1/0")):
+        output, _ = play(reply, policy=Fixed(Interrupt("ask somebody")))
+        assert output.termination_reason == "interrupted"
+    with pytest.raises(PolicyRuntimeViolation, match="Reprompt"):
+        play(call("calculator", expression="1/0"), policy=Fixed(Reprompt()))
+    with pytest.raises(PolicyRuntimeViolation, match="model_transport"):
+        play(ModelTransport("down"), policy=Fixed(Observe()))

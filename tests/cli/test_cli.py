@@ -176,6 +176,16 @@ def test_own_tools_are_loaded_from_a_module(tmp_path):
     assert "o-1 refunded" in text
 
 
+def test_brackets_in_a_playbook_are_text(tmp_path):
+    from ace.playbook import CallableEmbedder, Playbook
+
+    with Playbook.open(tmp_path / "p.db", embedder=CallableEmbedder("x", lambda texts: [[1.0]] * len(texts))) as book:
+        book.add(section="Strategies", trigger="[/b] [bold]refund[order_id]", content="[/x] do it")
+    for words in (["list"], ["show"], ["search"]):
+        more = {"show": ["b-1"], "search": ["[/x] refund"]}.get(words[0], [])
+        assert "[bold]refund[order_id]" in ace("playbook", *words, tmp_path / "p.db", *more)
+
+
 def test_doctor_is_content():
     assert "right hash" in ace("doctor")
 
@@ -203,6 +213,10 @@ def test_doctor_is_content():
         (["playbook", "import", "x.db", "nowhere.jsonl"], "no file"),
         (["suite", "show", "office", "zzz"], "zzz"),
         (["bench", "retrieval", "nowhere.jsonl"], "cannot read"),
+        (["playbook", "import", "x.db", "."], "cannot read"),
+        (["bench", "retrieval", "."], "cannot read"),
+        (["run", "x", "--lm", "openai/x", "--playbook", "typo.db"], "typo.db"),
+        (["evaluate", "office", "--lm", "simulated", "--json", "/proc/x.json"], "--json"),
         (["frobnicate"], "frobnicate"),
         (["evaluate", "office", "--lm", "simulated", "--seeds", "0"], "seeds"),
     ],

@@ -1,4 +1,5 @@
 import sqlite3
+import threading
 
 import pytest
 from hypothesis import given, settings
@@ -237,3 +238,104 @@ def test_minilm_comes_from_the_package_with_the_right_hash():
     vectors = MiniLMEmbedder().embed(["refund an order", "give the money back", "tomorrow it rains"])
     assert vectors.shape == (3, 384)
     assert vectors[0] @ vectors[1] > vectors[0] @ vectors[2]
+
+
+def test_a_commit_while_another_opens_is_not_counted_twice(tmp_path, embedder, monkeypatch):
+    path = tmp_path / "a.db"
+    with Playbook.open(path, embedder=embedder) as one:
+        one.add(section="Strategies", content="a")
+        from ace.playbook.store import Store
+
+        plain = Store.snapshot
+
+        def slow(self):
+            taken = plain(self)
+            monkeypatch.setattr(Store, "snapshot", plain)
+            one.commit([Add(bullet=strategy("b", "t")), Tag(bullet_id="b-1", helpful=1)])
+            return taken
+
+        monkeypatch.setattr(Store, "snapshot", slow)
+        with Playbook.open(path, embedder=embedder) as two:
+            two.refresh()
+            assert {b.id: b for b in two.bullets} == {b.id: b for b in one.bullets}
+
+
+@pytest.mark.parametrize(
+    "delta",
+    [
+        lambda: Merge(bullet_id="b-1", absorbed=("foo",)),
+        lambda: Remove(bullet_id="b-²"),
+        lambda: "x",
+        lambda: {"kind": "remove", "bullet_id": "b-1"},
+        lambda: Merge(bullet_id="b-1", avg_iterations=float("inf")),
+    ],
+)
+def test_what_is_no_delta_is_refused_before_anything_is_written(book, delta):
+    book.add(section="Strategies", content="a")
+    with pytest.raises((PlaybookError, ValueError)):
+        book.commit([delta()])
+    assert (book.revision, len(book)) == (1, 1)
+
+
+@pytest.mark.parametrize("name", ["a?b.db", "h#x%20y.db", "p%41.db"])
+def test_the_file_that_was_named_is_the_one_that_is_opened(tmp_path, embedder, name):
+    Playbook.open(tmp_path / name, embedder=embedder).close()
+    assert [path.name for path in tmp_path.iterdir()] == [name]
+
+
+def test_somebody_elses_database_is_left_alone(tmp_path, embedder):
+    connection = sqlite3.connect(tmp_path / "app.db")
+    connection.execute("create table users (id integer)")
+    connection.commit()
+    connection.close()
+    with pytest.raises(PlaybookError, match="something else"):
+        Playbook.open(tmp_path / "app.db", embedder=embedder)
+    connection = sqlite3.connect(tmp_path / "app.db")
+    assert connection.execute("select name from sqlite_master").fetchall() == [("users",)]
+    connection.close()
+
+
+def test_a_book_in_memory_may_be_shared_by_threads(embedder):
+    with Playbook(embedder=embedder) as book:
+        errors = []
+
+        def work(n):
+            try:
+                for i in range(15):
+                    book.add(section="Strategies", content=f"{n} {i}")
+                    book.retrieve("x")
+                    book.journal()
+            except Exception as error:
+                errors.append(error)
+
+        threads = [threading.Thread(target=work, args=(n,)) for n in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert errors == []
+        assert len(book) == 60
+
+
+def test_surrogates_anywhere_in_a_delta_are_made_encodable(book):
+    odd = "\ud800"
+    bullet = strategy("x", odd, domain=odd, tags=(odd,), provenance=Provenance(task_ids=(odd,)))
+    book.commit([Add(bullet=bullet, reason=odd)], author=odd)
+    book.commit([Update(bullet_id="b-1", changes={"content": odd})])
+    assert (book.bullets[0].domain, book.bullets[0].content) == ("?", "?")
+    assert fold(book.journal()) == {b.id: b for b in book.bullets}
+
+
+def test_the_guard_holds_however_many_tasks_a_bullet_rests_on(book):
+    book.commit([Add(bullet=strategy("refund", "a"))])
+    book.commit(Merge(bullet_id="b-1", provenance=Provenance(task_ids=(f"t{n}",))) for n in range(120))
+    for guard in (("t5",), ("t119",), ["t119"], "t119"):
+        assert book.retrieve("refund", filters=Filters(exclude_tasks=guard)) == []
+    assert book.retrieve("refund", filters=Filters(exclude_tasks=("t120",)))
+
+
+def test_a_bullet_that_is_too_long_costs_no_slot(tmp_path, embedder):
+    with Playbook.open(tmp_path / "b.db", embedder=embedder, prompt_budget=120) as book:
+        giant = strategy("refund", "giant").model_copy(update={"content": "word " * 2_000})
+        book.commit([Add(bullet=giant), *(Add(bullet=strategy("refund", tool)) for tool in "abc")])
+        assert {b.key[0] for b in book.retrieve("refund", k=3)} == {"a", "b", "c"}

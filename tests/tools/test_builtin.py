@@ -10,7 +10,7 @@ def calc(expression):
 
 @pytest.mark.parametrize(
     ("expression", "value"),
-    [("6 * 7", 42), ("-(2 ** 10) // 3", -342), ("sqrt(2) ** 2", pytest.approx(2)), ("max(1, 2) % 2", 0), ("pi", pytest.approx(3.1416, 1e-4))],
+    [("6 * 7", 42), ("-(2 ** 10) // 3", -342), ("sqrt(2) ** 2", pytest.approx(2)), ("max(1, 2) % 2", 0), ("pi", pytest.approx(3.1416, 1e-4)), ("2.0 ** -(10 ** 5)", 0.0), ("round(2.567, 1)", 2.6), ("round(2.5)", 2)],
 )
 def test_the_calculator_works_out(expression, value):
     assert calc(expression).content == value
@@ -19,7 +19,7 @@ def test_the_calculator_works_out(expression, value):
 @pytest.mark.parametrize(
     "expression",
     ["9 ** 9 ** 9 ** 9", "__import__('os')", "(1).__class__", "'a' * 10", "1 / 0", "x", "", "(-1) ** 0.5", "1e300 * 1e300",
-     "exp(1000)", "[1 for _ in (1,)]", "(" * 400, "True + 1", "10 ** 200"],
+     "exp(1000)", "round(1, -10**8)", "1e999", "1e999 - 1e999", "round(1.5, 0.5)", "[1 for _ in (1,)]", "(" * 400, "True + 1", "10 ** 200"],
 )  # fmt: skip
 def test_the_calculator_refuses_everything_else(expression):
     result = calc(expression)
@@ -43,3 +43,13 @@ def test_corpus_search_ranks_by_rare_words(tmp_path):
     assert search.as_tool().read_only
     with pytest.raises(FileNotFoundError, match="no file"):
         CorpusSearch.from_folder(tmp_path, "*.pdf")
+
+
+@pytest.mark.parametrize("expression", ["round(1, -10**8)", "1e999", "1e999 - 1e999", "round(1.5, 0.5)"])
+def test_the_calculator_neither_freezes_nor_gives_what_is_no_number(expression):
+    assert calc(expression).error_kind == "refused"
+
+
+@pytest.mark.parametrize(("expression", "value"), [("2.0 ** -(10 ** 5)", 0.0), ("round(2.567, 1)", 2.6), ("round(2.6)", 3)])
+def test_the_calculator_rounds_and_divides_far(expression, value):
+    assert calc(expression).content == value

@@ -106,3 +106,71 @@ def test_a_late_result_is_dropped():
         return result.error_kind
 
     assert asyncio.run(main()) == "timeout"
+
+
+def endless() -> object:
+    """Yield for ever."""
+    n = 0
+    while True:
+        yield n
+        n += 1
+
+
+def broken() -> object:
+    """Yield once and fail."""
+    yield 1
+    raise ValueError("db down")
+
+
+async def aendless() -> object:
+    """Yield for ever, asynchronously."""
+    while True:
+        yield "x"
+
+
+def test_iterators_are_read_inside_the_tools_own_limit():
+    assert len(both(endless).content) == 1_000
+    assert len(both(aendless).content) == 1_000
+    assert both(broken).text == "ValueError: db down"
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit, GeneratorExit, asyncio.CancelledError])
+@pytest.mark.parametrize("is_async", [False, True])
+def test_not_even_an_interrupt_of_the_tools_ends_the_run(error, is_async):
+    def sync_tool() -> None:
+        """Raise."""
+        raise error
+
+    async def async_tool() -> None:
+        """Raise."""
+        raise error
+
+    assert both(async_tool if is_async else sync_tool).outcome == "failed"
+
+
+def test_cancelling_the_run_cancels_its_async_tool():
+    done = []
+
+    async def slow() -> None:
+        """Work for a while."""
+        await asyncio.sleep(0.1)
+        done.append(1)
+
+    async def main():
+        task = asyncio.create_task(acall_tool(Tool.from_function(slow), ToolCall(id="c", name="slow")))
+        await asyncio.sleep(0.02)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        await asyncio.sleep(0.15)
+
+    asyncio.run(main())
+    assert done == []
+
+
+def test_a_tool_error_of_an_unknown_kind_is_an_observation():
+    def odd() -> None:
+        """Fail oddly."""
+        raise ToolError("not_found", 404)  # type: ignore
+
+    assert both(odd).text == "404"

@@ -1,8 +1,9 @@
+import functools
 from dataclasses import dataclass
-from typing import Literal
+from typing import Annotated, Literal
 
 import pytest
-from pydantic import BaseModel
+from pydantic import AfterValidator, BaseModel
 
 from ace import Tool, ToolRegistry, TypedTool, tool
 from ace.core import InvalidModelAction, ToolRegistrationError
@@ -215,3 +216,41 @@ def test_results_are_for_the_model_too():
         return [1, 2]
 
     assert call_tool(Tool.from_function(listing), ToolCall(id="c", name="listing")).text == "[1, 2]"
+
+
+class Doubler:
+    """Doubles."""
+
+    def __call__(self, x: int) -> int:
+        return 2 * x
+
+
+def test_partials_and_callable_objects_become_tools():
+    def add(a: int, b: int) -> int:
+        """Add."""
+        return a + b
+
+    registry = ToolRegistry(
+        [Tool.from_function(functools.partial(add, b=2), name="add2", description="Add two."), Tool.from_function(Doubler())]
+    )
+    assert run(registry, "add2", a=1).content == 3
+    assert run(registry, "Doubler", x=4).content == 8
+
+
+@pytest.mark.parametrize("timeout", [0, -1, float("inf"), float("nan"), "3", None, True])
+def test_a_timeout_is_a_finite_number(timeout):
+    with pytest.raises(ToolRegistrationError, match="timeout"):
+        Tool.from_function(lambda_free, timeout=timeout)
+
+
+@pytest.mark.parametrize("validator", [lambda v: 1 / 0, lambda v: v["a"]])
+def test_a_validator_that_raises_anything_refuses_the_arguments(validator):
+    def checked(x: Annotated[int, AfterValidator(validator)]) -> int:
+        """Check."""
+        return x
+
+    assert "refused" in str(refusal(ToolRegistry([checked]), "checked", {"x": 1}))
+
+
+def test_an_absurd_tool_name_is_cut():
+    assert len(str(refusal(ToolRegistry([order]), "x" * 10_000, {}))) < 300

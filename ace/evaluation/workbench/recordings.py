@@ -65,14 +65,21 @@ def read_recordings(folder: Path, run: str) -> dict[str, Recording]:
     csv.field_size_limit(sys.maxsize)
     recordings: dict[str, Recording] = {}
     for path in paths:
-        with path.open(encoding="utf-8", newline="") as file:
-            for number, row in enumerate(csv.DictReader(file), start=1):
-                try:
-                    recording = _recording(row["query"], row["full_response"] or "")
-                except (KeyError, ValueError, SyntaxError, RecursionError) as error:
-                    raise SuiteError(f"{path.name!r} row {number}: cannot read the recorded run ({error})") from error
-                recordings[recording.query] = recording
+        for number, row in enumerate(_rows(path), start=1):
+            try:
+                recording = _recording(row["query"], row["full_response"] or "")
+            except (KeyError, ValueError, SyntaxError, RecursionError, MemoryError) as error:
+                raise SuiteError(f"{path.name!r} row {number}: cannot read the recorded run ({error})") from error
+            recordings[recording.query] = recording
     return recordings
+
+
+def _rows(path: Path) -> list[dict[str, str]]:
+    try:
+        with path.open(encoding="utf-8", newline="") as file:
+            return list(csv.DictReader(file))
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise SuiteError(f"cannot read {str(path)!r}: {error}; expected a CSV file in UTF-8") from error
 
 
 def _recording(query: str, text: str) -> Recording:
