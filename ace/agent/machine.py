@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar, cast
 
+from ace.agent.output import build_output
 from ace.agent.policy import Continue, Decision, Fail, Interrupt, Observe, Policy, PolicyEngine, Reprompt
 from ace.agent.states import (
     Acting,
@@ -37,7 +38,7 @@ from ace.core import (
     clean_text,
     clean_value,
 )
-from ace.tasks import ErrorRecord, ReasoningStep, RunError, StepError, TaskInput, TaskOutput, TerminationReason
+from ace.tasks import ReasoningStep, StepError, TaskInput, TaskOutput, TerminationReason
 from ace.tools import Tool, ToolCall, ToolRegistry, ToolResult, check_call
 
 FINISH = "finish"
@@ -310,42 +311,26 @@ class AgentRun:
 
     def output(self) -> TaskOutput:
         """What came out so far; call it when `next_step()` said `Done`."""
-        reason = self._termination()
-        error = None
-        if isinstance(self.state, Failed):
-            error = RunError(kind=reason, message=clean_text(str(self.state.error)))
-        elif self._forced_by:
-            error = RunError(kind=reason, message=f"no answer after {self.spec.max_iters} iterations")
-        first = next(iter(self._outputs.values()), None)
-        injected = self.spec.injected_bullets
-        return TaskOutput(
-            task_id=self.spec.task.task_id,
-            run_id=self.run_id,
-            task=self.spec.task,
-            answer=self._outputs.get("answer", first),
+        return build_output(
+            self.spec.task,
+            self.run_id,
+            self._termination(),
             outputs=self._outputs,
-            partial=self._forced_by is not None,
-            structured_trace=tuple(self.steps),
-            termination_reason=reason,
-            error=error,
+            error=self._error_message(),
+            forced=self._forced_by is not None,
+            steps=self.steps,
             usage=self.usage.model_copy(update={"seconds": self.spec.clock() - self._started}),
-            error_history=_error_history(self.steps),
-            injected_bullets=injected,
-            cited_bullets=tuple(dict.fromkeys(b for b in self._cited if b in injected)),
-            metadata=dict(self.spec.metadata),
+            injected=self.spec.injected_bullets,
+            cited=self._cited,
+            metadata=self.spec.metadata,
         )
 
-
-def _error_history(steps: list[ReasoningStep]) -> tuple[ErrorRecord, ...]:
-    return tuple(
-        ErrorRecord(
-            iteration=step.iteration,
-            tool=step.tool_name,
-            kind=step.error.kind,
-            message=step.error.message,
-            recovered=any(s.outcome == "success" and s.tool_name == step.tool_name for s in steps[index + 1 :]),
-            timestamp=step.timestamp,
-        )
-        for index, step in enumerate(steps)
-        if step.error
-    )
+    def _error_message(self) -> str:
+        """What ended the run before the model finished; empty when it did."""
+        match self.state:
+            case Failed(error):
+                return str(error)
+            case Interrupted(reason):
+                return reason
+            case _:
+                return f"no answer after {self.spec.max_iters} iterations" if self._forced_by else ""

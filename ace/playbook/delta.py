@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
-from ace.core import PlaybookError
+from ace.core import PlaybookError, clean_value
 from ace.playbook.bullet import PlaybookBullet, Provenance
 
 
@@ -85,6 +85,15 @@ class Quarantine(_Delta):
 
 Delta = Annotated[Add | Update | Merge | Remove | Tag | Promote | Quarantine, Field(discriminator="kind")]
 DELTAS: TypeAdapter[Delta] = TypeAdapter(Delta)
+
+def checked(delta: Delta) -> Delta:
+    """The delta with encodable text throughout; what is no delta is refused before anything is written."""
+    try:
+        return DELTAS.validate_python(clean_value(delta.model_dump()))
+    except (ValidationError, AttributeError) as error:
+        detail = error.errors(include_url=False, include_context=False) if isinstance(error, ValidationError) else delta
+        raise PlaybookError(f"not a delta: {detail}; expected Add, Update, Merge, Remove, Tag, Promote or Quarantine") from error
+
 
 _FIXED = frozenset({"id", "created_revision", "updated_revision"})
 

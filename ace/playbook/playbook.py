@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import threading
 import time
 from collections.abc import Iterable, Mapping, Sequence
@@ -15,10 +14,11 @@ import sqlalchemy as sa
 from cachetools import LRUCache
 from pydantic import ValidationError
 
-from ace.core import PlaybookError, clean_text, clean_value
+from ace.core import PlaybookError, clean_text
 from ace.playbook.bullet import PlaybookBullet
-from ace.playbook.delta import DELTAS, Add, Delta, Tag, apply
+from ace.playbook.delta import Add, Delta, Tag, apply, checked
 from ace.playbook.embedder import Embedder, MiniLMEmbedder, Vectors
+from ace.playbook.files import read_bullets, write_bullets
 from ace.playbook.index import DenseIndex, LexicalIndex
 from ace.playbook.render import TokenCounter, pack
 from ace.playbook.retrieval import DEPTH, Filters, Scored, diversify, fuse, pinned_first
@@ -186,7 +186,7 @@ class Playbook:
         Raises:
             PlaybookError: A delta does not apply.
         """
-        wanted = [_checked(delta) for delta in deltas]
+        wanted = [checked(delta) for delta in deltas]
         with self._lock:
             if wanted:
                 commit = self._store.commit(wanted, clean_text(author), check=lambda newest: None)
@@ -313,13 +313,12 @@ class Playbook:
     # -- files ---------------------------------------------------------------------------------------------------------
 
     def export_jsonl(self, path: str | Path) -> int:
-        """Write every bullet as one JSON line, in id order; returns how many."""
-        lines = [json.dumps(bullet.model_dump(mode="json"), sort_keys=True) for bullet in self.bullets]
-        try:
-            Path(path).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
-        except OSError as error:
-            raise PlaybookError(f"cannot write {str(path)!r}: {error.strerror}") from error
-        return len(lines)
+        """Write every bullet as one JSON line, in id order; returns how many.
+
+        Raises:
+            PlaybookError: The file cannot be written.
+        """
+        return write_bullets(self.bullets, path)
 
     def import_jsonl(self, path: str | Path, *, author: str = "import") -> int:
         """Add every bullet of a file that `export_jsonl` wrote, under new ids, as one commit; returns how many.
@@ -327,34 +326,11 @@ class Playbook:
         Raises:
             PlaybookError: A line is no bullet; nothing was written.
         """
-        deltas: list[Delta] = []
-        try:
-            lines = Path(path).read_text(encoding="utf-8-sig").split("\n")
-        except (OSError, UnicodeDecodeError) as error:
-            raise PlaybookError(f"cannot read {str(path)!r}: {error}; nothing was imported") from error
-        for number, line in enumerate(lines, start=1):
-            if not line.strip():
-                continue
-            try:
-                bullet = PlaybookBullet.model_validate_json(line)
-            except ValidationError as error:
-                problem = error.errors(include_url=False, include_context=False)[0]
-                raise PlaybookError(
-                    f"{str(path)!r} line {number} is no bullet: {'.'.join(map(str, problem['loc']))} {problem['msg']}; "
-                    "nothing was imported"
-                ) from error
-            deltas.append(Add(bullet=bullet.model_copy(update={"id": ""}), reason=f"imported, was {bullet.id}"))
-        self.commit(deltas, author=author)
-        return len(deltas)
-
-
-def _checked(delta: Delta) -> Delta:
-    """The delta with encodable text throughout; what is no delta is refused before anything is written."""
-    try:
-        return DELTAS.validate_python(clean_value(delta.model_dump()))
-    except (ValidationError, AttributeError) as error:
-        detail = error.errors(include_url=False, include_context=False) if isinstance(error, ValidationError) else delta
-        raise PlaybookError(f"not a delta: {detail}; expected Add, Update, Merge, Remove, Tag, Promote or Quarantine") from error
+        bullets = read_bullets(path)
+        self.commit(
+            [Add(bullet=b.model_copy(update={"id": ""}), reason=f"imported, was {b.id}") for b in bullets], author=author
+        )
+        return len(bullets)
 
 
 class GuardedPlaybook:
