@@ -1,6 +1,6 @@
 """Measures every claim of ``claims.toml`` and prints claimed beside measured: ``make verify``.
 
-``ISSUE=first-light`` or ``ONLY=name`` narrows it; ``JSON=file`` writes the rows. The benchmark data are read from the folder
+``ISSUE=first-light`` or ``ONLY=name`` narrows it; ``JSON=file`` (or ``--json file``) writes the rows. The benchmark data are read from the folder
 that ``ACE_DATA`` names (``../shared/data`` by default). Exit code 1 if one claim falls short or cannot be measured.
 """
 
@@ -91,13 +91,13 @@ def main() -> int:
             )
     table = Table(title="claimed beside measured")
     for name in ("claim", "issue", "claimed", "measured", "unit", "", "s"):
-        table.add_column(name)
+        table.add_column(name, no_wrap=name == "claim")
     for row in rows:
         shown = "missing" if row.measured is None else f"{row.measured:g}"
         mark = "[green]ok[/green]" if row.ok else "[red]SHORT[/red]"
         table.add_row(row.name, row.issue, row.claimed, shown, row.unit, mark, f"{row.seconds:.0f}")
     console.print(table)
-    if target := os.environ.get("JSON"):
+    if target := os.environ.get("JSON") or (sys.argv[2] if sys.argv[1:2] == ["--json"] else None):
         Path(target).write_text(json.dumps([row.model_dump() for row in rows], indent=1) + "\n", encoding="utf-8")
     return 0 if all(row.ok for row in rows) else 1
 

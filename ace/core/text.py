@@ -84,16 +84,23 @@ def _fallback(value: Any) -> str:
     return f"<{type(value).__name__}>" if _ADDRESS.search(text) else text
 
 
+_PATH = re.compile(r"(?<![\w:/.])(?:/|~/|[A-Za-z]:\\)(?:[\w.@+-]+[/\\])+([\w.@+-]*)")
+"""An absolute path of a file system, not a URL; the last part is captured."""
+
+
 def describe_error(error: BaseException) -> str:
-    """One line for the model: the class and the message of an exception, without traceback.
+    """One line for the model: the class and the message of an exception, without traceback and without folders.
 
     Example:
         >>> describe_error(ValueError("no such order"))
         'ValueError: no such order'
+        >>> describe_error(OSError("cannot open /home/ana/shop/orders.db"))
+        'OSError: cannot open orders.db'
     """
     try:
         text = str(error)
     except Exception:  # a hostile __str__
         text = ""
     name = type(error).__name__
+    text = _PATH.sub(lambda match: match[1] or "a folder", text)
     return truncate(clean_text(f"{name}: {text}" if text else name), 2_000)

@@ -1,3 +1,4 @@
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -48,3 +49,17 @@ def test_an_error_is_described_without_traceback():
     except ValueError as error:
         assert describe_error(error) == "ValueError: bad id"
     assert describe_error(RuntimeError()) == "RuntimeError"
+
+
+@pytest.mark.parametrize(
+    ("message", "shown"),
+    [
+        ("[Errno 2] No such file: '/home/ana/.secrets/key.pem'", "[Errno 2] No such file: 'key.pem'"),
+        (r"cannot read C:\Users\ana\key.txt now", "cannot read key.txt now"),
+        ("see https://example.com/docs/refunds or /orders", "see https://example.com/docs/refunds or /orders"),
+        ("1/2 of a/b/c", "1/2 of a/b/c"),
+        ("in /var/lib/app/", "in a folder"),
+    ],
+)
+def test_folders_of_this_machine_do_not_reach_a_prompt(message, shown):
+    assert describe_error(OSError(message)) == f"OSError: {shown}"
