@@ -19,6 +19,7 @@ from ace.tasks import Feedback, ReasoningStep, TaskOutput
 
 MAX_TRIGGER_CHARS = 400
 _SHOWN_STEPS = 8
+_NOTHING = frozenset({"", "[]", "{}", "null", "None"})
 _MAX_CONTENT = 600
 OUTAGES = frozenset({"model_transport", "interrupted", "internal_invariant"})
 """A run that ended so says nothing about the task or the bullets it was shown."""
@@ -104,7 +105,7 @@ class Reflector:
 
 
 def useful_steps(steps: Sequence[ReasoningStep]) -> list[ReasoningStep]:
-    """The calls that succeeded, without reads that repeat an earlier one while nothing changed in between."""
+    """The calls that succeeded, without reads that found nothing or repeat an earlier one while nothing had changed."""
     kept: list[ReasoningStep] = []
     seen: set[str] = set()
     for step in steps:
@@ -114,7 +115,7 @@ def useful_steps(steps: Sequence[ReasoningStep]) -> list[ReasoningStep]:
             seen.clear()
         else:
             call = f"{step.tool_name} {json.dumps(step.tool_args, sort_keys=True, default=value_to_text)}"
-            if call in seen:
+            if call in seen or step.observation.strip() in _NOTHING:
                 continue
             seen.add(call)
         kept.append(step)
@@ -144,4 +145,4 @@ def _problems(steps: Sequence[ReasoningStep]) -> list[str]:
     failed = Counter((step.tool_name or "an unreadable reply", step.error.kind) for step in steps if step.error)
     found = [f"{tool} failed with {kind.replace('_', ' ')} ({n} times)" for (tool, kind), n in failed.most_common(3)]
     repeated = len([s for s in steps if s.executed and s.outcome == "success"]) - len(useful_steps(steps))
-    return [*found, f"{repeated} reads were repeated"] if repeated else found
+    return [*found, f"{repeated} reads were repeated or found nothing"] if repeated else found

@@ -1,7 +1,8 @@
 """Measures every claim of ``claims.toml`` and prints claimed beside measured: ``make verify``.
 
-``ISSUE=first-light`` or ``ONLY=name`` narrows it; ``JSON=file`` (or ``--json file``) writes the rows. The benchmark data are read from the folder
-that ``ACE_DATA`` names (``../shared/data`` by default). Exit code 1 if one claim falls short or cannot be measured.
+``ISSUE=first-light`` or ``ONLY=name`` narrows it; ``JSON=file`` (or ``--json file``) writes the rows. The benchmark data are
+read from the folder that ``ACE_DATA`` names (``../shared/data`` by default). Exit code 1 if one claim falls short or cannot
+be measured.
 """
 
 from __future__ import annotations

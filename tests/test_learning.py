@@ -60,9 +60,15 @@ def test_a_failure_becomes_a_pitfall_that_repeats_no_tools_words():
     (insight,) = Reflector().reflect(run_of(*GOOD), Feedback(success=False, text="the state is wrong"))
     assert insight.section == "Pitfalls"
     assert "refund failed with refused (1 times)" in insight.content
-    assert "1 reads were repeated" in insight.content
+    assert "1 reads were repeated or found nothing" in insight.content
     assert "the state is wrong" in insight.content
     assert "secret" not in insight.content
+
+
+def test_a_read_that_found_nothing_is_no_part_of_the_recipe():
+    steps = (step("search", "[]", q="x"), step("find", "[{}]", q="Ana"), step("refund", "[]", changes=True))
+    (insight,) = Reflector().reflect(run_of(*steps), Feedback(success=True))
+    assert insight.tool_sequence == ("find", "refund")
 
 
 def test_a_read_after_a_change_is_no_repetition():

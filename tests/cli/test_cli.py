@@ -1,9 +1,13 @@
 """The commands as a person runs them: a real process, real files."""
 
+import contextlib
 import json
 import os
+import signal
+import sqlite3
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import jsonschema
@@ -231,3 +235,54 @@ def test_a_run_that_fails_says_so_by_its_exit_code(tmp_path):
         "run", "x", "--lm", "openai/x", "--api-base", "http://127.0.0.1:1/v1", code=1, DSPY_CACHEDIR=str(tmp_path)
     )
     assert "model_transport" in text
+
+
+def interrupted(words, cwd, ready):
+    """Start a command, send Ctrl-C as soon as `ready` holds, and wait for its end."""
+    process = subprocess.Popen(
+        [ACE, *map(str, words)],
+        cwd=cwd,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        env={**os.environ, "COLUMNS": "200"},
+    )
+    deadline = time.monotonic() + 120
+    while not ready() and time.monotonic() < deadline and process.poll() is None:
+        time.sleep(0.2)
+    process.send_signal(signal.SIGINT)
+    text, _ = process.communicate(timeout=60)
+    assert process.returncode == 130, text[-2000:]
+    assert "Traceback" not in text
+    return text
+
+
+def test_ctrl_c_keeps_what_was_evaluated(tmp_path):
+    target = tmp_path / "e.json"
+    started = time.monotonic()
+    interrupted(
+        ["evaluate", "office", "--lm", "simulated", "--seeds", 500, "--json", target],
+        tmp_path,
+        lambda: time.monotonic() - started > 12,
+    )
+    report = valid(target, "evaluate")
+    assert report["interrupted"]
+    assert 0 < len(report["runs"]) < 100_000
+
+
+def test_ctrl_c_keeps_what_was_learned(tmp_path):
+    book = tmp_path / "p.db"
+
+    def learned():
+        if not book.exists():
+            return False
+        with contextlib.closing(sqlite3.connect(book)) as connection:
+            try:
+                return connection.execute("select count(*) from bullets").fetchone()[0] > 5
+            except sqlite3.OperationalError:
+                return False
+
+    interrupted(
+        ["learn", "--from", "office", "--lm", "simulated", "--epochs", 50, "--playbook", book], tmp_path, learned
+    )
+    assert "bullets, revision" in ace("playbook", "list", book)
