@@ -65,7 +65,10 @@ def check_writable(path: Path | None) -> None:
         return
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
+        there = path.exists()
         path.open("a", encoding="utf-8").close()
+        if not there:
+            path.unlink()
     except OSError as error:
         raise SuiteError(f"--json: cannot write {str(path)!r} ({error.strerror}); name a file") from error
 
