@@ -215,20 +215,20 @@ class Playbook:
     def retrieve(
         self,
         query: str,
-        *,
         domain: str | None = None,
-        tenant: str | None = None,
         filters: Filters | None = None,
         k: int = DEFAULT_K,
+        *,
+        tenant: str | None = None,
     ) -> list[PlaybookBullet]:
         """The bullets that fit a task, best first, pinned ones before them.
 
         Args:
             query: The task in its own words.
             domain: Only bullets of this domain, or of none.
-            tenant: Bullets of other tenants never come.
             filters: What else may come.
             k: How many at most; each with another tool sequence.
+            tenant: Bullets of other tenants never come.
 
         Returns:
             At most `k` bullets that fit `prompt_budget` together.
