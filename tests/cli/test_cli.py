@@ -247,12 +247,18 @@ def interrupted(words, cwd, ready):
             stdout=file,
             stderr=subprocess.STDOUT,
             env={**os.environ, "COLUMNS": "200"},
+            # a shell's background jobs ignore Ctrl-C, and so would their children
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
         )
-        deadline = time.monotonic() + 120
-        while not ready(log.read_text()) and time.monotonic() < deadline and process.poll() is None:
-            time.sleep(0.2)
-        process.send_signal(signal.SIGINT)
-        process.wait(timeout=60)
+        try:
+            deadline = time.monotonic() + 120
+            while not ready(log.read_text()) and time.monotonic() < deadline and process.poll() is None:
+                time.sleep(0.2)
+            process.send_signal(signal.SIGINT)
+            process.wait(timeout=60)
+        finally:
+            process.kill()
+            process.wait()
     assert process.returncode == 130, log.read_text()[-2000:]
     assert "Traceback" not in log.read_text()
 
