@@ -15,13 +15,16 @@ from ace.core import RunUsage, value_to_text
 TerminationReason = Literal[
     "completed",
     "max_iterations",
+    "no_progress",
+    "budget_exceeded",
     "invalid_model_action",
     "model_transport",
     "tool_dispatch",
     "interrupted",
+    "policy_runtime_violation",
     "internal_invariant",
 ]
-"""Why a run ended. Only `completed` means that the model itself finished."""
+"""Why a run ended. Only `completed` means that the model itself finished; `interrupted` that the run can go on."""
 
 Outcome = Literal["success", "failed", "denied", "interrupted", "retried"]
 """What became of one tool call."""
@@ -59,7 +62,7 @@ class StepError(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     kind: str
-    """`unknown_tool`, `invalid_args`, `unparsable`, `timeout`, `exception`, `refused`."""
+    """One of `ace.core.ToolErrorKind`: `unknown_tool`, `invalid_args`, `timeout`, `refused` ..."""
     message: str
     received_args: Any = None
     """The arguments as they came, when they could not be used."""
@@ -84,6 +87,8 @@ class ReasoningStep(BaseModel):
     """Whether the tool may change something: it is not marked `read_only`."""
     executed: bool = False
     """Whether the tool really ran."""
+    attempts: int = Field(default=1, ge=1)
+    """How often it was called for this one decision; more than 1 after transparent retries."""
     error: StepError | None = None
     seconds: float = 0.0
     timestamp: float = 0.0
@@ -100,8 +105,9 @@ class ErrorRecord(BaseModel):
     kind: str
     message: str
     retries: int = 0
+    """How often the same call was made again without the model knowing."""
     recovered: bool = False
-    """Whether a later step of the same tool succeeded."""
+    """Whether a retry, or a later step of the same tool, succeeded."""
     timestamp: float = 0.0
 
 
@@ -112,6 +118,46 @@ class RunError(BaseModel):
 
     kind: TerminationReason
     message: str
+
+
+class RequestedCall(BaseModel):
+    """A call that waits for a decision."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    tool_call_id: str
+    tool_name: str
+    tool_args: dict[str, Any] = Field(default_factory=dict)
+
+
+class ApprovalRequest(BaseModel):
+    """What an interrupted run asks: may these calls be made?
+
+    `approval`: a tool requires approval. `unknown_effect`: the process died inside a tool that is not idempotent; to
+    approve is to make the call again.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    kind: Literal["approval", "unknown_effect"]
+    reason: str
+    calls: tuple[RequestedCall, ...]
+
+
+class RunSummary(BaseModel):
+    """The running summary of a long run."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    objective: str = ""
+    actions: str = ""
+    observations: str = ""
+    state: str = ""
+
+    @property
+    def text(self) -> str:
+        """As it stands in the prompt."""
+        return "\n".join(f"{name.capitalize()}: {getattr(self, name)}" for name in RunSummary.model_fields)
 
 
 class TaskOutput(BaseModel):
@@ -135,6 +181,10 @@ class TaskOutput(BaseModel):
     error: RunError | None = None
     usage: RunUsage = RunUsage()
     error_history: tuple[ErrorRecord, ...] = ()
+    summary: RunSummary | None = None
+    """The running summary, when the agent keeps one."""
+    request: ApprovalRequest | None = None
+    """What an interrupted run waits for; `agent.resume(run_id, decision=...)` answers."""
     injected_bullets: tuple[str, ...] = ()
     """Ids of the bullets that stood in the prompt."""
     cited_bullets: tuple[str, ...] = ()
@@ -152,7 +202,7 @@ class TaskOutput(BaseModel):
         counts: dict[str, int] = {}
         for step in self.structured_trace:
             if step.executed:
-                counts[step.tool_name] = counts.get(step.tool_name, 0) + 1
+                counts[step.tool_name] = counts.get(step.tool_name, 0) + step.attempts
         return counts
 
     @property

@@ -1,49 +1,82 @@
-"""What every room shares: errors, events, the usage ledger, clean text. Imports no other room."""
+"""What every room shares: errors, events, cancellation, clock, the usage ledger, clean text. Imports no other room."""
 
+from ace.core.cancellation import CancellationToken
+from ace.core.clock import Clock, SystemClock
+from ace.core.context import Tally, ToolContext, current_context, entered
 from ace.core.errors import (
+    AGENT_ERRORS,
+    TOOL_ERROR_KINDS,
     AceError,
     AgentError,
     BudgetExceeded,
+    EventGrammarError,
     InternalInvariant,
     InvalidModelAction,
+    KindTraits,
     ModelTransport,
     PlaybookError,
     PolicyConfigInvalid,
     PolicyRuntimeViolation,
+    ResumeError,
+    RunStoreError,
     SignatureError,
     SuiteError,
     ToolDispatch,
     ToolError,
     ToolErrorKind,
     ToolRegistrationError,
+    UsageLimitExceeded,
 )
-from ace.core.events import Event, EventKind, Observer
-from ace.core.text import clean_text, clean_value, describe_error, truncate, value_to_text
-from ace.core.usage import RunUsage
+from ace.core.events import TERMINAL_KINDS, Event, EventKind, Observer
+from ace.core.grammar import EventGrammar, check_events
+from ace.core.observers import Relay
+from ace.core.text import clean_text, clean_value, describe_error, json_value, truncate, value_to_text
+from ace.core.usage import RunUsage, TokenPrices, UsageLimits
 
 __all__ = [
+    "AGENT_ERRORS",
+    "TERMINAL_KINDS",
+    "TOOL_ERROR_KINDS",
     "AceError",
     "AgentError",
     "BudgetExceeded",
+    "CancellationToken",
+    "Clock",
     "Event",
+    "EventGrammar",
+    "EventGrammarError",
     "EventKind",
     "InternalInvariant",
     "InvalidModelAction",
+    "KindTraits",
     "ModelTransport",
     "Observer",
     "PlaybookError",
     "PolicyConfigInvalid",
     "PolicyRuntimeViolation",
+    "Relay",
+    "ResumeError",
+    "RunStoreError",
     "RunUsage",
     "SignatureError",
     "SuiteError",
+    "SystemClock",
+    "Tally",
+    "TokenPrices",
+    "ToolContext",
     "ToolDispatch",
     "ToolError",
     "ToolErrorKind",
     "ToolRegistrationError",
+    "UsageLimitExceeded",
+    "UsageLimits",
+    "check_events",
     "clean_text",
     "clean_value",
+    "current_context",
     "describe_error",
+    "entered",
+    "json_value",
     "truncate",
     "value_to_text",
 ]

@@ -7,17 +7,53 @@ says what was wrong, what was expected, and what to do. Text for the operator (`
 
 from __future__ import annotations
 
-from typing import Any, Literal, get_args
+from dataclasses import dataclass
+from typing import Any, Literal
 
 ToolErrorKind = Literal[
     "unknown_tool",
     "invalid_args",
     "unparsable",
-    "timeout",
-    "exception",
     "refused",
+    "not_found",
+    "permission_denied",
+    "cancelled",
+    "budget",
+    "unavailable",
+    "timeout",
+    "rate_limited",
+    "network",
+    "exception",
 ]
-"""Why a tool call failed: the first three are the model's fault, the others the tool's."""
+"""Why a tool call failed: the first three are the model's fault, the others the tool's or the run's."""
+
+
+@dataclass(frozen=True)
+class KindTraits:
+    """What follows from the kind of a failure, unless a policy says otherwise."""
+
+    retryable: bool = False
+    """Whether the same call may well succeed a moment later."""
+    counts: bool = False
+    """Whether it speaks against the tool: only such failures open its circuit breaker."""
+
+
+TOOL_ERROR_KINDS: dict[ToolErrorKind, KindTraits] = {
+    "unknown_tool": KindTraits(),
+    "invalid_args": KindTraits(),
+    "unparsable": KindTraits(),
+    "refused": KindTraits(),
+    "not_found": KindTraits(),
+    "permission_denied": KindTraits(),
+    "cancelled": KindTraits(),
+    "budget": KindTraits(),
+    "unavailable": KindTraits(),
+    "timeout": KindTraits(retryable=True, counts=True),
+    "rate_limited": KindTraits(retryable=True, counts=True),
+    "network": KindTraits(retryable=True, counts=True),
+    "exception": KindTraits(counts=True),
+}
+"""One row per kind, so that a new kind cannot be forgotten in one place and remembered in another."""
 
 
 class AceError(Exception):
@@ -30,6 +66,18 @@ class SignatureError(AceError, ValueError):
 
 class SuiteError(AceError, ValueError):
     """A task suite, or a file that belongs to one, is missing or malformed."""
+
+
+class RunStoreError(AceError, ValueError):
+    """A stored run is missing, damaged, in use elsewhere, or does not fit the agent that would go on with it."""
+
+
+class ResumeError(AceError, ValueError):
+    """A run cannot go on as asked, for example because it waits for a decision and none was given."""
+
+
+class EventGrammarError(AceError, ValueError):
+    """A stream of events breaks the grammar of ``contracts/events.md``."""
 
 
 class PlaybookError(AceError, ValueError):
@@ -61,7 +109,7 @@ class ToolError(AceError):
     ) -> None:
         super().__init__(message)
         # tools are foreign code: an unknown kind or an odd message must not crash the run
-        self.kind: ToolErrorKind = kind if kind in get_args(ToolErrorKind) else "exception"
+        self.kind: ToolErrorKind = kind if kind in TOOL_ERROR_KINDS else "exception"
         self.message = str(message)
         self.model_message = str(model_message or message)
         self.source = source
@@ -124,6 +172,10 @@ class BudgetExceeded(AgentError):
     kind = "budget_exceeded"
 
 
+class UsageLimitExceeded(BudgetExceeded):
+    """A hard limit of `UsageLimits` was reached; what the run found so far is kept."""
+
+
 class PolicyConfigInvalid(AgentError, ValueError):
     """A policy contradicts itself or has no bound; raised at construction."""
 
@@ -140,3 +192,16 @@ class InternalInvariant(AgentError):
     """A bug in this library: a transition that must not happen."""
 
     kind = "internal_invariant"
+
+
+AGENT_ERRORS: dict[str, type[AgentError]] = {
+    error.kind: error
+    for error in (
+        ModelTransport,
+        ToolDispatch,
+        UsageLimitExceeded,
+        PolicyRuntimeViolation,
+        InternalInvariant,
+    )
+}
+"""The error that a failed run raises under ``raise_on_failure``, by kind."""

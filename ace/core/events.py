@@ -1,7 +1,7 @@
 """What a run tells its observers, in order.
 
 `kind` is the field's word (``run_started``, ``tool_call_started`` ...). `seq` counts from 0 without gaps; `run_id` says
-which run, `step_id` which iteration. The grammar is in ``contracts/events.md``.
+which run, `step_id` which iteration. The grammar is in ``contracts/events.md``; `ace.core.grammar` checks it.
 """
 
 from __future__ import annotations
@@ -13,7 +13,9 @@ from pydantic import BaseModel, ConfigDict, Field
 
 EventKind = Literal[
     "run_started",
+    "run_continued",
     "model_request_started",
+    "model_request_delta",
     "model_request_completed",
     "model_request_error",
     "tool_call_started",
@@ -21,29 +23,36 @@ EventKind = Literal[
     "tool_call_error",
     "run_completed",
     "run_error",
+    "run_paused",
+    "run_cancelled",
 ]
+
+TERMINAL_KINDS: frozenset[EventKind] = frozenset({"run_completed", "run_error", "run_paused", "run_cancelled"})
+"""The last event of a run, or of the part of it up to a pause."""
 
 
 class Event(BaseModel):
     """One thing that happened in a run.
 
-    Emitted by the state machine at each transition: a run starts with `run_started` and ends with exactly one of
-    `run_completed` and `run_error`; each ``*_started`` is followed by its ``*_completed`` or ``*_error``.
+    Emitted by the state machine at each transition: a run starts with `run_started` (or `run_continued`) and ends with
+    exactly one terminal event; each ``*_started`` is followed by its ``*_completed`` or ``*_error``.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     kind: EventKind
     seq: int
-    """Position in the run's stream, from 0, without gaps."""
+    """Position in the run's stream, from 0, without gaps; it goes on over a pause."""
     run_id: str
     correlation_id: str
     """The task's id: it joins the events of several runs of one task."""
     step_id: str = ""
     """``s3`` for the third iteration; empty for events of the run as a whole."""
+    timestamp: float = 0.0
+    """Seconds since 1970."""
     data: dict[str, Any] = Field(default_factory=dict)
     """JSON values only; no secrets, no arguments of the caller's."""
 
 
 Observer = Callable[[Event], None]
-"""Called with every event. One that raises is dropped from the run; it cannot hurt it."""
+"""Called with every event, in a thread of its own. One that raises or hangs cannot hurt the run."""

@@ -41,6 +41,27 @@ def clean_value(value: Any) -> Any:
     return value
 
 
+def json_value(value: Any) -> Any:
+    """What a model sent, as plain JSON with clean text: what stands in a stored run equals what was in memory.
+
+    Raises:
+        RecursionError: It is nested too deeply.
+
+    Example:
+        >>> json_value({1: ("a", {"b"})})
+        {'1': ['a', ['b']]}
+    """
+    if value is None or isinstance(value, (bool, int, float)):
+        return value
+    if isinstance(value, str):
+        return clean_text(value)
+    if isinstance(value, dict):
+        return {clean_text(str(key)): json_value(item) for key, item in cast(dict[Any, Any], value).items()}
+    if isinstance(value, (list, tuple, set, frozenset)):
+        return [json_value(item) for item in cast(list[Any], value)]
+    return value_to_text(value)
+
+
 def truncate(text: str, limit: int = MAX_OBSERVATION_CHARS) -> str:
     """Cut `text` to `limit` characters and say how much is missing.
 

@@ -1,7 +1,7 @@
 """One tool: its schema, its registry, its execution, and the ones built in."""
 
 from ace.tools.builtin import CorpusSearch, builtin_tools, calculator, string_helper
-from ace.tools.execution import ToolCall, ToolResult, acall_tool, call_tool, check_call
+from ace.tools.execution import ToolCall, ToolResult, acall_tool, call_tool, call_tools, check_call
 from ace.tools.registry import RESERVED_NAMES, ToolRegistry
 from ace.tools.tool import Tool, TypedTool, tool
 
@@ -17,6 +17,7 @@ __all__ = [
     "builtin_tools",
     "calculator",
     "call_tool",
+    "call_tools",
     "check_call",
     "string_helper",
     "tool",

@@ -1,7 +1,8 @@
 """Checking a call before it runs, and running it with a time limit.
 
 Sync and async callers share everything but the wait itself. A sync tool runs in a daemon thread: a hung one cannot keep
-the process alive, and a result that comes after the time limit is dropped.
+the process alive, and a result that comes after the time limit or a cancellation is dropped. A tool with
+``isolation="process"`` is killed instead.
 """
 
 from __future__ import annotations
@@ -12,15 +13,28 @@ import inspect
 import queue
 import threading
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any, cast
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from ace.core import InvalidModelAction, ToolError, ToolErrorKind, clean_text, describe_error, truncate, value_to_text
+from ace.core import (
+    CancellationToken,
+    InvalidModelAction,
+    RunUsage,
+    ToolContext,
+    ToolError,
+    ToolErrorKind,
+    clean_text,
+    describe_error,
+    entered,
+    truncate,
+    value_to_text,
+)
 from ace.tasks import Outcome
+from ace.tools.process import ChildCall
 from ace.tools.registry import ToolRegistry
 from ace.tools.tool import Tool
 
@@ -49,11 +63,17 @@ class ToolResult(BaseModel):
     content: Any = None
     text: str
     error_kind: ToolErrorKind | None = None
+    message: str = ""
+    """For the operator; never shown to a model."""
     seconds: float = 0.0
+    usage: RunUsage = RunUsage()
+    """What agents that ran inside the tool spent on models."""
 
 
-def check_call(registry: ToolRegistry, name: Any, args: Any, call_id: str) -> ToolCall:
-    """Refuse a call that cannot run, before anything happens.
+def check_call(
+    registry: ToolRegistry, name: Any, args: Any, call_id: str, excluded: Collection[str] = ()
+) -> ToolCall:
+    """Refuse a call that cannot run, before anything happens; `excluded` names are not offered as near ones.
 
     Raises:
         InvalidModelAction: The tool is unknown (near names are given), the arguments are no object, or they do not fit
@@ -61,7 +81,7 @@ def check_call(registry: ToolRegistry, name: Any, args: Any, call_id: str) -> To
     """
     if not isinstance(name, str) or not registry.has(name):
         shown = truncate(clean_text(name), 100) if isinstance(name, str) else value_to_text(name, 100)
-        near = registry.near(shown)
+        near = [name for name in registry.near(shown) if name not in excluded]
         hint = f"did you mean {' or '.join(repr(n) for n in near)}?" if near else "see `tools` for the ones there are"
         raise InvalidModelAction(
             "unknown_tool", f"There is no tool {shown!r}: {hint}", tool_name=shown, received_args=args
@@ -106,40 +126,76 @@ def _explain(tool: Tool, error: ValidationError) -> str:
     return f"{tool.name}: {'; '.join(parts)}; expected {_expected(tool)}"
 
 
-def _bound(tool: Tool, call: ToolCall) -> Callable[[], Any]:
-    """The call with validated arguments, ready to run."""
+@dataclass
+class _Work:
+    """One call, ready to run: the body with validated arguments, its context, and how to stop it."""
+
+    tool: Tool
+    call: ToolCall
+    context: ToolContext
+    body: Callable[[], Any]
+    timeout: float
+    kill: Callable[[], None] | None = None
+
+    def __post_init__(self) -> None:
+        self.started = time.perf_counter()
+
+    def result(self, outcome: _Outcome) -> ToolResult:
+        """As a result for the run."""
+        seconds = time.perf_counter() - self.started
+        usage = self.context.tally.usage
+        if outcome.raised is None:
+            value = outcome.value
+            return ToolResult(
+                tool_call_id=self.call.id,
+                outcome="success",
+                content=value,
+                text=value_to_text(value),
+                seconds=seconds,
+                usage=usage,
+            )
+        kind, shown, message = _explained(self, outcome.raised)
+        return ToolResult(
+            tool_call_id=self.call.id,
+            outcome="interrupted" if kind == "cancelled" and isinstance(outcome.raised, _Cancelled) else "failed",
+            text=shown,
+            error_kind=kind,
+            message=message,
+            seconds=seconds,
+            usage=usage,
+        )
+
+    def abandon(self) -> None:
+        """Nobody waits any longer: tell the tool, and kill it where that is possible."""
+        self.context.cancellation.cancel("no longer waited for")
+        if self.kill is not None:
+            self.kill()
+
+
+def _work(tool: Tool, call: ToolCall, context: ToolContext | None) -> _Work:
+    given = context or ToolContext(tool_call_id=call.id)
+    left = given.seconds_left
+    timeout = tool.timeout if left is None else min(tool.timeout, left)
+    # a token of its own: that this call is no longer waited for must not cancel the run
+    own = replace(given, cancellation=CancellationToken(), deadline=time.time() + timeout)
     model = tool.args_model.model_validate(call.args)
+    if tool.isolation == "process":
+        child = ChildCall(tool.name, tool.func, call.args)
+        return _Work(tool, call, own, child.run, timeout, child.kill)
+    extra = {tool.context: own} if tool.context else {}
     if tool.args_as_model:
-        return lambda: tool.func(model)
+        return _Work(tool, call, own, lambda: tool.func(model, **extra), timeout)
     # only what was given: the function's own defaults stay its own, mutable ones included
     kwargs = {name: getattr(model, f"p{i}") for i, name in enumerate(tool.parameters) if name in call.args}
-    return lambda: tool.func(**kwargs)
-
-
-def _success(call: ToolCall, value: Any, started: float) -> ToolResult:
-    return ToolResult(
-        tool_call_id=call.id,
-        outcome="success",
-        content=value,
-        text=value_to_text(value),
-        seconds=time.perf_counter() - started,
-    )
-
-
-def _failure(call: ToolCall, error: BaseException, started: float, timeout: float) -> ToolResult:
-    if isinstance(error, ToolError):
-        kind, text = error.kind, clean_text(error.model_message)
-    elif isinstance(error, _TimedOut):
-        kind, text = "timeout", f"{call.name} did not answer within {timeout:g} s; its effect is unknown."
-    else:
-        kind, text = "exception", describe_error(error)
-    return ToolResult(
-        tool_call_id=call.id, outcome="failed", text=text, error_kind=kind, seconds=time.perf_counter() - started
-    )
+    return _Work(tool, call, own, lambda: tool.func(**kwargs, **extra), timeout)
 
 
 class _TimedOut(Exception):
     """Private, so that a `TimeoutError` raised by the tool itself is an exception of the tool."""
+
+
+class _Cancelled(Exception):
+    """The run was cancelled while the tool was out."""
 
 
 @dataclass(frozen=True)
@@ -150,46 +206,108 @@ class _Outcome:
     raised: BaseException | None = None
 
 
-def _result(call: ToolCall, outcome: _Outcome, started: float, timeout: float) -> ToolResult:
-    if outcome.raised is not None:
-        return _failure(call, outcome.raised, started, timeout)
-    return _success(call, outcome.value, started)
+def _explained(work: _Work, error: BaseException) -> tuple[ToolErrorKind, str, str]:
+    """Kind, text for the model, text for the operator."""
+    if isinstance(error, ToolError):
+        return error.kind, clean_text(error.model_message), clean_text(error.message)
+    if isinstance(error, _TimedOut):
+        unknown = "" if work.tool.read_only else "; its effect is unknown"
+        text = f"{work.call.name} did not answer within {work.timeout:g} s{unknown}."
+        return "timeout", text, text
+    if isinstance(error, asyncio.CancelledError):
+        return "cancelled", "The tool cancelled itself.", "the tool cancelled itself"
+    if isinstance(error, _Cancelled):
+        text = f"{work.call.name} was cancelled while it ran; its effect is unknown."
+        return "cancelled", text, text
+    kind: ToolErrorKind = "exception"
+    if isinstance(error, (ConnectionError, TimeoutError)):  # a time-out of its own, further down the line
+        kind = "network"
+    elif isinstance(error, PermissionError):
+        kind = "permission_denied"
+    text = describe_error(error)
+    return kind, text, text
 
 
-def call_tool(tool: Tool, call: ToolCall) -> ToolResult:
+def call_tool(tool: Tool, call: ToolCall, context: ToolContext | None = None) -> ToolResult:
     """Run one checked call and wait for it; never raises for what the tool did.
+
+    Args:
+        tool: The tool.
+        call: A call that `check_call` let pass.
+        context: Who calls; its cancellation and deadline are obeyed.
 
     Example:
         >>> from ace.tools import calculator
         >>> call_tool(calculator, ToolCall(id="c1", name="calculator", args={"expression": "2 * 21"})).text
         '42'
     """
-    started = time.perf_counter()
-    return _result(call, _in_thread(_bound(tool, call), tool.timeout), started, tool.timeout)
+    return call_tools([(tool, call, context)])[0]
 
 
-async def acall_tool(tool: Tool, call: ToolCall) -> ToolResult:
-    """`call_tool` for async callers: async tools run on the loop, sync ones in a thread, so that nothing stalls."""
-    started = time.perf_counter()
-    body = _bound(tool, call)
+def call_tools(calls: Sequence[tuple[Tool, ToolCall, ToolContext | None]]) -> list[ToolResult]:
+    """Run calls side by side; results in the order of the calls."""
+    works = [_work(*item) for item in calls]
+    box: queue.SimpleQueue[tuple[int, _Outcome] | None] = queue.SimpleQueue()
+    outcomes: dict[int, _Outcome] = {}
+    token = calls[0][2].cancellation if calls[0][2] is not None else CancellationToken()
+    with token.calling(lambda: box.put(None)):
+        if not token.cancelled:
+            for index, work in enumerate(works):
+                _start(work, lambda outcome, index=index: box.put((index, outcome)))
+        while len(outcomes) < len(works):
+            waiting = [work.started + work.timeout for i, work in enumerate(works) if i not in outcomes]
+            try:
+                told = box.get(timeout=max(0.0, min(waiting) - time.perf_counter()))
+            except queue.Empty:
+                _give_up(works, outcomes, _TimedOut(), only_late=True)
+                continue
+            if told is None:
+                _give_up(works, outcomes, _Cancelled())
+            else:
+                outcomes.setdefault(*told)  # late after a time-out: fenced off
+    return [work.result(outcomes[i]) for i, work in enumerate(works)]
+
+
+def _give_up(works: Sequence[_Work], outcomes: dict[int, _Outcome], why: Exception, only_late: bool = False) -> None:
+    now = time.perf_counter()
+    for index, work in enumerate(works):
+        if index not in outcomes and not (only_late and now < work.started + work.timeout):
+            outcomes[index] = _Outcome(raised=why)
+            work.abandon()
+
+
+async def acall_tool(tool: Tool, call: ToolCall, context: ToolContext | None = None) -> ToolResult:
+    """`call_tool` for async callers: async tools run on the loop, sync ones in a thread, so that nothing stalls.
+
+    Cancelling the task cancels the tool.
+    """
+    work = _work(tool, call, context)
     run = _on_loop if tool.is_async else _in_thread_async
-    return _result(call, await run(body, tool.timeout), started, tool.timeout)
+    try:
+        outcome = await run(work)
+    except asyncio.CancelledError:
+        work.abandon()
+        raise
+    if isinstance(outcome.raised, _TimedOut):
+        work.abandon()
+    return work.result(outcome)
 
 
-async def _settled(body: Callable[[], Any]) -> _Outcome:
+async def _settled(work: _Work) -> _Outcome:
     """Run an async body to its end."""
     try:
-        return _Outcome(await _drained(body()))
+        with entered(work.context):
+            return _Outcome(await _drained(work.body()))
     except asyncio.CancelledError:
         raise
     except BaseException as error:  # border to a foreign tool: not even SystemExit may tear the loop down
         return _Outcome(raised=error)
 
 
-async def _on_loop(body: Callable[[], Any], timeout: float) -> _Outcome:
-    task = asyncio.ensure_future(_settled(body))
+async def _on_loop(work: _Work) -> _Outcome:
+    task = asyncio.ensure_future(_settled(work))
     try:
-        done, _ = await asyncio.wait({task}, timeout=timeout)
+        done, _ = await asyncio.wait({task}, timeout=work.timeout)
     except asyncio.CancelledError:
         task.cancel()  # the run was cancelled: so is its tool
         raise
@@ -215,34 +333,26 @@ async def _drained(value: Any) -> Any:
     return list(islice(cast(Iterator[Any], value), MAX_ITEMS)) if isinstance(value, Iterator) else value
 
 
-def _start(body: Callable[[], Any], deliver: Callable[[_Outcome], None]) -> None:
-    """Run `body` in a daemon thread that sees the caller's context (DSPy settings among it)."""
+def _start(work: _Work, deliver: Callable[[_Outcome], None]) -> None:
+    """Run the body in a daemon thread that sees the caller's context (DSPy settings among it)."""
 
-    def work() -> None:
+    def run() -> None:
         try:
-            value = body()
-            if inspect.isawaitable(value) or inspect.isasyncgen(value):
-                value = asyncio.run(_drained(value))
-            elif isinstance(value, Iterator):
-                value = list(islice(cast(Iterator[Any], value), MAX_ITEMS))
+            with entered(work.context):
+                value = work.body()
+                if inspect.isawaitable(value) or inspect.isasyncgen(value):
+                    value = asyncio.run(_drained(value))
+                elif isinstance(value, Iterator):
+                    value = list(islice(cast(Iterator[Any], value), MAX_ITEMS))
             outcome = _Outcome(value)
         except BaseException as error:  # border to a foreign tool: SystemExit must not kill a thread mutely
             outcome = _Outcome(raised=error)
         deliver(outcome)
 
-    threading.Thread(target=contextvars.copy_context().run, args=(work,), daemon=True, name="ace-tool").start()
+    threading.Thread(target=contextvars.copy_context().run, args=(run,), daemon=True, name="ace-tool").start()
 
 
-def _in_thread(body: Callable[[], Any], timeout: float) -> _Outcome:
-    box: queue.SimpleQueue[_Outcome] = queue.SimpleQueue()
-    _start(body, box.put)
-    try:
-        return box.get(timeout=timeout)
-    except queue.Empty:
-        return _Outcome(raised=_TimedOut())
-
-
-async def _in_thread_async(body: Callable[[], Any], timeout: float) -> _Outcome:
+async def _in_thread_async(work: _Work) -> _Outcome:
     loop = asyncio.get_running_loop()
     future: asyncio.Future[_Outcome] = loop.create_future()
 
@@ -251,11 +361,13 @@ async def _in_thread_async(body: Callable[[], Any], timeout: float) -> _Outcome:
             future.set_result(outcome)
 
     def deliver(outcome: _Outcome) -> None:
-        if not loop.is_closed():
+        try:
             loop.call_soon_threadsafe(settle, outcome)
+        except RuntimeError:
+            return  # the loop is gone, and nobody waits
 
-    _start(body, deliver)
-    done, _ = await asyncio.wait({future}, timeout=timeout)
+    _start(work, deliver)
+    done, _ = await asyncio.wait({future}, timeout=work.timeout)
     if not done:
         future.cancel()
         return _Outcome(raised=_TimedOut())

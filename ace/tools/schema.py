@@ -13,13 +13,15 @@ from typing import Any, cast
 from pydantic import BaseModel, ConfigDict, Field, create_model
 from pydantic.errors import PydanticUserError
 
-from ace.core import ToolRegistrationError
+from ace.core import ToolContext, ToolRegistrationError
 
 _CONFIG = ConfigDict(extra="forbid", arbitrary_types_allowed=False, populate_by_name=False)
 
 
-def args_model(name: str, func: Callable[..., Any]) -> tuple[type[BaseModel], tuple[str, ...]]:
-    """Build the model that validates a call of `func` as a whole, and the names of its parameters.
+def args_model(name: str, func: Callable[..., Any]) -> tuple[type[BaseModel], tuple[str, ...], str | None]:
+    """Build the model that validates a call of `func` as a whole, the names of its parameters, and its context's name.
+
+    A parameter annotated ``ToolContext`` is filled in by the run-time and no part of the model.
 
     Fields are called ``p0, p1 ...`` with the parameter's name as alias, so that a parameter may be called ``json`` or
     ``schema`` without clashing with pydantic.
@@ -37,7 +39,9 @@ def args_model(name: str, func: Callable[..., Any]) -> tuple[type[BaseModel], tu
             "at module level"
         ) from error
     fields: dict[str, Any] = {}
-    for index, (parameter, spec) in enumerate(parameters.items()):
+    context = next((parameter for parameter in parameters if is_context(hints.get(parameter))), None)
+    shown = {parameter: spec for parameter, spec in parameters.items() if parameter != context}
+    for index, (parameter, spec) in enumerate(shown.items()):
         if spec.kind not in (spec.POSITIONAL_OR_KEYWORD, spec.KEYWORD_ONLY):
             raise ToolRegistrationError(
                 f"tool {name!r}: parameter {parameter!r} is {spec.kind.description}; a model can only give named "
@@ -57,7 +61,21 @@ def args_model(name: str, func: Callable[..., Any]) -> tuple[type[BaseModel], tu
             f"tool {name!r}: a parameter's type cannot be shown to a model as JSON Schema ({error.message}); use plain "
             "types, dataclasses or pydantic models"
         ) from error
-    return model, tuple(parameters)
+    return model, tuple(shown), context
+
+
+def is_context(hint: Any) -> bool:
+    """Whether an annotation is `ToolContext`, optional or not."""
+    return hint is ToolContext or ToolContext in typing.get_args(hint)
+
+
+def context_parameter(func: Callable[..., Any]) -> str | None:
+    """The parameter of `func` that is annotated ``ToolContext``, if there is one."""
+    try:
+        hints = typing.get_type_hints(_annotated(func))
+    except (NameError, TypeError, AttributeError):
+        return None
+    return next((name for name, hint in hints.items() if name != "return" and is_context(hint)), None)
 
 
 def _annotated(func: Callable[..., Any]) -> Any:

@@ -8,13 +8,14 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, ClassVar, Generic, TypeVar, overload
+from typing import Any, ClassVar, Generic, Literal, TypeVar, overload
 
 from pydantic import BaseModel, RootModel
 from pydantic.errors import PydanticUserError
 
 from ace.core import ToolRegistrationError
-from ace.tools.schema import args_model, schema_hash, tidy_schema
+from ace.tools.process import importable
+from ace.tools.schema import args_model, context_parameter, schema_hash, tidy_schema
 
 A = TypeVar("A", bound=BaseModel)
 R = TypeVar("R")
@@ -52,8 +53,12 @@ class Tool:
     requires_approval: bool = False
     timeout: float = DEFAULT_TIMEOUT
     """Seconds."""
+    isolation: Literal["thread", "process"] = "thread"
+    """``process`` runs each call in an interpreter of its own, which a time-out or a cancellation kills."""
     args_as_model: bool = False
     """Whether `func` takes the validated model itself (a `TypedTool`)."""
+    context: str | None = None
+    """The parameter that takes the `ToolContext`, if there is one."""
     metadata: dict[str, Any] = field(default_factory=dict[str, Any])
 
     @classmethod
@@ -71,7 +76,8 @@ class Tool:
             func: Sync or async; every parameter annotated (none is fine).
             name: The name the model uses; the function's own by default.
             description: What the model reads; the docstring by default.
-            **options: `category`, `examples`, `idempotent`, `read_only`, `requires_approval`, `timeout`, `metadata`.
+            **options: `category`, `examples`, `idempotent`, `read_only`, `requires_approval`, `timeout`,
+                `isolation`, `metadata`.
 
         Raises:
             ToolRegistrationError: It says what is missing and how to mend it.
@@ -89,10 +95,23 @@ class Tool:
             raise ToolRegistrationError(
                 f"tool {name!r} has no docstring; the model chooses tools by it, so say in one line what the tool does"
             )
-        model, parameters = args_model(name, func)
-        return cls(
-            name=name, description=description, func=func, args_model=model, parameters=parameters, **_checked(options)
+        model, parameters, context = args_model(name, func)
+        made = cls(
+            name=name,
+            description=description,
+            func=func,
+            args_model=model,
+            parameters=parameters,
+            context=context,
+            **_checked(options),
         )
+        if made.isolation == "process":
+            if context or made.is_async:
+                raise ToolRegistrationError(
+                    f"tool {name!r}: isolation='process' needs a sync function without a ToolContext parameter"
+                )
+            importable(name, func)
+        return made
 
     @classmethod
     def of(cls, source: Tool | TypedTool[Any, Any] | Callable[..., Any]) -> Tool:
@@ -112,6 +131,11 @@ class Tool:
     def schema_hash(self) -> str:
         """Changes when the name or the arguments change."""
         return schema_hash(self.name, self.schema)
+
+    @property
+    def repeatable(self) -> bool:
+        """Whether running it again by mistake does no harm."""
+        return self.idempotent or self.read_only
 
     @property
     def is_async(self) -> bool:
@@ -134,12 +158,15 @@ class Tool:
 
 
 def _checked(options: dict[str, Any]) -> dict[str, Any]:
-    known = {"category", "examples", "idempotent", "read_only", "requires_approval", "timeout", "metadata"}
+    known = {"category", "examples", "idempotent", "read_only", "requires_approval", "timeout"}
+    known |= {"isolation", "metadata"}
     if unknown := sorted(options.keys() - known):
         raise ToolRegistrationError(f"unknown tool options {unknown}; known are {sorted(known)}")
     timeout = options.get("timeout", DEFAULT_TIMEOUT)
     if isinstance(timeout, bool) or not isinstance(timeout, (int, float)) or not 0 < timeout < threading.TIMEOUT_MAX:
         raise ToolRegistrationError(f"timeout must be a positive, finite number of seconds, got {timeout!r}")
+    if (isolation := options.get("isolation", "thread")) not in ("thread", "process"):
+        raise ToolRegistrationError(f"isolation must be 'thread' or 'process', got {isolation!r}")
     if "examples" in options:
         options["examples"] = tuple(options["examples"])
     return options
@@ -194,6 +221,9 @@ class TypedTool(ABC, Generic[A, R]):
             model.model_json_schema()
         except PydanticUserError as error:
             raise ToolRegistrationError(f"tool {name!r}: `Args` has no JSON Schema ({error.message})") from error
+        options = dict(self.options)
+        if options.get("isolation") == "process":
+            raise ToolRegistrationError(f"tool {name!r}: isolation='process' needs a function, not a TypedTool")
         strict = type(model.__name__, (model,), {"model_config": {"extra": "forbid"}, "__doc__": model.__doc__})
         return Tool(
             name=name,
@@ -202,7 +232,8 @@ class TypedTool(ABC, Generic[A, R]):
             args_model=strict,
             parameters=(),
             args_as_model=True,
-            **_checked(dict(self.options)),
+            context=context_parameter(self.run),
+            **_checked(options),
         )
 
 

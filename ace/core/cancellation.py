@@ -1,0 +1,66 @@
+"""Cancellation: a token that says stop, seen by the run, its driver and its tools."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+
+
+class CancellationToken:
+    """Set once, from any thread; never unset.
+
+    Example:
+        >>> token = CancellationToken()
+        >>> token.cancel("the user went away")
+        >>> token.cancelled, token.reason
+        (True, 'the user went away')
+    """
+
+    def __init__(self) -> None:
+        self._event = threading.Event()
+        self._lock = threading.Lock()
+        self._callbacks: list[Callable[[], None]] = []
+        self.reason = ""
+
+    @property
+    def cancelled(self) -> bool:
+        """Whether `cancel` was called."""
+        return self._event.is_set()
+
+    def cancel(self, reason: str = "cancelled") -> None:
+        """Ask everybody who watches to stop; the first reason stays."""
+        with self._lock:
+            if self._event.is_set():
+                return
+            self.reason = reason
+            self._event.set()
+            callbacks, self._callbacks = self._callbacks, []
+        for callback in callbacks:
+            callback()
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Sleep until cancelled or until `timeout` seconds have passed; True when cancelled.
+
+        A tool that polls something should wait like this instead of `time.sleep`.
+        """
+        return self._event.wait(timeout)
+
+    @contextmanager
+    def calling(self, callback: Callable[[], None]) -> Generator[None]:
+        """Call `callback` on cancellation while the block runs; at once when that has already happened."""
+        with self._lock:
+            now = self._event.is_set()
+            if not now:
+                self._callbacks.append(callback)
+        if now:
+            callback()
+        try:
+            yield
+        finally:
+            with self._lock:
+                if callback in self._callbacks:
+                    self._callbacks.remove(callback)
+
+    def __deepcopy__(self, memo: object) -> CancellationToken:
+        return self

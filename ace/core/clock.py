@@ -1,0 +1,46 @@
+"""Time as something that can be handed in: real by default, by hand in tests."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import Protocol
+
+from ace.core.cancellation import CancellationToken
+
+
+class Clock(Protocol):
+    """Tells the time and sleeps."""
+
+    def now(self) -> float:
+        """Seconds since 1970."""
+        ...
+
+    def sleep(self, seconds: float, cancellation: CancellationToken) -> None:
+        """Wait, but not longer than until `cancellation`."""
+        ...
+
+    async def asleep(self, seconds: float) -> None:
+        """`sleep` on an event loop; there, cancellation cancels the task."""
+        ...
+
+
+class SystemClock:
+    """The clock of this machine.
+
+    Example:
+        >>> SystemClock().now() > 1_700_000_000
+        True
+    """
+
+    def now(self) -> float:
+        """See `Clock`."""
+        return time.time()
+
+    def sleep(self, seconds: float, cancellation: CancellationToken) -> None:
+        """See `Clock`."""
+        cancellation.wait(seconds)
+
+    async def asleep(self, seconds: float) -> None:
+        """See `Clock`."""
+        await asyncio.sleep(seconds)

@@ -1,0 +1,131 @@
+"""A checker for the event grammar of ``contracts/events.md``: it accepts a stream or says where it breaks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from ace.core.errors import EventGrammarError
+from ace.core.events import TERMINAL_KINDS, Event
+
+
+class EventGrammar:
+    """Reads the events of one run, one by one; of a run that was paused and continued, all parts after one another.
+
+    Example:
+        >>> started = Event(kind="run_started", seq=0, run_id="r", correlation_id="t")
+        >>> grammar = EventGrammar()
+        >>> grammar.feed(started)
+        >>> grammar.feed(started.model_copy(update={"kind": "run_completed", "seq": 2}))
+        Traceback (most recent call last):
+        ...
+        ace.core.errors.EventGrammarError: event 2 (run_completed): seq 2 after 0; expected 1
+    """
+
+    def __init__(self) -> None:
+        self._last: Event | None = None
+        self._in_segment = False
+        self._asking = False
+        self._may_refuse = False
+        self._open: set[str] = set()
+        self._ended_calls: set[str] = set()
+
+    def feed(self, event: Event) -> None:
+        """Accept the next event.
+
+        Raises:
+            EventGrammarError: It may not stand here.
+        """
+        self._check_order(event)
+        kind, call = event.kind, str(event.data.get("tool_call_id", ""))
+        if kind in ("run_started", "run_continued"):
+            self._begin(event)
+        elif not self._in_segment:
+            raise self._error(event, "nothing may follow the end of a run but run_continued")
+        elif kind == "model_request_started":
+            self._require(event, not self._asking, "the model is already being asked")
+            self._require(event, not self._open, f"calls {sorted(self._open)} have no result yet")
+            self._asking = True
+        elif kind == "model_request_delta":
+            self._require(event, self._asking, "no request is out")
+        elif kind == "model_request_completed":
+            self._require(event, self._asking, "no request is out")
+            self._asking = False
+        elif kind == "model_request_error":
+            self._require(event, self._asking or self._may_refuse, "no request is out and no reply was just read")
+            self._asking = False
+        elif kind == "tool_call_started":
+            self._require(event, not self._asking, "a request to the model is out")
+            self._require(event, bool(call), "data['tool_call_id'] is missing")
+            self._require(event, call not in self._open | self._ended_calls, f"tool_call_id {call!r} came before")
+            self._open.add(call)
+        elif kind in ("tool_call_completed", "tool_call_error"):
+            self._require(event, call in self._open, f"no call {call!r} is out")
+            self._open.discard(call)
+            self._ended_calls.add(call)
+        else:
+            self._end(event)
+        self._may_refuse = kind == "model_request_completed"
+        self._last = event
+
+    def finish(self) -> None:
+        """The stream is over.
+
+        Raises:
+            EventGrammarError: It stops before a terminal event.
+        """
+        if self._last is None:
+            raise EventGrammarError("no event at all; expected run_started first")
+        if self._last.kind not in TERMINAL_KINDS:
+            raise EventGrammarError(
+                f"the stream stops at event {self._last.seq} ({self._last.kind}); expected one of {sorted(TERMINAL_KINDS)}"
+            )
+
+    def _check_order(self, event: Event) -> None:
+        if self._last is None:
+            self._require(event, event.kind == "run_started", "expected run_started first")
+            self._require(event, event.seq == 0, "the first seq is 0")
+            return
+        expected = self._last.seq + 1
+        self._require(event, event.seq == expected, f"seq {event.seq} after {self._last.seq}; expected {expected}")
+        self._require(event, event.run_id == self._last.run_id, f"another run: {event.run_id!r}")
+
+    def _begin(self, event: Event) -> None:
+        if event.kind == "run_started":
+            self._require(event, self._last is None, "run_started comes once, first")
+        else:
+            # a run whose process died has no terminal event; what was out is reported after run_continued
+            crashed = self._last is not None and self._last.kind not in TERMINAL_KINDS
+            paused = self._last is not None and self._last.kind in ("run_paused", "run_cancelled")
+            self._require(event, crashed or paused, "only a paused, cancelled or crashed run goes on")
+            self._asking = False
+        self._in_segment = True
+
+    def _end(self, event: Event) -> None:
+        self._require(event, not self._asking, "a request to the model is out")
+        self._require(event, not self._open, f"calls {sorted(self._open)} have no result")
+        self._in_segment = False
+
+    def _require(self, event: Event, condition: bool, message: str) -> None:
+        if not condition:
+            raise self._error(event, message)
+
+    def _error(self, event: Event, message: str) -> EventGrammarError:
+        return EventGrammarError(f"event {event.seq} ({event.kind}): {message}")
+
+
+def check_events(events: Iterable[Event]) -> None:
+    """Check a whole stream.
+
+    Raises:
+        EventGrammarError: It says which event breaks which rule.
+
+    Example:
+        >>> check_events([])
+        Traceback (most recent call last):
+        ...
+        ace.core.errors.EventGrammarError: no event at all; expected run_started first
+    """
+    grammar = EventGrammar()
+    for event in events:
+        grammar.feed(event)
+    grammar.finish()

@@ -1,0 +1,108 @@
+"""Delivery of events to observers that may raise or hang: each has a queue and a thread of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import queue
+import threading
+import time
+import weakref
+
+from ace.core.events import Event, Observer
+
+MAX_BACKLOG = 10_000
+"""Events that wait for a slow observer; further ones are dropped for it, never for the run."""
+
+_Item = Event | threading.Event | None
+
+
+class Relay:
+    """One observer's own thread, started with its first event.
+
+    Args:
+        observer: Whatever it does, the run does not notice.
+        grace: Seconds that the end of a run waits for the observer to catch up.
+
+    Example:
+        >>> seen: list[str] = []
+        >>> relay = Relay(lambda event: seen.append(event.kind))
+        >>> relay.send(Event(kind="run_started", seq=0, run_id="r", correlation_id="t"))
+        >>> relay.flush()
+        >>> seen
+        ['run_started']
+    """
+
+    def __init__(self, observer: Observer, grace: float = 1.0) -> None:
+        self.observer = observer
+        self.grace = grace
+        self.failures = 0
+        """How often it raised."""
+        self._queue: queue.Queue[_Item] = queue.Queue(MAX_BACKLOG)
+        self._thread: threading.Thread | None = None
+        self._lock = threading.Lock()
+        self._stuck = False
+
+    def send(self, event: Event) -> None:
+        """Hand over one event; returns at once."""
+        self._start()
+        self._put(event)
+
+    def flush(self) -> None:
+        """Wait until everything sent so far was delivered, at most `grace` seconds; a hung observer is waited for once."""
+        if (done := self._marker()) is not None:
+            self._stuck = not done.wait(self.grace)
+
+    async def aflush(self) -> None:
+        """`flush` without blocking the event loop."""
+        if (done := self._marker()) is None:
+            return
+        until = time.monotonic() + self.grace
+        while not done.is_set() and time.monotonic() < until:
+            await asyncio.sleep(0.001)
+        self._stuck = not done.is_set()
+
+    def _marker(self) -> threading.Event | None:
+        if self._thread is None:
+            return None
+        if self._stuck and not self._queue.empty():
+            return None
+        done = threading.Event()
+        return done if self._put(done) else None
+
+    def _put(self, item: _Item) -> bool:
+        try:
+            self._queue.put_nowait(item)
+        except queue.Full:
+            return False
+        return True
+
+    def _start(self) -> None:
+        with self._lock:
+            if self._thread is None:
+                self._thread = threading.Thread(
+                    target=_deliver, args=(self._queue, weakref.ref(self)), daemon=True, name="ace-observer"
+                )
+                self._thread.start()
+                weakref.finalize(self, _stop, self._queue)
+
+
+def _stop(backlog: queue.Queue[_Item]) -> None:
+    try:
+        backlog.put_nowait(None)
+    except queue.Full:
+        return  # its observer hangs; the daemon thread ends with the process
+
+
+def _deliver(backlog: queue.Queue[_Item], owner: weakref.ref[Relay]) -> None:
+    while (item := backlog.get()) is not None:
+        if isinstance(item, threading.Event):
+            item.set()
+            continue
+        relay = owner()
+        if relay is None:
+            return
+        try:
+            relay.observer(item)
+        except BaseException:  # border to foreign code: not even SystemExit may end the delivery
+            relay.failures += 1
+        del relay

@@ -1,0 +1,144 @@
+"""Tools in a process of their own: what hangs there can be killed.
+
+A call goes to a fresh interpreter as JSON and its result comes back as JSON; nothing is pickled. The function has to be
+importable by name. The child checks the arguments again, so that they arrive with their types.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, cast
+
+from ace.core import TOOL_ERROR_KINDS, ToolError, ToolRegistrationError, value_to_text
+
+_MARK = "\x1eace-result:"
+"""Stands before the result on the child's last line of output; a tool may print whatever it likes before."""
+
+
+def importable(name: str, func: Callable[..., Any]) -> tuple[str, str]:
+    """Module (or the file of ``__main__``) and qualified name of a function.
+
+    Raises:
+        ToolRegistrationError: Another process could not find it.
+    """
+    module, qualname = getattr(func, "__module__", None), getattr(func, "__qualname__", None)
+    found: Any = sys.modules.get(module or "")
+    for part in (qualname or "<none>").split("."):
+        found = getattr(found, part, None)
+    # a decorated name may hold the Tool that was made of the function
+    if found is None or (found is not func and getattr(found, "func", None) not in (func, None)):
+        raise ToolRegistrationError(
+            f"tool {name!r}: isolation='process' needs a function at the top level of a module, got {qualname!r}"
+        )
+    if module == "__main__":
+        file = getattr(sys.modules["__main__"], "__file__", None)
+        if file is None:
+            raise ToolRegistrationError(f"tool {name!r}: isolation='process' needs a function in a file, not in a shell")
+        return str(Path(file).resolve()), str(qualname)
+    return str(module), str(qualname)
+
+
+class ChildCall:
+    """One call in a child process.
+
+    Args:
+        name: The tool's name.
+        func: Its function.
+        args: Checked arguments, as JSON values.
+    """
+
+    def __init__(self, name: str, func: Callable[..., Any], args: dict[str, Any]) -> None:
+        module, qualname = importable(name, func)
+        self._request = json.dumps({"name": name, "module": module, "qualname": qualname, "args": args})
+        self._child: subprocess.Popen[str] | None = None
+        self._killed = False
+
+    def run(self) -> Any:
+        """Start the child and wait.
+
+        Raises:
+            ToolError: What the tool raised, or that the child ended without a result.
+        """
+        path = os.pathsep.join(entry or "." for entry in sys.path)
+        self._child = child = subprocess.Popen(
+            [sys.executable, "-m", "ace.tools.process"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+            start_new_session=True,  # its own group, so that what it started is killed with it
+            env={**os.environ, "PYTHONPATH": path},
+        )
+        if self._killed:
+            self.kill()
+        try:
+            printed, _ = child.communicate(self._request)
+        except BrokenPipeError:
+            printed = ""
+        last = printed.rpartition(_MARK)[2] if _MARK in printed else ""
+        if not last:
+            raise ToolError("exception", f"its process ended with code {child.returncode} and without a result")
+        reply = json.loads(last)
+        if "error" in reply:
+            raise ToolError(reply["kind"], reply["error"], reply["shown"])
+        return reply["value"]
+
+    def kill(self) -> None:
+        """End the child and everything it started, now."""
+        self._killed = True
+        if self._child is not None and self._child.poll() is None:
+            try:
+                os.killpg(self._child.pid, signal.SIGKILL)
+            except ProcessLookupError:
+                return  # it ended by itself a moment ago
+
+
+def _load(module: str) -> Any:
+    if not module.endswith(".py"):
+        return importlib.import_module(module)
+    spec = importlib.util.spec_from_file_location("__ace_main__", module)
+    if spec is None or spec.loader is None:
+        raise ImportError(f"{module} cannot be loaded")
+    loaded = importlib.util.module_from_spec(spec)
+    sys.modules["__ace_main__"] = loaded
+    spec.loader.exec_module(loaded)
+    return loaded
+
+
+def _serve(request: dict[str, Any]) -> dict[str, Any]:
+    from ace.core import describe_error
+    from ace.tools.schema import args_model
+
+    try:
+        found: Any = _load(request["module"])
+        for part in request["qualname"].split("."):
+            found = getattr(found, part)
+        func = cast(Callable[..., Any], getattr(found, "func", found))
+        model, parameters, _ = args_model(request["name"], func)
+        checked = model.model_validate(request["args"])
+        given = {n: getattr(checked, f"p{i}") for i, n in enumerate(parameters) if n in request["args"]}
+        value = func(**given)
+    except ToolError as error:
+        return {"kind": error.kind, "error": error.message, "shown": error.model_message}
+    except BaseException as error:  # border to a foreign tool: whatever it raises goes back as data
+        kind = next((k for k in TOOL_ERROR_KINDS if k == "network" and isinstance(error, ConnectionError)), "exception")
+        return {"kind": kind, "error": describe_error(error), "shown": describe_error(error)}
+    try:
+        json.dumps(value)
+    except (TypeError, ValueError, RecursionError):
+        value = value_to_text(value)
+    return {"value": value}
+
+
+if __name__ == "__main__":
+    answer = _serve(json.loads(sys.stdin.read()))
+    sys.stdout.write(_MARK + json.dumps(answer))
+    sys.stdout.flush()
