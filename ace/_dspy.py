@@ -7,17 +7,30 @@ from __future__ import annotations
 import inspect
 import json
 import re
-from collections.abc import Iterable
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterable
+from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Annotated, Any
 
 import dspy
 from dspy.utils.exceptions import AdapterParseError, ContextWindowExceededError
+from dspy.utils.usage_tracker import UsageTracker
 from json_repair import repair_json
 from pydantic import Field
 
+from ace._native import NativeAdapter, function_specs, native_signature, read_reply
 from ace.agent import AskModel, ModelReply
-from ace.core import AgentError, InvalidModelAction, ModelTransport, RunUsage, SignatureError, describe_error, truncate
+from ace.core import (
+    AgentError,
+    InvalidModelAction,
+    ModelTransport,
+    RunUsage,
+    SignatureError,
+    clean_text,
+    describe_error,
+    truncate,
+)
+from ace.tasks import RunSummary
 from ace.tools import Tool, ToolRegistry
 
 RESERVED_FIELDS = frozenset(
@@ -49,7 +62,9 @@ def check_fields(signature: type[dspy.Signature]) -> None:
         raise SignatureError("the signature has no output field; expected for example 'task -> answer'")
 
 
-def build_react(signature: type[dspy.Signature], registry: ToolRegistry, max_iters: int) -> dspy.ReAct:
+def build_react(
+    signature: type[dspy.Signature], registry: ToolRegistry, max_iters: int, native: bool = False
+) -> dspy.ReAct:
     """A `dspy.ReAct` whose predictors are ready for our loop.
 
     The catalogue moves out of the instructions into the input field `tools`, so that no optimizer can lose it;
@@ -61,6 +76,9 @@ def build_react(signature: type[dspy.Signature], registry: ToolRegistry, max_ite
     ]
     react = dspy.ReAct(signature, tools=stubs, max_iters=max_iters)
     plain = react.react.signature
+    if native:
+        react.react.signature = native_signature(signature, plain)
+        return react
     outputs = ", ".join(f"`{name}`" for name in signature.output_fields)
     behaviour = "\n".join(_BEHAVIOUR).replace("{outputs}", outputs)
     intro = f"{signature.instructions}\n\n" if signature.instructions else ""
@@ -107,8 +125,8 @@ def _described(name: str, field: Any) -> Any:
     return Annotated[field.annotation, Field(description=text)] if text and text != f"${{{name}}}" else field.annotation
 
 
-def render_catalogue(registry: ToolRegistry, finish: Tool) -> str:
-    """One JSON line per tool: name, description, arguments."""
+def render_catalogue(registry: ToolRegistry, finish: Tool, excluded: tuple[str, ...] = ()) -> str:
+    """One JSON line per tool that is in service: name, description, arguments."""
     return "\n".join(
         json.dumps(
             {
@@ -120,64 +138,182 @@ def render_catalogue(registry: ToolRegistry, finish: Tool) -> str:
             default=str,
         )
         for tool in (*registry, finish)
+        if tool.name not in excluded
     )
 
 
-class PredictorModel:
-    """The model of one run: the program's own two predictors behind the `Model` protocol."""
+class _Deltas:
+    """Takes the pieces of a reply from DSPy while it streams."""
 
-    def __init__(self, react: dspy.ReAct, inputs: dict[str, Any], tools: str, playbook: str, lm: Any = None) -> None:
-        self.react = react
+    def __init__(self, tell: Callable[[str], None]) -> None:
+        self.tell = tell
+
+    async def send(self, chunk: Any) -> None:
+        """One chunk; only its text is told."""
+        delta = chunk.choices[0].delta if getattr(chunk, "choices", None) else None
+        if text := getattr(delta, "content", None):
+            self.tell(text)
+
+
+class PredictorModel:
+    """The model of one run: the program's own predictors behind the `Model` protocol.
+
+    Args:
+        prompts: The predictors, and what they have in common over all runs.
+        inputs: The task's input fields.
+        playbook: The bullets, rendered.
+        lm: A model for this run; the predictors' own or DSPy's configured one by default.
+        on_delta: Told each piece of a reply, for streaming.
+    """
+
+    def __init__(
+        self,
+        prompts: Prompts,
+        inputs: dict[str, Any],
+        playbook: str,
+        lm: Any = None,
+        on_delta: Callable[[str], None] | None = None,
+    ) -> None:
+        self.prompts = prompts
         self.inputs = inputs
-        self.tools = tools
         self.playbook = playbook
         self.options = {"lm": lm} if lm is not None else {}
+        self.on_delta = on_delta
 
     def ask(self, request: AskModel) -> ModelReply:
         """Ask and wait."""
-        with _asking() as spent:
+        adapter = self._adapter(request)
+        with _asking(adapter) as spent:
             return self._reply(request, self._predictor(request)(**self._fields(request)), spent())
 
     async def aask(self, request: AskModel) -> ModelReply:
         """Ask without blocking the loop."""
-        with _asking() as spent:
+        adapter = self._adapter(request)
+        with _asking(adapter, self.on_delta) as spent:
             return self._reply(request, await self._predictor(request).acall(**self._fields(request)), spent())
 
+    def _adapter(self, request: AskModel) -> Any:
+        """The adapter of this request; None leaves the choice to DSPy's settings.
+
+        Raises:
+            SignatureError: The model cannot be called natively.
+        """
+        if self.prompts.native and request.purpose == "decide":
+            lm = self.options.get("lm") or self.prompts.react.react.lm or dspy.settings.lm
+            if lm is not None and not getattr(lm, "supports_function_calling", False):
+                raise SignatureError(
+                    f"tool_calling='native' needs a model with function calling, and {lm.model!r} declares none; use "
+                    "tool_calling='text'"
+                )
+            return NativeAdapter(self.prompts.catalogue.functions(request.excluded), self.prompts.catalogue.signatures)
+        # one request per decision: asking again is the policy's business, not the adapter's
+        return _ADAPTER if dspy.settings.adapter is None else None
+
     def _predictor(self, request: AskModel) -> Any:
-        return self.react.react if request.purpose == "decide" else self.react.extract
+        react = self.prompts.react
+        return {"decide": react.react, "extract": react.extract, "summarize": self.prompts.summarizer}[request.purpose]
 
     def _fields(self, request: AskModel) -> dict[str, Any]:
         fields = {**self.inputs, "trajectory": request.trajectory, **self.options}
         if request.purpose == "decide":
-            fields |= {"tools": self.tools, "playbook": self.playbook}
+            fields["playbook"] = self.playbook
+            if not self.prompts.native:
+                fields["tools"] = self.prompts.catalogue.text(request.excluded)
         return fields
 
     def _reply(self, request: AskModel, prediction: Any, usage: RunUsage) -> ModelReply:
-        if request.purpose == "decide":
-            return ModelReply(
-                thought=str(prediction.next_thought or ""),
-                tool_name=prediction.next_tool_name,
-                tool_args=prediction.next_tool_args,
-                usage=usage,
-            )
-        wanted = [name for name in self.react.extract.predict.signature.output_fields if name != "reasoning"]
-        return ModelReply(outputs={name: getattr(prediction, name) for name in wanted}, usage=usage)
+        if request.purpose == "summarize":
+            return ModelReply(outputs={name: prediction[name] for name in RunSummary.model_fields}, usage=usage)
+        if request.purpose == "extract":
+            wanted = [
+                name for name in self.prompts.react.extract.predict.signature.output_fields if name != "reasoning"
+            ]
+            return ModelReply(outputs={name: getattr(prediction, name) for name in wanted}, usage=usage)
+        if self.prompts.native:
+            return read_reply(prediction, self.prompts.catalogue.finish, self.prompts.catalogue.registry, usage)
+        return ModelReply(
+            thought=str(prediction.next_thought or ""),
+            tool_name=prediction.next_tool_name,
+            tool_args=prediction.next_tool_args,
+            usage=usage,
+        )
+
+
+class Catalogue:
+    """The tools of one agent as prompts show them, rendered once per set of tools in service."""
+
+    def __init__(self, registry: ToolRegistry, finish: Tool) -> None:
+        self.registry = registry
+        self.finish = finish
+        self.signatures: dict[str, Any] = {}
+        """Derived signatures of the native adapter."""
+        self._texts: dict[tuple[str, ...], str] = {}
+        self._functions: dict[tuple[str, ...], list[dict[str, Any]]] = {}
+
+    def text(self, excluded: tuple[str, ...] = ()) -> str:
+        """As an input field."""
+        key = (*self.registry.names, "/", *excluded)
+        if key not in self._texts:
+            self._texts[key] = clean_text(render_catalogue(self.registry, self.finish, excluded))
+        return self._texts[key]
+
+    def functions(self, excluded: tuple[str, ...] = ()) -> list[dict[str, Any]]:
+        """As the API's parameter."""
+        key = (*self.registry.names, "/", *excluded)
+        if key not in self._functions:
+            self._functions[key] = function_specs(self.registry, self.finish, excluded)
+        return self._functions[key]
+
+
+@dataclass(frozen=True)
+class Prompts:
+    """What asks the model: the program's own predictors, and the catalogue they show."""
+
+    react: dspy.ReAct
+    catalogue: Catalogue
+    native: bool = False
+    summarizer: Any = None
+
+
+def build_summarizer(signature: type[dspy.Signature]) -> dspy.Predict:
+    """The predictor that writes the running summary."""
+    plain = dspy.Signature(
+        {}, "Summarise the run so far in a few words each, so that the steps need not be read again."
+    )
+    for name in signature.input_fields:
+        plain = plain.append(name, dspy.InputField(), type_=str)
+    plain = plain.append("trajectory", dspy.InputField(), type_=str)
+    wanted = {
+        "objective": "what is to be reached",
+        "actions": "what was done",
+        "observations": "what was found out",
+        "state": "where things stand and what is left",
+    }
+    for name, text in wanted.items():
+        plain = plain.append(name, dspy.OutputField(desc=text), type_=str)
+    return dspy.Predict(plain)
 
 
 @contextmanager
-def _asking():
+def _asking(adapter: Any, on_delta: Callable[[str], None] | None = None):
     """Count what a request costs and turn every failure into an `AgentError` that carries the count."""
-    with ExitStack() as stack:
-        tracker = stack.enter_context(dspy.track_usage())
-        if dspy.settings.adapter is None:
-            # one request per decision: asking again is the policy's business, not the adapter's
-            stack.enter_context(dspy.context(adapter=_ADAPTER))
-        try:
+    tracker, outer = UsageTracker(), dspy.settings.usage_tracker
+    settings: dict[str, Any] = {"usage_tracker": tracker}
+    if adapter is not None:
+        settings["adapter"] = adapter
+    if on_delta is not None:
+        settings |= {"send_stream": _Deltas(on_delta), "stream_listeners": []}
+    try:
+        with dspy.context(**settings):
             yield lambda: _spent(tracker)
-        except Exception as error:  # border to a foreign model: whatever it raises, the run decides what it means
-            failure = _translate(error)
-            failure.usage = _spent(tracker)  # pyright: ignore[reportAttributeAccessIssue]
-            raise failure from error
+    except Exception as error:  # border to a foreign model: whatever it raises, the run decides what it means
+        failure = _translate(error)
+        failure.usage = _spent(tracker)  # pyright: ignore[reportAttributeAccessIssue]
+        raise failure from error
+    finally:
+        if outer is not None:  # as `dspy.track_usage` does
+            for lm, entries in tracker.usage_data.items():
+                outer.usage_data[lm].extend(entries)
 
 
 _ADAPTER = dspy.ChatAdapter(use_json_adapter_fallback=False)
@@ -194,6 +330,8 @@ def _spent(tracker: Any) -> RunUsage:
 
 
 def _translate(error: Exception) -> AgentError:
+    if isinstance(error, AgentError):
+        return error
     if isinstance(error, AdapterParseError):
         return _unparsable(error.lm_response, tuple(error.signature.output_fields))
     if isinstance(error, RecursionError):
@@ -250,9 +388,11 @@ def adopt_react_state(state: dict[str, Any], react: dspy.ReAct) -> dict[str, Any
         head, kept = default.split(_CATALOGUE_STARTS)[0], instructions.split(_CATALOGUE_STARTS)[0]
         instructions = own.instructions if head == kept else f"{kept.strip()}\n\n{_BEHAVIOUR[-1]}"
         instructions = instructions.replace("{outputs}", ", ".join(f"`{n}`" for n in react.signature.output_fields))
-    saved["signature"] = {
-        "instructions": instructions,
-        "fields": fields[: len(_EXTRA_INPUTS)] + saved["signature"]["fields"],
-    }
+    if "next_tool_calls" in own.output_fields:  # native: one extra input, and other outputs
+        shared = len(react.signature.input_fields) + 1
+        put = fields[:1] + saved["signature"]["fields"][:shared] + fields[1 + shared :]
+    else:
+        put = fields[: len(_EXTRA_INPUTS)] + saved["signature"]["fields"]
+    saved["signature"] = {"instructions": instructions, "fields": put}
     rest = {key: value for key, value in state.items() if key not in ("react", "extract.predict")}
     return {**rest, "agent.react": saved, "agent.extract.predict": state["extract.predict"]}

@@ -102,7 +102,8 @@ def test_iterations_task_over_agent_over_ten():
     )
 
     def spent(limit=None, **fields):
-        return ReActGenerator(tools=[calculator], lm=endless, max_iters=limit).run("x", **fields).usage.iterations
+        agent = ReActGenerator(tools=[calculator], lm=endless, max_iters=limit, policy=Policy(no_progress=None))
+        return agent.run("x", **fields).usage.iterations
 
     assert (spent(), spent(4), spent(4, max_iters=2), spent(max_iters=0)) == (10, 4, 2, 0)
 

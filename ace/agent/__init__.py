@@ -1,21 +1,33 @@
 """One run of an agent: a state machine without I/O, the policy it asks, and the drivers that do what it says."""
 
+from ace.agent.breaker import Breaker, BreakerPolicy
 from ace.agent.drivers import Model, adrive, drive
-from ace.agent.machine import AgentRun, RunSpec
+from ace.agent.hooks import Agent, AgentState, OutputMode, StepView
+from ace.agent.machine import FINISH, AgentRun
 from ace.agent.policy import (
-    Continue,
-    Decision,
+    AppendErrorAndContinue,
     Fail,
+    FailedCall,
+    ForceAnswer,
     Interrupt,
-    Observe,
+    N,
+    OnceWithToolCatalog,
     Policy,
+    PolicyDecision,
     PolicyEngine,
     Reprompt,
+    RepromptStrategy,
     Retry,
+    RunView,
 )
+from ace.agent.progress import NoProgress
+from ace.agent.resume import Approve, Deny, ResumeDecision, go_on, restore, snapshot
+from ace.agent.retry import RetryPolicy
+from ace.agent.spec import RunSnapshot, RunSpec
 from ace.agent.states import (
     Acting,
     AskModel,
+    CallState,
     CallTool,
     Completed,
     Done,
@@ -24,35 +36,71 @@ from ace.agent.states import (
     Interrupted,
     ModelReply,
     Observing,
+    RequestedTool,
+    State,
+    Step,
     Thinking,
+    Wait,
 )
+from ace.agent.store import FolderRunStore, MemoryRunStore, RunStore
+from ace.agent.summary import Summary
 from ace.agent.trajectory import render_trajectory
 
 __all__ = [
+    "FINISH",
     "Acting",
+    "Agent",
     "AgentRun",
+    "AgentState",
+    "AppendErrorAndContinue",
+    "Approve",
     "AskModel",
+    "Breaker",
+    "BreakerPolicy",
+    "CallState",
     "CallTool",
     "Completed",
-    "Continue",
-    "Decision",
+    "Deny",
     "Done",
     "Fail",
     "Failed",
+    "FailedCall",
+    "FolderRunStore",
+    "ForceAnswer",
     "Idle",
     "Interrupt",
     "Interrupted",
+    "MemoryRunStore",
     "Model",
     "ModelReply",
-    "Observe",
+    "N",
+    "NoProgress",
     "Observing",
+    "OnceWithToolCatalog",
+    "OutputMode",
     "Policy",
+    "PolicyDecision",
     "PolicyEngine",
     "Reprompt",
+    "RepromptStrategy",
+    "RequestedTool",
+    "ResumeDecision",
     "Retry",
+    "RetryPolicy",
+    "RunSnapshot",
     "RunSpec",
+    "RunStore",
+    "RunView",
+    "State",
+    "Step",
+    "StepView",
+    "Summary",
     "Thinking",
+    "Wait",
     "adrive",
     "drive",
+    "go_on",
     "render_trajectory",
+    "restore",
+    "snapshot",
 ]

@@ -6,7 +6,16 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ace.core import RunUsage, clean_text
-from ace.tasks import ErrorRecord, ReasoningStep, RunError, TaskInput, TaskOutput, TerminationReason
+from ace.tasks import (
+    ApprovalRequest,
+    ErrorRecord,
+    ReasoningStep,
+    RunError,
+    RunSummary,
+    TaskInput,
+    TaskOutput,
+    TerminationReason,
+)
 
 
 def build_output(
@@ -19,6 +28,9 @@ def build_output(
     forced: bool,
     steps: Sequence[ReasoningStep],
     usage: RunUsage,
+    errors: Sequence[ErrorRecord],
+    summary: RunSummary | None,
+    request: ApprovalRequest | None,
     injected: tuple[str, ...],
     cited: Sequence[str],
     metadata: Mapping[str, Any],
@@ -36,24 +48,21 @@ def build_output(
         termination_reason=reason,
         error=None if reason == "completed" else RunError(kind=reason, message=clean_text(error)),
         usage=usage,
-        error_history=error_history(steps),
+        error_history=tuple(_recovered(record, steps) for record in errors),
+        summary=summary,
+        request=request,
         injected_bullets=injected,
         cited_bullets=tuple(dict.fromkeys(bullet for bullet in cited if bullet in injected)),
         metadata=dict(metadata),
     )
 
 
-def error_history(steps: Sequence[ReasoningStep]) -> tuple[ErrorRecord, ...]:
-    """One record per failed step, and whether the same tool succeeded later."""
-    return tuple(
-        ErrorRecord(
-            iteration=step.iteration,
-            tool=step.tool_name,
-            kind=step.error.kind,
-            message=step.error.message,
-            recovered=any(s.outcome == "success" and s.tool_name == step.tool_name for s in steps[index + 1 :]),
-            timestamp=step.timestamp,
-        )
-        for index, step in enumerate(steps)
-        if step.error
+def _recovered(record: ErrorRecord, steps: Sequence[ReasoningStep]) -> ErrorRecord:
+    """Whether a retry of the same decision, or a later step of the same tool, succeeded."""
+    later = any(
+        step.outcome == "success"
+        and step.tool_name == record.tool
+        and (step.iteration > record.iteration or (step.iteration == record.iteration and step.attempts > 1))
+        for step in steps
     )
+    return record.model_copy(update={"recovered": later})

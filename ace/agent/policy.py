@@ -2,14 +2,42 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal, Protocol
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal, Protocol
 
-from ace.core import AgentError, InvalidModelAction, PolicyConfigInvalid
-from ace.tools import ToolResult
+from ace.agent.breaker import BreakerPolicy
+from ace.agent.progress import NoProgress
+from ace.agent.retry import RetryPolicy
+from ace.core import AgentError, InvalidModelAction, ModelTransport, PolicyConfigInvalid, RunUsage
+from ace.tools import Tool, ToolCall, ToolResult
 
 MAX_REPROMPTS = 10
 """More reprompts for one decision than this is a loop, not a policy."""
+
+
+@dataclass(frozen=True)
+class OnceWithToolCatalog:
+    """Ask once again, with the names of all tools."""
+
+    n: int = field(default=1, init=False)
+
+
+@dataclass(frozen=True)
+class N:
+    """Ask up to `n` times again for one decision.
+
+    Raises:
+        PolicyConfigInvalid: `n` is not between 1 and `MAX_REPROMPTS`.
+    """
+
+    n: int
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.n <= MAX_REPROMPTS:
+            raise PolicyConfigInvalid(f"reprompts must be 1 to {MAX_REPROMPTS} per decision, got {self.n!r}")
+
+
+RepromptStrategy = OnceWithToolCatalog | N
 
 
 @dataclass(frozen=True)
@@ -19,25 +47,39 @@ class Fail:
 
 @dataclass(frozen=True)
 class Retry:
-    """Do the same again, the model is not told."""
+    """Do the same again; the model is not told.
+
+    A tool that is neither idempotent nor read-only may have done its work before it failed: it is called again only with
+    ``approve_unsafe_replay=True``.
+    """
+
+    policy: RetryPolicy = field(default_factory=RetryPolicy)
+    """How often, and how long to wait in between."""
+    consume_budget: bool = True
+    """Whether each attempt spends an iteration's worth of budget. Risky when False: only `policy` bounds it then."""
+    approve_unsafe_replay: bool = False
 
 
 @dataclass(frozen=True)
 class Reprompt:
     """Throw the reply away, tell the model what was wrong, ask again."""
 
-    with_catalogue: bool = False
-    """Whether the list of tool names is repeated."""
+    strategy: RepromptStrategy = OnceWithToolCatalog()
+    consume_budget: bool = True
+    """Whether each reprompt spends an iteration's worth of budget. Risky when False: only `strategy` bounds it then."""
 
 
 @dataclass(frozen=True)
-class Observe:
-    """Commit the bad call as a failed step: its error is the observation, and it spends an iteration."""
+class AppendErrorAndContinue:
+    """Make the error the observation and go on; an invalid action is committed as a failed step."""
+
+    note: str = ""
+    """Added to the observation."""
 
 
 @dataclass(frozen=True)
-class Continue:
-    """Hand the tool's error to the model as the observation and go on."""
+class ForceAnswer:
+    """Ask for the answer now, without tools; the output is marked partial."""
 
 
 @dataclass(frozen=True)
@@ -47,23 +89,61 @@ class Interrupt:
     reason: str
 
 
-Decision = Fail | Retry | Reprompt | Observe | Continue | Interrupt
+PolicyDecision = Fail | Retry | Reprompt | AppendErrorAndContinue | ForceAnswer | Interrupt
+
+
+@dataclass(frozen=True)
+class RunView:
+    """What a policy may look at: a copy, so that a decision cannot change the run."""
+
+    user_input: str
+    correlation_id: str
+    step_count: int
+    """Committed decisions so far."""
+    attempt: int
+    """How often the request or the call in question was made, this one included."""
+    reprompts: int
+    """Replies to this decision that were already thrown away."""
+    usage: RunUsage
+
+
+@dataclass(frozen=True)
+class FailedCall:
+    """A call that failed."""
+
+    tool: Tool
+    call: ToolCall
+    result: ToolResult
 
 
 class PolicyEngine(Protocol):
-    """Decides; knows nothing but its arguments."""
+    """Decides, and knows nothing but its arguments. Subclass `Policy` to change one answer."""
 
     @property
     def name(self) -> str:
         """Shown by the command line."""
         ...
 
-    def on_model_error(self, error: AgentError, reprompts: int) -> Decision:
-        """What to do about a reply that is no legal action; `reprompts` were already spent on this decision."""
+    @property
+    def breaker(self) -> BreakerPolicy | None:
+        """When a tool is taken out of service; None for never."""
         ...
 
-    def on_tool_error(self, result: ToolResult) -> Decision:
+    @property
+    def no_progress(self) -> NoProgress | None:
+        """When a run turns in circles; None for never."""
+        ...
+
+    def on_model_error(self, state: RunView, error: AgentError) -> PolicyDecision:
+        """What to do about a reply that is no legal action, or that did not come."""
+        ...
+
+    def on_tool_error(self, state: RunView, failed: FailedCall) -> PolicyDecision:
         """What to do about a call that failed."""
+        ...
+
+    def on_no_progress(self, state: RunView, call: ToolCall, times: int) -> PolicyDecision:
+        """What to do about the same call with the same result for the nth time."""
         ...
 
 
@@ -75,46 +155,82 @@ class Policy:
         PolicyConfigInvalid: The settings contradict each other or have no bound.
 
     Example:
-        >>> Policy.lenient().reprompts, Policy().reprompts
-        (2, 0)
+        >>> Policy.lenient().on_invalid_action, Policy().on_invalid_action
+        (N(n=2), 'fail')
     """
 
     name: str = "default"
-    on_invalid_action: Literal["fail", "reprompt", "observe"] = "fail"
-    """An unknown tool, arguments that do not fit, an unparsable reply."""
-    reprompts: int = 0
-    """How often one decision is asked for again, when `on_invalid_action` is `reprompt`; then the run fails."""
+    on_invalid_action: Literal["fail", "observe"] | RepromptStrategy = "fail"
+    """An unknown tool, arguments that do not fit, an unreadable reply."""
     tool_error: Literal["append_and_continue", "fail_fast"] = "append_and_continue"
+    model_retry: RetryPolicy | None = None
+    """For a model that cannot be reached; None leaves that to the `dspy.LM`, which has retries of its own."""
+    tool_retry: RetryPolicy | None = field(default_factory=RetryPolicy)
+    """For tools that may be called twice; None never calls a tool again."""
+    breaker: BreakerPolicy | None = field(default_factory=BreakerPolicy)
+    no_progress: NoProgress | None = field(default_factory=NoProgress)
+    consume_budget: bool = True
+    """Whether retries and reprompts spend iterations. False is for special workloads: the settings above bound it then."""
 
     def __post_init__(self) -> None:
-        if not 0 <= self.reprompts <= MAX_REPROMPTS:
-            raise PolicyConfigInvalid(f"reprompts must be 0 to {MAX_REPROMPTS}, got {self.reprompts!r}")
-        if (self.on_invalid_action == "reprompt") != (self.reprompts > 0):
+        action: Any = self.on_invalid_action  # what is passed in practice may be anything
+        if action not in ("fail", "observe") and not isinstance(action, (OnceWithToolCatalog, N)):
             raise PolicyConfigInvalid(
-                f"on_invalid_action={self.on_invalid_action!r} contradicts reprompts={self.reprompts}; reprompting "
-                "needs reprompts >= 1, anything else needs 0"
+                f"on_invalid_action must be 'fail', 'observe', OnceWithToolCatalog() or N(n), got {self.on_invalid_action!r}"
+            )
+        if self.tool_error not in ("append_and_continue", "fail_fast"):
+            raise PolicyConfigInvalid(
+                f"tool_error must be 'append_and_continue' or 'fail_fast', got {self.tool_error!r}"
+            )
+        if self.tool_error == "fail_fast" and self.breaker is not None and self.breaker != BreakerPolicy():
+            raise PolicyConfigInvalid(
+                "tool_error='fail_fast' ends the run at the first failure: a breaker never gets to act"
             )
 
     @classmethod
     def lenient(cls) -> Policy:
         """Ask twice again after a bad reply."""
-        return cls(name="lenient", on_invalid_action="reprompt", reprompts=2)
+        return cls(name="lenient", on_invalid_action=N(2))
 
     @classmethod
     def replay(cls) -> Policy:
-        """A bad call becomes an observation that spends one iteration, as in a recorded run."""
-        return cls(name="replay", on_invalid_action="observe")
+        """A bad call becomes an observation that spends one iteration, as in a recorded run; nothing else steps in."""
+        return cls(name="replay", on_invalid_action="observe", tool_retry=None, breaker=None, no_progress=None)
 
-    def on_model_error(self, error: AgentError, reprompts: int) -> Decision:
+    def without_protection(self) -> Policy:
+        """The same policy without breaker, exclusion, retries and the watch for circles: for comparisons."""
+        return replace(self, tool_retry=None, breaker=None, no_progress=None)
+
+    def on_model_error(self, state: RunView, error: AgentError) -> PolicyDecision:
         """See `PolicyEngine`."""
-        if not isinstance(error, InvalidModelAction):
+        if isinstance(error, ModelTransport) and self.model_retry is not None:
+            return Retry(self.model_retry, self.consume_budget)
+        if not isinstance(error, InvalidModelAction) or self.on_invalid_action == "fail":
             return Fail()
         if self.on_invalid_action == "observe":
-            return Observe()
-        if reprompts < self.reprompts:
-            return Reprompt(with_catalogue=error.reason == "unknown_tool")
-        return Fail()
+            return AppendErrorAndContinue()
+        return Reprompt(self.on_invalid_action, self.consume_budget)
 
-    def on_tool_error(self, result: ToolResult) -> Decision:
+    def on_tool_error(self, state: RunView, failed: FailedCall) -> PolicyDecision:
         """See `PolicyEngine`."""
-        return Fail() if self.tool_error == "fail_fast" else Continue()
+        kind = failed.result.error_kind or "exception"
+        if (
+            self.tool_retry is not None
+            and failed.tool.repeatable
+            and state.attempt < self.tool_retry.max_attempts
+            and self.tool_retry.matches(kind, failed.result.message)
+        ):
+            return Retry(self.tool_retry, self.consume_budget)
+        return Fail() if self.tool_error == "fail_fast" else AppendErrorAndContinue()
+
+    def on_no_progress(self, state: RunView, call: ToolCall, times: int) -> PolicyDecision:
+        """See `PolicyEngine`."""
+        if (
+            self.no_progress is not None
+            and self.no_progress.stop_after is not None
+            and times >= self.no_progress.stop_after
+        ):
+            return ForceAnswer()
+        return AppendErrorAndContinue(
+            f"(This is the same call with the same result for the {times}th time; try something else, or finish.)"
+        )

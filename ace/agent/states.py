@@ -1,17 +1,31 @@
 """The states of a run, what it asks of its driver, and what the driver hands back.
 
-``Idle -> Thinking -> (Completed | Acting) -> Observing -> Thinking ...``; from any active state ``Failed``, and by policy
-``Interrupted``. Each state is its own frozen type with only its legal transitions, so that an illegal one is a type error.
+``Idle -> Thinking -> (Completed | Acting) -> Observing -> Thinking ...``; from any active state ``Failed``, and by policy,
+approval or cancellation ``Interrupted``. Each state is its own frozen type with only its legal transitions, so that an
+illegal one is a type error. All of them are plain JSON data.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Any, Literal
+from dataclasses import dataclass, field, replace
+from typing import Annotated, Any, Literal, TypeVar
 
-from ace.core import AgentError, RunUsage
-from ace.tasks import TerminationReason
+from pydantic import Field, TypeAdapter
+
+from ace.core import RunUsage
+from ace.tasks import ApprovalRequest, TerminationReason
 from ace.tools import ToolCall, ToolResult
+
+Purpose = Literal["decide", "extract", "summarize"]
+A = TypeVar("A", bound="Thinking | Acting")
+
+
+@dataclass(frozen=True)
+class RequestedTool:
+    """A tool call as the model wrote it: nothing about it is checked yet."""
+
+    name: Any
+    args: Any = None
 
 
 @dataclass(frozen=True)
@@ -21,15 +35,41 @@ class ModelReply:
     thought: str = ""
     tool_name: Any = None
     tool_args: Any = None
+    more: tuple[RequestedTool, ...] = ()
+    """Further calls of the same reply, in native mode."""
     outputs: dict[str, Any] = field(default_factory=dict[str, Any])
-    """The signature's outputs, for a reply to an `extract` request."""
+    """The signature's outputs, for a reply to an `extract` request; the summary's fields, for `summarize`."""
     usage: RunUsage = field(default_factory=RunUsage)
     """What this reply cost."""
 
 
 @dataclass(frozen=True)
+class CallState:
+    """One call of a decision, and how far it is."""
+
+    call: ToolCall
+    attempt: int = 1
+    status: Literal["waiting", "out", "done"] = "waiting"
+    not_before: float = 0.0
+    """Seconds since 1970; a retry waits for its back-off."""
+    result: ToolResult | None = None
+    consent: bool = False
+    """Whether somebody approved this call."""
+    stop: Literal["", "fail", "interrupt"] = ""
+    """What the policy said about its failure, when that ends the run."""
+    stop_reason: str = ""
+
+    @property
+    def id(self) -> str:
+        """The id of this attempt: every attempt is a call of its own, with a result of its own."""
+        return self.call.id if self.attempt == 1 else f"{self.call.id}-a{self.attempt}"
+
+
+@dataclass(frozen=True)
 class Idle:
     """Before the first request."""
+
+    kind: Literal["idle"] = "idle"
 
     def start(self) -> Thinking:
         """Ask for the first decision."""
@@ -41,17 +81,34 @@ class Thinking:
     """Waiting for the model's decision number `iteration` (from 1)."""
 
     iteration: int
-    purpose: Literal["decide", "extract"] = "decide"
+    purpose: Purpose = "decide"
     forced_by: TerminationReason | None = None
     """Why an answer is extracted although the model did not finish."""
+    attempt: int = 1
+    not_before: float = 0.0
+    asked: bool = False
+    """Whether the request is out."""
+    kind: Literal["thinking"] = "thinking"
 
-    def act(self, call: ToolCall, thought: str) -> Acting:
-        """The decision is a legal call."""
-        return Acting(self.iteration, call, thought)
+    def ask(self) -> Thinking:
+        """The request goes out."""
+        return replace(self, asked=True)
+
+    def retry(self, not_before: float) -> Thinking:
+        """The same request once more, later."""
+        return replace(self, asked=False, attempt=self.attempt + 1, not_before=not_before)
+
+    def act(self, calls: tuple[ToolCall, ...], thought: str) -> Acting:
+        """The decision is one or several legal calls."""
+        return Acting(self.iteration, thought, tuple(CallState(call) for call in calls))
 
     def extract(self, forced_by: TerminationReason | None = None) -> Thinking:
         """Ask for the answer alone."""
         return Thinking(self.iteration, "extract", forced_by)
+
+    def summarize(self) -> Thinking:
+        """Ask for the running summary first."""
+        return Thinking(self.iteration, "summarize")
 
     def think_again(self, *, committed: bool) -> Thinking:
         """The next decision, after one that was `committed` as a step or thrown away."""
@@ -61,83 +118,147 @@ class Thinking:
         """The answer is there."""
         return Completed()
 
-    def fail(self, error: AgentError) -> Failed:
+    def fail(self, error: TerminationReason, message: str) -> Failed:
         """The run ends with an error."""
-        return Failed(error)
+        return Failed(error, message)
+
+    def interrupt(self, reason: str, cause: InterruptCause = "policy") -> Interrupted:
+        """Stop here; the run goes on with the same request."""
+        return Interrupted(reason, cause, replace(self, asked=False))
 
 
 @dataclass(frozen=True)
 class Acting:
-    """A checked call is out at a tool."""
+    """Checked calls are out at their tools."""
 
     iteration: int
-    call: ToolCall
     thought: str
+    calls: tuple[CallState, ...]
+    kind: Literal["acting"] = "acting"
 
-    def observe(self, result: ToolResult) -> Observing:
-        """The result is back."""
-        return Observing(self.iteration, self.call, self.thought, result)
+    def update(self, index: int, call: CallState) -> Acting:
+        """One call got further."""
+        return replace(self, calls=(*self.calls[:index], call, *self.calls[index + 1 :]))
 
-    def fail(self, error: AgentError) -> Failed:
+    def observe(self) -> Observing:
+        """Every result is back."""
+        return Observing(self.iteration, self.thought, self.calls)
+
+    def fail(self, error: TerminationReason, message: str) -> Failed:
         """The run ends with an error."""
-        return Failed(error)
+        return Failed(error, message)
+
+    def interrupt(
+        self, reason: str, cause: InterruptCause = "policy", request: ApprovalRequest | None = None
+    ) -> Interrupted:
+        """Stop here; the run goes on with the calls that are left."""
+        return Interrupted(reason, cause, self, request)
 
 
 @dataclass(frozen=True)
 class Observing:
-    """A result is back and the policy decides what it means."""
+    """All results of a decision are back."""
 
     iteration: int
-    call: ToolCall
     thought: str
-    result: ToolResult
+    calls: tuple[CallState, ...]
+    kind: Literal["observing"] = "observing"
 
     def think(self) -> Thinking:
         """Ask for the next decision."""
         return Thinking(self.iteration + 1)
 
-    def fail(self, error: AgentError) -> Failed:
+    def fail(self, error: TerminationReason, message: str) -> Failed:
         """The run ends with an error."""
-        return Failed(error)
+        return Failed(error, message)
+
+    def interrupt(self, reason: str, cause: InterruptCause = "policy") -> Interrupted:
+        """Stop here; the run goes on with the next decision."""
+        return Interrupted(reason, cause, self.think())
 
 
 @dataclass(frozen=True)
 class Completed:
     """Over, with an answer."""
 
+    kind: Literal["completed"] = "completed"
+
 
 @dataclass(frozen=True)
 class Failed:
     """Over, because of an error."""
 
-    error: AgentError
+    error: TerminationReason
+    message: str
+    kind: Literal["failed"] = "failed"
+
+
+InterruptCause = Literal["policy", "approval", "unknown_effect", "cancelled"]
 
 
 @dataclass(frozen=True)
 class Interrupted:
-    """Stopped by policy; it can be resumed."""
+    """Stopped by policy, for approval, or by cancellation; it can go on."""
 
     reason: str
+    cause: InterruptCause
+    then: Thinking | Acting
+    """The state to go on in."""
+    request: ApprovalRequest | None = None
+    """The decision that is needed first."""
+    kind: Literal["interrupted"] = "interrupted"
+
+    def resume(self) -> Thinking | Acting:
+        """Go on."""
+        return self.then
 
 
 State = Idle | Thinking | Acting | Observing | Completed | Failed | Interrupted
+
+STATE_CODEC: TypeAdapter[State] = TypeAdapter(Annotated[State, Field(discriminator="kind")])
+"""To and from JSON values."""
 
 
 @dataclass(frozen=True)
 class AskModel:
     """Ask the model; answer with `AgentRun.model_replied` or `AgentRun.model_failed`."""
 
-    purpose: Literal["decide", "extract"]
+    purpose: Purpose
     trajectory: str
+    excluded: tuple[str, ...] = ()
+    """Tools that are out of service and not part of the catalogue now."""
 
 
 @dataclass(frozen=True)
 class CallTool:
-    """Run this call; answer with `AgentRun.tool_finished`."""
+    """Run these calls, side by side when there are several; answer each with `AgentRun.tool_finished`."""
 
-    call: ToolCall
+    calls: tuple[ToolCall, ...]
+
+    @property
+    def call(self) -> ToolCall:
+        """The first of them."""
+        return self.calls[0]
+
+    @classmethod
+    def of(cls, name: str, **args: Any) -> CallTool:
+        """A call that an agent's hook asks for; the machine gives it its id."""
+        return cls((ToolCall(id="", name=name, args=args),))
+
+
+@dataclass(frozen=True)
+class Wait:
+    """Ask again after so many seconds."""
+
+    seconds: float
 
 
 @dataclass(frozen=True)
 class Done:
     """The run is over; `AgentRun.output` holds what came out."""
+
+    outputs: dict[str, Any] | None = None
+    """From an agent's hook: the signature's outputs."""
+
+
+Step = AskModel | CallTool | Wait | Done

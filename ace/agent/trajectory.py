@@ -6,7 +6,29 @@ import json
 from collections.abc import Sequence
 
 from ace.core import clean_text, value_to_text
-from ace.tasks import ReasoningStep
+from ace.tasks import ReasoningStep, RunSummary
+
+
+def render_step(index: int, step: ReasoningStep) -> str:
+    """One step; `index` from 0 is part of the field names."""
+    args = step.tool_args if step.error is None else (step.error.received_args or step.tool_args)
+    shown = json.dumps(args, ensure_ascii=False, default=value_to_text)
+    return clean_text(
+        f"[[ ## thought_{index} ## ]]\n{step.thought}\n\n"
+        f"[[ ## tool_name_{index} ## ]]\n{step.tool_name}\n\n"
+        f"[[ ## tool_args_{index} ## ]]\n{shown}\n\n"
+        f"[[ ## observation_{index} ## ]]\n{step.observation}"
+    )
+
+
+def render_notes(notes: Sequence[str]) -> list[str]:
+    """What the model is told about replies that were thrown away."""
+    return [clean_text(f"[[ ## rejected_reply_{i} ## ]]\n{note}") for i, note in enumerate(notes)]
+
+
+def render_summary(summary: RunSummary) -> str:
+    """The running summary, in front of the steps."""
+    return clean_text(f"Conversation so far:\n{summary.text}")
 
 
 def render_trajectory(steps: Sequence[ReasoningStep], notes: Sequence[str] = ()) -> str:
@@ -19,16 +41,4 @@ def render_trajectory(steps: Sequence[ReasoningStep], notes: Sequence[str] = ())
         >>> render_trajectory([], ["Reply was not parseable."])
         '[[ ## rejected_reply_0 ## ]]\\nReply was not parseable.'
     """
-    parts: list[str] = []
-    for index, step in enumerate(steps):
-        args = step.tool_args if step.error is None else (step.error.received_args or step.tool_args)
-        shown = json.dumps(args, ensure_ascii=False, default=value_to_text)
-        for name, text in (
-            ("thought", step.thought),
-            ("tool_name", step.tool_name),
-            ("tool_args", shown),
-            ("observation", step.observation),
-        ):
-            parts.append(f"[[ ## {name}_{index} ## ]]\n{text}")
-    parts.extend(f"[[ ## rejected_reply_{i} ## ]]\n{note}" for i, note in enumerate(notes))
-    return clean_text("\n\n".join(parts))
+    return "\n\n".join([*(render_step(i, step) for i, step in enumerate(steps)), *render_notes(notes)])

@@ -1,4 +1,7 @@
-"""Language models that need no network, for tests, demos and evidence. What they produce is labelled."""
+"""Test doubles for your own tests: models that need no network, tools and models that fail on demand, a clock by hand.
+
+What the simulated models produce is labelled.
+"""
 
 from __future__ import annotations
 
@@ -6,20 +9,36 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from ace.testing.clock import ManualClock
     from ace.testing.engine import FunctionLM
+    from ace.testing.faulty import FaultPlan, FaultyLM, FaultyTool
     from ace.testing.recorded import RecordedLM
     from ace.testing.scripted import ScriptedLM, decision
     from ace.testing.simulated import SimulatedLM
 
 _HOME_OF = {
+    "FaultPlan": "ace.testing.faulty",
+    "FaultyLM": "ace.testing.faulty",
+    "FaultyTool": "ace.testing.faulty",
     "FunctionLM": "ace.testing.engine",
+    "ManualClock": "ace.testing.clock",
     "RecordedLM": "ace.testing.recorded",
     "ScriptedLM": "ace.testing.scripted",
     "SimulatedLM": "ace.testing.simulated",
     "decision": "ace.testing.scripted",
 }
 
-__all__ = ["FunctionLM", "RecordedLM", "ScriptedLM", "SimulatedLM", "decision"]
+__all__ = [
+    "FaultPlan",
+    "FaultyLM",
+    "FaultyTool",
+    "FunctionLM",
+    "ManualClock",
+    "RecordedLM",
+    "ScriptedLM",
+    "SimulatedLM",
+    "decision",
+]
 
 
 def __getattr__(name: str) -> Any:

@@ -1,52 +1,22 @@
+from dataclasses import dataclass
+
 import pytest
+from agent.kit import call, extract, play, spec
 
-from ace.agent import AgentRun, AskModel, CallTool, Done, ModelReply, Policy, RunSpec, drive
-from ace.core import InternalInvariant, InvalidModelAction, ModelTransport, PolicyConfigInvalid, RunUsage
-from ace.tasks import TaskInput
-from ace.tools import Tool, ToolRegistry, calculator
-
-
-def finish(answer: str, cited_bullets: list[str] = []) -> None:  # noqa: B006
-    """End."""
-
-
-def spec(**options):
-    options = {"max_iters": 5, **options}
-    return RunSpec(
-        task=TaskInput(task_id="t1", inputs={"task": "x"}),
-        registry=ToolRegistry([calculator]),
-        finish=Tool.from_function(finish),
-        **options,
-    )
-
-
-class Script:
-    """A model that plays replies; an exception among them is raised."""
-
-    def __init__(self, *replies):
-        self.replies = list(replies)
-        self.asked = []
-
-    def ask(self, request):
-        self.asked.append(request)
-        reply = self.replies.pop(0)
-        if isinstance(reply, Exception):
-            raise reply
-        return reply
-
-
-def call(name, **args):
-    return ModelReply(thought="t", tool_name=name, tool_args=args, usage=RunUsage(lm_calls=1))
-
-
-def extract(answer):
-    return ModelReply(outputs={"answer": answer}, usage=RunUsage(lm_calls=1))
-
-
-def play(*replies, **options):
-    run = AgentRun(spec(**options))
-    model = Script(*replies)
-    return drive(run, model), model
+from ace.agent import (
+    AgentRun,
+    AppendErrorAndContinue,
+    AskModel,
+    BreakerPolicy,
+    CallTool,
+    Done,
+    ForceAnswer,
+    Interrupt,
+    ModelReply,
+    Policy,
+    Reprompt,
+)
+from ace.core import InternalInvariant, InvalidModelAction, ModelTransport, PolicyConfigInvalid
 
 
 def test_a_run_asks_calls_and_completes():
@@ -58,6 +28,7 @@ def test_a_run_asks_calls_and_completes():
     from ace.tools import call_tool
 
     run.tool_finished(call_tool(run.tool(step.call), step.call))
+    assert isinstance(run.next_step(), AskModel)
     run.model_replied(call("finish", answer="2"))
     assert isinstance(run.next_step(), Done)
     output = run.output()
@@ -167,6 +138,7 @@ def test_a_result_for_another_call_is_our_bug():
     run = AgentRun(spec())
     run.next_step()
     run.model_replied(call("calculator", expression="1"))
+    run.next_step()
     with pytest.raises(InternalInvariant):
         run.tool_finished(ToolResult(tool_call_id="other", outcome="success", text=""))
     with pytest.raises(InternalInvariant):
@@ -176,10 +148,10 @@ def test_a_result_for_another_call_is_our_bug():
 @pytest.mark.parametrize(
     "options",
     [
-        {"reprompts": 2},
         {"on_invalid_action": "reprompt"},
-        {"on_invalid_action": "reprompt", "reprompts": 99},
-        {"reprompts": -1},
+        {"on_invalid_action": 2},
+        {"tool_error": "ignore"},
+        {"tool_error": "fail_fast", "breaker": BreakerPolicy(threshold=1)},
     ],
 )
 def test_a_policy_that_contradicts_itself_is_refused(options):
@@ -209,29 +181,38 @@ def test_finish_with_any_odd_argument_asks_for_the_answer(args):
     assert (output.answer, output.termination_reason) == ("2", "completed")
 
 
-def test_a_policy_may_interrupt_and_must_stay_legal():
-    from dataclasses import dataclass
+@dataclass(frozen=True)
+class Fixed(Policy):
+    decision: object = None
 
-    from ace.agent import Interrupt, Observe, Reprompt
-    from ace.core import PolicyRuntimeViolation
+    def on_model_error(self, state, error):
+        if isinstance(self.decision, Exception):
+            raise self.decision
+        return self.decision
 
-    @dataclass
-    class Fixed:
-        decision: object
-        name: str = "fixed"
+    def on_tool_error(self, state, failed):
+        return self.on_model_error(state, None)
 
-        def on_model_error(self, error, reprompts):
-            return self.decision
 
-        on_tool_error = on_model_error
-
-        def on_tool_error(self, result):  # noqa: F811
-            return self.decision
-
+def test_a_policy_may_interrupt():
     for reply in (call("nope"), call("calculator", expression="1/0")):
-        output, _ = play(reply, policy=Fixed(Interrupt("ask somebody")))
-        assert output.termination_reason == "interrupted"
-    with pytest.raises(PolicyRuntimeViolation, match="Reprompt"):
-        play(call("calculator", expression="1/0"), policy=Fixed(Reprompt()))
-    with pytest.raises(PolicyRuntimeViolation, match="model_transport"):
-        play(ModelTransport("down"), policy=Fixed(Observe()))
+        output, _ = play(reply, policy=Fixed(decision=Interrupt("ask somebody")))
+        assert (output.termination_reason, output.error.message) == ("interrupted", "ask somebody")
+
+
+@pytest.mark.parametrize(
+    ("reply", "decision", "named"),
+    [
+        (call("calculator", expression="1/0"), Reprompt(), "Reprompt"),
+        (call("calculator", expression="1/0"), ForceAnswer(), "ForceAnswer"),
+        (call("calculator", expression="1/0"), "go on", "go on"),
+        (call("calculator", expression="1/0"), KeyError("x"), "KeyError"),
+        (ModelTransport("down"), AppendErrorAndContinue(), "model_transport"),
+        (ModelTransport("down"), Reprompt(), "model_transport"),
+        (ModelTransport("down"), None, "None"),
+    ],
+)
+def test_a_policy_that_answers_nonsense_ends_the_run(reply, decision, named):
+    output, _ = play(reply, policy=Fixed(decision=decision))
+    assert output.termination_reason == "policy_runtime_violation"
+    assert named in output.error.message

@@ -1,0 +1,73 @@
+"""A circuit breaker per tool and task: closed, open after failures in a row, half-open for one probe.
+
+Source of the pattern: Nygard, "Release It!" (2007). Pure functions over a frozen state; time is handed in.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from ace.agent.settings import PolicySettings
+from ace.core import TOOL_ERROR_KINDS, ToolErrorKind
+
+
+class BreakerPolicy(PolicySettings):
+    """When a tool is taken out of service."""
+
+    threshold: int = Field(default=3, ge=1)
+    """So many failures in a row open it."""
+    cooldown: float = Field(default=60.0, ge=0)
+    """Seconds until one probe is let through."""
+    counts: tuple[ToolErrorKind, ...] = tuple(kind for kind, traits in TOOL_ERROR_KINDS.items() if traits.counts)
+    """Kinds of failure that speak against the tool; bad arguments and refusals do not."""
+    exclude: bool = True
+    """Whether a tool that is out of service leaves the catalogue that the model sees."""
+
+
+class Breaker(BaseModel):
+    """One tool's breaker.
+
+    Example:
+        >>> policy, breaker = BreakerPolicy(threshold=2, cooldown=10), Breaker()
+        >>> for _ in range(2):
+        ...     breaker = breaker.failed("timeout", policy, now=0.0)
+        >>> breaker.state, breaker.allows(policy, now=5.0), breaker.allows(policy, now=10.0)
+        ('open', False, True)
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    state: Literal["closed", "open", "half_open"] = "closed"
+    failures: int = 0
+    """In a row, of kinds that count."""
+    opened_at: float = 0.0
+
+    def allows(self, policy: BreakerPolicy, now: float) -> bool:
+        """Whether a call may go out now. Half-open means that the one probe is out."""
+        if self.state == "closed":
+            return True
+        return self.state == "open" and now >= self.opened_at + policy.cooldown
+
+    def called(self) -> Breaker:
+        """A call goes out; from open, it is the probe."""
+        return self.model_copy(update={"state": "half_open"}) if self.state == "open" else self
+
+    def succeeded(self) -> Breaker:
+        """A call came back well, or failed in a way that does not speak against the tool."""
+        return self if self.state == "closed" and not self.failures else Breaker()
+
+    def failed(self, kind: ToolErrorKind, policy: BreakerPolicy, now: float) -> Breaker:
+        """A call failed."""
+        if kind not in policy.counts:
+            # the tool answered: it is there, whatever it thought of the call
+            return Breaker() if self.state == "half_open" else self
+        failures = self.failures + 1
+        if self.state == "half_open" or failures >= policy.threshold:
+            return Breaker(state="open", failures=failures, opened_at=now)
+        return self.model_copy(update={"failures": failures})
+
+    def abandoned(self) -> Breaker:
+        """The probe was cut off before it said anything: another one may go out."""
+        return self.model_copy(update={"state": "open"}) if self.state == "half_open" else self

@@ -1,0 +1,98 @@
+"""The base class of agents: what a step is, as hooks that the state machine calls.
+
+`ReActGenerator` is one; another agent overrides `execute_step` and gets the whole run-time with it: policies, budgets,
+retries, events, resume.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol
+
+from ace.agent.states import AskModel, CallTool, Done
+from ace.core import RunUsage
+from ace.tasks import ReasoningStep, RunSummary, TaskInput, TaskOutput
+
+OutputMode = Literal["simple", "structured"]
+
+
+class AgentState(Protocol):
+    """What every run offers, whatever the agent."""
+
+    @property
+    def user_input(self) -> str:
+        """The task's text."""
+        ...
+
+    @property
+    def step_count(self) -> int:
+        """Committed decisions so far."""
+        ...
+
+    @property
+    def correlation_id(self) -> str:
+        """The task's id."""
+        ...
+
+    def append_scratchpad(self, entry: ReasoningStep) -> None:
+        """Add a step."""
+        ...
+
+    def set_final_output(self, outputs: dict[str, Any]) -> None:
+        """Set the signature's outputs."""
+        ...
+
+
+@dataclass(frozen=True)
+class StepView:
+    """What a hook may look at: a copy, so that hooks stay pure."""
+
+    task: TaskInput
+    steps: Sequence[ReasoningStep]
+    usage: RunUsage
+    trajectory: str
+    """The steps as the model would read them."""
+    summary: RunSummary | None = None
+    scratch: dict[str, Any] = field(default_factory=dict[str, Any])
+    """What `initialize` gave."""
+
+    @property
+    def last(self) -> ReasoningStep | None:
+        """The last step, if there is one."""
+        return self.steps[-1] if self.steps else None
+
+
+class Agent:
+    """A ReAct loop by default: ask the model, run what it decides, ask again.
+
+    Override what differs. The hooks must be pure: the machine may call them again after a crash.
+
+    Example:
+        >>> class LookUpFirst(Agent):
+        ...     "Always begins with the same call."
+        ...     def execute_step(self, state: StepView) -> AskModel | CallTool | Done:
+        ...         if not state.steps:
+        ...             return CallTool.of("lookup", key=state.task.text)
+        ...         return AskModel("decide", state.trajectory)
+    """
+
+    def initialize(self, task: TaskInput) -> dict[str, Any]:
+        """JSON data of the agent's own, kept with the run."""
+        return {}
+
+    def should_stop(self, state: StepView) -> bool:
+        """Whether to ask for the answer now, although budget is left."""
+        return False
+
+    def execute_step(self, state: StepView) -> AskModel | CallTool | Done:
+        """The next step: ask the model, make a call without asking, or end with outputs."""
+        return AskModel("decide", state.trajectory)
+
+    def update_summary(self, state: StepView, step: ReasoningStep) -> RunSummary | None:
+        """A running summary written without the model; None leaves it to the agent's `Summary` setting."""
+        return None
+
+    def format_result(self, output: TaskOutput, mode: OutputMode) -> Any:
+        """What a caller sees: the bare answer (`simple`) or everything (`structured`)."""
+        return output.answer if mode == "simple" else output

@@ -1,0 +1,57 @@
+"""Finding a run that turns in circles: the same call with the same result, again and again."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+
+from pydantic import Field, model_validator
+
+from ace.agent.settings import PolicySettings
+from ace.core import value_to_text
+from ace.tasks import ReasoningStep
+
+
+class NoProgress(PolicySettings):
+    """When repeating a call is a circle, not patience."""
+
+    note_after: int = Field(default=3, ge=2)
+    """From this many equal calls with equal results on, the observation says so."""
+    stop_after: int | None = Field(default=6, ge=2)
+    """After this many, the model is asked for its answer; None never."""
+
+    @model_validator(mode="after")
+    def _ordered(self) -> NoProgress:
+        if self.stop_after is not None and self.stop_after < self.note_after:
+            raise ValueError(
+                f"stop_after={self.stop_after} is below note_after={self.note_after}; the model is told before it is stopped"
+            )
+        return self
+
+
+class Circles:
+    """Counts how often the same call was made with the same result while nothing else changed anything.
+
+    A different call of a tool that changes something, and that succeeded, is progress: the counts start again.
+
+    Example:
+        >>> step = ReasoningStep(iteration=1, tool_call_id="c", tool_name="peek", outcome="success", observation="no")
+        >>> circles = Circles()
+        >>> circles.add(step), circles.add(step)
+        (1, 2)
+    """
+
+    def __init__(self, steps: Iterable[ReasoningStep] = ()) -> None:
+        self._counts: dict[tuple[str, str, str, str], int] = {}
+        for step in steps:
+            self.add(step)
+
+    def add(self, step: ReasoningStep) -> int:
+        """How often this call has now been made with this result."""
+        args = json.dumps(step.tool_args, sort_keys=True, default=value_to_text)
+        key = (step.tool_name, args, step.outcome, step.observation)
+        count = self._counts.get(key, 0) + 1
+        if step.changes_state and step.outcome == "success":
+            self._counts.clear()
+        self._counts[key] = count
+        return count

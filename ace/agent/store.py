@@ -1,0 +1,164 @@
+"""Where runs are kept, so that they outlive their process: one JSON file per run, replaced as a whole after each step."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import tempfile
+from collections import OrderedDict
+from collections.abc import Generator
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+from typing import Protocol
+
+from filelock import FileLock, Timeout
+
+from ace.agent.spec import RunSnapshot
+from ace.core import RunStoreError
+
+_NAME = re.compile(r"[A-Za-z0-9_-]{1,128}")
+
+
+class RunStore(Protocol):
+    """Keeps snapshots of runs."""
+
+    @property
+    def every_step(self) -> bool:
+        """Whether a run is saved before each step, or only when it stops to wait."""
+        ...
+
+    def save(self, snapshot: RunSnapshot) -> None:
+        """Keep this state of a run in place of an earlier one; on return, it is safe."""
+        ...
+
+    def load(self, run_id: str) -> RunSnapshot:
+        """The last state that was saved.
+
+        Raises:
+            RunStoreError: There is no such run, or what is stored is damaged.
+        """
+        ...
+
+    def claim(self, run_id: str) -> AbstractContextManager[None]:
+        """Hold a run while it is driven, so that no other process goes on with it at the same time."""
+        ...
+
+
+class FolderRunStore:
+    """Runs as files in a folder.
+
+    A file is written beside the old one, flushed to the disk and moved into its place: there is never half a run. It
+    carries a checksum. A run that is driven is locked against other processes.
+
+    Args:
+        folder: Created when it is missing.
+
+    Example:
+        >>> folder = getfixture("tmp_path")
+        >>> FolderRunStore(folder).run_ids()
+        ()
+    """
+
+    every_step = True
+
+    def __init__(self, folder: str | Path) -> None:
+        self.folder = Path(folder)
+        self.folder.mkdir(parents=True, exist_ok=True)
+
+    def save(self, snapshot: RunSnapshot) -> None:
+        """See `RunStore`."""
+        body = snapshot.to_json()
+        text = json.dumps({"sha256": hashlib.sha256(body.encode()).hexdigest(), "run": body})
+        target = self._path(snapshot.run_id)
+        handle, name = tempfile.mkstemp(dir=self.folder, prefix=".", suffix=".tmp")
+        try:
+            with os.fdopen(handle, "w", encoding="utf-8") as file:
+                file.write(text)
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(name, target)
+        except BaseException:
+            Path(name).unlink(missing_ok=True)
+            raise
+        folder = os.open(self.folder, os.O_RDONLY)
+        try:
+            os.fsync(folder)  # the move itself has to survive a power cut
+        finally:
+            os.close(folder)
+
+    def load(self, run_id: str) -> RunSnapshot:
+        """See `RunStore`."""
+        path = self._path(run_id)
+        if not path.exists():
+            raise RunStoreError(f"no run {run_id!r} in {self.folder}; there are {len(self.run_ids())}")
+        try:
+            stored = json.loads(path.read_text(encoding="utf-8"))
+            body = stored["run"]
+            sound = hashlib.sha256(body.encode()).hexdigest() == stored["sha256"]
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise RunStoreError(f"{path.name} is no stored run: {error}") from error
+        if not sound:
+            raise RunStoreError(f"{path.name} is damaged: its checksum does not fit its content")
+        return RunSnapshot.from_json(body)
+
+    @contextmanager
+    def claim(self, run_id: str) -> Generator[None]:
+        """See `RunStore`."""
+        lock = FileLock(self._path(run_id).with_suffix(".lock"), timeout=0)
+        try:
+            with lock:
+                yield
+        except Timeout as error:
+            raise RunStoreError(f"run {run_id!r} is being driven by another process; wait until it is done") from error
+
+    def delete(self, run_id: str) -> None:
+        """Forget a run."""
+        path = self._path(run_id)
+        path.unlink(missing_ok=True)
+        path.with_suffix(".lock").unlink(missing_ok=True)
+
+    def run_ids(self) -> tuple[str, ...]:
+        """All runs, the latest first."""
+        files = sorted(self.folder.glob("*.json"), key=lambda p: p.stat().st_mtime, reverse=True)
+        return tuple(path.stem for path in files)
+
+    def _path(self, run_id: str) -> Path:
+        if not _NAME.fullmatch(run_id):
+            raise RunStoreError(f"a run id holds letters, digits, '-' and '_' only, got {run_id!r}")
+        return self.folder / f"{run_id}.json"
+
+
+class MemoryRunStore:
+    """Keeps the last runs that wait, in this process: enough for an approval while the program runs.
+
+    Args:
+        size: How many; the oldest is forgotten first.
+    """
+
+    every_step = False
+
+    def __init__(self, size: int = 1_000) -> None:
+        self.size = size
+        self._runs: OrderedDict[str, RunSnapshot] = OrderedDict()
+
+    def save(self, snapshot: RunSnapshot) -> None:
+        """See `RunStore`."""
+        self._runs[snapshot.run_id] = snapshot
+        self._runs.move_to_end(snapshot.run_id)
+        while len(self._runs) > self.size:
+            self._runs.popitem(last=False)
+
+    def load(self, run_id: str) -> RunSnapshot:
+        """See `RunStore`."""
+        if run_id not in self._runs:
+            raise RunStoreError(
+                f"no waiting run {run_id!r} in this process; give the agent run_store=FOLDER to go on in another one"
+            )
+        return self._runs[run_id]
+
+    @contextmanager
+    def claim(self, run_id: str) -> Generator[None]:
+        """See `RunStore`."""
+        yield

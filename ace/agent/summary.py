@@ -1,0 +1,24 @@
+"""The running summary of a long run: when it is written, and what of the trajectory it stands for."""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from ace.agent.settings import PolicySettings
+
+
+class Summary(PolicySettings):
+    """Keep a running summary, shown to the model as "Conversation so far".
+
+    Each one is a request to the model, and in the ledger. Steps leave the prompt only when a summary that came back well
+    covers them; the trace of the run keeps them all.
+
+    Example:
+        >>> Summary(every=5, keep_last=2).keep_last
+        2
+    """
+
+    every: int = Field(default=1, ge=1)
+    """Steps between two summaries."""
+    keep_last: int | None = Field(default=None, ge=1)
+    """Of the steps that a summary covers, so many stay in the prompt; None keeps all."""

@@ -1,0 +1,50 @@
+"""What tests of the machine share: a spec, a scripted model, replies."""
+
+from ace.agent import AgentRun, ModelReply, RunSpec, drive
+from ace.core import RunUsage
+from ace.tasks import TaskInput
+from ace.tools import Tool, ToolRegistry, calculator
+
+
+def finish(answer: str, cited_bullets: list[str] = []) -> None:  # noqa: B006
+    """End."""
+
+
+FINISH_TOOL = Tool.from_function(finish)
+
+
+def spec(tools=(calculator,), **options):
+    options = {"max_iters": 5, "task": TaskInput(task_id="t1", inputs={"task": "x"}), **options}
+    return RunSpec(registry=ToolRegistry(tools), finish=FINISH_TOOL, **options)
+
+
+class Script:
+    """A model that plays replies; an exception among them is raised."""
+
+    def __init__(self, *replies):
+        self.replies = list(replies)
+        self.asked = []
+
+    def ask(self, request):
+        self.asked.append(request)
+        reply = self.replies.pop(0)
+        if isinstance(reply, Exception):
+            raise reply
+        return reply
+
+    async def aask(self, request):
+        return self.ask(request)
+
+
+def call(name, **args):
+    return ModelReply(thought="t", tool_name=name, tool_args=args, usage=RunUsage(lm_calls=1))
+
+
+def extract(answer):
+    return ModelReply(outputs={"answer": answer}, usage=RunUsage(lm_calls=1))
+
+
+def play(*replies, **options):
+    run = AgentRun(spec(**options))
+    model = Script(*replies)
+    return drive(run, model), model

@@ -1,0 +1,341 @@
+"""Streams, observers, output modes, nested agents, native tool calling: through `ReActGenerator`."""
+
+import asyncio
+import time
+
+import dspy
+import pytest
+from dspy import lm15
+
+from ace import Agent, CancellationToken, Policy, ReActGenerator, Summary, TokenPrices, UsageLimits, check_events
+from ace.core import ResumeError, SignatureError
+from ace.testing import FaultyTool, FunctionLM, ScriptedLM, decision
+from ace.testing.engine import render_reply
+from ace.tools import Tool, calculator, tool
+
+CALC = decision("calculator", expression="6 * 7")
+END = decision("finish", answer="42")
+
+
+def agent(*replies, **options):
+    return ReActGenerator(tools=[calculator], lm=ScriptedLM(replies), **options)
+
+
+def test_a_stream_gives_the_events_and_the_pieces_of_the_replies():
+    with agent(CALC, END).stream("x") as stream:
+        with pytest.raises(ResumeError, match="not over"):
+            assert stream.output
+        events = list(stream)
+    check_events(events)
+    assert stream.output.answer == "42"
+    told = "".join(e.data["text"] for e in events if e.kind == "model_request_delta")
+    assert "calculator" in told
+    assert "finish" in told
+
+
+def test_sync_async_and_streamed_runs_are_the_same_run():
+    def shape(events):
+        return [(e.kind, e.step_id, e.data) for e in events if e.kind != "model_request_delta"]
+
+    seen = [[], []]
+    sync = agent(CALC, END, observers=[seen[0].append]).run("x", task_id="t")
+    others = asyncio.run(agent(CALC, END, observers=[seen[1].append]).arun("x", task_id="t"))
+    with agent(CALC, END).stream("x", task_id="t") as stream:
+        streamed = list(stream)
+    assert shape(seen[0]) == shape(seen[1]) == shape(streamed)
+    plain = {"run_id": "", "usage": None, "structured_trace": None}
+    assert len({str(o.model_copy(update=plain)) for o in (sync, others, stream.output)}) == 1
+
+
+def test_leaving_a_stream_early_cancels_the_run():
+    faulty = FaultyTool(calculator, ["hang"])
+    it = ReActGenerator(tools=[faulty.tool], lm=ScriptedLM([CALC]))
+    started = time.monotonic()
+    with it.stream("x") as stream:
+        for event in stream:
+            if event.kind == "tool_call_started":
+                break
+    assert time.monotonic() - started < 5
+    out = it.resume(event.run_id, lm=ScriptedLM([END]))
+    assert (out.answer, out.structured_trace[0].outcome) == ("42", "interrupted")
+
+
+def test_an_async_stream_is_read_with_async_for():
+    async def main():
+        async with agent(CALC, END).astream("x") as stream:
+            kinds = [event.kind async for event in stream]
+        return kinds, stream.output.answer
+
+    kinds, answer = asyncio.run(main())
+    assert (kinds[0], kinds[-1], answer) == ("run_started", "run_completed", "42")
+
+
+def test_a_stream_raises_what_the_caller_did_wrong():
+    with pytest.raises(SignatureError, match="expected the input fields"), agent().stream(nothing="x") as stream:
+        list(stream)
+
+
+# -- observers ---------------------------------------------------------------------------------------------------------
+
+
+def test_an_observer_that_raises_or_hangs_does_not_hurt_the_run():
+    seen = []
+
+    def raises(event):
+        raise SystemExit
+
+    def hangs(event):
+        time.sleep(60)
+
+    it = agent(CALC, END, CALC, END, observers=[raises, hangs, seen.append])
+    started = time.monotonic()
+    assert it.run("x").completed
+    assert time.monotonic() - started < 2
+    check_events(seen)
+    started = time.monotonic()
+    assert it.run("x").completed
+    assert time.monotonic() - started < 0.5  # a hung observer is waited for once
+
+
+# -- output modes and settings -----------------------------------------------------------------------------------------
+
+
+def test_simple_mode_prints_the_bare_answer_and_drops_nothing():
+    out = agent(END, output_mode="simple").forward("x")
+    assert (str(out), out.usage.lm_calls) == ("42", 1)
+    assert "answer='42'" in str(agent(END).forward("x"))
+    assert str(out.copy()) == "42"
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"tool_calling": "both"},
+        {"output_mode": "json"},
+        {"limits": UsageLimits(cost=1.0)},
+        {"max_iters": -1},
+    ],
+)
+def test_settings_that_make_no_sense_are_refused(options):
+    with pytest.raises(SignatureError):
+        agent(**options)
+
+
+def test_the_ledger_counts_money_by_the_prices_given():
+    out = agent(CALC, END, prices=TokenPrices(input=1.0, output=2.0)).run("x")
+    assert out.usage.cost == pytest.approx((out.usage.input_tokens + 2 * out.usage.output_tokens) / 1e6)
+    assert out.usage.total_tokens == out.usage.input_tokens + out.usage.output_tokens
+
+
+def test_limits_of_a_call_can_only_be_tighter():
+    it = agent(CALC, END, CALC, render_reply(reasoning="", answer="?"), limits=UsageLimits(iterations=5))
+    assert it.run("x").completed
+    assert it.run("x", limits=UsageLimits(iterations=1)).termination_reason == "max_iterations"
+
+
+def test_a_summary_is_written_by_the_agents_own_predictor():
+    wrote = render_reply(objective="o", actions="computed 42", observations="b", state="s")
+    it = agent(CALC, wrote, END, summary=Summary(every=1))
+    out = it.forward("x")
+    assert out.summary.actions == "computed 42"
+    assert "Conversation so far:" in it.lm.prompts[-1].fields["trajectory"]
+    assert "summarizer" in dict(it.named_predictors())
+
+
+def test_the_generator_is_an_agent():
+    it = agent(END)
+    assert isinstance(it, Agent)
+    out = it.run("x")
+    assert it.format_result(out, "simple") == "42"
+    assert it.format_result(out, "structured") is out
+
+
+# -- nested agents -----------------------------------------------------------------------------------------------------
+
+
+def test_an_agent_inside_a_tool_gets_no_more_than_what_is_left():
+    seen = {}
+
+    @tool(read_only=True)
+    def ask_expert(question: str) -> str:
+        """Ask an expert."""
+        inner = agent(CALC, render_reply(reasoning="", answer="inner"), max_iters=50, policy=Policy(no_progress=None))
+        seen["inner"] = inner.run(question)
+        return seen["inner"].answer
+
+    outer = ReActGenerator(
+        tools=[ask_expert],
+        lm=ScriptedLM([decision("ask_expert", question="q"), END]),
+        limits=UsageLimits(iterations=2, lm_calls=10),
+    )
+    out = outer.run("x")
+    assert seen["inner"].termination_reason == "max_iterations"
+    assert seen["inner"].usage.iterations == 1
+    assert out.usage.lm_calls == 2 + seen["inner"].usage.lm_calls
+
+
+def test_cancelling_the_outer_run_cancels_the_inner_one():
+    token, ends = CancellationToken(), []
+    faulty = FaultyTool(calculator, ["hang"])
+
+    @tool(read_only=True)
+    def ask_expert(question: str) -> str:
+        """Ask an expert."""
+        inner = ReActGenerator(tools=[faulty.tool], lm=ScriptedLM([CALC]))
+        ends.append(inner.run(question).termination_reason)
+        return "?"
+
+    import threading
+
+    threading.Timer(0.2, token.cancel).start()
+    ReActGenerator(tools=[ask_expert], lm=ScriptedLM([decision("ask_expert", question="q")])).run(
+        "x", cancellation=token
+    )
+    until = time.monotonic() + 3
+    while not ends and time.monotonic() < until:
+        time.sleep(0.01)
+    assert ends == ["interrupted"]
+
+
+# -- native tool calling -----------------------------------------------------------------------------------------------
+
+
+def native(*replies, tools=(calculator,), **options):
+    lm = NativeLM(replies)
+    return ReActGenerator(tools=tools, lm=lm, tool_calling="native", **options), lm
+
+
+class NativeLM(dspy.LM):
+    """A model behind the engine contract that answers with tool calls; a reply is text, or a list of calls."""
+
+    def __init__(self, replies):
+        lm = self
+        self.requests = []
+        left = list(replies)
+
+        class Engine:
+            supports_function_calling = True
+            supports_response_schema = False
+            supports_reasoning = False
+            supported_params = frozenset({"tools", "tool_choice"})
+
+            def complete(self, request):
+                lm.requests.append(request)
+                reply = left.pop(0)
+                parts = [lm15.TextPart(reply)] if isinstance(reply, str) else []
+                if not isinstance(reply, str):
+                    parts = [lm15.TextPart("I think [b-1]")]
+                    parts += [lm15.ToolCallPart(id="same-id", name=name, input=args) for name, args in reply]
+                usage = lm15.Usage(input_tokens=3, output_tokens=2, total_tokens=5)
+                return lm15.Response(
+                    id=None, model="m", message=lm15.Message.assistant(parts), finish_reason="stop", usage=usage
+                )
+
+            def stream(self, request):
+                yield from lm15.response_to_events(self.complete(request))
+
+            def close(self):
+                pass
+
+        class AsyncEngine:
+            async def complete(self, request):
+                return engine.complete(request)
+
+            async def stream(self, request):
+                for event in engine.stream(request):
+                    yield event
+
+            async def aclose(self):
+                pass
+
+        engine = Engine()
+        super().__init__("test/native", engine=engine, async_engine=AsyncEngine(), cache=False, num_retries=0)
+
+
+def test_native_mode_sends_the_tools_beside_the_prompt():
+    it, lm = native([("calculator", {"expression": "6*7"})], [("finish", {"answer": "42"})])
+    out = it.forward("6 times 7?")
+    assert (out.answer, out.usage.lm_calls, out.structured_trace[0].observation) == ("42", 2, "42")
+    assert out.structured_trace[0].thought == "I think [b-1]"
+    first = lm.requests[0]
+    assert [t.name for t in first.tools] == ["calculator", "finish"]
+    prompt = str(first.system) + first.messages[-1].text
+    assert "next_tool_name" not in prompt
+    assert "Evaluate" not in prompt  # the catalogue is not in the prompt
+    assert "6 times 7?" in prompt
+    assert "[[ ## observation_0 ## ]]\n42" in lm.requests[1].messages[-1].text
+
+
+def test_native_text_without_calls_is_the_answer():
+    it, _ = native("It is 42.")
+    out = it.forward("x")
+    assert (out.answer, out.termination_reason, out.usage.lm_calls) == ("It is 42.", "completed", 1)
+
+
+def test_native_text_is_validated_against_the_signature():
+    it, _ = native('{"n": 4, "ok": true}')
+    it = ReActGenerator(
+        "task -> n: int, ok: bool", tools=[], lm=NativeLM(['{"n": 4, "ok": true}']), tool_calling="native"
+    )
+    out = it.forward("x")
+    assert (out.n, out.ok) == (4, True)
+    it = ReActGenerator("task -> n: int, ok: bool", tools=[], lm=NativeLM(["four"]), tool_calling="native")
+    assert it.forward("x").termination_reason == "invalid_model_action"
+
+
+def test_native_calls_of_one_reply_share_an_iteration():
+    calls = [("calculator", {"expression": str(n)}) for n in range(3)]
+    it, _ = native(calls, [("finish", {"answer": "x"})])
+    out = it.forward("x")
+    assert [s.observation for s in out.structured_trace] == ["0", "1", "2"]
+    assert (out.usage.iterations, out.usage.tool_calls) == (2, 3)
+
+
+@pytest.mark.parametrize(
+    ("args", "named"),
+    [
+        ({"partial_json": '{"expression": '}, "no JSON"),
+        ({"value": "6*7"}, "must be a JSON object, got str"),
+        ({"x": 1}, "'x'"),
+    ],
+)
+def test_native_wrappers_become_invalid_actions(args, named):
+    it, lm = native([("calculator", args)], [("finish", {"answer": "42"})], policy=Policy.lenient())
+    out = it.forward("x")
+    assert (out.completed, out.usage.reprompts) == (True, 1)
+    assert named in lm.requests[1].messages[-1].text
+
+
+def test_an_empty_native_reply_is_an_invalid_action():
+    it, _ = native("", [("finish", {"answer": "42"})], policy=Policy.lenient())
+    assert it.forward("x").usage.reprompts == 1
+
+
+def test_native_mode_works_async_and_streamed():
+    replies = [[("calculator", {"expression": "6*7"})], [("finish", {"answer": "42"})]]
+    assert asyncio.run(native(*replies)[0].arun("x")).answer == "42"
+    with native(*replies)[0].stream("x") as stream:
+        check_events(stream)
+    assert stream.output.answer == "42"
+
+
+def test_native_mode_needs_a_model_that_can():
+    it = ReActGenerator(tools=[calculator], lm=FunctionLM("t/plain", lambda p: END), tool_calling="native")
+    with pytest.raises(SignatureError, match="function calling"):
+        it.forward("x")
+
+
+def test_a_native_program_is_saved_loaded_and_copied(tmp_path):
+    it, _ = native("42")
+    it.save(tmp_path / "state.json")
+    twin, _ = native("43")
+    twin.load(tmp_path / "state.json")
+    assert twin.deepcopy().forward("x").answer == "43"
+    plain = dspy.ReAct("task -> answer", tools=[])
+    plain.save(tmp_path / "plain.json")
+    other, _ = native("44")
+    other.load(tmp_path / "plain.json")
+    assert other.forward("x").answer == "44"
+
+
+assert Tool

@@ -1,0 +1,5 @@
+from ace.agent.states import Acting, Interrupted
+
+
+def f(state: Acting) -> Interrupted:
+    return state.interrupt("wait")

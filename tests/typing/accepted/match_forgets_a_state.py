@@ -1,0 +1,13 @@
+from typing import assert_never
+
+from ace.agent.states import Acting, Completed, Failed, Idle, Interrupted, Observing, State, Thinking
+
+
+def f(state: State) -> str:
+    match state:
+        case Idle() | Thinking() | Acting() | Observing():
+            return "active"
+        case Completed() | Failed() | Interrupted():
+            return "over"
+        case _:
+            assert_never(state)

@@ -1,0 +1,5 @@
+from ace.agent.states import Acting, Interrupted, Thinking
+
+
+def f(state: Interrupted) -> Thinking | Acting:
+    return state.resume()

@@ -1,0 +1,5 @@
+from ace.agent.states import Idle, Thinking
+
+
+def f(state: Idle) -> Thinking:
+    return state.start()

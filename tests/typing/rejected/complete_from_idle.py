@@ -1,0 +1,5 @@
+from ace.agent.states import Completed, Idle
+
+
+def f(state: Idle) -> Completed:
+    return state.complete()

@@ -1,0 +1,5 @@
+from ace.agent.states import Acting, Failed
+
+
+def f(state: Acting) -> Failed:
+    return state.fail("bad_luck", "")

@@ -1,0 +1,5 @@
+from ace.agent.states import Observing, Thinking
+
+
+def f(state: Thinking) -> Observing:
+    return state.observe()

@@ -1,0 +1,5 @@
+from ace.agent.states import Acting, Thinking
+
+
+def f(state: Acting) -> Thinking:
+    return state.think()

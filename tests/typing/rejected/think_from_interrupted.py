@@ -1,0 +1,5 @@
+from ace.agent.states import Interrupted, Thinking
+
+
+def f(state: Interrupted) -> Thinking:
+    return state.think()
