@@ -18,6 +18,7 @@ from dspy.utils.usage_tracker import UsageTracker
 from json_repair import repair_json
 from pydantic import Field
 
+from ace._adapter import KeepingChatAdapter
 from ace._native import NativeAdapter, function_specs, native_signature, read_reply
 from ace.agent import AskModel, ModelReply
 from ace.core import (
@@ -316,7 +317,7 @@ def _asking(adapter: Any, on_delta: Callable[[str], None] | None = None):
                 outer.usage_data[lm].extend(entries)
 
 
-_ADAPTER = dspy.ChatAdapter(use_json_adapter_fallback=False)
+_ADAPTER = KeepingChatAdapter()
 
 
 def _spent(tracker: Any) -> RunUsage:

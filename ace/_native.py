@@ -9,6 +9,7 @@ from typing import Any
 
 import dspy
 
+from ace._adapter import KeepingChatAdapter
 from ace.agent import FINISH, ModelReply, RequestedTool
 from ace.core import InvalidModelAction, RunUsage, truncate
 from ace.tools import Tool, ToolRegistry
@@ -56,7 +57,7 @@ def _parameters(tool: Tool) -> dict[str, Any]:
     return {"type": "object", "properties": {}, **kept}
 
 
-class NativeAdapter(dspy.ChatAdapter):
+class NativeAdapter(KeepingChatAdapter):
     """Sends the catalogue beside the prompt and takes calls and text as they come, right or wrong.
 
     Args:
@@ -65,9 +66,10 @@ class NativeAdapter(dspy.ChatAdapter):
     """
 
     def __init__(self, specs: list[dict[str, Any]], cache: dict[str, Any]) -> None:
-        super().__init__(use_native_function_calling=True, use_json_adapter_fallback=False)
+        super().__init__(use_native_function_calling=True)
         self._specs = specs
         self._cache = cache
+        self._kept = cache.setdefault("kept", self._kept)  # an adapter lives for one request, its texts for the agent
 
     def _call_preprocess(self, lm: Any, lm_kwargs: dict[str, Any], signature: Any, inputs: dict[str, Any]) -> Any:
         lm_kwargs["tools"] = self._specs

@@ -257,7 +257,7 @@ class Calling(Ledger):
         setting = self.spec.policy.no_progress
         if setting is None or not step.executed:
             return step, None
-        times = self._circles.add(step)
+        times = self.circles.add(step)
         if times < setting.note_after:
             return step, None
         call = ToolCall(id=step.tool_call_id, name=step.tool_name, args=step.tool_args)

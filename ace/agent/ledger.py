@@ -36,7 +36,7 @@ class Ledger:
         self.error: AgentError | None = None
         """What ended the run, as it was raised; only in the process where it happened."""
         self._rendered: list[str] = []
-        self._circles = Circles()
+        self.circles = Circles()
         self._summary_tried: int = 0
         self._charged: int = 0
         self._notes: list[str] = []

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
-from collections.abc import Iterable
+from collections.abc import Mapping
 
 from pydantic import Field, model_validator
 
@@ -41,17 +42,17 @@ class Circles:
         (1, 2)
     """
 
-    def __init__(self, steps: Iterable[ReasoningStep] = ()) -> None:
-        self._counts: dict[tuple[str, str, str, str], int] = {}
-        for step in steps:
-            self.add(step)
+    def __init__(self, counts: Mapping[str, int] | None = None) -> None:
+        self.counts: dict[str, int] = dict(counts or {})
+        """By a digest of call and result; plain JSON, to be stored with the run."""
 
     def add(self, step: ReasoningStep) -> int:
         """How often this call has now been made with this result."""
         args = json.dumps(step.tool_args, sort_keys=True, default=value_to_text)
-        key = (step.tool_name, args, step.outcome, step.observation)
-        count = self._counts.get(key, 0) + 1
+        whole = "\x1f".join((step.tool_name, args, step.outcome, step.observation))
+        key = hashlib.sha256(whole.encode("utf-8", "replace")).hexdigest()[:16]
+        count = self.counts.get(key, 0) + 1
         if step.changes_state and step.outcome == "success":
-            self._counts.clear()
-        self._counts[key] = count
+            self.counts.clear()
+        self.counts[key] = count
         return count

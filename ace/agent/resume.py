@@ -48,6 +48,7 @@ def snapshot(run: AgentRun) -> RunSnapshot:
         usage=run.usage_now(),
         outputs=to_jsonable_python(run._outputs),  # pyright: ignore[reportPrivateUsage] - the machine's other half
         breakers=dict(run.breakers),
+        repeats=dict(run.circles.counts),
         summary=run.summary,
         summarised=run.summarised,
         scratch=run.scratch,
@@ -107,7 +108,7 @@ def restore(stored: RunSnapshot, spec: RunSpec) -> AgentRun:
         value = getattr(stored, name)
         setattr(run, f"_{name}", list(cast(tuple[Any, ...], value)) if isinstance(value, tuple) else value)
     run._rendered = [render_step(i, step) for i, step in enumerate(run.steps)]  # pyright: ignore[reportPrivateUsage]
-    run._circles = Circles(step for step in run.steps if step.executed)  # pyright: ignore[reportPrivateUsage]
+    run.circles = Circles(stored.repeats)
     run._outputs = _typed(stored.outputs, spec)  # pyright: ignore[reportPrivateUsage]
     return run
 

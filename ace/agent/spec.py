@@ -89,6 +89,8 @@ class RunSnapshot(BaseModel):
     forced_by: TerminationReason | None = None
     finish_after: dict[str, Any] | None = None
     errors: tuple[ErrorRecord, ...] = ()
+    repeats: dict[str, int] = Field(default_factory=dict)
+    """How often each call gave the same result, see `Circles`."""
     breakers: dict[str, Breaker] = Field(default_factory=dict)
     summary: RunSummary | None = None
     summarised: int = 0

@@ -1,102 +1,318 @@
-"""Laws of a run, whatever the model and the tools answer."""
+"""Laws of a run, whatever the model and the tools answer; and for each law a mutant of our code that it catches."""
+
+from __future__ import annotations
 
 import re
+from contextlib import ExitStack
+from unittest import mock
 
-from hypothesis import given, settings
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
+from laws.model import KINDS, POLICIES, Case, Model, World, cases, perform, reply, resumed, start
 
-from ace.agent import AgentRun, ModelReply, Policy, RunSpec, drive
-from ace.core import InvalidModelAction, ModelTransport, RunUsage
-from ace.tasks import TaskInput
-from ace.tools import Tool, ToolRegistry
-
-GRAMMAR = re.compile(
-    r"run_started (model_request_started (model_request_error |model_request_completed "
-    r"(tool_call_started (tool_call_completed |tool_call_error )|model_request_error )?))+(run_completed|run_error)$"
+from ace.agent import (
+    Acting,
+    AgentRun,
+    Breaker,
+    BreakerPolicy,
+    CallTool,
+    Interrupted,
+    RequestedTool,
+    RunSnapshot,
+    snapshot,
 )
+from ace.agent.calling import Calling
+from ace.agent.ledger import Ledger
+from ace.core import UsageLimits, check_events
+from ace.tools import Tool, ToolResult
+
+SHORT, FULL = 100, 2_000
 
 
-def finish(answer: str, cited_bullets: list[str] = []) -> None:  # noqa: B006
-    """End."""
+# -- the laws ----------------------------------------------------------------------------------------------------------
 
 
-def echo(value: str) -> str:
-    """Echo."""
-    if value.startswith("!"):
-        raise ValueError(value)
-    return value
+def law_1_events_are_gapless_and_end_once(case: Case) -> None:
+    ran = perform(case)
+    check_events(ran.events)
+    assert [event.seq for event in ran.events] == list(range(len(ran.events)))
+    kinds = [event.kind for event in ran.events]
+    assert kinds[0] == "run_started"
+    assert sum(kind in ("run_completed", "run_error", "run_paused", "run_cancelled") for kind in kinds) == 1
 
 
-anything = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(alphabet=st.characters()),
-    lambda s: st.lists(s, max_size=3) | st.dictionaries(st.text(), s, max_size=3),
-    max_leaves=5,
-)
-replies = st.one_of(
-    st.builds(
-        ModelReply,
-        thought=st.text(),
-        tool_name=st.sampled_from(["echo", "ecko", "finish", "finish", None, 3]) | anything,
-        tool_args=st.dictionaries(st.sampled_from(["value", "answer", "x"]), anything, max_size=2) | anything,
-        usage=st.just(RunUsage(lm_calls=1)),
-    ),
-    st.builds(
-        ModelReply,
-        tool_name=st.just("echo"),
-        tool_args=st.fixed_dictionaries({"value": st.text()}),
-        usage=st.just(RunUsage(lm_calls=1)),
-    ),
-    st.just(ModelTransport("down")),
-    st.just(InvalidModelAction("unparsable", "no")),
-)
-policies = st.sampled_from([Policy(), Policy.lenient(), Policy.replay(), Policy(tool_error="fail_fast")])
-
-
-class Script:
-    def __init__(self, replies):
-        self.replies = replies
-        self.asked = 0
-
-    def ask(self, request):
-        request.trajectory.encode("utf-8")
-        reply = self.replies[self.asked % len(self.replies)]
-        self.asked += 1
-        if isinstance(reply, Exception):
-            raise reply
-        return reply
-
-
-@settings(max_examples=150, deadline=None)
-@given(st.lists(replies, min_size=1, max_size=8), policies, st.integers(0, 6))
-def test_any_model_and_any_policy(script, policy, limit):
-    events = []
-
-    def broken(event):
-        raise RuntimeError("an observer cannot hurt a run")
-
-    run = AgentRun(
-        RunSpec(
-            task=TaskInput(task_id="t", inputs={"task": "x"}),
-            registry=ToolRegistry([echo]),
-            finish=Tool.from_function(finish),
-            max_iters=limit,
-            policy=policy,
-            observers=(broken, events.append),
-        )
-    )
-    model = Script(script)
-    output = drive(run, model)
-    # the grammar, without gaps
-    assert [event.seq for event in events] == list(range(len(events)))
-    assert GRAMMAR.match(" ".join(event.kind for event in events)), [event.kind for event in events]
-    # every call has exactly one result
-    started = [e.data["tool_call_id"] for e in events if e.kind == "tool_call_started"]
-    ended = [e.data["tool_call_id"] for e in events if e.kind in ("tool_call_completed", "tool_call_error")]
-    assert started == ended
+def law_2_every_call_has_one_result_in_call_order(case: Case) -> None:
+    ran = perform(case)
+    started = [e.data["tool_call_id"] for e in ran.events if e.kind == "tool_call_started"]
+    ended = [e.data["tool_call_id"] for e in ran.events if e.kind in ("tool_call_completed", "tool_call_error")]
+    assert sorted(started) == sorted(ended)
     assert len(set(started)) == len(started)
-    # the budget holds, and every request is in the ledger
-    assert output.usage.iterations + output.usage.reprompts <= limit
-    assert output.usage.lm_calls == model.asked <= limit + 2
-    assert output.usage.tool_calls == sum(step.executed for step in output.structured_trace)
-    # what comes out is JSON
-    output.model_dump_json()
+    ids = [step.tool_call_id.partition("-a")[0] for step in ran.output.structured_trace]
+    assert len(set(ids)) == len(ids)
+    assert ids == sorted(ids, key=lambda i: [int(n) for n in re.findall(r"\d+", i)])
+    executed = [step for step in ran.output.structured_trace if step.executed]
+    assert sum(step.attempts for step in executed) <= len(started)
+
+
+def law_3_the_history_is_always_matched(case: Case) -> None:
+    ran = perform(case)
+    prompts = [request.trajectory for request in ran.model.asked]
+    if isinstance(ran.run.state, Interrupted):
+        prompts += [request.trajectory for request in resumed(ran, ran.saved[-1]).model.asked]
+    for prompt in prompts:
+        calls = re.findall(r"^\[\[ ## tool_name_(\d+) ## \]\]$", prompt, re.M)
+        results = re.findall(r"^\[\[ ## observation_(\d+) ## \]\]\n.", prompt, re.M | re.S)
+        assert calls == results
+        assert len(set(calls)) == len(calls)
+        if calls:  # what a summary stands for is gone from the front only
+            assert [int(n) for n in calls] == list(range(int(calls[0]), int(calls[0]) + len(calls)))
+            assert calls[0] == "0" or "Conversation so far" in prompt
+
+
+def law_4_no_limit_is_overrun_and_every_attempt_is_booked(case: Case) -> None:
+    ran = perform(case)
+    usage, limits = ran.output.usage, case.limits
+    lost = sum(e.kind == "model_request_error" and e.data["error"] == "cancelled" for e in ran.events)
+    assert usage.lm_calls == len(ran.model.asked) + lost
+    assert usage.tool_calls == sum(e.kind == "tool_call_started" for e in ran.events) >= ran.world.calls
+    for name in ("iterations", "lm_calls", "tool_calls"):
+        limit = getattr(limits, name)
+        assert limit is None or getattr(usage, name) <= limit
+    if limits.input_tokens is not None:
+        assert usage.input_tokens < limits.input_tokens + 10 or usage.lm_calls == 0
+    policy = POLICIES[case.policy]
+    free = not policy.consume_budget
+    assert usage.iterations + (0 if free else usage.reprompts + usage.retries) <= case.max_iters
+    assert usage.lm_calls <= (usage.iterations + usage.reprompts + usage.retries + usage.summaries + 3) * 2
+    if isinstance(ran.run.state, Interrupted):
+        after = resumed(ran, ran.saved[-1])
+        assert after.output.usage.lm_calls == usage.lm_calls + len(after.model.asked)
+        assert limits.lm_calls is None or after.output.usage.lm_calls <= limits.lm_calls
+
+
+def law_5_what_comes_late_changes_nothing(case: Case, at: int) -> None:
+    events: list = []
+    world, model = World(case.faults), Model(case)
+    run = start(case, world, events)
+    late_result, step = None, None
+    for _ in range(at + 1):
+        step = run.next_step()
+        if isinstance(step, CallTool):
+            late_result = ToolResult(tool_call_id=step.call.id, outcome="success", text="late")
+            if _ == at:
+                break
+            for call in step.calls:
+                run.tool_finished(ToolResult(tool_call_id=call.id, outcome="success", text="ok"))
+        elif type(step).__name__ == "AskModel":
+            if _ == at:
+                break
+            try:
+                run.model_replied(model.ask(step))
+            except Exception as error:
+                run.model_failed(error)
+        elif type(step).__name__ == "Wait":
+            run.spec.clock.advance(step.seconds)
+        else:
+            break
+    run.cancel("enough")
+    before, told = snapshot(run), len(events)
+    if late_result is not None:
+        run.tool_finished(late_result)
+    run.model_replied(reply("late", [RequestedTool("finish", {"answer": "late"})]))
+    run.model_delta("late")
+    assert snapshot(run) == before
+    assert len(events) == told
+
+
+def law_6_sync_async_and_streamed_are_one_run(case: Case) -> None:
+    def projection(ran) -> list:
+        output = ran.output.model_dump(mode="json", exclude={"run_id": True, "usage": {"seconds"}})
+        for step in output["structured_trace"]:
+            del step["seconds"], step["timestamp"]
+        for record in output["error_history"]:
+            del record["timestamp"]
+        kept = [e for e in ran.events if e.kind != "model_request_delta"]
+        return [output, [(e.kind, e.step_id, e.data) for e in kept], ran.world.sent, ran.world.put]
+
+    one = projection(perform(case))
+    assert one == projection(perform(case, "async")) == projection(perform(case, "stream"))
+
+
+def law_7_stopped_anywhere_it_ends_the_same(case: Case, at: int, lost: bool) -> None:
+    def essence(output) -> list:
+        steps = [(s.tool_name, s.tool_args, s.outcome, s.observation) for s in output.structured_trace]
+        return [output.answer, output.termination_reason, steps]
+
+    whole = perform(case)
+    dead = perform(case, die_at=1 + at % len(whole.saved))
+    text = dead.saved[-2] if lost and len(dead.saved) > 1 else dead.saved[-1]
+    stored = RunSnapshot.from_json(text)
+    out = [c for c in stored.state.calls if c.status == "out"] if isinstance(stored.state, Acting) else []
+    sent_before = list(dead.world.sent)
+    if not stored.state.kind.startswith(("completed", "failed")):
+        ran = resumed(dead, text)
+        if ran.output.request is not None:
+            assert ran.output.termination_reason == "interrupted"
+            assert dead.world.sent == sent_before, "nothing is repeated without consent"
+            cut = [s for s in ran.output.structured_trace if s.outcome == "interrupted"]
+            assert {s.tool_name for s in cut} == {"send"} == {c.call.name for c in out if c.call.name == "send"}
+            if lost:  # it had been done: do not do it again
+                ran = resumed(dead, ran.saved[-1], "deny")
+                assert dead.world.sent[: len(sent_before)] == sent_before
+                return
+            ran = resumed(dead, ran.saved[-1], "approve")
+        # the request that was out when it died counts as spent, which matters under no limit here
+        assert essence(ran.output) == essence(whole.output)
+        assert dead.world.put == whole.world.put
+        assert dead.world.sent == whole.world.sent
+
+
+def law_9_a_stored_state_comes_back_as_it_was(case: Case) -> None:
+    for text in perform(case).saved:
+        stored = RunSnapshot.from_json(text)
+        assert RunSnapshot.from_json(stored.to_json()) == stored
+    ran = perform(case)
+    assert RunSnapshot.from_json(snapshot(ran.run).to_json()).model_copy(update={"usage": None}) == snapshot(
+        ran.run
+    ).model_copy(update={"usage": None})
+
+
+def law_10_fragments_change_nothing(case: Case, other: tuple[int, ...]) -> None:
+    from dataclasses import replace
+
+    def told(ran) -> list:
+        texts: list = []
+        for event in ran.events:
+            if event.kind == "model_request_started":
+                texts.append("")
+            elif event.kind == "model_request_delta":
+                texts[-1] += event.data["text"]
+        kinds = [e.kind for e in ran.events if e.kind != "model_request_delta"]
+        return [texts, kinds, ran.output.answer]
+
+    case = replace(case, cancel_at=None)
+    streams = told(perform(case, "stream")), told(perform(replace(case, fragments=other), "stream"))
+    assert streams[0] == streams[1]
+    assert all(not text or text.endswith("spaces ") for text in streams[0][0])
+
+
+def law_11_the_breaker(moves: list[tuple[str, float]], threshold: int, cooldown: float) -> None:
+    policy, breaker, now = BreakerPolicy(threshold=threshold, cooldown=cooldown), Breaker(), 0.0
+    in_a_row, opened_at, probing = 0, None, False
+    for what, seconds in moves:
+        now += seconds
+        may = opened_at is None or (not probing and now >= opened_at + cooldown)
+        assert breaker.allows(policy, now) == may
+        if not may:
+            continue
+        breaker, probing = breaker.called(), opened_at is not None
+        assert not probing or not breaker.allows(policy, now + 10 * cooldown), "one probe at a time"
+        if what == "ok":
+            breaker, in_a_row, opened_at = breaker.succeeded(), 0, None
+        elif what in policy.counts:
+            breaker, in_a_row = breaker.failed(what, policy, now), in_a_row + 1
+            if probing or in_a_row >= threshold:
+                opened_at = now
+        else:
+            breaker = breaker.failed(what, policy, now)
+            if probing:
+                in_a_row, opened_at = 0, None
+        probing = False
+
+
+MOVES = st.lists(st.tuples(st.sampled_from(["ok", *KINDS]), st.floats(0, 20)), max_size=30)
+calm = cases.filter(lambda case: case.cancel_at is None and case.limits == UsageLimits() and case.summary is None)
+LAWS = {
+    1: (law_1_events_are_gapless_and_end_once, (cases,)),
+    2: (law_2_every_call_has_one_result_in_call_order, (cases,)),
+    3: (law_3_the_history_is_always_matched, (cases,)),
+    4: (law_4_no_limit_is_overrun_and_every_attempt_is_booked, (cases,)),
+    5: (law_5_what_comes_late_changes_nothing, (cases, st.integers(0, 8))),
+    6: (law_6_sync_async_and_streamed_are_one_run, (cases,)),
+    7: (law_7_stopped_anywhere_it_ends_the_same, (calm, st.integers(0, 30), st.booleans())),
+    9: (law_9_a_stored_state_comes_back_as_it_was, (cases,)),
+    10: (law_10_fragments_change_nothing, (cases, st.lists(st.integers(1, 20), min_size=1, max_size=3).map(tuple))),
+    11: (law_11_the_breaker, (MOVES, st.integers(1, 5), st.floats(0, 50))),
+}
+CHECKS = [HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large]
+
+
+def examine(number: int, examples: int, phases=tuple(Phase), **options) -> None:
+    law, strategies = LAWS[number]
+    wanted = settings(max_examples=examples, deadline=None, suppress_health_check=CHECKS, phases=phases, **options)
+    wanted(given(*strategies)(law))()
+
+
+@pytest.mark.parametrize("number", LAWS)
+def test_law(number):
+    examine(number, SHORT, derandomize=True)
+
+
+@pytest.mark.full
+@pytest.mark.timeout(3_600)
+@pytest.mark.parametrize("number", LAWS)
+def test_law_at_full_count(number):
+    examine(number, FULL)
+
+
+# -- a mutant for each law ---------------------------------------------------------------------------------------------
+
+
+def _skips_seq(self, kind, _emit=Ledger._emit, **data):
+    if kind == "tool_call_error":
+        self._seq += 1
+    _emit(self, kind, **data)
+
+
+def _reversed(self, calls, thought, iteration, _steps=Calling.steps_of):
+    return _steps(self, calls, thought, iteration)[::-1]
+
+
+def _hides_failures(self, step, _append=Ledger._append):
+    _append(self, step)
+    if step.outcome != "success":
+        self._rendered[-1] = self._rendered[-1].split("[[ ## observation_")[0]
+
+
+async def _lossy(tool, call, context=None, _real=None):
+    from ace.tools import call_tool
+
+    result = call_tool(tool, call, context)
+    return result.model_copy(update={"text": result.text.upper()})
+
+
+def _strips(self, text, _delta=AgentRun.model_delta):
+    if text.strip():
+        _delta(self, text.strip())
+
+
+def _counts_everything(self, kind, policy, now, _failed=Breaker.failed):
+    return _failed(self, "exception", policy, now)
+
+
+MUTANTS = {
+    1: (Ledger, "_emit", _skips_seq),
+    2: (AgentRun, "steps_of", _reversed),
+    3: (AgentRun, "_append", _hides_failures),
+    4: (Ledger, "_spend_lm", lambda self, usage: None),
+    5: (AgentRun, "_fenced", lambda self: False),
+    6: ("ace.agent.drivers.acall_tool", None, _lossy),
+    7: (Tool, "repeatable", property(lambda self: True)),
+    9: ("ace.agent.machine.json_value", None, lambda value: value),
+    10: (AgentRun, "model_delta", _strips),
+    11: (Breaker, "failed", _counts_everything),
+}
+
+
+@pytest.mark.parametrize("number", LAWS)
+def test_the_law_catches_a_mutant(number):
+    where, name, mutant = MUTANTS[number]
+    with ExitStack() as stack:
+        if isinstance(where, str):
+            stack.enter_context(mock.patch(where, mutant))
+        else:
+            stack.enter_context(mock.patch.object(where, name, mutant))
+        with pytest.raises(BaseException) as caught:
+            examine(number, 500, phases=(Phase.generate,), derandomize=True, database=None)
+    assert not isinstance(caught.value, (KeyboardInterrupt, SystemExit))
