@@ -1,0 +1,53 @@
+"""A 30-step run with side effects is killed with SIGKILL, at every step boundary and inside tools, and goes on."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+SAVES = 62
+"""30 decisions and 30 calls are each on the disk before they are made, then the last decision and the end."""
+
+
+def examine(folder: Path, cases: list[str]) -> list[dict]:
+    done = subprocess.run(
+        [sys.executable, str(Path(__file__).with_name("harness.py")), str(folder), *cases],
+        capture_output=True,
+        text=True,
+        timeout=1_500,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    whole, *reports = [json.loads(line) for line in done.stdout.splitlines()]
+    assert len(reports) == len(cases)
+    for report in reports:
+        told = json.dumps(report)
+        assert report["killed"], told
+        assert not report["repeated"], told
+        assert report["last"]["answer"] == whole["last"]["answer"], told
+        assert report["last"]["reason"] == "completed", told
+        assert report["state"] == whole["state"], told
+        if report["out"] == ["append"]:  # nobody knows whether it was done: the run stops and asks
+            assert report["first"]["waits"] == "unknown_effect", told
+            assert report["first"]["reason"] == "interrupted", told
+            assert report["first"]["interrupted"] == ["append"], told
+        else:  # at a boundary, or inside a tool that may be repeated: it just goes on
+            assert report["first"] == report["last"], told
+            assert report["first"]["attempts"] == (2 if report["out"] else 1), told
+    return reports
+
+
+def test_killed_and_resumed(tmp_path):
+    reports = examine(tmp_path, [*(f"save:{n}" for n in range(1, SAVES, 9)), *(f"tool:{n}" for n in range(8))])
+    assert any(report["boundary"] for report in reports)
+    assert any(report["out"] == ["append"] for report in reports)
+    assert any(report["out"] == ["put"] for report in reports)
+
+
+@pytest.mark.full
+@pytest.mark.timeout(1_800)
+def test_killed_at_every_boundary_and_at_fifty_moments_inside_tools(tmp_path):
+    examine(tmp_path, [*(f"save:{n}" for n in range(1, SAVES + 1)), *(f"tool:{n}" for n in range(100, 150))])
