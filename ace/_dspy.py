@@ -350,13 +350,14 @@ def _unparsable(raw: Any, wanted: tuple[str, ...]) -> InvalidModelAction:
     found = dict(re.findall(r"^\[\[ ## (\w+) ## \]\][ \t]*\n?(.*?)(?=^\[\[ ## |\Z)", raw, re.M | re.S))
     name = found.get("next_tool_name", "").strip() or None
     args = found.get("next_tool_args")
-    if name and args is not None and args.strip():
+    if name and args is not None:
         value = repair_json(args.strip(), return_objects=True)
         if not isinstance(value, dict):
             value = args.strip() if value == "" else value
+            got = f"{type(value).__name__} {truncate(str(value), 100)!r}" if value != "" else "nothing"
             return InvalidModelAction(
                 "invalid_args",
-                f"{name}: next_tool_args must be a JSON object, got {type(value).__name__} {truncate(str(value), 100)!r}",
+                f"{name}: next_tool_args must be a JSON object, got {got}",
                 tool_name=name,
                 received_args=value,
                 raw_response=raw,

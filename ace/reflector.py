@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-from ace.core import truncate, value_to_text
+from ace.core import TOOL_ERROR_KINDS, truncate, value_to_text
 from ace.insight import Insight
 from ace.playbook.bullet import Provenance, Section
 from ace.tasks import Feedback, ReasoningStep, TaskOutput
@@ -21,6 +21,7 @@ MAX_TRIGGER_CHARS = 400
 _SHOWN_STEPS = 8
 _NOTHING = frozenset({"", "[]", "{}", "null", "None"})
 _MAX_CONTENT = 600
+_BROKEN = frozenset(kind for kind, traits in TOOL_ERROR_KINDS.items() if traits.counts) | {"unavailable"}
 OUTAGES = frozenset({"model_transport", "interrupted", "internal_invariant"})
 """A run that ended so says nothing about the task or the bullets it was shown."""
 
@@ -56,7 +57,7 @@ class Reflector:
         if output.termination_reason in OUTAGES:
             return []
         if feedback.success:
-            return [self._strategy(output, group)]
+            return [self._strategy(output, group), *self._outages(output, group)]
         if not output.structured_trace and not output.completed:
             return []  # nothing legal was ever said: that teaches nothing about the task
         return [self._pitfall(output, feedback, group)]
@@ -79,6 +80,29 @@ class Reflector:
             problems.append(feedback.text)
         content = f"Did not work: {tried}. {'; '.join(problems)}".rstrip(". ") + "."
         return self._insight("Pitfalls", truncate(content, _MAX_CONTENT), executed, output, group)
+
+    def _outages(self, output: TaskOutput, group: str) -> list[Insight]:
+        """Tools that were out of order all through a run that succeeded, and what did their work instead."""
+        found: list[Insight] = []
+        steps = output.structured_trace
+        for name in dict.fromkeys(step.tool_name for step in steps if step.error is not None):
+            own = [step for step in steps if step.tool_name == name]
+            failed = [step for step in own if step.error is not None and step.error.kind in _BROKEN]
+            if not failed or any(step.outcome == "success" for step in own):
+                continue
+            instead = next(
+                (
+                    s
+                    for s in steps
+                    if s.outcome == "success" and s.tool_args == failed[0].tool_args and s.tool_name != name
+                ),
+                None,
+            )
+            if instead is not None:
+                why = failed[0].error.kind.replace("_", " ") if failed[0].error else ""
+                content = f"{name} was out of order ({why}); {instead.tool_name} did the same with the same arguments."
+                found.append(self._insight("Pitfalls", content, [instead], output, group))
+        return found
 
     def _insight(
         self, section: Section, content: str, steps: Sequence[ReasoningStep], output: TaskOutput, group: str

@@ -29,6 +29,8 @@ MISLED_OVERLAP = 0.5
 """A bullet whose trigger shares this much of its words with the task (Jaccard) is believed, right or wrong."""
 _MARK = "unexpected_argument"
 _MAX_DECISIONS = 200
+_OUTAGE = re.compile(r"did not answer within|cannot be reached|out of service now")
+"""How an observation says that a tool, and not the call, is at fault."""
 _BULLET = re.compile(r"^\[(b-\d+)\] \((\w+)\) (?:For a task like <(.*?)>: )?(.*?)(?: Tools: (.*))?$")
 _ORDER = re.compile(
     r"\b(?:must|always|immediately|instead|first|ignore|important)\b[^.\n]{0,120}?\b(?:call|use|run|invoke)\s+[`'\"]?([\w.]+)",
@@ -122,10 +124,14 @@ class SimulatedLM(FunctionLM):
     def _decide(self, task: SuiteTask, prompt: Prompt) -> tuple[Turn, str]:
         bullets = read_bullets(prompt.fields.get("playbook", ""))
         offered = prompt.tools
-        malformed = [_MARK in step.get("tool_args", "") for step in prompt.steps]
+        # a call that met an outage did nothing: the decision is still open, and is taken by the catalogue as it is now
+        steps = [step for step in prompt.steps if not _OUTAGE.search(step.get("observation", ""))]
+        malformed = [_MARK in step.get("tool_args", "") for step in steps]
         done = malformed.count(False)
         if self.preset == "oracle":
-            return _at(_plan_turns(task.gold, offered, task.answer), done), "The next call of the plan."
+            return _at(
+                _plan_turns(self._possible(task, offered), offered, task.answer), done
+            ), "The next call of the plan."
         if self.preset == "follower":
             return _at(_plan_turns(_follow(task, bullets), offered, task.answer), done), "As the first note says."
         if self.preset == "faulty":
@@ -155,12 +161,21 @@ class SimulatedLM(FunctionLM):
                 return "misled", bullet.id
         return "without_bullet", ""
 
+    def _possible(self, task: SuiteTask, offered: Mapping[str, Any]) -> list[GoldCall]:
+        """The reference solution with what is offered: for a tool that is missing, one that says it does the same."""
+        plan: list[GoldCall] = []
+        for call in task.gold:
+            name = call.name if call.name in offered else _substitute(call, offered)
+            if name:
+                plan.append(GoldCall(name=name, args=call.args))
+        return plan
+
     # -- erring --------------------------------------------------------------------------------------------------------
 
     def _turns(self, task: SuiteTask, condition: str, offered: Mapping[str, Any]) -> list[Turn]:
         """All decisions of a run, in order: the reference solution with the errors of a condition."""
         rates = self.rates[condition]
-        plan = [call for call in task.gold if call.name in offered]
+        plan = self._possible(task, offered)
         turns: list[Turn] = []
         for position, call in enumerate(plan):
             malformed = 0
@@ -264,6 +279,15 @@ class SimulatedLM(FunctionLM):
                     known = next((c for c in self._calls.values() if c.name == name), GoldCall(name=name))
                     return Turn(name, known.args)
         return None
+
+
+def _substitute(call: GoldCall, offered: Mapping[str, Any]) -> str | None:
+    """A tool that takes these arguments and whose description names the missing tool."""
+    for name, entry in offered.items():
+        takes = set(entry.get("args", {}).get("properties", {}))
+        if re.search(rf"(?<!\w){re.escape(call.name)}(?!\w)", entry.get("description", "")) and set(call.args) <= takes:
+            return name
+    return None
 
 
 def _plan_turns(calls: Iterable[GoldCall], offered: Mapping[str, Any], answer: str) -> list[Turn]:

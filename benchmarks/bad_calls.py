@@ -1,0 +1,139 @@
+"""Real bad calls of real models, each as the first decision of its own task (*faulty* stand-in, lenient policy; simulated).
+
+``python benchmarks/bad_calls.py DATA OUT.json``: DATA holds ``workbench`` and ``malformed_calls``. Prints a table by class.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from ace.agent import Policy
+from ace.evaluation.runner import AgentPool
+from ace.evaluation.workbench import WorkBenchSuite
+from ace.tasks import TaskOutput
+from ace.testing import SimulatedLM
+from ace.testing.engine import Prompt
+from ace.tools import ToolRegistry
+
+COLUMNS = ("calls", "executed", "coerced", "refused_by_tool", "reprompted", "failed", "solved")
+TRACEBACK = re.compile(
+    r'Traceback \(most recent call last\)|File "[^"]+", line \d+|(?<![\w/])/(?:home|root|usr|work)/\w+'
+)
+
+
+class Listening(SimulatedLM):
+    """The stand-in, remembering every prompt."""
+
+    prompts: list[Prompt]
+
+    def _answer(self, prompt: Prompt) -> str:
+        self.prompts.append(prompt)
+        return super()._answer(prompt)
+
+
+def coerced(registry: ToolRegistry, name: str, args: dict[str, Any]) -> bool:
+    """Whether a call was let through with values that are not what the model wrote."""
+    model = registry.get(name).args_model.model_validate(args)
+    shown = model.model_dump(mode="json", by_alias=True, exclude_unset=True)
+    return shown != args
+
+
+def notice(prompts: list[Prompt]) -> str:
+    """What the model was told about its first reply."""
+    second = prompts[1] if len(prompts) > 1 else None
+    if second is None:
+        return ""
+    return "\n".join(second.rejected) or (second.steps[0].get("observation", "") if second.steps else "")
+
+
+def unclear(record: dict[str, Any], told: str, registry: ToolRegistry) -> str:
+    """What is missing from an error that the model was shown; empty when it says all it should."""
+    name, args = record["tool"], record["tool_input"]
+    if not isinstance(name, str) or not registry.has(name):
+        shown = " ".join(str(name).split())[:60]
+        near = [n for n in registry.near(str(name)) if n in told]
+        if shown not in " ".join(told.split()):
+            return "the unknown tool is not named"
+        return "" if near or not registry.near(str(name)) else "no near name is given"
+    if not isinstance(args, dict):
+        return "" if "must be a JSON object, got" in told else "it does not say that an object is expected"
+    if "expected" not in told:
+        return "it does not say what is expected"
+    properties = registry.get(name).schema.get("properties", {})
+    fields = [f for f in (*args, *properties) if f"'{f}" in told or f"{f}." in told or f"{f!r}" in told]
+    return "" if fields else "no field is named"
+
+
+def examine(record: dict[str, Any], pool: AgentPool, lm: Listening, suite: WorkBenchSuite) -> dict[str, Any]:
+    """One record: what happened to the call, and whether the task was solved after it."""
+    task = next(task for task in suite.tasks if task.id == record["task_id"])
+    lm.bad_calls = {task.id: (record["tool"], record["tool_input"])}
+    lm.prompts = []
+    episode = suite.episode(task)
+    output: TaskOutput = pool.agent(episode, lm).run(episode.task)
+    first = output.structured_trace[0] if output.structured_trace else None
+    asked_again = output.usage.reprompts > 0 or (
+        output.error is not None and output.error.kind == "invalid_model_action"
+    )
+    executed = not asked_again and first is not None and first.executed
+    told = notice(lm.prompts)
+    return {
+        "executed": executed,
+        "coerced": executed
+        and first is not None
+        and (first.tool_args != record["tool_input"] or coerced(episode.registry, first.tool_name, first.tool_args)),
+        "refused_by_tool": record["cls"] == "value_rejected_by_tool" and executed,
+        "passed_on": not executed or (first is not None and first.observation in told),
+        "reprompted": asked_again,
+        "failed": not output.completed,
+        "solved": episode.score(output).success,
+        "crashed": output.termination_reason in ("internal_invariant", "policy_runtime_violation"),
+        "traceback": any(TRACEBACK.search(prompt.text) for prompt in lm.prompts),
+        "unclear": unclear(record, told, episode.registry) if asked_again else "",
+    }
+
+
+def main(data: Path, target: Path) -> None:
+    """Write counts by class as JSON and print them as a table."""
+    records = [json.loads(line) for line in (data / "malformed_calls" / "dev.jsonl").read_text("utf-8").splitlines()]
+    suite = WorkBenchSuite(data / "workbench", toolkits="all")
+    pool, lm = AgentPool(suite, Policy.lenient()), Listening(suite, "faulty")
+    classes: dict[str, dict[str, int]] = {}
+    report: dict[str, Any] = {"n": len(records), "crashes": 0, "tracebacks": 0, "unclear": [], "not_passed_on": 0}
+    for record in records:
+        try:
+            seen = examine(record, pool, lm, suite)
+        except Exception as error:
+            seen = {"crashed": True, "error": repr(error)}
+        row = classes.setdefault(record["cls"], dict.fromkeys(COLUMNS, 0))
+        row["calls"] += 1
+        for name in COLUMNS[1:]:
+            row[name] += bool(seen.get(name))
+        report["crashes"] += bool(seen["crashed"])
+        report["tracebacks"] += bool(seen.get("traceback"))
+        report["not_passed_on"] += not seen.get("passed_on", True)
+        if seen.get("unclear") or "error" in seen:
+            report["unclear"].append([record["task_id"], record["tool"], seen.get("unclear") or seen["error"]])
+    report["unclear_count"] = len(report["unclear"])
+    report["classes"] = classes
+    report["solved"] = sum(row["solved"] for row in classes.values())
+    target.write_text(json.dumps(report, indent=1), encoding="utf-8")
+    table = Table(title=f"{len(records)} recorded bad calls, each the first decision of its task (simulated)")
+    table.add_column("class")
+    for name in COLUMNS:
+        table.add_column(name.replace("_", " "), justify="right")
+    for name, row in sorted(classes.items()):
+        table.add_row(name, *(str(row[column]) for column in COLUMNS))
+    Console().print(table)
+    print({k: v for k, v in report.items() if k not in ("classes", "unclear")}, report["unclear"][:10])
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), Path(sys.argv[2]))
