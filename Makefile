@@ -45,6 +45,7 @@ fix: $(VENV)/.dev ## format and mend what the linter can mend
 
 bench: $(VENV)/.dev ## run the benchmarks
 	$(BIN)/python benchmarks/overhead.py
+	$(BIN)/python benchmarks/concurrency.py
 
 verify: $(VENV)/.dev ## measure every claim; ISSUE=first-light or ONLY=name narrows it
 	$(BIN)/python benchmarks/verify.py

@@ -181,6 +181,7 @@ class Running(dspy.Module, Agent):
         fields: dict[str, Any],
         listener: Callable[[Event], None] | None = None,
     ) -> tuple[AgentRun, PredictorModel]:
+        await self._pacer.value.turn()
         if self.playbook is None:
             return self._prepare(task, fields, listener)
         # retrieval embeds and reads a database: not on the event loop
@@ -235,7 +236,7 @@ class Running(dspy.Module, Agent):
 
     async def _adrive(self, run: AgentRun, model: PredictorModel, claimed: bool = False) -> TaskOutput:
         with self._kept(run, claimed) as save:
-            return self._checked(await adrive(run, model, save), run)
+            return self._checked(await adrive(run, model, save, self._pacer.value), run)
 
     def _task(self, task: TaskInput | str | None, fields: dict[str, Any]) -> TaskInput:
         """Whatever the caller passed, as a `TaskInput` whose fields fit the signature."""

@@ -21,7 +21,7 @@ from ace._dspy import (
     unwrap_tools,
 )
 from ace._running import DEFAULT_MAX_ITERS, BulletSource, Running, Shared
-from ace.agent import FolderRunStore, MemoryRunStore, OutputMode, Policy, PolicyEngine, RunStore, Summary
+from ace.agent import FolderRunStore, MemoryRunStore, OutputMode, Pacer, Policy, PolicyEngine, RunStore, Summary
 from ace.core import Observer, Relay, SignatureError, TokenPrices, ToolRegistrationError, UsageLimits
 from ace.prediction import ReActPrediction
 from ace.tasks import TaskInput
@@ -105,6 +105,7 @@ class ReActGenerator(Running):
         self.policy = policy or Policy()
         store = FolderRunStore(run_store) if isinstance(run_store, (str, Path)) else run_store
         self._store = Shared(store or MemoryRunStore())
+        self._pacer = Shared(Pacer())
         self._catalogue = Shared(Catalogue(self.registry, self.finish))
         self.observers = tuple(observers)
         self.raise_on_failure = raise_on_failure

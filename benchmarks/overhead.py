@@ -1,23 +1,39 @@
-"""What the loop itself costs: CPU per LM call against `dspy.ReAct`, same tools, same zero-latency model, one run.
+"""What the loop itself costs: CPU per LM call with a zero-latency model, side by side in one run.
 
-``make bench``. Prints a table and the ratio at 10 and 30 steps; the floor is one bare `dspy.Predict`.
+``make bench`` or ``python benchmarks/overhead.py [OUT.json]``. Contestants: plain `dspy.ReAct`, `ReActGenerator`, one bare
+`dspy.Predict` (the floor), LangGraph's prebuilt agent and Pydantic AI's agent. The last two run in virtual environments of
+their own (``benchmarks/peers``), made on first use. Rounds are interleaved, so that a noisy machine hits all alike; figures
+are medians, and ratios are medians of the ratios within a round.
 """
 
 from __future__ import annotations
 
+import hashlib
+import json
+import os
 import statistics
+import subprocess
+import sys
 import time
+import venv
 from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import dspy
 from rich.console import Console
 from rich.table import Table
 
-from ace import ReActGenerator
+from ace import ReActGenerator, Tool
 from ace.testing import FunctionLM, decision
 from ace.testing.engine import Prompt, render_reply
 
-ROUNDS = 5
+ROUNDS = 9
+STEPS = (10, 50)
+TOOLS = (10, 50, 100)
+PEERS = {"langgraph": "LangGraph", "pydantic_ai": "Pydantic AI"}
+HERE = Path(__file__).parent / "peers"
+CACHE = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "dspy-ace-peers"
 
 
 def lookup(key: str) -> str:
@@ -47,30 +63,143 @@ def cpu_per_call(run: Callable[[], object], asked: list[int]) -> float:
     return 1_000 * (time.process_time() - started) / asked[0]
 
 
+class Peer:
+    """Another framework's agent in its own virtual environment, speaking JSON lines."""
+
+    def __init__(self, name: str) -> None:
+        pins = HERE / f"requirements-{name.replace('_', '-')}.txt"
+        digest = hashlib.sha256(pins.read_bytes() + sys.version.encode()).hexdigest()[:12]
+        home = CACHE / f"{name}-{digest}"
+        python = home / "bin" / "python"
+        if not (home / "ready").exists():
+            print(f"making a virtual environment for {PEERS[name]} in {home} ...", file=sys.stderr)
+            venv.create(home, with_pip=True, clear=True)
+            install = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "-r", pins]
+            subprocess.run(install, check=True)
+            (home / "ready").touch()
+        self._process = subprocess.Popen(
+            [python, HERE / f"{name}_agent.py"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+        self.versions: dict[str, str] = self._read()["versions"]
+
+    def _read(self) -> dict[str, Any]:
+        assert self._process.stdout is not None
+        line = self._process.stdout.readline()
+        if not line:
+            raise RuntimeError("the peer ended")
+        return json.loads(line)
+
+    def measure(self, steps: int) -> float:
+        """Milliseconds of CPU per LM call of one run."""
+        assert self._process.stdin is not None
+        self._process.stdin.write(json.dumps({"steps": steps}) + "\n")
+        self._process.stdin.flush()
+        told = self._read()
+        if not told["ok"]:
+            raise RuntimeError(f"the peer's run went wrong: {told}")
+        return told["cpu_ms_per_call"]
+
+    def close(self) -> None:
+        """End it."""
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        self._process.wait(10)
+
+
+def contestants(steps: int, peers: dict[str, Peer]) -> dict[str, Callable[[], float]]:
+    """Name to one measurement."""
+    lm, asked = model(steps)
+    bare, asked_bare = model(0)
+    plain = dspy.ReAct("task -> answer", tools=[lookup], max_iters=steps + 1)
+    ours = ReActGenerator(tools=[lookup], max_iters=steps + 1, lm=lm)
+    floor = dspy.Predict("task -> answer")
+
+    def predict() -> float:
+        with dspy.context(lm=bare):
+            return cpu_per_call(lambda: [floor(task="x") for _ in range(10)], asked_bare)
+
+    def react() -> float:
+        with dspy.context(lm=lm):
+            return cpu_per_call(lambda: plain(task="x"), asked)
+
+    found: dict[str, Callable[[], float]] = {
+        "dspy.ReAct": react,
+        "ReActGenerator": lambda: cpu_per_call(lambda: ours.run("x"), asked),
+        "bare Predict": predict,
+    }
+    return found | {PEERS[name]: (lambda peer=peer: peer.measure(steps)) for name, peer in peers.items()}
+
+
+def with_tools(n: int) -> Callable[[], float]:
+    """One measurement at 10 steps with `n` tools in the catalogue."""
+    lm, asked = model(10)
+    others = [Tool.from_function(lookup, name=f"lookup_{i}") for i in range(n - 1)]
+    ours = ReActGenerator(tools=[lookup, *others], max_iters=11, lm=lm)
+    return lambda: cpu_per_call(lambda: ours.run("x"), asked)
+
+
+def interleaved(measures: dict[Any, Callable[[], float]]) -> dict[Any, list[float]]:
+    """Each contestant once per round, after one round that does not count."""
+    times: dict[Any, list[float]] = {name: [] for name in measures}
+    for number in range(ROUNDS + 1):
+        for name, measure in measures.items():
+            taken = measure()
+            if number:
+                times[name].append(taken)
+    return times
+
+
+def ratio(times: dict[Any, list[float]], one: Any, other: Any) -> float:
+    """Median of the ratios within a round."""
+    return statistics.median(a / b for a, b in zip(times[one], times[other], strict=True))
+
+
+def calls_per_task() -> dict[str, int]:
+    """LM calls of one finished task of ten steps."""
+    lm, asked = model(10)
+    ReActGenerator(tools=[lookup], max_iters=20, lm=lm).run("x")
+    ours, asked[0] = asked[0], 0
+    with dspy.context(lm=lm):
+        dspy.ReAct("task -> answer", tools=[lookup], max_iters=20)(task="x")
+    return {"ours": ours, "dspy": asked[0], "fewer": asked[0] - ours}
+
+
 def main() -> None:
-    """Interleave the contestants, so that a noisy machine hits both alike."""
-    table = Table(title="CPU milliseconds per LM call (median of 5, interleaved)", title_justify="left")
-    for name in ("steps", "dspy.ReAct", "ReActGenerator", "bare Predict", "ratio to dspy.ReAct"):
+    """Measure, print, and write JSON when a file is named."""
+    dspy.configure(trace=None, disable_history=True)
+    peers = {name: Peer(name) for name in PEERS}
+    report: dict[str, Any] = {"versions": {"dspy": dspy.__version__}, "steps": {}}
+    for peer in peers.values():
+        report["versions"] |= peer.versions
+    table = Table(
+        title=f"CPU ms per LM call, zero-latency model (median of {ROUNDS}, interleaved)", title_justify="left"
+    )
+    names = ("dspy.ReAct", "ReActGenerator", "bare Predict", *PEERS.values())
+    for name in ("steps", *names, "to dspy.ReAct", "to LangGraph", "to Pydantic AI"):
         table.add_column(name, justify="right")
-    for steps in (10, 30):
-        lm, asked = model(steps)
-        plain = dspy.ReAct("task -> answer", tools=[lookup], max_iters=steps + 1)
-        ours = ReActGenerator(tools=[lookup], max_iters=steps + 1, lm=lm)
-        floor = dspy.Predict("task -> answer")
-        bare, asked_bare = model(0)
-        times: dict[str, list[float]] = {"plain": [], "ours": [], "floor": []}
-        for _ in range(ROUNDS):
-            with dspy.context(lm=lm, trace=None):
-                times["plain"].append(cpu_per_call(lambda plain=plain: plain(task="x"), asked))
-                times["ours"].append(cpu_per_call(lambda ours=ours: ours.run("x"), asked))
-            with dspy.context(lm=bare, trace=None):
-                times["floor"].append(
-                    cpu_per_call(lambda floor=floor: [floor(task="x") for _ in range(10)], asked_bare)
-                )
-        medians = {name: statistics.median(values) for name, values in times.items()}
-        ratio = medians["ours"] / medians["plain"]
-        table.add_row(str(steps), *(f"{medians[n]:.2f}" for n in ("plain", "ours", "floor")), f"{ratio:.2f}")
-    Console().print(table)
+    for steps in STEPS:
+        times = interleaved(contestants(steps, peers))
+        row: dict[str, Any] = {name: statistics.median(values) for name, values in times.items()}
+        row["ratios"] = {name: ratio(times, "ReActGenerator", name) for name in names if name != "ReActGenerator"}
+        report["steps"][str(steps)] = row
+        shown = [row["ratios"][name] for name in ("dspy.ReAct", "LangGraph", "Pydantic AI")]
+        table.add_row(str(steps), *(f"{row[name]:.2f}" for name in names), *(f"{value:.2f}" for value in shown))
+    for peer in peers.values():
+        peer.close()
+    flat = interleaved({n: with_tools(n) for n in TOOLS})
+    report["tools"] = {str(n): statistics.median(values) for n, values in flat.items()}
+    report["tools_ratio"] = max(ratio(flat, n, TOOLS[0]) for n in TOOLS)
+    report["calls"] = calls_per_task()
+    Console(width=140).print(table)
+    print("versions:", report["versions"])
+    print(
+        "with 10, 50, 100 tools:",
+        {n: round(v, 2) for n, v in report["tools"].items()},
+        f"ratio {report['tools_ratio']:.2f}",
+    )
+    print("LM calls for ten tool calls and an answer:", report["calls"])
+    if len(sys.argv) > 1:
+        Path(sys.argv[1]).write_text(json.dumps(report, indent=1), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -25,7 +25,7 @@ from rich.table import Table
 from ace.evaluation.reports import VerifyRow
 
 ROOT = Path(__file__).resolve().parent.parent
-COMPARE = {">=": operator.ge, "<=": operator.le, "==": operator.eq}
+COMPARE = {">=": operator.ge, "<=": operator.le, "==": operator.eq, "<": operator.lt}
 
 
 def figure(report: Any, path: str) -> float:

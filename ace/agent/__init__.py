@@ -1,7 +1,7 @@
 """One run of an agent: a state machine without I/O, the policy it asks, and the drivers that do what it says."""
 
 from ace.agent.breaker import Breaker, BreakerPolicy
-from ace.agent.drivers import Model, adrive, drive
+from ace.agent.drivers import Model, Pacer, adrive, drive
 from ace.agent.hooks import Agent, AgentState, OutputMode, StepView
 from ace.agent.machine import FINISH, AgentRun
 from ace.agent.policy import (
@@ -78,6 +78,7 @@ __all__ = [
     "Observing",
     "OnceWithToolCatalog",
     "OutputMode",
+    "Pacer",
     "Policy",
     "PolicyDecision",
     "PolicyEngine",

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
-from typing import Any, Protocol
+from collections import deque
+from collections.abc import Callable
+from typing import Protocol
+from weakref import WeakKeyDictionary
 
 from ace.agent.machine import AgentRun
 from ace.agent.states import AskModel, CallTool, Done, ModelReply, Wait
@@ -35,6 +37,8 @@ def drive(run: AgentRun, model: Model, save: Save | None = None) -> TaskOutput:
             step = run.next_step()
             if save is not None:
                 save(run)
+            if run.spec.cancellation.cancelled and not isinstance(step, Done):
+                continue  # nothing of this step has begun; the machine settles it
             match step:
                 case AskModel() as request:
                     try:
@@ -59,42 +63,120 @@ def drive(run: AgentRun, model: Model, save: Save | None = None) -> TaskOutput:
     return run.output()
 
 
-async def adrive(run: AgentRun, model: Model, save: Save | None = None) -> TaskOutput:
+async def adrive(run: AgentRun, model: Model, save: Save | None = None, pacer: Pacer | None = None) -> TaskOutput:
     """`drive` for async callers: nothing blocks the event loop. Cancelling the task cancels the run."""
-    wake = asyncio.Event()
-    loop = asyncio.get_running_loop()
     token = run.spec.cancellation
+    stop = _Stop()
     try:
-        with token.calling(lambda: _wake(loop, wake)):
+        with token.calling(stop.from_any_thread):
             while True:
                 step = run.next_step()
-                if save is not None:
-                    await _saved(save, run)
-                match step:
-                    case AskModel() as request:
-                        await _until_cancelled(_ask(run, model, request), wake)
-                    case CallTool(calls):
-                        await _until_cancelled(_call(run, calls), wake)
-                    case Wait(seconds):
-                        await _until_cancelled(run.spec.clock.asleep(seconds), wake)
-                    case Done():
-                        break
+                try:
+                    if save is not None:
+                        await _saved(save, run)
+                    if token.cancelled and not isinstance(step, Done):
+                        continue
+                    match step:
+                        case AskModel() as request:
+                            if pacer is not None:
+                                await pacer.turn()
+                            await _ask(run, model, request)
+                        case CallTool(calls):
+                            await _call(run, calls)
+                        case Wait(seconds):
+                            await run.spec.clock.asleep(seconds)
+                        case Done():
+                            break
+                except asyncio.CancelledError:
+                    if not stop.was_ours():
+                        raise  # somebody cancelled this task; otherwise the machine settles what was out
     except asyncio.CancelledError:
         token.cancel("the task was cancelled")
         run.cancel("the task was cancelled")
         if save is not None:
             save(run)
         raise
+    finally:
+        stop.active = False
     for relay in run.spec.relays:
         await relay.aflush()
     return run.output()
 
 
-def _wake(loop: asyncio.AbstractEventLoop, wake: asyncio.Event) -> None:
-    try:
-        loop.call_soon_threadsafe(wake.set)
-    except RuntimeError:
-        return  # the loop is gone, and the run with it
+class _Stop:
+    """Turns a token into the cancellation of what the driver waits for right now, and tells it from anybody else's."""
+
+    def __init__(self) -> None:
+        self.active = True
+        self._loop = asyncio.get_running_loop()
+        self._task = asyncio.current_task()
+        self._asked = False
+
+    def from_any_thread(self) -> None:
+        """The token was set."""
+        try:
+            self._loop.call_soon_threadsafe(self._cancel)
+        except RuntimeError:
+            return  # the loop is gone, and the run with it
+
+    def _cancel(self) -> None:
+        if self.active and self._task is not None:
+            self._asked = True
+            self._task.cancel()
+
+    def was_ours(self) -> bool:
+        """Whether the cancellation that just arrived was the token's, and nobody else's."""
+        if not self._asked or self._task is None:
+            return False
+        self._asked = False
+        return self._task.uncancel() == 0
+
+
+class Pacer:
+    """Lets one run after another prepare its request, whenever the event loop is calm.
+
+    Preparing a request takes a millisecond of CPU, and so does reading its reply. Hundreds of runs that start at once would
+    otherwise do so in one turn of the loop, and everything else on it would stand still. So work that was begun goes first:
+    the next run is let in when the loop comes round in time, and after `patience` at the latest.
+    """
+
+    calm = 0.002
+    """Seconds of delay up to which the loop counts as calm."""
+    patience = 0.02
+    """Seconds after which the next run is let in although it is not."""
+
+    def __init__(self) -> None:
+        self._queues: WeakKeyDictionary[asyncio.AbstractEventLoop, deque[asyncio.Future[None]]] = WeakKeyDictionary()
+
+    async def turn(self) -> None:
+        """Wait until it is this run's turn; at once when nobody else waits."""
+        loop = asyncio.get_running_loop()
+        queue = self._queues.get(loop)
+        if queue is None:
+            queue = self._queues[loop] = deque()
+            self._look_again(loop, queue, loop.time())
+            return
+        turn: asyncio.Future[None] = loop.create_future()
+        queue.append(turn)
+        await turn
+
+    def _look_again(self, loop: asyncio.AbstractEventLoop, queue: deque[asyncio.Future[None]], since: float) -> None:
+        due = loop.time() + 0.0005
+        loop.call_at(due, self._next, loop, queue, due, since)
+
+    def _next(
+        self, loop: asyncio.AbstractEventLoop, queue: deque[asyncio.Future[None]], due: float, since: float
+    ) -> None:
+        now = loop.time()
+        while queue and queue[0].done():
+            queue.popleft()  # its run was cancelled
+        if not queue:
+            self._queues.pop(loop, None)
+        elif now - due > self.calm and now - since < self.patience:
+            self._look_again(loop, queue, since)
+        else:
+            queue.popleft().set_result(None)
+            self._look_again(loop, queue, now)
 
 
 async def _saved(save: Save, run: AgentRun) -> None:
@@ -126,17 +208,3 @@ async def _call(run: AgentRun, calls: tuple[ToolCall, ...]) -> None:
     waiting = [acall_tool(run.tool(call), call, run.tool_context(call)) for call in calls]
     for result in await asyncio.gather(*waiting):
         run.tool_finished(result)
-
-
-async def _until_cancelled(work: Coroutine[Any, Any, None], wake: asyncio.Event) -> None:
-    """Do one step; when the run's token is set meanwhile, drop it: the machine settles what was out."""
-    doing, waking = asyncio.ensure_future(work), asyncio.ensure_future(wake.wait())
-    try:
-        await asyncio.wait({doing, waking}, return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        waking.cancel()
-        if not doing.done():
-            doing.cancel()
-            await asyncio.wait({doing})
-    if not doing.cancelled():
-        doing.result()

@@ -7,7 +7,8 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import dspy
@@ -16,15 +17,27 @@ from dspy import lm15
 
 @dataclass(frozen=True)
 class Prompt:
-    """What a chat-adapter prompt says, taken apart; nothing but the prompt's own text is known."""
+    """What a chat-adapter prompt says, taken apart when asked; nothing but the prompt's own text is known."""
 
     text: str
     """The last user message."""
     system: str = ""
-    fields: dict[str, str] = field(default_factory=dict)
-    """Input fields of the last user message by name."""
-    wants: tuple[str, ...] = ()
-    """The output fields that are asked for."""
+
+    @cached_property
+    def _parts(self) -> tuple[str, str]:
+        """The input fields, and the request for outputs after them."""
+        body, _, request = self.text.rpartition("Respond with the corresponding output fields")
+        return (body, request) if body else (self.text, "")
+
+    @cached_property
+    def fields(self) -> dict[str, str]:
+        """Input fields of the last user message by name."""
+        return {name: text.strip() for name, text in _FIELD.findall(self._parts[0])}
+
+    @cached_property
+    def wants(self) -> tuple[str, ...]:
+        """The output fields that are asked for."""
+        return tuple(name for name in _WANTED.findall(self._parts[1]) if name != "completed")
 
     @property
     def tools(self) -> dict[str, dict[str, Any]]:
@@ -60,11 +73,7 @@ _WANTED = re.compile(r"\[\[ ## (\w+) ## \]\]")
 def read_prompt(messages: list[dict[str, str]]) -> Prompt:
     """Take the messages of DSPy's chat adapter apart."""
     system = next((m["content"] for m in messages if m["role"] == "system"), "")
-    last = messages[-1]["content"]
-    body, _, request = last.rpartition("Respond with the corresponding output fields")
-    body, request = (body, request) if body else (last, "")
-    fields = {name: text.strip() for name, text in _FIELD.findall(body)}
-    return Prompt(last, system, fields, tuple(w for w in _WANTED.findall(request) if w != "completed"))
+    return Prompt(messages[-1]["content"], system)
 
 
 def render_reply(**fields: Any) -> str:
