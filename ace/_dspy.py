@@ -201,7 +201,9 @@ class PredictorModel:
         """
         if self.prompts.native and request.purpose == "decide":
             lm = self.options.get("lm") or self.prompts.react.react.lm or dspy.settings.lm
-            if lm is not None and not getattr(lm, "supports_function_calling", False):
+            # what a server behind an address can do is not known here: whoever asks for native mode knows
+            declared = not isinstance(getattr(lm, "engine", ""), str)
+            if lm is not None and declared and not getattr(lm, "supports_function_calling", False):
                 raise SignatureError(
                     f"tool_calling='native' needs a model with function calling, and {lm.model!r} declares none; use "
                     "tool_calling='text'"

@@ -2,6 +2,7 @@
 
 from ace.tools.builtin import CorpusSearch, builtin_tools, calculator, string_helper
 from ace.tools.execution import ToolCall, ToolResult, acall_tool, call_tool, call_tools, check_call
+from ace.tools.foreign import from_json_schema, from_langchain, from_mcp
 from ace.tools.registry import RESERVED_NAMES, ToolRegistry
 from ace.tools.tool import Tool, TypedTool, tool
 
@@ -19,6 +20,9 @@ __all__ = [
     "call_tool",
     "call_tools",
     "check_call",
+    "from_json_schema",
+    "from_langchain",
+    "from_mcp",
     "string_helper",
     "tool",
 ]

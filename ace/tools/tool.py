@@ -103,7 +103,7 @@ class Tool:
             args_model=model,
             parameters=parameters,
             context=context,
-            **_checked(options),
+            **checked_options(options),
         )
         if made.isolation == "process":
             if context or made.is_async:
@@ -157,7 +157,8 @@ class Tool:
         return self
 
 
-def _checked(options: dict[str, Any]) -> dict[str, Any]:
+def checked_options(options: dict[str, Any]) -> dict[str, Any]:
+    """The keyword options of a tool, once they make sense."""
     known = {"category", "examples", "idempotent", "read_only", "requires_approval", "timeout"}
     known |= {"isolation", "metadata"}
     if unknown := sorted(options.keys() - known):
@@ -233,7 +234,7 @@ class TypedTool(ABC, Generic[A, R]):
             parameters=(),
             args_as_model=True,
             context=context_parameter(self.run),
-            **_checked(options),
+            **checked_options(options),
         )
 
 

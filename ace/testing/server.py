@@ -1,0 +1,100 @@
+"""An OpenAI-compatible server on loopback: any rule-based or recorded model behind a real HTTP boundary."""
+# pyright: basic
+
+from __future__ import annotations
+
+import http.server
+import json
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from ace.testing.engine import Prompt, read_prompt
+
+Calls = list[tuple[str, Any]]
+"""Tool calls of one reply: names, and arguments of any type."""
+Answer = Callable[[Prompt, bool], "str | tuple[str, Calls]"]
+"""From a prompt, and whether tools came beside it, to a text, or a thought with tool calls."""
+
+
+class _Server(http.server.ThreadingHTTPServer):
+    daemon_threads = True
+    request_queue_size = 256
+
+
+@contextmanager
+def serve(answer: Answer) -> Iterator[tuple[str, list[dict[str, Any]]]]:
+    """Serve chat completions; gives the base URL and the list of request bodies.
+
+    Example:
+        >>> import urllib.request
+        >>> with serve(lambda prompt, native: "hi") as (url, requests):
+        ...     body = json.dumps({"model": "m", "messages": [{"role": "user", "content": "hello"}]}).encode()
+        ...     reply = json.load(urllib.request.urlopen(f"{url}/chat/completions", body))
+        >>> reply["choices"][0]["message"]["content"], requests[0]["model"]
+        ('hi', 'm')
+    """
+    requests: list[dict[str, Any]] = []
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+        disable_nagle_algorithm = True
+
+        def log_message(self, *args: Any) -> None:
+            """Say nothing."""
+
+        def do_POST(self) -> None:
+            """One completion."""
+            body = json.loads(self.rfile.read(int(self.headers["content-length"])))
+            requests.append({"path": self.path, **body})
+            messages = [{"role": m["role"], "content": _text(m["content"])} for m in body["messages"]]
+            try:
+                reply = answer(read_prompt(messages), bool(body.get("tools")))
+            except Exception as error:  # what a model raises is a failing server
+                self._send(500, {"error": {"message": str(error), "type": "server_error"}})
+            else:
+                self._send(200, _completion(body["model"], reply, len(requests)))
+
+        def _send(self, status: int, value: dict[str, Any]) -> None:
+            data = json.dumps(value).encode()
+            self.send_response(status)
+            self.send_header("content-type", "application/json")
+            self.send_header("content-length", str(len(data)))
+            self.end_headers()
+            self.wfile.write(data)
+
+    server = _Server(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}/v1", requests
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+def _completion(model: str, reply: str | tuple[str, Calls], number: int) -> dict[str, Any]:
+    message: dict[str, Any] = {"role": "assistant", "content": reply if isinstance(reply, str) else reply[0]}
+    if not isinstance(reply, str):
+        message["tool_calls"] = [
+            {
+                "id": f"call-{number}-{index}",
+                "type": "function",
+                "function": {"name": name, "arguments": json.dumps(args)},
+            }
+            for index, (name, args) in enumerate(reply[1])
+        ]
+    reason = "stop" if isinstance(reply, str) else "tool_calls"
+    return {
+        "id": str(number),
+        "object": "chat.completion",
+        "model": model,
+        "choices": [{"index": 0, "message": message, "finish_reason": reason}],
+        "usage": {"prompt_tokens": 100, "completion_tokens": 10, "total_tokens": 110},
+    }
+
+
+def _text(content: Any) -> str:
+    return content if isinstance(content, str) else "".join(part.get("text", "") for part in content or ())

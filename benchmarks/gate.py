@@ -1,0 +1,190 @@
+"""The benchmark gate: base and head interleaved in one run; slower, fatter or newly failing code does not pass.
+
+``python benchmarks/gate.py --base HEAD~1 [--head .]``: each side is a commit or a folder. Four scenarios (short answer, one
+hop, multi-hop chain, malformed-reply recovery) run in turn in both. A figure fails when the lower 95 % bound of its ratio is
+above +10 % at p95 or +5 % in memory, or when an error is new; +7 % at p50 prints REVIEW. ``benchmarks/signoff.toml`` accepts
+a figure by name, with a reason.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import subprocess
+import sys
+import tempfile
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+ROOT = Path(__file__).resolve().parent.parent
+SCENARIOS = ("short_answer", "one_hop", "multi_hop", "malformed_recovery")
+LIMITS = {"p50": 1.07, "p95": 1.10, "peak_mb": 1.05}
+PAIRS, ROUNDS, RUNS, RESAMPLES = 3, 12, 6, 2_000
+
+
+class Side:
+    """One version of the code, in a process of its own."""
+
+    def __init__(self, tree: Path) -> None:
+        worker = Path(__file__).with_name("scenarios.py")
+        environment = {**os.environ, "PYTHONPATH": str(tree), "HF_HUB_OFFLINE": "1"}
+        self.process = subprocess.Popen(
+            [sys.executable, worker],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env=environment,
+            cwd=tree,
+        )
+        self.read()
+
+    def read(self) -> dict[str, Any]:
+        """One answer of the worker."""
+        assert self.process.stdout is not None
+        line = self.process.stdout.readline()
+        if not line:
+            raise SystemExit(
+                "a worker of the gate ended; does this version still have the names that scenarios.py uses?"
+            )
+        return json.loads(line)
+
+    def run(self, scenario: str, runs: int) -> dict[str, Any]:
+        """Some runs of a scenario."""
+        assert self.process.stdin is not None
+        self.process.stdin.write(json.dumps({"scenario": scenario, "runs": runs}) + "\n")
+        self.process.stdin.flush()
+        return self.read()
+
+    def close(self) -> None:
+        """End it."""
+        assert self.process.stdin is not None
+        self.process.stdin.close()
+        self.process.wait(20)
+
+
+def checkout(where: str, folder: Path) -> Path:
+    """A folder as it is, or a commit's tree."""
+    if Path(where).is_dir():
+        return Path(where).resolve()
+    target = folder / where.replace("/", "_")
+    target.mkdir()
+    archive = subprocess.run(["git", "archive", where, "ace"], cwd=ROOT, capture_output=True, check=True).stdout
+    subprocess.run(["tar", "-x", "-C", target], input=archive, check=True)
+    return target
+
+
+def measure(trees: dict[str, Path]) -> dict[str, dict[str, list[dict[str, Any]]]]:
+    """Side to scenario to one record per round; who goes first changes from round to round."""
+    rows: dict[str, dict[str, list[dict[str, Any]]]] = {side: {s: [] for s in SCENARIOS} for side in trees}
+    order = random.Random(0)
+    for _ in range(PAIRS):
+        sides = {side: Side(tree) for side, tree in trees.items()}
+        for number in range(ROUNDS + 1):
+            for scenario in SCENARIOS:
+                for side in order.sample(list(sides), len(sides)):
+                    record = sides[side].run(scenario, RUNS)
+                    if number:
+                        rows[side][scenario].append(record)
+        for side in sides.values():
+            side.close()
+    return rows
+
+
+def quantile(records: list[dict[str, Any]], figure: str) -> float:
+    """p50 or p95 of all runs in some rounds, or their median peak memory."""
+    if figure == "peak_mb":
+        return float(np.median([record["peak_mb"] for record in records]))
+    return float(np.quantile([ms for record in records for ms in record["ms"]], {"p50": 0.5, "p95": 0.95}[figure]))
+
+
+def ratio(base: list[dict[str, Any]], head: list[dict[str, Any]], figure: str) -> tuple[float, float, float]:
+    """Head to base, with a 95 % interval from a bootstrap over rounds (base and head of a round stay together)."""
+    rng = np.random.default_rng(0)
+    draws = []
+    for _ in range(RESAMPLES):
+        chosen = rng.integers(0, len(base), len(base))
+        draws.append(quantile([head[i] for i in chosen], figure) / quantile([base[i] for i in chosen], figure))
+    low, high = np.quantile(draws, [0.025, 0.975])
+    return quantile(head, figure) / quantile(base, figure), float(low), float(high)
+
+
+def judge(
+    rows: dict[str, dict[str, list[dict[str, Any]]]], signed: dict[str, str]
+) -> tuple[list[dict[str, Any]], bool]:
+    """Every figure with its verdict, and whether all is well."""
+    verdicts, good = [], True
+    for scenario in SCENARIOS:
+        base, head = rows["base"][scenario], rows["head"][scenario]
+        for figure, limit in LIMITS.items():
+            value, low, high = ratio(base, head, figure)
+            name = f"{scenario}/{figure}"
+            verdict = "ok"
+            if low > limit:
+                verdict = "REVIEW" if figure == "p50" else "FAIL"
+            if verdict == "FAIL" and name in signed:
+                verdict = f"signed off: {signed[name]}"
+            good &= verdict != "FAIL"
+            one, other = quantile(base, figure), quantile(head, figure)
+            verdicts.append(
+                {"name": name, "base": one, "head": other, "ratio": value, "low": low, "high": high, "verdict": verdict}
+            )
+        errors = [sum(record["errors"] for record in side) for side in (base, head)]
+        name = f"{scenario}/errors"
+        verdict = "FAIL" if errors[1] > errors[0] and name not in signed else "ok"
+        good &= verdict == "ok"
+        verdicts.append({"name": name, "base": errors[0], "head": errors[1], "verdict": verdict})
+        steps = [side[-1]["steps"] for side in (base, head)]
+        verdicts.append(
+            {
+                "name": f"{scenario}/steps",
+                "base": steps[0],
+                "head": steps[1],
+                "verdict": "ok" if steps[0] == steps[1] else "REVIEW",
+            }
+        )
+    return verdicts, good
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Measure, print, and say by the exit code whether head may pass."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--base", default="HEAD~1", help="commit or folder to compare with")
+    parser.add_argument("--head", default=str(ROOT), help="commit or folder to examine")
+    parser.add_argument("--signoff", default=str(ROOT / "benchmarks" / "signoff.toml"))
+    parser.add_argument("--json", help="write the figures to this file")
+    given = parser.parse_args(arguments)
+    accepted = tomllib.loads(Path(given.signoff).read_text(encoding="utf-8")).get("accept", [])
+    signed = {row["figure"]: row["reason"] for row in accepted}
+    with tempfile.TemporaryDirectory() as folder:
+        rows = measure({side: checkout(getattr(given, side), Path(folder)) for side in ("base", "head")})
+    verdicts, good = judge(rows, signed)
+    table = Table(title=f"head beside base ({given.base}), {PAIRS} pairs of processes, {ROUNDS} rounds each")
+    for name in ("figure", "base", "head", "ratio", "95 %", ""):
+        table.add_column(name, justify="left" if name in ("figure", "") else "right")
+    for row in verdicts:
+        interval = f"{row['low']:.2f}-{row['high']:.2f}" if "low" in row else ""
+        shown = f"{row['ratio']:.2f}" if "ratio" in row else ""
+        colour = {"ok": "green", "REVIEW": "yellow", "FAIL": "red"}.get(row["verdict"], "yellow")
+        table.add_row(
+            row["name"],
+            f"{row['base']:.2f}",
+            f"{row['head']:.2f}",
+            shown,
+            interval,
+            f"[{colour}]{row['verdict']}[/{colour}]",
+        )
+    Console(width=120).print(table)
+    if given.json:
+        Path(given.json).write_text(json.dumps({"good": good, "figures": verdicts}, indent=1), encoding="utf-8")
+    return 0 if good else 1
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
