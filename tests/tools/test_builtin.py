@@ -53,3 +53,31 @@ def test_the_calculator_neither_freezes_nor_gives_what_is_no_number(expression):
 @pytest.mark.parametrize(("expression", "value"), [("2.0 ** -(10 ** 5)", 0.0), ("round(2.567, 1)", 2.6), ("round(2.6)", 3)])
 def test_the_calculator_rounds_and_divides_far(expression, value):
     assert calc(expression).content == value
+
+
+@pytest.mark.parametrize(
+    ("args", "expected"),
+    [
+        ({"operation": "length", "text": "abc"}, "3"),
+        ({"operation": "words", "text": "a b"}, "2"),
+        ({"operation": "count", "text": "abab", "target": "ab"}, "2"),
+        ({"operation": "replace", "text": "abab", "target": "a", "replacement": "c"}, "cbcb"),
+        ({"operation": "reverse", "text": "abc"}, "cba"),
+        ({"operation": "upper", "text": "abc"}, "ABC"),
+    ],
+)
+def test_every_operation_on_text(args, expected):
+    assert call_tool(string_helper, ToolCall(id="c", name="string_helper", args=args)).text == expected
+
+
+def test_an_endless_expression_is_refused():
+    assert calc("1+" * 2_000 + "1").error_kind == "refused"
+
+
+def test_a_corpus_may_be_a_list_and_not_be_empty():
+    from ace.tools.builtin import builtin_tools
+
+    with pytest.raises(ValueError, match="empty"):
+        CorpusSearch([])
+    assert "document 1" in CorpusSearch(["the text"]).documents
+    assert [tool.name for tool in builtin_tools()] == ["calculator", "string_helper"]
