@@ -8,6 +8,7 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
+from ace.agent import RunSnapshot
 from ace.core import Event
 from ace.evaluation import reports
 from ace.playbook import PlaybookBullet
@@ -19,6 +20,7 @@ MODELS: dict[str, Any] = {
     "task-input": TaskInput,
     "task-output": TaskOutput,
     "event": Event,
+    "run-snapshot": RunSnapshot,
     "playbook-bullet": PlaybookBullet,
     "delta": Delta,
     "demo": reports.DemoReport,
