@@ -1,8 +1,8 @@
 """A mutation run over policy, budget and the state machine: small wrong changes, and whether a test notices.
 
-``python benchmarks/mutation.py OUT.json [--sample 240] [--seed 0]``. Each mutant is run in a process forked from one
-that has imported everything else, against ``tests/agent`` and ``tests/core``, then, when it survives, against the laws. A mutant that
-makes the tests hang counts as caught. Survivors are listed with file, line and change.
+``python benchmarks/mutation.py OUT.json [--sample 240] [--seed 0]``. Each mutant runs in a process forked from one that has
+imported DSPy, against ``tests/agent`` and ``tests/core``, then, when it survives, against the laws. A mutant that makes the
+tests hang counts as caught. Survivors are listed with file, line and change.
 """
 
 from __future__ import annotations
