@@ -8,7 +8,7 @@ export TOKENIZERS_PARALLELISM ?= false
 export LITELLM_LOCAL_MODEL_COST_MAP ?= True
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all check fix bench gate verify contracts rates clean
+.PHONY: help demo test test-all check fix bench coverage gate verify contracts rates clean
 
 help: ## show this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -46,6 +46,9 @@ fix: $(VENV)/.dev ## format and mend what the linter can mend
 bench: $(VENV)/.dev ## run the benchmarks
 	$(BIN)/python benchmarks/overhead.py
 	$(BIN)/python benchmarks/concurrency.py
+
+coverage: $(VENV)/.dev ## measure the coverage of core, agent and tools
+	$(BIN)/python benchmarks/coverage_of.py
 
 gate: $(VENV)/.dev ## compare speed and memory with BASE (the commit before by default)
 	$(BIN)/python benchmarks/gate.py --base $(or $(BASE),HEAD~1)

@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 EXAMPLES = (
     "Examples: ace run 'What is 17% of 240?' --lm ollama_chat/llama3.2 | "
     "ace run 'Refund order 17' --tools my_shop:tools --playbook shop.db --lm openai/gpt-5-mini | "
-    "ace run --suite office --task 'refund#0' --lm simulated:oracle"
+    "ace run --suite office --task 'refund#0' --lm simulated:oracle | "
+    "ace run --resume RUN_ID --run-store runs --decision approve --tools my_shop:tools --lm openai/gpt-5-mini"
 )
 
 
@@ -33,6 +34,12 @@ def run(
     suite: Annotated[str | None, typer.Option(help="Run a task of this suite instead.")] = None,
     task_id: Annotated[str | None, typer.Option("--task", help="The task's id in the suite.")] = None,
     trace: Annotated[bool, typer.Option(help="Show every step.")] = True,
+    output_mode: Annotated[
+        str, typer.Option("--output", help="structured: the trace and the ledger too; simple: the bare answer.")
+    ] = "structured",
+    run_store: Annotated[Path | None, typer.Option(help="Keep every step of the run in this folder.")] = None,
+    resume: Annotated[str | None, typer.Option(help="Go on with this run of --run-store.")] = None,
+    decision: Annotated[str | None, typer.Option(help="approve or deny, for a run that waits for one.")] = None,
     api_base: ApiBaseOption = None,
     json_file: JsonOption = None,
 ) -> None:
@@ -41,8 +48,12 @@ def run(
     from ace.cli._lm import choose_lm, load_suite_for
     from ace.core import PlaybookError, SuiteError
 
-    if (task is None) == (suite is None):
-        raise SuiteError("pass a task in words, or --suite and --task")
+    if output_mode not in ("simple", "structured"):
+        raise SuiteError(f"--output must be simple or structured, got {output_mode!r}")
+    if [task, suite, resume].count(None) != 2:
+        raise SuiteError("pass one of: a task in words, --suite with --task, --resume with --run-store")
+    if resume is not None and run_store is None:
+        raise SuiteError("--resume needs --run-store, the folder that holds the run")
     loaded = load_suite_for(suite, lm) if suite else None
     choice = choose_lm(lm, loaded, api_base)
     from ace.generator import ReActGenerator
@@ -63,15 +74,32 @@ def run(
         feedback = episode.score(output)
     else:
         agent = ReActGenerator(
-            tools=_tools(tools or [], corpus), playbook=book, lm=choice.lm_for(0), policy=choice.policy
+            tools=_tools(tools or [], corpus),
+            playbook=book,
+            lm=choice.lm_for(0),
+            policy=choice.policy,
+            run_store=run_store,
         )
-        output = agent.run(task, domain=domain, max_iters=max_iters)
+        if resume is not None:
+            output = agent.resume(resume, decision).output  # pyright: ignore[reportArgumentType] - checked there
+        else:
+            output = agent.run(task, domain=domain, max_iters=max_iters)
         feedback = None
+    if output_mode == "simple":
+        console.print(str(output.answer), markup=False, highlight=False)
+        write_json(output, json_file)
+        if output.error:
+            raise typer.Exit(1)
+        return
     console.print(f"policy: {choice.policy.name}   {choice.label}", highlight=False)
     if trace:
         console.print(output.reasoning_trace, markup=False, highlight=False)
     if output.error:
         console.print(f"{output.termination_reason}: {output.error.message}", style="red", markup=False)
+    if output.request is not None and run_store is not None:
+        calls = ", ".join(f"{call.tool_name}({call.tool_args})" for call in output.request.calls)
+        console.print(f"waits for a decision about {calls}; go on with:", markup=False)
+        console.print(f"  --run-store {run_store} --resume {output.run_id} --decision approve|deny", markup=False)
     if feedback is not None:
         console.print(f"task solved: {'yes' if feedback.success else 'no'} {feedback.text}", markup=False)
     usage = output.usage

@@ -294,3 +294,30 @@ def test_ctrl_c_keeps_what_was_learned(tmp_path):
         ["learn", "--from", "office", "--lm", "simulated", "--epochs", 50, "--playbook", book], tmp_path, learned
     )
     assert "bullets, revision" in ace("playbook", "list", book)
+
+
+def test_a_run_waits_for_a_decision_and_goes_on_in_another_process(tmp_path):
+    (tmp_path / "my_bank.py").write_text(
+        "from ace import tool\n\n\n@tool(requires_approval=True)\ndef refund(order_id: str) -> str:\n"
+        '    """Refund."""\n    return f"{order_id} refunded"\n\n\n'
+        "@tool(read_only=True)\ndef find_orders(customer: str) -> list[str]:\n"
+        '    """Find."""\n    return ["o-1"]\n\n\ntools = [find_orders, refund]\n'
+    )
+    with openai_server() as (url, _):
+        options = ["--tools", "my_bank:tools", "--lm", "openai/x", "--api-base", url, "--run-store", "runs"]
+        cache = {"DSPY_CACHEDIR": str(tmp_path / "cache")}
+        text = ace("run", "Refund Ana's order", *options, cwd=tmp_path, code=1, **cache)
+        assert "waits for a decision about refund({'order_id': 'o-1'})" in text
+        (file,) = (tmp_path / "runs").glob("*.json")
+        wrong = ace("run", "--resume", file.stem, *options, cwd=tmp_path, code=2, **cache)
+        assert "pass decision='approve'" in wrong
+        text = ace(
+            "run", "--resume", file.stem, "--decision", "approve", "--output", "simple", *options, cwd=tmp_path, **cache
+        )
+        assert text.strip().splitlines()[-1] == "o-1 refunded"
+    for words, problem in (
+        (["--resume", "x"], "needs --run-store"),
+        (["x", "--output", "json"], "simple or structured"),
+        (["x", "--resume", "y", "--run-store", "runs"], "pass one of"),
+    ):
+        assert problem in ace("run", *words, "--lm", "simulated:oracle", cwd=tmp_path, code=2)

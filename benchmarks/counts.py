@@ -1,0 +1,32 @@
+"""The full counts of laws, chaos and kills that the run-time promises: ``python benchmarks/counts.py OUT.json``."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tempfile
+import xml.etree.ElementTree as ElementTree
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+SUITES = {"laws": "tests/laws", "chaos": "tests/chaos", "kill": "tests/crash", "typing": "tests/typing"}
+
+
+def main() -> None:
+    """Run each suite at its full count and write how many tests passed and failed."""
+    report: dict[str, dict[str, int]] = {}
+    for name, folder in SUITES.items():
+        with tempfile.NamedTemporaryFile(suffix=".xml") as file:
+            subprocess.run(
+                [sys.executable, "-m", "pytest", "-q", folder, f"--junitxml={file.name}"], cwd=ROOT, stdout=sys.stderr
+            )
+            suite = next(ElementTree.parse(file.name).iter("testsuite"))
+        failed = int(suite.get("failures", 0)) + int(suite.get("errors", 0)) + int(suite.get("skipped", 0))
+        report[name] = {"failed": failed, "passed": int(suite.get("tests", 0)) - failed}
+    print(report)
+    Path(sys.argv[1]).write_text(json.dumps(report, indent=1), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
