@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import ast
+import importlib
 import importlib.abc
 import importlib.util
 import json
@@ -18,6 +19,7 @@ import signal
 import sys
 import time
 import traceback
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -201,9 +203,10 @@ def main() -> None:
         for number, _ in enumerate(places(ast.parse((ROOT / file).read_text(encoding="utf-8"))))
     ]
     chosen = random.Random(given.seed).sample(everything, min(given.sample or len(everything), len(everything)))
-    import dspy  # imported once, for all forks
-
-    assert dspy
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for slow in ("dspy", "faiss", "sentence_transformers"):  # imported once, for all forks
+            importlib.import_module(slow)
 
     if not all(survives(TARGETS[0], None, suites) for suites in (FIRST, THEN)):
         raise SystemExit("the tests fail without any change; mend them first")
