@@ -33,7 +33,9 @@ from ace.core import (
     BudgetExceeded,
     CancellationToken,
     Event,
+    InvalidModelAction,
     SignatureError,
+    TokenPrices,
     UsageLimits,
     clean_text,
     clean_value,
@@ -158,10 +160,11 @@ class Running(dspy.Module, Agent):
         if options.get("limits") is not None:
             limits = limits.tighter(options["limits"])
         if outer is not None:  # this run serves a tool of another run: it gets no more than that one has left
-            limits = limits.tighter(outer.remaining)
+            limits = limits.tighter(outer.remaining.left(outer.tally.usage))
             if outer.seconds_left is not None:
                 limits = limits.tighter(UsageLimits(seconds=outer.seconds_left))
-            token = token or outer.cancellation
+        check_prices(limits if outer is None else options.get("limits"), self.prices)
+        token = _linked(token)
         text = clean_text(render_bullets(bullets))
         spec = self._spec(
             given,
@@ -169,7 +172,7 @@ class Running(dspy.Module, Agent):
             limits=limits,
             injected_bullets=tuple(bullet.id for bullet in bullets),
             context={"playbook": text},
-            cancellation=token or CancellationToken(),
+            cancellation=token,
             listeners=(listener,) if listener else (),
         )
         run = AgentRun(spec)
@@ -197,6 +200,7 @@ class Running(dspy.Module, Agent):
             agent=self,
             relays=self._relays.value,
             prices=self.prices,
+            tally=outer.tally if (outer := current_context()) is not None else None,
             **options,
         )
 
@@ -211,7 +215,7 @@ class Running(dspy.Module, Agent):
         self, run_id: str, decision: ResumeDecision | None, lm: Any, cancellation: CancellationToken | None
     ) -> tuple[AgentRun, PredictorModel]:
         stored: RunSnapshot = self.run_store.load(run_id)
-        spec = self._spec(stored.task, max_iters=stored.max_iters, cancellation=cancellation or CancellationToken())
+        spec = self._spec(stored.task, max_iters=stored.max_iters, cancellation=_linked(cancellation))
         run = restore(stored, spec)
         go_on(run, decision)
         return run, self._model(run, stored.context.get("playbook", ""), lm)
@@ -224,10 +228,12 @@ class Running(dspy.Module, Agent):
         """Hold a run while it is driven; what to call before each step. One that stops to wait is kept in any case."""
         store = self.run_store
         with nullcontext() if claimed else store.claim(run.run_id):
+            if claimed and not store.every_step:
+                store.save(snapshot(run))  # the decision is used up: nobody may give it twice
             try:
                 yield self._save if store.every_step else None
             finally:
-                if not store.every_step and run.state.kind == "interrupted":
+                if not store.every_step and (claimed or run.state.kind == "interrupted"):
                     store.save(snapshot(run))
 
     def _drive(self, run: AgentRun, model: PredictorModel, claimed: bool = False) -> TaskOutput:
@@ -264,17 +270,38 @@ class Running(dspy.Module, Agent):
             raise SignatureError("an input is nested too deeply to be shown to a model") from error
 
     def _checked(self, output: TaskOutput, run: AgentRun) -> TaskOutput:
-        if (outer := current_context()) is not None:
-            outer.tally.add(output.usage)
-        if self.raise_on_failure and output.error is not None:
+        waits = output.termination_reason == "interrupted"  # no failure: it can go on
+        if self.raise_on_failure and output.error is not None and not waits:
             if run.error is not None:
                 raise run.error
+            if output.error.kind == "invalid_model_action":
+                raise InvalidModelAction("unparsable", output.error.message)
             kind = AGENT_ERRORS.get(output.error.kind, BudgetExceeded)
             raise kind(output.error.message)
         return output
 
     def _prediction(self, output: TaskOutput) -> ReActPrediction:
         return ReActPrediction.of(output, self.signature.output_fields, self.output_mode)
+
+
+def check_prices(limits: UsageLimits | None, prices: TokenPrices | None) -> None:
+    """A limit in dollars needs to know what tokens cost.
+
+    Raises:
+        SignatureError: It says how to give prices.
+    """
+    if limits is not None and limits.cost is not None and prices is None:
+        raise SignatureError(
+            "limits.cost needs prices=TokenPrices(input=..., output=...) in dollars per million tokens"
+        )
+
+
+def _linked(token: CancellationToken | None) -> CancellationToken:
+    """The run's token; inside a tool of another run, cancelled with that call."""
+    token, outer = token or CancellationToken(), current_context()
+    if outer is not None and outer.cancellation is not token:
+        outer.cancellation.link(token)
+    return token
 
 
 def _check_json(task: TaskInput) -> None:

@@ -207,10 +207,7 @@ def _check_settings(
 ) -> None:
     if max_iters is not None and max_iters < 0:
         raise SignatureError(f"max_iters must be 0 or more, got {max_iters!r}")
-    if limits is not None and limits.cost is not None and prices is None:
-        raise SignatureError(
-            "limits.cost needs prices=TokenPrices(input=..., output=...) in dollars per million tokens"
-        )
+    check_prices(limits, prices)
     if tool_calling not in ("text", "native"):
         raise SignatureError(f"tool_calling must be 'text' or 'native', got {tool_calling!r}")
     if output_mode not in ("simple", "structured"):

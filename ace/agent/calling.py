@@ -177,8 +177,14 @@ class Calling(Ledger):
             and call.attempt < decision.policy.max_attempts
             and self._affordable(decision.consume_budget)
             and not self._over()
+            and self._tool_calls_left(state)
             and (setting is None or breaker is None or breaker.state != "open")
         )
+
+    def _tool_calls_left(self, state: Acting) -> bool:
+        limit = self.spec.limits.tool_calls
+        out = sum(call.status == "out" for call in state.calls) - 1  # the one that just failed is booked already
+        return limit is None or self.usage.tool_calls + out < limit
 
     def _stop(self, state: Acting, decision: Any, what: str) -> None:
         self.state = state

@@ -127,6 +127,8 @@ class Ledger:
             cost = self.spec.prices.cost(usage.input_tokens, usage.output_tokens)
             usage = usage.model_copy(update={"cost": cost})
         self.usage += usage
+        if self.spec.tally is not None:
+            self.spec.tally.add(usage)
 
     def _commit(self, thought: str) -> None:
         """A decision counts: the notes about rejected replies have done their work."""

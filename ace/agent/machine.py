@@ -36,7 +36,7 @@ from ace.agent.states import (
     Thinking,
     Wait,
 )
-from ace.core import AgentError, InternalInvariant, InvalidModelAction, RunUsage, clean_text, json_value
+from ace.core import AgentError, InternalInvariant, InvalidModelAction, RunUsage, clean_text, clean_value, json_value
 from ace.tasks import ReasoningStep, RunSummary, StepError, TerminationReason
 from ace.tools import ToolCall, ToolResult, check_call
 
@@ -150,7 +150,7 @@ class AgentRun(Calling):
             if state.purpose == "summarize":
                 self._summarised(state, reply.outputs)
             elif state.purpose == "extract":
-                self._outputs = reply.outputs
+                self._outputs = clean_value(reply.outputs)
                 self._end(state.complete())
             else:
                 self._decide(state, reply)
@@ -248,10 +248,7 @@ class AgentRun(Calling):
             case Retry() if state.attempt < decision.policy.max_attempts and self._affordable(decision.consume_budget):
                 self.usage += RunUsage(retries=1)
                 self._charged += decision.consume_budget
-                again = state.retry(self._not_before(decision, state.attempt, self._step_id()))
-                self.state = again
-                if problem := self._over():
-                    self._end(again.fail("budget_exceeded", problem))
+                self._think(state.retry(self._not_before(decision, state.attempt, self._step_id())))
             case Reprompt() if bad and self._reprompts_here < decision.strategy.n and state.purpose == "decide":
                 self._reprompt(state, decision, error)
             case AppendErrorAndContinue() if bad and state.purpose == "decide":

@@ -13,7 +13,7 @@ from ace.agent.progress import Circles
 from ace.agent.spec import RunSnapshot, RunSpec
 from ace.agent.states import Acting, CallState, Idle, Interrupted, Thinking
 from ace.agent.trajectory import render_step
-from ace.core import InvalidModelAction, ResumeError, RunStoreError, RunUsage
+from ace.core import InvalidModelAction, ResumeError, RunStoreError, RunUsage, clean_text, json_value
 from ace.tasks import ApprovalRequest, RequestedCall
 from ace.tools import ToolResult, check_call
 
@@ -157,7 +157,8 @@ def _ask_again(run: AgentRun, state: Thinking) -> None:
     if state.asked:
         run.usage += RunUsage(lm_calls=1)
         run._emit("model_request_error", purpose=state.purpose, error="interrupted")  # pyright: ignore[reportPrivateUsage]
-        run.state = dataclasses.replace(state, asked=False)
+        # the lost request is spent: there may be no budget left for another
+        run._think(dataclasses.replace(state, asked=False))  # pyright: ignore[reportPrivateUsage]
 
 
 def _settle_crashed(run: AgentRun, state: Acting) -> None:
@@ -209,6 +210,8 @@ def _answer(run: AgentRun, state: Interrupted, decision: Approve | Deny | None) 
     run._emit("run_continued", after=state.cause)  # pyright: ignore[reportPrivateUsage]
     if isinstance(then, Acting):
         run._advance(then)  # pyright: ignore[reportPrivateUsage]
+    else:
+        run._think(then)  # pyright: ignore[reportPrivateUsage] - what was spent when it stopped counts
 
 
 def _decided(run: AgentRun, call: CallState, request: ApprovalRequest, decision: Approve | Deny | None) -> CallState:
@@ -220,7 +223,7 @@ def _decided(run: AgentRun, call: CallState, request: ApprovalRequest, decision:
                     f"Approve(args=...) fits one call, and {len(request.calls)} wait; approve them as they are"
                 )
             try:
-                checked = check_call(run.spec.registry, call.call.name, decision.args, call.call.id)
+                checked = check_call(run.spec.registry, call.call.name, json_value(decision.args), call.call.id)
             except InvalidModelAction as error:
                 raise ResumeError(f"the new arguments do not fit: {error}") from error
         again = request.kind == "unknown_effect"
@@ -231,7 +234,7 @@ def _decided(run: AgentRun, call: CallState, request: ApprovalRequest, decision:
     reason = (
         decision.reason if isinstance(decision, Deny) and decision.reason else "The operator did not approve this call."
     )
-    result = ToolResult(tool_call_id=call.id, outcome="denied", text=reason, error_kind="permission_denied")
+    result = ToolResult(tool_call_id=call.id, outcome="denied", text=clean_text(reason), error_kind="permission_denied")
     return dataclasses.replace(call, status="done", result=result)
 
 

@@ -22,6 +22,7 @@ from ace.core import (
     RunStoreError,
     RunUsage,
     SystemClock,
+    Tally,
     TokenPrices,
     UsageLimits,
 )
@@ -52,6 +53,8 @@ class RunSpec:
     """What else the prompt holds, for a run that is resumed: the text of the playbook."""
     metadata: Mapping[str, Any] = field(default_factory=dict[str, Any])
     prices: TokenPrices | None = None
+    tally: Tally | None = None
+    """Where a run inside a tool of another run reports each request."""
     clock: Clock = field(default_factory=SystemClock)
     cancellation: CancellationToken = field(default_factory=CancellationToken)
 
@@ -113,7 +116,7 @@ class RunSnapshot(BaseModel):
 
     def to_json(self) -> str:
         """As one line of JSON."""
-        return json.dumps(self.model_dump(mode="json"), ensure_ascii=False)
+        return json.dumps(self.model_dump(mode="json"))
 
     @classmethod
     def from_json(cls, text: str) -> RunSnapshot:

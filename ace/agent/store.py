@@ -7,6 +7,7 @@ import json
 import os
 import re
 import tempfile
+import threading
 from collections import OrderedDict
 from collections.abc import Generator
 from contextlib import AbstractContextManager, contextmanager
@@ -142,6 +143,8 @@ class MemoryRunStore:
     def __init__(self, size: int = 1_000) -> None:
         self.size = size
         self._runs: OrderedDict[str, RunSnapshot] = OrderedDict()
+        self._driven: set[str] = set()
+        self._lock = threading.Lock()
 
     def save(self, snapshot: RunSnapshot) -> None:
         """See `RunStore`."""
@@ -161,4 +164,11 @@ class MemoryRunStore:
     @contextmanager
     def claim(self, run_id: str) -> Generator[None]:
         """See `RunStore`."""
-        yield
+        with self._lock:
+            if run_id in self._driven:
+                raise RunStoreError(f"run {run_id!r} is being driven already; wait until it is done")
+            self._driven.add(run_id)
+        try:
+            yield
+        finally:
+            self._driven.discard(run_id)

@@ -29,6 +29,7 @@ class AsyncRunStream:
         self._token = token
         self._events: asyncio.Queue[Event | None] = asyncio.Queue()
         self._task: asyncio.Task[TaskOutput] | None = None
+        self._over = False
 
     @property
     def output(self) -> TaskOutput:
@@ -44,8 +45,9 @@ class AsyncRunStream:
     async def __aiter__(self) -> AsyncIterator[Event]:
         if self._task is None:
             self._task = asyncio.ensure_future(self._run())
-        while (event := await self._events.get()) is not None:
+        while not self._over and (event := await self._events.get()) is not None:
             yield event
+        self._over = True
         await self._task
 
     async def _run(self) -> TaskOutput:
@@ -82,6 +84,7 @@ class RunStream:
         self._thread: threading.Thread | None = None
         self._output: TaskOutput | None = None
         self._error: BaseException | None = None
+        self._over = False
 
     @property
     def output(self) -> TaskOutput:
@@ -99,8 +102,9 @@ class RunStream:
             work = contextvars.copy_context()
             self._thread = threading.Thread(target=work.run, args=(self._work,), daemon=True, name="ace-stream")
             self._thread.start()
-        while (event := self._events.get()) is not None:
+        while not self._over and (event := self._events.get()) is not None:
             yield event
+        self._over = True
         self._thread.join()
         if self._error is not None:
             raise self._error

@@ -46,6 +46,18 @@ class CancellationToken:
         """
         return self._event.wait(timeout)
 
+    def link(self, child: CancellationToken) -> None:
+        """Cancel `child` together with this token."""
+
+        def cancel() -> None:
+            child.cancel(self.reason)
+
+        with self._lock:
+            if not self._event.is_set():
+                self._callbacks.append(cancel)
+                return
+        cancel()
+
     @contextmanager
     def calling(self, callback: Callable[[], None]) -> Generator[None]:
         """Call `callback` on cancellation while the block runs; at once when that has already happened."""

@@ -41,11 +41,15 @@ def clean_value(value: Any) -> Any:
     return value
 
 
-def json_value(value: Any) -> Any:
+MAX_DEPTH = 100
+"""Deeper nesting is no argument that a tool could use, and no JSON that every reader takes."""
+
+
+def json_value(value: Any, depth: int = 0) -> Any:
     """What a model sent, as plain JSON with clean text: what stands in a stored run equals what was in memory.
 
     Raises:
-        RecursionError: It is nested too deeply.
+        RecursionError: It is nested more than `MAX_DEPTH` deep.
 
     Example:
         >>> json_value({1: ("a", {"b"})})
@@ -55,10 +59,12 @@ def json_value(value: Any) -> Any:
         return value
     if isinstance(value, str):
         return clean_text(value)
+    if depth > MAX_DEPTH:
+        raise RecursionError(f"nested more than {MAX_DEPTH} deep")
     if isinstance(value, dict):
-        return {clean_text(str(key)): json_value(item) for key, item in cast(dict[Any, Any], value).items()}
+        return {clean_text(str(key)): json_value(item, depth + 1) for key, item in cast(dict[Any, Any], value).items()}
     if isinstance(value, (list, tuple, set, frozenset)):
-        return [json_value(item) for item in cast(list[Any], value)]
+        return [json_value(item, depth + 1) for item in cast(list[Any], value)]
     return value_to_text(value)
 
 
@@ -99,7 +105,7 @@ def _fallback(value: Any) -> str:
         return type(value).__name__
     try:
         text = str(value)
-    except Exception:  # a hostile __str__ is the caller's object, not our bug
+    except (Exception, SystemExit):  # a hostile __str__ is the caller's object, not our bug
         return f"<{type(value).__name__}>"
     # the default repr shows a memory address, which helps nobody and differs between runs
     return f"<{type(value).__name__}>" if _ADDRESS.search(text) else text

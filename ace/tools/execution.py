@@ -145,12 +145,11 @@ class _Work:
         seconds = time.perf_counter() - self.started
         usage = self.context.tally.usage
         if outcome.raised is None:
-            value = outcome.value
             return ToolResult(
                 tool_call_id=self.call.id,
                 outcome="success",
-                content=value,
-                text=value_to_text(value),
+                content=outcome.value,
+                text=outcome.text,
                 seconds=seconds,
                 usage=usage,
             )
@@ -178,7 +177,12 @@ def _work(tool: Tool, call: ToolCall, context: ToolContext | None) -> _Work:
     timeout = tool.timeout if left is None else min(tool.timeout, left)
     # a token of its own: that this call is no longer waited for must not cancel the run
     own = replace(given, cancellation=CancellationToken(), deadline=time.time() + timeout)
-    model = tool.args_model.model_validate(call.args)
+    try:
+        model = tool.args_model.model_validate(call.args)
+    except Exception as error:  # they did fit: what they speak of, a file say, has changed since
+        text = _explain(tool, error) if isinstance(error, ValidationError) else describe_error(error)
+        refusal = ToolError("invalid_args", text)
+        return _Work(tool, call, own, lambda: _raise(refusal), timeout)
     if tool.isolation == "process":
         child = ChildCall(tool.name, tool.func, call.args)
         return _Work(tool, call, own, child.run, timeout, child.kill)
@@ -188,6 +192,10 @@ def _work(tool: Tool, call: ToolCall, context: ToolContext | None) -> _Work:
     # only what was given: the function's own defaults stay its own, mutable ones included
     kwargs = {name: getattr(model, f"p{i}") for i, name in enumerate(tool.parameters) if name in call.args}
     return _Work(tool, call, own, lambda: tool.func(**kwargs, **extra), timeout)
+
+
+def _raise(error: Exception) -> Any:
+    raise error
 
 
 class _TimedOut(Exception):
@@ -204,6 +212,8 @@ class _Outcome:
 
     value: Any = None
     raised: BaseException | None = None
+    text: str = ""
+    """The value as the model reads it; made where the tool ran, because rendering a foreign object is foreign code."""
 
 
 def _explained(work: _Work, error: BaseException) -> tuple[ToolErrorKind, str, str]:
@@ -250,21 +260,27 @@ def call_tools(calls: Sequence[tuple[Tool, ToolCall, ToolContext | None]]) -> li
     box: queue.SimpleQueue[tuple[int, _Outcome] | None] = queue.SimpleQueue()
     outcomes: dict[int, _Outcome] = {}
     token = calls[0][2].cancellation if calls[0][2] is not None else CancellationToken()
-    with token.calling(lambda: box.put(None)):
-        if not token.cancelled:
-            for index, work in enumerate(works):
-                _start(work, lambda outcome, index=index: box.put((index, outcome)))
-        while len(outcomes) < len(works):
-            waiting = [work.started + work.timeout for i, work in enumerate(works) if i not in outcomes]
-            try:
-                told = box.get(timeout=max(0.0, min(waiting) - time.perf_counter()))
-            except queue.Empty:
-                _give_up(works, outcomes, _TimedOut(), only_late=True)
-                continue
-            if told is None:
-                _give_up(works, outcomes, _Cancelled())
-            else:
-                outcomes.setdefault(*told)  # late after a time-out: fenced off
+    try:
+        with token.calling(lambda: box.put(None)):
+            if not token.cancelled:
+                for index, work in enumerate(works):
+                    _start(work, lambda outcome, index=index: box.put((index, outcome)))
+            while len(outcomes) < len(works):
+                waiting = [work.started + work.timeout for i, work in enumerate(works) if i not in outcomes]
+                try:
+                    told = box.get(timeout=max(0.0, min(waiting) - time.perf_counter()))
+                except queue.Empty:
+                    _give_up(works, outcomes, _TimedOut(), only_late=True)
+                    continue
+                if told is None:
+                    _give_up(works, outcomes, _Cancelled())
+                else:
+                    outcomes.setdefault(*told)  # late after a time-out: fenced off
+    except BaseException:  # Ctrl-C: what is out is told, and killed where that is possible
+        for index, work in enumerate(works):
+            if index not in outcomes:
+                work.abandon()
+        raise
     return [work.result(outcomes[i]) for i, work in enumerate(works)]
 
 
@@ -297,7 +313,10 @@ async def _settled(work: _Work) -> _Outcome:
     """Run an async body to its end."""
     try:
         with entered(work.context):
-            return _Outcome(await _drained(work.body()))
+            value = await _drained(work.body())
+            plain = value is None or isinstance(value, (str, bool, int, float))
+            text = value_to_text(value) if plain else await asyncio.to_thread(value_to_text, value)
+            return _Outcome(value, text=text)
     except asyncio.CancelledError:
         raise
     except BaseException as error:  # border to a foreign tool: not even SystemExit may tear the loop down
@@ -344,7 +363,7 @@ def _start(work: _Work, deliver: Callable[[_Outcome], None]) -> None:
                     value = asyncio.run(_drained(value))
                 elif isinstance(value, Iterator):
                     value = list(islice(cast(Iterator[Any], value), MAX_ITEMS))
-            outcome = _Outcome(value)
+                outcome = _Outcome(value, text=value_to_text(value))
         except BaseException as error:  # border to a foreign tool: SystemExit must not kill a thread mutely
             outcome = _Outcome(raised=error)
         deliver(outcome)

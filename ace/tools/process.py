@@ -13,15 +13,12 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, cast
 
 from ace.core import TOOL_ERROR_KINDS, ToolError, ToolRegistrationError, value_to_text
-
-_MARK = "\x1eace-result:"
-"""Stands before the result on the child's last line of output; a tool may print whatever it likes before."""
-
 
 def importable(name: str, func: Callable[..., Any]) -> tuple[str, str]:
     """Module (or the file of ``__main__``) and qualified name of a function.
@@ -34,7 +31,8 @@ def importable(name: str, func: Callable[..., Any]) -> tuple[str, str]:
     for part in (qualname or "<none>").split("."):
         found = getattr(found, part, None)
     # a decorated name may hold the Tool that was made of the function
-    if found is None or (found is not func and getattr(found, "func", None) not in (func, None)):
+    decorating = found is None and "<" not in str(qualname)  # the name is bound only after its decorator has run
+    if not decorating and (found is None or (found is not func and getattr(found, "func", None) not in (func, None))):
         raise ToolRegistrationError(
             f"tool {name!r}: isolation='process' needs a function at the top level of a module, got {qualname!r}"
         )
@@ -57,8 +55,8 @@ class ChildCall:
 
     def __init__(self, name: str, func: Callable[..., Any], args: dict[str, Any]) -> None:
         module, qualname = importable(name, func)
-        self._request = json.dumps({"name": name, "module": module, "qualname": qualname, "args": args})
-        self._child: subprocess.Popen[str] | None = None
+        self._request = {"name": name, "module": module, "qualname": qualname, "args": args}
+        self._child: subprocess.Popen[bytes] | None = None
         self._killed = False
 
     def run(self) -> Any:
@@ -68,22 +66,30 @@ class ChildCall:
             ToolError: What the tool raised, or that the child ended without a result.
         """
         path = os.pathsep.join(entry or "." for entry in sys.path)
+        # the result comes in a file: a tool may print what it likes, and what it started may outlive it
+        handle, name = tempfile.mkstemp(prefix="ace-tool-", suffix=".json")
+        os.close(handle)
+        try:
+            return self._result(Path(name), path)
+        finally:
+            Path(name).unlink(missing_ok=True)
+
+    def _result(self, file: Path, path: str) -> Any:
         self._child = child = subprocess.Popen(
             [sys.executable, "-m", "ace.tools.process"],
             stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
-            text=True,
             start_new_session=True,  # its own group, so that what it started is killed with it
             env={**os.environ, "PYTHONPATH": path},
         )
         if self._killed:
             self.kill()
         try:
-            printed, _ = child.communicate(self._request)
+            child.communicate(json.dumps({**self._request, "file": str(file)}).encode())
         except BrokenPipeError:
-            printed = ""
-        last = printed.rpartition(_MARK)[2] if _MARK in printed else ""
+            child.wait()
+        last = file.read_text(encoding="utf-8")
         if not last:
             raise ToolError("exception", f"its process ended with code {child.returncode} and without a result")
         reply = json.loads(last)
@@ -94,7 +100,7 @@ class ChildCall:
     def kill(self) -> None:
         """End the child and everything it started, now."""
         self._killed = True
-        if self._child is not None and self._child.poll() is None:
+        if self._child is not None:
             try:
                 os.killpg(self._child.pid, signal.SIGKILL)
             except ProcessLookupError:
@@ -139,6 +145,5 @@ def _serve(request: dict[str, Any]) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    answer = _serve(json.loads(sys.stdin.read()))
-    sys.stdout.write(_MARK + json.dumps(answer))
-    sys.stdout.flush()
+    asked = json.loads(sys.stdin.buffer.read())
+    Path(asked["file"]).write_text(json.dumps(_serve(asked)), encoding="utf-8")
