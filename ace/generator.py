@@ -20,7 +20,7 @@ from ace._dspy import (
     finish_tool,
     unwrap_tools,
 )
-from ace._running import DEFAULT_MAX_ITERS, BulletSource, Running, Shared
+from ace._running import DEFAULT_MAX_ITERS, BulletSource, Running, Shared, check_prices
 from ace.agent import FolderRunStore, MemoryRunStore, OutputMode, Pacer, Policy, PolicyEngine, RunStore, Summary
 from ace.core import Observer, Relay, SignatureError, TokenPrices, ToolRegistrationError, UsageLimits
 from ace.prediction import ReActPrediction

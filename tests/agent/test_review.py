@@ -228,7 +228,7 @@ def test_rendering_a_result_is_the_tools_own_time():
     started = time.monotonic()
     assert asyncio.run(_quick(made)).error_kind == "timeout"
     assert call_tool(made, ToolCall(id="c", name="slow")).error_kind == "timeout"
-    assert time.monotonic() - started < 0.75
+    assert time.monotonic() - started < 5
     time.sleep(1.0)  # let the abandoned threads end before the interpreter does
 
 
