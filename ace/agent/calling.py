@@ -131,7 +131,7 @@ class Calling(Ledger):
         self._judge_tool(call.call.name, result)
         decision: Any = AppendErrorAndContinue()
         if result.outcome == "failed":
-            view = self.run_view(call.attempt)
+            view = self.run_view(call.tried)
             failure = FailedCall(self.tool(call.call), call.call, result)
             decision = self._judge(lambda: self.spec.policy.on_tool_error(view, failure))
         retried = isinstance(decision, Retry) and self._may_retry(state, call, decision)
@@ -153,7 +153,7 @@ class Calling(Ledger):
                 elif retried:
                     self.usage += RunUsage(retries=1)
                     self._charged += decision.consume_budget
-                    due = self._not_before(decision, call.attempt, call.call.id)
+                    due = self._not_before(decision, call.tried, call.call.id)
                     return state.update(
                         index, replace(call, status="waiting", attempt=call.attempt + 1, not_before=due)
                     )
@@ -174,7 +174,7 @@ class Calling(Ledger):
         breaker, setting = self.breakers.get(call.call.name), self.spec.policy.breaker
         return (
             (tool.repeatable or decision.approve_unsafe_replay)
-            and call.attempt < decision.policy.max_attempts
+            and call.tried < decision.policy.max_attempts
             and self._affordable(decision.consume_budget)
             and not self._over()
             and self._tool_calls_left(state)

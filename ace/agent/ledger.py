@@ -155,7 +155,7 @@ class Ledger:
 
     def _record_error(self, call: CallState, result: ToolResult) -> None:
         """A call failed: one record per decision, counting its retries."""
-        kind, retries = result.error_kind or "exception", call.attempt - 1
+        kind, retries = result.error_kind or "exception", call.tried - 1
         iteration = getattr(self.state, "iteration", 0)
         record = _record(call.call.name, kind, result.text, iteration, self._call_started.get(call.id, 0.0))
         record = record.model_copy(update={"retries": retries})

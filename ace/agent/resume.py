@@ -173,7 +173,7 @@ def _settle_crashed(run: AgentRun, state: Acting) -> None:
         if breaker := run.breakers.get(call.call.name):
             run.breakers[call.call.name] = breaker.abandoned()
         if run.tool(call.call).repeatable:
-            again = dataclasses.replace(call, status="waiting", attempt=call.attempt + 1)
+            again = dataclasses.replace(call, status="waiting", attempt=call.attempt + 1, repeats=call.repeats + 1)
         else:
             text = f"The process died while {call.call.name} ran; its effect is unknown and it was not repeated."
             cut = ToolResult(tool_call_id=call.id, outcome="interrupted", text=text, error_kind="cancelled")
@@ -227,8 +227,15 @@ def _decided(run: AgentRun, call: CallState, request: ApprovalRequest, decision:
             except InvalidModelAction as error:
                 raise ResumeError(f"the new arguments do not fit: {error}") from error
         again = request.kind == "unknown_effect"
-        attempt = call.attempt + again
-        return dataclasses.replace(call, call=checked, status="waiting", attempt=attempt, result=None, consent=True)
+        return dataclasses.replace(
+            call,
+            call=checked,
+            attempt=call.attempt + again,
+            repeats=call.repeats + again,
+            status="waiting",
+            result=None,
+            consent=True,
+        )
     if request.kind == "unknown_effect":
         return call  # it stays interrupted, and the model reads that
     reason = (

@@ -49,6 +49,8 @@ class CallState:
 
     call: ToolCall
     attempt: int = 1
+    repeats: int = 0
+    """Of the attempts, those that a crash cut off: they are none of the policy's retries."""
     status: Literal["waiting", "out", "done"] = "waiting"
     not_before: float = 0.0
     """Seconds since 1970; a retry waits for its back-off."""
@@ -58,6 +60,11 @@ class CallState:
     stop: Literal["", "fail", "interrupt"] = ""
     """What the policy said about its failure, when that ends the run."""
     stop_reason: str = ""
+
+    @property
+    def tried(self) -> int:
+        """Attempts that came back, the present one included: what a retry policy counts."""
+        return self.attempt - self.repeats
 
     @property
     def id(self) -> str:
