@@ -26,6 +26,7 @@ from ace.agent import (
     Pacer,
     Policy,
     RequestedTool,
+    RetryPolicy,
     RunSnapshot,
     Thinking,
     adrive,
@@ -266,7 +267,10 @@ def test_cancelling_the_token_from_a_thread_stops_an_async_wait():
     async def main():
         token = CancellationToken()
         faulty = FaultyTool(peek, then="timeout")
-        run = AgentRun(spec(tools=[faulty.tool], cancellation=token))  # the retry waits for its back-off
+        patient = Policy(
+            tool_retry=RetryPolicy(initial_interval=20.0, jitter=False)
+        )  # the retry waits for its back-off
+        run = AgentRun(spec(tools=[faulty.tool], cancellation=token, policy=patient))
         threading.Timer(0.1, token.cancel, ["enough"]).start()
         return await adrive(run, Script(call("peek", key="a")))
 
