@@ -81,7 +81,7 @@ class Running(dspy.Module, Agent):
         """Solve one task and give its events as they happen, pieces of the model's replies included.
 
         Example:
-                >>> from ace import ReActGenerator
+            >>> from ace import ReActGenerator
             >>> from ace.testing import ScriptedLM, decision
             >>> agent = ReActGenerator(tools=[], lm=ScriptedLM([decision("finish", answer="42")]))
             >>> with agent.stream("What is 6 times 7?") as stream:

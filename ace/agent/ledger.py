@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from abc import ABC, abstractmethod
 from typing import Any
 
 from ace.agent.breaker import Breaker
@@ -20,7 +21,7 @@ from ace.tools import ToolResult
 _CITED = re.compile(r"\[(b-\d+)\]")
 
 
-class Ledger:
+class Ledger(ABC):
     """The books of one run."""
 
     def __init__(self, spec: RunSpec, run_id: str) -> None:
@@ -217,9 +218,9 @@ class Ledger:
             return list(self.steps)
         return [*self.steps, *self.steps_of(acting.calls, acting.thought, acting.iteration)]
 
+    @abstractmethod
     def steps_of(self, calls: tuple[CallState, ...], thought: str, iteration: int) -> list[ReasoningStep]:
         """The settled ones of some calls as steps."""
-        raise NotImplementedError
 
     def _termination(self) -> TerminationReason:
         if isinstance(self.state, Failed):

@@ -8,7 +8,7 @@ illegal one is a type error. All of them are plain JSON data.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, TypeAdapter
 
@@ -17,7 +17,6 @@ from ace.tasks import ApprovalRequest, TerminationReason
 from ace.tools import ToolCall, ToolResult
 
 Purpose = Literal["decide", "extract", "summarize"]
-A = TypeVar("A", bound="Thinking | Acting")
 
 
 @dataclass(frozen=True)
