@@ -14,8 +14,6 @@ from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Protocol
 
-from filelock import FileLock, Timeout
-
 from ace.agent.spec import RunSnapshot
 from ace.core import RunStoreError
 
@@ -107,6 +105,8 @@ class FolderRunStore:
     @contextmanager
     def claim(self, run_id: str) -> Generator[None]:
         """See `RunStore`."""
+        from filelock import FileLock, Timeout  # it brings SQLite along, and only folders need it
+
         lock = FileLock(self._path(run_id).with_suffix(".lock"), timeout=0)
         try:
             with lock:
