@@ -232,5 +232,5 @@ class Policy:
         ):
             return ForceAnswer()
         return AppendErrorAndContinue(
-            f"(This is the same call with the same result for the {times}th time; try something else, or finish.)"
+            f"(The same call gave the same result {times} times; try something else, or finish.)"
         )

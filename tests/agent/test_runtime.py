@@ -218,7 +218,7 @@ def test_a_run_in_circles_is_told_and_then_stopped():
     replies = [call("peek", key="a")] * 6 + [extract("?")]
     output, model = play(*replies, tools=[peek], max_iters=20)
     assert (output.termination_reason, output.partial, output.answer) == ("no_progress", True, "?")
-    assert "for the 3th time" in output.structured_trace[2].observation
+    assert "gave the same result 3 times" in output.structured_trace[2].observation
     assert "same call" not in output.structured_trace[1].observation
     assert model.asked[-1].purpose == "extract"
 

@@ -1,4 +1,5 @@
 import asyncio
+import queue
 import threading
 import time
 
@@ -19,7 +20,8 @@ from ace.core import (
     entered,
 )
 from ace.core import observers as observers_module
-from ace.core.text import json_value
+from ace.core.observers import _deliver, _stop
+from ace.core.text import describe_error, json_value
 
 
 def stream(*kinds, **changes):
@@ -132,6 +134,14 @@ def test_a_token_is_set_once_and_tells_everybody():
     assert copy.deepcopy(fresh) is fresh
 
 
+def test_a_linked_token_follows_also_when_it_comes_late():
+    outer, early, late = CancellationToken(), CancellationToken(), CancellationToken()
+    outer.link(early)
+    outer.cancel("enough")
+    outer.link(late)
+    assert (early.reason, late.reason) == ("enough", "enough")
+
+
 def test_the_system_clock_sleeps_until_cancelled():
     token = CancellationToken()
     threading.Timer(0.05, token.cancel).start()
@@ -234,3 +244,42 @@ def test_any_value_becomes_plain_json():
     assert isinstance(json_value(Hostile()), str)
     assert json_value({2: (1.5, None, True)}) == {"2": [1.5, None, True]}
     assert isinstance(json_value(object()), str)
+
+
+def test_a_hung_observer_with_a_full_backlog_is_left_behind(monkeypatch):
+    monkeypatch.setattr("ace.core.observers.MAX_BACKLOG", 1)
+    inside, leave, seen = threading.Event(), threading.Event(), []
+
+    def hang(happened):
+        seen.append(happened.seq)
+        inside.set()
+        leave.wait(5)
+
+    relay = Relay(hang)
+    relay.send(event(0))
+    assert inside.wait(5)
+    relay.send(event(1))
+    _stop(relay._queue)  # full: nothing is raised
+    leave.set()
+    for _ in range(500):
+        if len(seen) == 2:
+            break
+        time.sleep(0.01)
+    relay.flush()
+    assert seen == [0, 1]
+
+
+def test_events_without_an_owner_are_not_delivered():
+    backlog = queue.Queue()
+    backlog.put(event())
+    backlog.put(event(1))
+    _deliver(backlog, lambda: None)
+    assert backlog.qsize() == 1
+
+
+def test_an_error_that_cannot_say_what_it_is_has_its_class():
+    class Hostile(Exception):
+        def __str__(self):
+            raise RuntimeError("no")
+
+    assert describe_error(Hostile()).startswith("Hostile")

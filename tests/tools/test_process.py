@@ -155,3 +155,31 @@ def test_a_call_that_is_given_up_before_it_begins_is_killed_at_once():
     call.kill()
     with pytest.raises(ToolError, match="without a result"):
         call.run()
+
+
+def test_a_function_of_the_script_itself_is_found_by_its_file(monkeypatch):
+    import sys
+
+    script = type(sys)("__main__")
+    monkeypatch.setitem(sys.modules, "__main__", script)
+    monkeypatch.setattr(add, "__module__", "__main__")
+    script.add = add
+    with pytest.raises(ToolRegistrationError, match="not in a shell"):
+        importable("add", add)
+    script.__file__ = __file__
+    assert importable("add", add) == (os.path.realpath(__file__), "add")
+
+
+def test_the_child_reads_its_request_and_writes_a_file(tmp_path, monkeypatch):
+    import io
+    import json
+    import runpy
+    import sys
+
+    target = tmp_path / "result.json"
+    request = {"name": "add", "module": str(__file__), "qualname": "add", "args": {"a": 1}, "file": str(target)}
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(json.dumps(request).encode())))
+    monkeypatch.delitem(sys.modules, "ace.tools.process")
+    runpy.run_module("ace.tools.process", run_name="__main__")
+    assert json.loads(target.read_text())["value"]["sum"] == 2.0
+

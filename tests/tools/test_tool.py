@@ -3,7 +3,7 @@ from dataclasses import dataclass
 from typing import Annotated, Literal
 
 import pytest
-from pydantic import AfterValidator, BaseModel
+from pydantic import AfterValidator, BaseModel, RootModel
 
 from ace import Tool, ToolRegistry, TypedTool, tool
 from ace.core import InvalidModelAction, ToolRegistrationError
@@ -118,6 +118,10 @@ def variadic(*args: int):
     """Takes any number."""
 
 
+def broken_hint(x: "Nowhere") -> str:  # noqa: F821
+    """Has a hint that nobody can resolve."""
+
+
 class Opaque:
     pass
 
@@ -132,6 +136,7 @@ def unschemable(thing: Opaque):
         (no_docstring, "docstring"),
         (no_annotation, "annotation"),
         (variadic, "named arguments"),
+        (broken_hint, "signature cannot be read"),
         (unschemable, "JSON Schema"),
         (lambda x: x, "lambda"),
         ("text", "not callable"),
@@ -141,6 +146,37 @@ def unschemable(thing: Opaque):
 def test_what_cannot_become_a_tool_is_refused_with_a_reason(source, words):
     with pytest.raises(ToolRegistrationError, match=words):
         ToolRegistry([source])
+
+
+class Named(BaseModel):
+    text: str
+
+
+class Root(RootModel[list[int]]):
+    pass
+
+
+class Opaquely(BaseModel, arbitrary_types_allowed=True):
+    thing: Opaque
+
+
+@pytest.mark.parametrize(
+    ("attributes", "words"),
+    [
+        ({"__doc__": "Shout.", "Args": Named}, "has no name"),
+        ({"__doc__": "Shout.", "name": ""}, "has no name"),
+        ({"__doc__": "Shout.", "name": "shout"}, "no `Args`"),
+        ({"__doc__": "Shout.", "name": "shout", "Args": dict}, "no `Args`"),
+        ({"__doc__": "", "name": "shout", "Args": Named}, "no docstring"),
+        ({"__doc__": "Shout.", "name": "shout", "Args": Root}, "RootModel"),
+        ({"__doc__": "Shout.", "name": "shout", "Args": Opaquely}, "no JSON Schema"),
+        ({"__doc__": "Shout.", "name": "a b", "Args": Named}, "white space"),
+    ],
+)
+def test_a_typed_tool_that_lacks_something_is_refused_with_a_reason(attributes, words):
+    made = type("Shout", (TypedTool,), {"run": lambda self, args: args.text, **attributes})()
+    with pytest.raises(ToolRegistrationError, match=words):
+        ToolRegistry([made])
 
 
 def test_names_are_unique_and_not_reserved():
