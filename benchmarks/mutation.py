@@ -215,6 +215,7 @@ def main() -> None:
         if survives(file, number, FIRST) and survives(file, number, THEN):
             node, how = list(places(ast.parse((ROOT / file).read_text(encoding="utf-8"))))[number]
             survivors.append({"file": file, "line": node.lineno, "change": how, "code": ast.unparse(node)[:120]})
+            print(f"survives: {survivors[-1]}", file=sys.stderr, flush=True)
         if index % 20 == 19:
             print(f"{index + 1} of {len(chosen)}: {len(survivors)} survive", file=sys.stderr, flush=True)
     report = {
