@@ -1,9 +1,30 @@
 """What is booked and told, to the unit: charges of retries, limits inside one reply, the words of events."""
 
+import dataclasses
+import inspect
+
+import pytest
 from agent.kit import Script, call, extract, play, spec
 
-from ace.agent import AgentRun, ModelReply, Policy, RequestedTool, Retry, RetryPolicy, drive
-from ace.core import ModelTransport, RunUsage, ToolError, UsageLimits
+from ace.agent import (
+    AgentRun,
+    BreakerPolicy,
+    ModelReply,
+    OnceWithToolCatalog,
+    Policy,
+    RequestedTool,
+    Retry,
+    RetryPolicy,
+    Summary,
+    drive,
+    go_on,
+    restore,
+    snapshot,
+    states,
+)
+from ace.agent.breaker import Breaker
+from ace.core import InvalidModelAction, ModelTransport, RunUsage, ToolError, UsageLimits
+from ace.testing import FaultyTool, ManualClock
 from ace.tools import tool
 
 QUICK = RetryPolicy(initial_interval=0.0)
@@ -45,3 +66,51 @@ def test_events_name_the_kind_of_an_error_and_only_of_an_error():
     drive(run, Script(call("peek", key="bad"), call("peek", key="a"), call("finish", answer="x")))
     told = {event.kind: event.data.get("error") for event in events if event.kind.startswith("tool_call_")}
     assert told == {"tool_call_started": None, "tool_call_error": "refused", "tool_call_completed": None}
+
+
+def test_every_state_and_every_word_between_driver_and_machine_is_frozen():
+    made = [c for _, c in inspect.getmembers(states, inspect.isclass) if c.__module__ == states.__name__]
+    kinds = [c for c in made if dataclasses.is_dataclass(c)]
+    assert len(kinds) > 10
+    assert all(c.__dataclass_params__.frozen for c in kinds)
+    with pytest.raises(ValueError, match="frozen"):
+        Breaker().failures = 1
+
+
+def test_the_documented_defaults():
+    assert (BreakerPolicy().threshold, BreakerPolicy().cooldown, BreakerPolicy().exclude) == (3, 60.0, True)
+    retry = RetryPolicy()
+    assert (retry.initial_interval, retry.backoff_factor, retry.max_interval, retry.max_attempts) == (0.5, 2.0, 30.0, 3)
+    assert OnceWithToolCatalog().n == 1
+    with pytest.raises(TypeError):
+        OnceWithToolCatalog(n=2)
+
+
+def test_what_is_thrown_away_takes_no_number():
+    summary = ModelReply(outputs={"objective": "x"}, usage=RunUsage(lm_calls=1))
+    replies = (InvalidModelAction("unparsable", "?"), call("peek", key="a"), summary, call("finish", answer="x"))
+    output, _ = play(*replies, tools=[peek], policy=Policy.lenient(), summary=Summary(every=1), max_iters=5)
+    assert [(step.iteration, step.tool_call_id) for step in output.structured_trace] == [(1, "s1-c1")]
+    assert (output.usage.iterations, output.usage.reprompts, output.usage.summaries) == (2, 1, 1)
+
+
+@pytest.mark.parametrize(("limit", "summaries"), [(3, 0), (4, 1)])
+def test_a_summary_leaves_room_for_a_decision_and_the_answer(limit, summaries):
+    summary = ModelReply(outputs={"objective": "x"}, usage=RunUsage(lm_calls=1))
+    replies = [call("peek", key="a"), *[summary] * summaries, call("finish", answer="x")]
+    output, _ = play(*replies, tools=[peek], summary=Summary(every=1), limits=UsageLimits(lm_calls=limit))
+    assert (output.usage.summaries, output.answer) == (summaries, "x")
+
+
+def test_a_call_that_a_crash_cut_off_is_not_an_attempt_that_failed():
+    policy = Policy(tool_retry=RetryPolicy(initial_interval=0.0, max_attempts=2))
+    faulty, clock = FaultyTool(peek, ["timeout", "timeout"]), ManualClock()
+    run = AgentRun(spec(tools=[faulty.tool], policy=policy, clock=clock))
+    run.next_step()
+    run.model_replied(call("peek", key="a"))
+    run.next_step()  # the call is out, and the process dies
+    again = restore(snapshot(run), spec(tools=[faulty.tool], policy=policy, clock=clock))
+    go_on(again)
+    output = drive(again, Script(call("finish", answer="x")))
+    assert faulty.calls == 2  # both attempts of the policy, besides the one that was cut off
+    assert [(e.retries, e.iteration) for e in output.error_history] == [(1, 1)]
