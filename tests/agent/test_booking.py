@@ -23,7 +23,15 @@ from ace.agent import (
     states,
 )
 from ace.agent.breaker import Breaker
-from ace.core import InvalidModelAction, ModelTransport, RunUsage, ToolError, UsageLimits
+from ace.core import (
+    InvalidModelAction,
+    ModelTransport,
+    PolicyConfigInvalid,
+    RunUsage,
+    TokenPrices,
+    ToolError,
+    UsageLimits,
+)
 from ace.testing import FaultyTool, ManualClock
 from ace.tools import tool
 
@@ -82,6 +90,10 @@ def test_the_documented_defaults():
     retry = RetryPolicy()
     assert (retry.initial_interval, retry.backoff_factor, retry.max_interval, retry.max_attempts) == (0.5, 2.0, 30.0, 3)
     assert OnceWithToolCatalog().n == 1
+    assert RetryPolicy(max_attempts=100).max_attempts == 100
+    with pytest.raises(PolicyConfigInvalid, match="100"):
+        RetryPolicy(max_attempts=101)
+    assert TokenPrices(input=0, output=0).cost(10, 10) == 0
     with pytest.raises(TypeError):
         OnceWithToolCatalog(n=2)
 
