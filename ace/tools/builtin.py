@@ -23,6 +23,8 @@ _BINARY: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
     ast.Mod: operator.mod,
 }
 _UNARY: dict[type[ast.unaryop], Callable[[Any], Any]] = {ast.UAdd: operator.pos, ast.USub: operator.neg}
+
+
 def _round(value: Any, digits: Any = 0) -> Any:
     if not isinstance(digits, int) or abs(digits) > 100:  # a huge number of digits would freeze the process
         raise ValueError("round takes at most 100 digits")

@@ -70,9 +70,7 @@ class ToolResult(BaseModel):
     """What agents that ran inside the tool spent on models."""
 
 
-def check_call(
-    registry: ToolRegistry, name: Any, args: Any, call_id: str, excluded: Collection[str] = ()
-) -> ToolCall:
+def check_call(registry: ToolRegistry, name: Any, args: Any, call_id: str, excluded: Collection[str] = ()) -> ToolCall:
     """Refuse a call that cannot run, before anything happens; `excluded` names are not offered as near ones.
 
     Raises:
@@ -99,9 +97,7 @@ def check_call(
     try:
         tool.args_model.model_validate(named)
     except ValidationError as error:
-        raise InvalidModelAction(
-            "invalid_args", _explain(tool, error), tool_name=name, received_args=named
-        ) from error
+        raise InvalidModelAction("invalid_args", _explain(tool, error), tool_name=name, received_args=named) from error
     except Exception as error:  # a validator of the user's own may raise anything
         text = f"{name}: the arguments were refused: {describe_error(error)}"
         raise InvalidModelAction("invalid_args", text, tool_name=name, received_args=named) from error

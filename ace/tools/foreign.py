@@ -42,7 +42,9 @@ def from_json_schema(
         raise ToolRegistrationError(f"tool {name!r} has no description; the model chooses tools by it")
     properties = schema.get("properties", {})
     if schema.get("type", "object") != "object" or not isinstance(properties, dict):
-        raise ToolRegistrationError(f"tool {name!r}: expected a JSON Schema of an object with properties, got {schema!r}")
+        raise ToolRegistrationError(
+            f"tool {name!r}: expected a JSON Schema of an object with properties, got {schema!r}"
+        )
     try:
         validator_for(schema).check_schema(schema)
     except SchemaError as error:

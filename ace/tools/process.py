@@ -20,6 +20,7 @@ from typing import Any, cast
 
 from ace.core import TOOL_ERROR_KINDS, ToolError, ToolRegistrationError, value_to_text
 
+
 def importable(name: str, func: Callable[..., Any]) -> tuple[str, str]:
     """Module (or the file of ``__main__``) and qualified name of a function.
 
@@ -39,7 +40,9 @@ def importable(name: str, func: Callable[..., Any]) -> tuple[str, str]:
     if module == "__main__":
         file = getattr(sys.modules["__main__"], "__file__", None)
         if file is None:
-            raise ToolRegistrationError(f"tool {name!r}: isolation='process' needs a function in a file, not in a shell")
+            raise ToolRegistrationError(
+                f"tool {name!r}: isolation='process' needs a function in a file, not in a shell"
+            )
         return str(Path(file).resolve()), str(qualname)
     return str(module), str(qualname)
 

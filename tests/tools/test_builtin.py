@@ -10,7 +10,16 @@ def calc(expression):
 
 @pytest.mark.parametrize(
     ("expression", "value"),
-    [("6 * 7", 42), ("-(2 ** 10) // 3", -342), ("sqrt(2) ** 2", pytest.approx(2)), ("max(1, 2) % 2", 0), ("pi", pytest.approx(3.1416, 1e-4)), ("2.0 ** -(10 ** 5)", 0.0), ("round(2.567, 1)", 2.6), ("round(2.5)", 2)],
+    [
+        ("6 * 7", 42),
+        ("-(2 ** 10) // 3", -342),
+        ("sqrt(2) ** 2", pytest.approx(2)),
+        ("max(1, 2) % 2", 0),
+        ("pi", pytest.approx(3.1416, 1e-4)),
+        ("2.0 ** -(10 ** 5)", 0.0),
+        ("round(2.567, 1)", 2.6),
+        ("round(2.5)", 2),
+    ],
 )
 def test_the_calculator_works_out(expression, value):
     assert calc(expression).content == value
@@ -50,7 +59,9 @@ def test_the_calculator_neither_freezes_nor_gives_what_is_no_number(expression):
     assert calc(expression).error_kind == "refused"
 
 
-@pytest.mark.parametrize(("expression", "value"), [("2.0 ** -(10 ** 5)", 0.0), ("round(2.567, 1)", 2.6), ("round(2.6)", 3)])
+@pytest.mark.parametrize(
+    ("expression", "value"), [("2.0 ** -(10 ** 5)", 0.0), ("round(2.567, 1)", 2.6), ("round(2.6)", 3)]
+)
 def test_the_calculator_rounds_and_divides_far(expression, value):
     assert calc(expression).content == value
 

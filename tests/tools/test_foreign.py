@@ -35,7 +35,12 @@ def test_a_hand_written_spec_becomes_a_checked_tool():
     out = run(tool, decision("weather", city="Bern", unit="F"))
     assert out.structured_trace[0].observation == "Bern 1 F"
     registry = ToolRegistry([tool])
-    for args, named in (({"days": 9, "city": "Bern"}, "days"), ({"unit": "K", "city": "Bern"}, "unit"), ({}, "city"), ({"city": "Bern", "x": 1}, "'x'")):
+    for args, named in (
+        ({"days": 9, "city": "Bern"}, "days"),
+        ({"unit": "K", "city": "Bern"}, "unit"),
+        ({}, "city"),
+        ({"city": "Bern", "x": 1}, "'x'"),
+    ):
         with pytest.raises(InvalidModelAction, match=named):
             check_call(registry, "weather", args, "c1")
 
@@ -85,7 +90,11 @@ def test_mcp_tools_run_here():
         async with mcp.Client(server) as session:
             (found,) = (await session.list_tools()).tools
             tool = from_mcp(session, found, read_only=True)
-            replies = [decision("stock", item="pen"), decision("stock", item="ghost"), decision("finish", answer="done")]
+            replies = [
+                decision("stock", item="pen"),
+                decision("stock", item="ghost"),
+                decision("finish", answer="done"),
+            ]
             agent = ReActGenerator(tools=[tool], lm=ScriptedLM(replies))
             return tool, await agent.arun("x")
 

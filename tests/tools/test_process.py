@@ -2,6 +2,7 @@
 
 import os
 import time
+from typing import ClassVar
 
 import pytest
 
@@ -96,7 +97,11 @@ def test_a_cancelled_tool_is_killed(tmp_path):
 
 @pytest.mark.parametrize(
     ("func", "kind", "text"),
-    [(refuse, "refused", "model text"), (crash, "exception", "code 3"), (raise_error, "network", "ConnectionError: in file.py")],
+    [
+        (refuse, "refused", "model text"),
+        (crash, "exception", "code 3"),
+        (raise_error, "network", "ConnectionError: in file.py"),
+    ],
 )
 def test_what_goes_wrong_there_comes_back_as_data(func, kind, text):
     result = run(func)
@@ -135,7 +140,7 @@ def test_only_what_another_process_can_find_is_taken():
 
         name = "typed"
         Args = type("Args", (__import__("pydantic").BaseModel,), {})
-        options = {"isolation": "process"}
+        options: ClassVar = {"isolation": "process"}
 
         def run(self, args):
             return None
@@ -182,4 +187,3 @@ def test_the_child_reads_its_request_and_writes_a_file(tmp_path, monkeypatch):
     monkeypatch.delitem(sys.modules, "ace.tools.process")
     runpy.run_module("ace.tools.process", run_name="__main__")
     assert json.loads(target.read_text())["value"]["sum"] == 2.0
-

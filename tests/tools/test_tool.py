@@ -48,7 +48,15 @@ def test_arguments_are_validated_and_coerced_as_a_whole():
 
 def test_a_schema_error_names_the_field_what_came_and_what_is_expected():
     error = refusal(ToolRegistry([order]), "order", {"item": {"name": "pen"}, "count": "two", "colour": "red"})
-    for words in ("item.price", "missing", "'count'", "integer", "two", "'colour' is not an argument", "item, count, speed"):
+    for words in (
+        "item.price",
+        "missing",
+        "'count'",
+        "integer",
+        "two",
+        "'colour' is not an argument",
+        "item, count, speed",
+    ):
         assert words in str(error), words
     assert error.reason == "invalid_args"
 
@@ -267,7 +275,10 @@ def test_partials_and_callable_objects_become_tools():
         return a + b
 
     registry = ToolRegistry(
-        [Tool.from_function(functools.partial(add, b=2), name="add2", description="Add two."), Tool.from_function(Doubler())]
+        [
+            Tool.from_function(functools.partial(add, b=2), name="add2", description="Add two."),
+            Tool.from_function(Doubler()),
+        ]
     )
     assert run(registry, "add2", a=1).content == 3
     assert run(registry, "Doubler", x=4).content == 8
