@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager, nullcontext
 from typing import Any, Protocol
@@ -46,6 +47,7 @@ from ace.playbook.render import render_bullets
 from ace.prediction import ReActPrediction
 from ace.tasks import TaskInput, TaskOutput
 
+_log = logging.getLogger(__name__)
 DEFAULT_MAX_ITERS = 10
 """The system's limit when neither the task nor the agent sets one."""
 
@@ -172,6 +174,7 @@ class Running(dspy.Module, Agent):
             limits=limits,
             injected_bullets=tuple(bullet.id for bullet in bullets),
             context={"playbook": text},
+            metadata=_kept_away(bullets),
             cancellation=token,
             listeners=(listener,) if listener else (),
         )
@@ -294,6 +297,19 @@ def check_prices(limits: UsageLimits | None, prices: TokenPrices | None) -> None
         raise SignatureError(
             "limits.cost needs prices=TokenPrices(input=..., output=...) in dollars per million tokens"
         )
+
+
+def _kept_away(bullets: Any) -> dict[str, Any]:
+    """What a coin decided and what a changed tool hid, for the record of the run; a hidden lesson is also logged."""
+    told = {name: list(getattr(bullets, name, ())) for name in ("withheld", "tossed", "explored", "stale")}
+    if told["stale"]:
+        _log.warning(
+            "%d bullets are hidden, because one of their tools has changed its signature since: %s; "
+            "playbook.confirm(ids, tools) shows them again",
+            len(told["stale"]),
+            ", ".join(told["stale"][:10]),
+        )
+    return {f"{name}_bullets": ids for name, ids in told.items() if ids}
 
 
 def _linked(token: CancellationToken | None) -> CancellationToken:

@@ -9,7 +9,7 @@ from typing import Literal, get_args
 from ace.core import SuiteError
 from ace.evaluation.suite import Suite, SuiteTask, changing
 from ace.playbook import Filters, Playbook, PlaybookBullet
-from ace.playbook.playbook import DEFAULT_K
+from ace.playbook._retrieving import DEFAULT_K
 from ace.tasks import TaskInput
 
 Arm = Literal["none", "playbook", "gold", "random"]

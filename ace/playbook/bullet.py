@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
@@ -12,7 +13,7 @@ from ace.core import clean_text
 Section = Literal["Strategies", "Pitfalls", "Observations"]
 Stage = Literal["shadow", "active", "pinned", "quarantined", "retired"]
 
-SHOWN_STAGES: frozenset[Stage] = frozenset({"active", "pinned"})
+SHOWN_STAGES: tuple[Stage, ...] = ("active", "pinned")
 """Only these reach a prompt."""
 
 
@@ -24,6 +25,30 @@ def sequence_key(tools: Iterable[str]) -> tuple[str, ...]:
         True
     """
     return tuple(sorted(tools))
+
+
+class Facets(NamedTuple):
+    """All that a filter reads of a bullet, apart from where it came from; many bullets share one.
+
+    Example:
+        >>> bullet = PlaybookBullet(section="Pitfalls", content="Never guess an id.", domain="shop")
+        >>> Facets.parse(bullet.facets).domain
+        'shop'
+    """
+
+    stage: Stage
+    section: Section
+    domain: str | None
+    tenant: str | None
+    tags: tuple[str, ...]
+    tools: tuple[str, ...]
+    hashes: tuple[tuple[str, str], ...]
+
+    @classmethod
+    def parse(cls, text: str) -> Facets:
+        """The facets that `PlaybookBullet.facets` wrote."""
+        stage, section, domain, tenant, tags, tools, hashes = json.loads(text)
+        return cls(stage, section, domain, tenant, tuple(tags), tuple(tools), tuple((n, h) for n, h in hashes))
 
 
 class Provenance(BaseModel):
@@ -69,11 +94,26 @@ class PlaybookBullet(BaseModel):
     avg_iterations: float | None = Field(default=None, ge=0, allow_inf_nan=False)
     """Mean iterations of the runs it rests on."""
     helpful_count: int = Field(default=0, ge=0)
+    """Runs that used it and succeeded."""
     harmful_count: int = Field(default=0, ge=0)
+    """Runs that used it and failed."""
+    withheld_successes: int = Field(default=0, ge=0)
+    """Runs that succeeded although a coin had left it out: the comparison for its effect."""
+    withheld_failures: int = Field(default=0, ge=0)
+    """Runs that failed while a coin had left it out."""
+    shown_successes: int = Field(default=0, ge=0)
+    """Runs that succeeded after the same coin had let it through, used or not."""
+    shown_failures: int = Field(default=0, ge=0)
+    """Runs that failed after the same coin had let it through, used or not."""
+    credited_at: float | None = Field(default=None, allow_inf_nan=False)
+    """Seconds since the epoch of the last credit; evidence may fade from then on."""
     stage: Stage = "active"
     tool_schema_hashes: dict[str, str] = Field(default_factory=dict)
     provenance: Provenance = Provenance()
     trust: Literal["trusted", "tainted"] = "trusted"
+    """Tainted: its words came out of a tool, so that somebody has to look at them before a model does."""
+    distinct_from: tuple[str, ...] = ()
+    """Near bullets that somebody looked at and kept beside it; a search for twins does not ask again."""
     created_revision: int = 0
     updated_revision: int = 0
 
@@ -92,6 +132,13 @@ class PlaybookBullet(BaseModel):
     def searched(self) -> str:
         """The text that retrieval compares with a query."""
         return self.trigger or self.content
+
+    @property
+    def facets(self) -> str:
+        """All that a filter may read, in one canonical text; many bullets share one."""
+        tools = sorted(set(self.tool_sequence))
+        parts = (self.stage, self.section, self.domain, self.tenant, sorted(self.tags), tools)
+        return json.dumps([*parts, sorted(self.tool_schema_hashes.items())], ensure_ascii=False)
 
     @property
     def key(self) -> tuple[str, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, model_validator
 
 from ace.core import PlaybookError, clean_value
 from ace.playbook.bullet import PlaybookBullet, Provenance
@@ -48,6 +48,8 @@ class Merge(_Delta):
     tool_success_rate: float | None = Field(default=None, allow_inf_nan=False)
     absorbed: tuple[BulletId, ...] = ()
     """Ids of bullets that this one replaces."""
+    at: float = Field(default=0.0, allow_inf_nan=False)
+    """When, in seconds since the epoch; set at commit."""
 
 
 class Remove(_Delta):
@@ -64,8 +66,20 @@ class Tag(_Delta):
     bullet_id: BulletId
     helpful: int = Field(default=0, ge=0)
     harmful: int = Field(default=0, ge=0)
+    coin: Literal["none", "shown", "withheld"] = "none"
+    """How the coin fell that decided, at random, whether the run was shown the bullet."""
+    success: bool | None = None
+    """Whether that run succeeded; needed with a coin."""
     run_id: str = ""
-    """The run that gives the credit: each counts once."""
+    """The run that gives the credit: each counts once per bullet."""
+    at: float = Field(default=0.0, allow_inf_nan=False)
+    """When, in seconds since the epoch; set at commit."""
+
+    @model_validator(mode="after")
+    def _coin_and_success(self) -> Tag:
+        if (self.coin == "none") != (self.success is None):
+            raise ValueError("a coin needs `success`, and `success` a coin: they are the two halves of one observation")
+        return self
 
 
 class Promote(_Delta):
@@ -83,8 +97,21 @@ class Quarantine(_Delta):
     bullet_id: BulletId
 
 
-Delta = Annotated[Add | Update | Merge | Remove | Tag | Promote | Quarantine, Field(discriminator="kind")]
+class Restore(_Delta):
+    """A bullet as it was at an earlier revision, byte for byte; `Playbook.rollback` writes these."""
+
+    kind: Literal["restore"] = "restore"
+    bullet: PlaybookBullet
+
+    @property
+    def bullet_id(self) -> str:
+        """The bullet's id."""
+        return self.bullet.id
+
+
+Delta = Annotated[Add | Update | Merge | Remove | Tag | Promote | Quarantine | Restore, Field(discriminator="kind")]
 DELTAS: TypeAdapter[Delta] = TypeAdapter(Delta)
+
 
 def checked(delta: Delta) -> Delta:
     """The delta with encodable text throughout; what is no delta is refused before anything is written."""
@@ -92,7 +119,9 @@ def checked(delta: Delta) -> Delta:
         return DELTAS.validate_python(clean_value(delta.model_dump()))
     except (ValidationError, AttributeError) as error:
         detail = error.errors(include_url=False, include_context=False) if isinstance(error, ValidationError) else delta
-        raise PlaybookError(f"not a delta: {detail}; expected Add, Update, Merge, Remove, Tag, Promote or Quarantine") from error
+        raise PlaybookError(
+            f"not a delta: {detail}; expected Add, Update, Merge, Remove, Tag, Promote, Quarantine or Restore"
+        ) from error
 
 
 _FIXED = frozenset({"id", "created_revision", "updated_revision"})
@@ -109,6 +138,8 @@ def apply(bullets: Mapping[str, PlaybookBullet], delta: Delta, revision: int) ->
             raise PlaybookError(f"cannot add a bullet with the id {delta.bullet.id!r}: ids are given at commit")
         fixed = {"created_revision": revision, "updated_revision": revision}
         return {delta.bullet.id: delta.bullet.model_copy(update=fixed)}
+    if isinstance(delta, Restore):
+        return {delta.bullet_id: delta.bullet}
     old = bullets.get(delta.bullet_id)
     if old is None:
         raise PlaybookError(f"no bullet {delta.bullet_id!r} to {delta.kind}; `ace playbook list` shows the ids")
@@ -116,13 +147,13 @@ def apply(bullets: Mapping[str, PlaybookBullet], delta: Delta, revision: int) ->
         return {delta.bullet_id: None}
     changes: dict[str, PlaybookBullet | None] = {delta.bullet_id: _changed(old, delta, revision)}
     if isinstance(delta, Merge):
-        changes |= {other: None for other in delta.absorbed if other in bullets and other != old.id}
+        if lost := [other for other in delta.absorbed if other not in bullets or other == old.id]:
+            raise PlaybookError(f"{old.id} cannot absorb {lost[0]!r}: it is not there, or the same bullet")
+        changes |= dict.fromkeys(delta.absorbed)
     return changes
 
 
-def _changed(
-    old: PlaybookBullet, delta: Update | Merge | Tag | Promote | Quarantine, revision: int
-) -> PlaybookBullet:
+def _changed(old: PlaybookBullet, delta: Update | Merge | Tag | Promote | Quarantine, revision: int) -> PlaybookBullet:
     changes: dict[str, Any]
     match delta:
         case Update(changes=given):
@@ -135,15 +166,10 @@ def _changed(
                 "helpful_count": old.helpful_count + delta.helpful,
                 "harmful_count": old.harmful_count + delta.harmful,
                 "avg_iterations": _mean(old.avg_iterations, delta.avg_iterations, len(old.provenance.run_ids)),
-                "tool_success_rate": _mean(
-                    old.tool_success_rate, delta.tool_success_rate, len(old.provenance.run_ids)
-                ),
+                "tool_success_rate": _mean(old.tool_success_rate, delta.tool_success_rate, len(old.provenance.run_ids)),
             }
-        case Tag(helpful=helpful, harmful=harmful):
-            changes = {
-                "helpful_count": old.helpful_count + helpful,
-                "harmful_count": old.harmful_count + harmful,
-            }
+        case Tag():
+            changes = _credited(old, delta)
         case Promote(stage=stage):
             changes = {"stage": stage}
         case Quarantine():
@@ -152,6 +178,18 @@ def _changed(
         return PlaybookBullet.model_validate({**old.model_dump(), **changes, "updated_revision": revision})
     except ValidationError as error:
         raise PlaybookError(f"cannot {delta.kind} {old.id}: {error.errors(include_url=False)}") from error
+
+
+def _credited(old: PlaybookBullet, tag: Tag) -> dict[str, Any]:
+    changes: dict[str, Any] = {
+        "helpful_count": old.helpful_count + tag.helpful,
+        "harmful_count": old.harmful_count + tag.harmful,
+        "credited_at": tag.at or old.credited_at,
+    }
+    if tag.coin != "none":
+        name = f"{tag.coin}_{'successes' if tag.success else 'failures'}"
+        changes[name] = getattr(old, name) + 1
+    return changes
 
 
 def _joined(old: Provenance, new: Provenance) -> Provenance:

@@ -35,7 +35,8 @@ class Embedder(Protocol):
         ...
 
 
-def _unit(vectors: Any) -> Vectors:
+def unit(vectors: Any) -> Vectors:
+    """Rows of length one."""
     array = np.asarray(vectors, dtype=np.float32)
     return array / np.maximum(np.linalg.norm(array, axis=1, keepdims=True), 1e-12)
 
@@ -54,7 +55,56 @@ class CallableEmbedder:
 
     def embed(self, texts: Sequence[str]) -> Vectors:
         """See `Embedder`."""
-        return _unit(self._func(list(texts)))
+        return unit(self._func(list(texts)))
+
+
+def as_embedder(source: Any = None) -> Embedder:
+    """Anything that can embed, as an `Embedder`.
+
+    Args:
+        source: An `Embedder`; None for MiniLM; ``"onnx"`` for its fast back end; a `dspy.Embedder`; a
+            `SentenceTransformer`; or a function from a list of texts to a 2-D array, named by its module and name.
+
+    Raises:
+        PlaybookError: It can do none of that, or is a function without a name of its own.
+
+    Example:
+        >>> def lengths(texts):
+        ...     return [[len(text), 1.0] for text in texts]
+        >>> as_embedder(lengths).embed(["ab"]).shape
+        (1, 2)
+    """
+    if source is None or source == "minilm":
+        return MiniLMEmbedder()
+    if source == "onnx":
+        from ace.playbook.onnx import OnnxMiniLMEmbedder
+
+        return OnnxMiniLMEmbedder()
+    if hasattr(source, "embed") and isinstance(getattr(source, "name", None), str):
+        return source
+    if hasattr(source, "encode"):  # sentence-transformers
+        card = getattr(source, "model_card_data", None)
+        name = getattr(card, "base_model", None) or getattr(source, "name_or_path", None) or type(source).__name__
+        return CallableEmbedder(f"sentence-transformers/{name}", source.encode)
+    model = getattr(source, "model", None)
+    if callable(source) and model is not None:  # dspy.Embedder
+        name = model if isinstance(model, str) else _function_name(model)
+        return CallableEmbedder(f"dspy/{name}", source)
+    if callable(source):
+        return CallableEmbedder(_function_name(source), source)
+    raise PlaybookError(
+        f"cannot embed with {type(source).__name__}: give an Embedder, a dspy.Embedder, a SentenceTransformer, or "
+        "CallableEmbedder(name, function)"
+    )
+
+
+def _function_name(function: Any) -> str:
+    name = getattr(function, "__qualname__", "")
+    if not name or "<lambda>" in name:
+        raise PlaybookError(
+            "a function without a name cannot say which vectors are its own; use CallableEmbedder(name, f)"
+        )
+    return f"{function.__module__}.{name}"
 
 
 class MiniLMEmbedder:
@@ -75,7 +125,7 @@ class MiniLMEmbedder:
             PlaybookError: The weights are not there, or are not the ones expected.
         """
         model = self._load()
-        return _unit(model.encode(list(texts), batch_size=64, show_progress_bar=False, convert_to_numpy=True))
+        return unit(model.encode(list(texts), batch_size=64, show_progress_bar=False, convert_to_numpy=True))
 
     def _load(self) -> Any:
         cls = type(self)

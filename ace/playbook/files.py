@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -10,6 +11,12 @@ from pydantic import ValidationError
 
 from ace.core import PlaybookError
 from ace.playbook.bullet import PlaybookBullet
+
+
+def cache_folder() -> Path:
+    """Where this user's machine keeps what can be made again."""
+    root = os.environ.get("XDG_CACHE_HOME")
+    return (Path(root) if root else Path.home() / ".cache") / "dspy-ace"
 
 
 def write_bullets(bullets: Iterable[PlaybookBullet], path: str | Path) -> int:

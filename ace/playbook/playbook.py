@@ -2,48 +2,53 @@
 
 from __future__ import annotations
 
-import hashlib
 import threading
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import sqlalchemy as sa
 from cachetools import LRUCache
 from pydantic import ValidationError
 
 from ace.core import PlaybookError, clean_text
+from ace.playbook._retrieving import Retrieving
+from ace.playbook._upkeep import Upkeep
 from ace.playbook.bullet import PlaybookBullet
-from ace.playbook.delta import Add, Delta, Tag, apply, checked
-from ace.playbook.embedder import Embedder, MiniLMEmbedder, Vectors
-from ace.playbook.files import read_bullets, write_bullets
-from ace.playbook.index import DenseIndex, LexicalIndex
-from ace.playbook.render import TokenCounter, pack
-from ace.playbook.retrieval import DEPTH, Filters, Scored, diversify, fuse, pinned_first
-from ace.playbook.store import Store
+from ace.playbook.delta import Add, Delta, Restore, apply, checked
+from ace.playbook.dense import Quantization
+from ace.playbook.embedder import Embedder, Vectors, as_embedder
+from ace.playbook.files import cache_folder, read_bullets, write_bullets
+from ace.playbook.render import TokenCounter, count_tokens, render_bullets
+from ace.playbook.retrieval import Scored
+from ace.playbook.search import Searcher
+from ace.playbook.store import Row, Store
+from ace.playbook.table import BulletTable
+from ace.playbook.trust import Screen, held_back, screen
 
 if TYPE_CHECKING:
-    from ace.tasks import TaskInput
+    pass
 
-DEFAULT_K = 3
-"""More bullets than this help less (SkillsBench: 2-3 skills +18.6 points, 4 and more +5.9)."""
 DEFAULT_PROMPT_BUDGET = 1_000
 """Tokens that bullets may take in a prompt."""
-REFRESH_SECONDS = 1.0
-"""Commits of other processes are seen after at most this long."""
 
 
-class Playbook:
+class Playbook(Retrieving, Upkeep):
     """A journaled memory of lessons, found by meaning and by words.
 
     Args:
         url: An SQLAlchemy URL; use `Playbook.open` for a path.
-        embedder: MiniLM by default.
+        embedder: MiniLM by default; anything that `as_embedder` takes.
         prompt_budget: Tokens that `retrieve` may fill.
+        book_budget: Tokens that all bullets together may take; a commit that would exceed it is refused.
         cache_size: How many candidate lists are kept.
-        count_tokens: Counts tokens for the budget.
+        count_tokens: Counts tokens for the budgets.
+        half_life_days: Evidence this old counts half; None keeps all of it.
+        quantization: ``"8bit"`` keeps a quarter of the vectors' bytes in memory once the book is large.
+        index_folder: Where the indexes are saved; beside the file, or in the user's cache folder for a server.
+        screen: Looks at new content before it may be shown; None lets everything pass.
+        tools: Names of tools that are registered; the screen knows them.
 
     Example:
         >>> from ace.playbook import CallableEmbedder
@@ -58,24 +63,33 @@ class Playbook:
         self,
         url: str | sa.URL = "sqlite://",
         *,
-        embedder: Embedder | None = None,
+        embedder: Any = None,
         prompt_budget: int = DEFAULT_PROMPT_BUDGET,
+        book_budget: int | None = None,
         cache_size: int = 1_024,
         count_tokens: TokenCounter | None = None,
+        half_life_days: float | None = None,
+        quantization: Quantization = "none",
+        index_folder: str | Path | None = None,
+        screen: Screen | None = screen,
+        tools: Collection[str] = (),
     ) -> None:
-        self.embedder: Embedder = embedder or MiniLMEmbedder()
+        self.embedder: Embedder = as_embedder(embedder)
         self.prompt_budget = prompt_budget
+        self.book_budget = book_budget
+        self.half_life_days = half_life_days
+        self.tools = frozenset(tools)
+        self._screen = screen
         self._count_tokens = count_tokens
+        self._quantization: Quantization = quantization
         self._store = Store(url)
         self._lock = threading.RLock()
         self._candidates: LRUCache[Any, list[Scored]] = LRUCache(cache_size)
+        self._packed: LRUCache[Any, tuple[PlaybookBullet, ...]] = LRUCache(cache_size)
         self._query_vectors: LRUCache[str, Vectors] = LRUCache(cache_size)
         self.cache_hits = 0
         self.cache_misses = 0
-        self._dense: DenseIndex | None = None
-        self._dense_stale: set[int] = set()
-        self._lexical: LexicalIndex | None = None
-        self._bullets: dict[int, PlaybookBullet] = {}
+        self._index_folder = Path(index_folder) if index_folder is not None else self._default_folder()
         self._load()
 
     @classmethod
@@ -98,7 +112,9 @@ class Playbook:
         return cls(sa.URL.create("sqlite", database=str(Path(path).resolve())), **options)
 
     def close(self) -> None:
-        """Release the database."""
+        """Save the indexes and release the database."""
+        with self._lock:
+            self._searcher.close(self.revision)
         self._store.close()
 
     def __enter__(self) -> Playbook:
@@ -113,45 +129,53 @@ class Playbook:
 
     # -- reading -----------------------------------------------------------------------------------------------------
 
+    def _default_folder(self) -> Path | None:
+        if self._store.file is not None:
+            return Path(f"{self._store.file}.index")
+        server = self._store.engine.dialect.name != "sqlite"
+        return cache_folder() / "books" / str(self._store.book_id) if server else None
+
     def _load(self) -> None:
-        self.revision, bullets = self._store.snapshot()
-        self._bullets = {bullet.number: bullet for bullet in bullets.values()}
-        self.content_revision = self.revision
-        self._dense, self._lexical = None, None
+        self.revision, rows = self._store.snapshot()
+        self._take(rows)
+        self.content_revision = self.evidence_revision = self.revision
         self._checked_at = time.monotonic()
+
+    def _take(self, rows: Sequence[Row]) -> None:
+        self._bullets = BulletTable(rows)
+        self._searcher = Searcher(self._store, self.embedder, self._bullets, self._index_folder, self._quantization)
 
     def refresh(self) -> None:
         """Follow the commits of other processes, now."""
         with self._lock:
             self._checked_at = time.monotonic()
-            self._follow(self._store.journal(after=self.revision))
+            self._follow([(entry.revision, entry.delta) for entry in self._store.entries(after=self.revision)])
 
     def _follow(self, journal: Sequence[tuple[int, Delta]]) -> None:
         """Apply committed deltas to what this process holds."""
         for revision, delta in journal:
-            current = {bullet.id: bullet for bullet in self._bullets.values()} if isinstance(delta, Add) else {}
-            if not isinstance(delta, Add):
-                ids = (delta.bullet_id, *getattr(delta, "absorbed", ()))
-                numbers = (int(i.removeprefix("b-")) for i in ids)
-                current = {f"b-{n}": self._bullets[n] for n in numbers if n in self._bullets}
+            ids = () if isinstance(delta, (Add, Restore)) else (delta.bullet_id, *getattr(delta, "absorbed", ()))
+            numbers = (int(i.removeprefix("b-")) for i in ids)
+            current = {f"b-{n}": self._bullets[n] for n in numbers if n in self._bullets}
             for bullet_id, bullet in apply(current, delta, revision).items():
                 number = int(bullet_id.removeprefix("b-"))
-                old = self._bullets.pop(number, None)
-                if bullet is not None:
-                    self._bullets[number] = bullet
-                if (old and old.searched) != (bullet and bullet.searched):
-                    self._dense_stale.add(number)
-                    self._lexical = None
+                old = self._bullets.get(number)
+                if bullet is None:
+                    self._bullets.remove(number)
+                else:
+                    self._bullets.put(bullet)
+                self._searcher.changed(number, old, bullet)
+                if _content(old) != _content(bullet):
+                    self.content_revision = revision
+                if old is None or bullet is None or old.provenance != bullet.provenance:
+                    self.evidence_revision = revision
             self.revision = revision
-            if not isinstance(delta, Tag):
-                self.content_revision = revision
-        if journal:
-            self._bullets = dict(sorted(self._bullets.items()))
 
     @property
     def bullets(self) -> tuple[PlaybookBullet, ...]:
         """All bullets in id order, whatever their stage."""
-        return tuple(self._bullets.values())
+        with self._lock:
+            return tuple(self._bullets.values())
 
     def __len__(self) -> int:
         return len(self._bullets)
@@ -162,39 +186,70 @@ class Playbook:
         Raises:
             PlaybookError: There is none of that id.
         """
-        for bullet in self._bullets.values():
-            if bullet.id == bullet_id:
-                return bullet
+        digits = bullet_id.removeprefix("b-")
+        if digits.isdecimal() and (found := self._bullets.get(int(digits))) is not None and found.id == bullet_id:
+            return found
         raise PlaybookError(f"no bullet {bullet_id!r}; `ace playbook list` shows the ids")
-
-    def history(self) -> list[dict[str, Any]]:
-        """Every delta ever committed, oldest first."""
-        return self._store.history()
-
-    def journal(self) -> list[tuple[int, Delta]]:
-        """(revision, delta) pairs, oldest first; `fold` of them is the bullet table."""
-        return self._store.journal()
 
     # -- writing -----------------------------------------------------------------------------------------------------
 
     def commit(self, deltas: Iterable[Delta], *, author: str = "") -> int:
         """Write deltas as one revision: all of them, or none.
 
+        New content that is tainted, or that the screen holds back, waits in quarantine for review.
+
         Returns:
             The new revision; the old one when there was nothing to write.
 
         Raises:
-            PlaybookError: A delta does not apply.
+            PlaybookError: A delta does not apply, or the book would exceed `book_budget`.
         """
-        wanted = [checked(delta) for delta in deltas]
+        self._commit([checked(delta) for delta in deltas], author)
+        return self.revision
+
+    def _commit(
+        self, wanted: Sequence[Delta], author: str, *, screened: bool = True, undo_after: int | None = None
+    ) -> tuple[Delta, ...]:
+        if not wanted:
+            return ()
         with self._lock:
-            if wanted:
-                commit = self._store.commit(wanted, clean_text(author), check=lambda newest: None)
-                if commit.revision == self.revision + 1:
-                    self._follow([(commit.revision, delta) for delta in commit.deltas])
-                else:  # somebody else committed in between
-                    self.refresh()
-            return self.revision
+            if screened:
+                wanted = [held_back(delta, self._bullets_by_id, self._screen, self.tools) for delta in wanted]
+            self._check_budget(wanted)
+            commit = self._store.commit(wanted, clean_text(author), lambda newest: None, undo_after)
+            if commit.revision == self.revision + 1:
+                self._follow([(commit.revision, delta) for delta in commit.deltas])
+            else:  # somebody else committed in between
+                self.refresh()
+            return commit.deltas
+
+    def _bullets_by_id(self, bullet_id: str) -> PlaybookBullet | None:
+        return self._bullets.get(int(bullet_id.removeprefix("b-")))
+
+    def _check_budget(self, wanted: Sequence[Delta]) -> None:
+        """Refuse what would make the book longer than `book_budget`; what makes it shorter is always welcome."""
+        if self.book_budget is None or not any(isinstance(d, Add) or d.kind in ("update", "restore") for d in wanted):
+            return
+        self.refresh()
+        count = self._count_tokens or count_tokens
+        after = {bullet.id: bullet for bullet in self._bullets.values()}
+        before = count(render_bullets(list(after.values())))
+        for index, delta in enumerate(wanted):
+            if isinstance(delta, Add):
+                delta = delta.model_copy(
+                    update={"bullet": delta.bullet.model_copy(update={"id": f"b-{10**12 + index}"})}
+                )
+            for bullet_id, bullet in apply(after, delta, 0).items():
+                if bullet is None:
+                    after.pop(bullet_id, None)
+                else:
+                    after[bullet_id] = bullet
+        tokens = count(render_bullets(list(after.values())))
+        if tokens > self.book_budget and tokens > before:
+            raise PlaybookError(
+                f"the book would take {tokens} tokens, book_budget is {self.book_budget}; nothing was written: prune or "
+                "merge bullets first (`ace playbook prune`, `ace playbook dedup`), or raise the budget"
+            )
 
     def add(self, *, author: str = "", **fields: Any) -> PlaybookBullet:
         """Commit one new bullet, given by its fields.
@@ -207,108 +262,9 @@ class Playbook:
         except ValidationError as error:
             raise PlaybookError(f"not a bullet: {error.errors(include_url=False, include_context=False)}") from error
         with self._lock:
-            self.commit([Add(bullet=bullet)], author=author)
-            return self._bullets[max(self._bullets)]
-
-    # -- retrieval -----------------------------------------------------------------------------------------------------
-
-    def retrieve(
-        self,
-        query: str,
-        domain: str | None = None,
-        filters: Filters | None = None,
-        k: int = DEFAULT_K,
-        *,
-        tenant: str | None = None,
-    ) -> list[PlaybookBullet]:
-        """The bullets that fit a task, best first, pinned ones before them.
-
-        Args:
-            query: The task in its own words.
-            domain: Only bullets of this domain, or of none.
-            filters: What else may come.
-            k: How many at most; each with another tool sequence.
-            tenant: Bullets of other tenants never come.
-
-        Returns:
-            At most `k` bullets that fit `prompt_budget` together.
-        """
-        if k < 1:
-            return []
-        filters = filters or Filters()
-        query = clean_text(query)
-        with self._lock:
-            if time.monotonic() - self._checked_at > REFRESH_SECONDS:
-                self.refresh()
-            key = (self.embedder.name, query, domain, tenant, filters.cache_key, self.content_revision)
-            candidates = self._candidates.get(key)
-            if candidates is None:
-                self.cache_misses += 1
-                candidates = self._search(query, domain, tenant, filters)
-                self._candidates[key] = candidates
-            else:
-                self.cache_hits += 1
-            ordered = diversify(candidates, self._bullets)
-        # one that is too long for the budget must not cost a slot
-        return pinned_first(pack(ordered, self.prompt_budget, k, self._count_tokens))
-
-    def retrieve_for(self, task: TaskInput, tools: Mapping[str, str]) -> list[PlaybookBullet]:
-        """The bullets for a task of an agent that has these tools (name to schema hash)."""
-        return self.retrieve(task.text, domain=task.domain, tenant=task.tenant, filters=Filters(tools=tools))
-
-    def guarded(self, filters: Filters) -> GuardedPlaybook:
-        """A view for evaluation: `retrieve_for` leaves out what the guard names."""
-        return GuardedPlaybook(self, filters)
-
-    def nearest(self, text: str, bullets: Sequence[PlaybookBullet]) -> list[tuple[PlaybookBullet, float]]:
-        """Cosine similarity of a text to some bullets, best first."""
-        if not bullets:
-            return []
-        vectors = self._vectors([bullet.searched for bullet in bullets])
-        scores = vectors @ self._vectors([text])[0]
-        order = np.argsort(-scores, kind="stable")
-        return [(bullets[int(i)], float(scores[int(i)])) for i in order]
-
-    def _search(self, query: str, domain: str | None, tenant: str | None, filters: Filters) -> list[Scored]:
-        allowed = [n for n, bullet in self._bullets.items() if filters.allow(bullet, domain, tenant)]
-        if not allowed:
-            return []
-        only = None if len(allowed) == len(self._bullets) else allowed
-        vector = self._query_vectors.get(query)
-        if vector is None:
-            vector = self._query_vectors[query] = self.embedder.embed([query])[0]
-        dense = self._dense_index().search(vector, DEPTH, only)
-        if self._lexical is None:
-            self._lexical = LexicalIndex({n: clean_text(b.searched) for n, b in self._bullets.items()})
-        return fuse([dense, self._lexical.search(query, DEPTH, only)])
-
-    def _dense_index(self) -> DenseIndex:
-        """The dense index, brought up to date with the bullets."""
-        if self._dense is None:
-            self._dense_stale = set(self._bullets)
-        if self._dense is None or self._dense_stale:
-            numbers = sorted(n for n in self._dense_stale if n in self._bullets)
-            gone = sorted(n for n in self._dense_stale if n not in self._bullets)
-            vectors = self._vectors([self._bullets[n].searched for n in numbers])
-            if self._dense is None:
-                self._dense = DenseIndex(vectors.shape[1])
-            self._dense.remove(gone)
-            self._dense.put(numbers, vectors)
-            self._dense_stale = set()
-        return self._dense
-
-    def _vectors(self, texts: Sequence[str]) -> Vectors:
-        """Vectors of texts, from the store where they were computed before."""
-        texts = [clean_text(text) for text in texts]
-        keys = [hashlib.sha256(text.encode()).hexdigest() for text in texts]
-        known = self._store.vectors(self.embedder.name, list(dict.fromkeys(keys)))
-        missing = {key: text for key, text in zip(keys, texts, strict=True) if key not in known}
-        if missing:
-            computed = self.embedder.embed(list(missing.values()))
-            fresh = dict(zip(missing, computed, strict=True))
-            self._store.put_vectors(self.embedder.name, fresh)
-            known |= fresh
-        return np.stack([known[key] for key in keys]) if keys else np.zeros((0, 1), dtype=np.float32)
+            (added,) = self._commit([checked(Add(bullet=bullet))], author)
+            assert isinstance(added, Add)
+            return self.get(added.bullet.id)
 
     # -- files ---------------------------------------------------------------------------------------------------------
 
@@ -328,25 +284,14 @@ class Playbook:
         """
         bullets = read_bullets(path)
         self.commit(
-            [Add(bullet=b.model_copy(update={"id": ""}), reason=f"imported, was {b.id}") for b in bullets], author=author
+            [Add(bullet=b.model_copy(update={"id": ""}), reason=f"imported, was {b.id}") for b in bullets],
+            author=author,
         )
         return len(bullets)
 
 
-class GuardedPlaybook:
-    """A playbook seen through a leave-out guard."""
-
-    def __init__(self, playbook: Playbook, filters: Filters) -> None:
-        self.playbook = playbook
-        self.filters = filters
-
-    def retrieve_for(self, task: TaskInput, tools: Mapping[str, str]) -> list[PlaybookBullet]:
-        """As `Playbook.retrieve_for`, without what the guard names."""
-        filters = Filters(
-            sections=self.filters.sections,
-            tags=self.filters.tags,
-            tools=tools,
-            exclude_tasks=self.filters.exclude_tasks,
-            exclude_groups=self.filters.exclude_groups,
-        )
-        return self.playbook.retrieve(task.text, domain=task.domain, tenant=task.tenant, filters=filters)
+def _content(bullet: PlaybookBullet | None) -> tuple[object, ...] | None:
+    """What candidates depend on: texts, facets, the sequence; not counters, not evidence."""
+    return (
+        None if bullet is None else (bullet.searched, bullet.content, bullet.facets, bullet.tool_sequence, bullet.key)
+    )

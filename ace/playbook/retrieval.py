@@ -6,21 +6,22 @@ Every function is pure; `Playbook` brings the rankings.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from itertools import groupby
+from typing import TypeVar
 
-from ace.playbook.bullet import SHOWN_STAGES, PlaybookBullet, Section
+from ace.playbook.bullet import SHOWN_STAGES, Facets, PlaybookBullet, Section, Stage
+from ace.playbook.scoring import utility
 
 DEPTH = 50
 """How many bullets each ranking contributes."""
-RRF_K = 10
+RRF_K = 8
 """Constant of reciprocal rank fusion (Cormack et al., SIGIR 2009, use 60 over web-sized lists; lists of 50 want less)."""
 SUPPORT = 0.5
 """A second bullet with the same tool sequence adds this share of its score, a third its square, and so on."""
 MAX_SUPPORT = 5
 """So many bullets may speak for one sequence."""
-PITFALL_WEIGHT = 0.25
-"""A Pitfall says what not to do: it may fill a slot that no Strategy fits nearly as well, not take one."""
 
 
 @dataclass(frozen=True)
@@ -41,110 +42,165 @@ class Filters:
     """Leave-one-task-out guard: no bullet that rests on one of these tasks."""
     exclude_groups: tuple[str, ...] = ()
     """Leave-one-family-out guard."""
+    stages: tuple[Stage, ...] = SHOWN_STAGES
+    """Stages in a bullet's life that may be shown."""
 
     def __post_init__(self) -> None:
         # a bare "t-1" would be split into letters and guard nothing, without a word
-        for name in ("sections", "tags", "exclude_tasks", "exclude_groups"):
+        for name in ("sections", "tags", "exclude_tasks", "exclude_groups", "stages"):
             value = getattr(self, name)
             if value is not None:
                 object.__setattr__(self, name, (value,) if isinstance(value, str) else tuple(value))
+
+    def with_tools(self, tools: Mapping[str, str]) -> Filters:
+        """The same, for an agent that has these tools."""
+        return replace(self, tools=tools)
+
+    def with_stages(self, stages: tuple[Stage, ...]) -> Filters:
+        """The same, for bullets in these stages."""
+        return replace(self, stages=stages)
 
     @property
     def guarded(self) -> bool:
         """Whether an evaluation guard is on."""
         return bool(self.exclude_tasks or self.exclude_groups)
 
-    @property
-    def cache_key(self) -> tuple[object, ...]:
-        """Hashable form."""
+    @cached_property
+    def facets_key(self) -> tuple[object, ...]:
+        """Hashable form of what looks at facets."""
         tools = None if self.tools is None else tuple(sorted(self.tools.items()))
-        return (self.sections, self.tags, tools, self.exclude_tasks, self.exclude_groups)
+        return (self.sections, self.tags, tools, self.stages)
 
-    def allow(self, bullet: PlaybookBullet, domain: str | None, tenant: str | None) -> bool:
-        """Whether a bullet may be shown for a task of this domain and tenant."""
-        if bullet.stage not in SHOWN_STAGES or bullet.tenant not in (None, tenant):
-            return False
-        if domain is not None and bullet.domain not in (None, domain):
-            return False
-        if self.sections is not None and bullet.section not in self.sections:
-            return False
-        if not set(self.tags) <= set(bullet.tags):
-            return False
-        if self.guarded and (
-            set(self.exclude_tasks) & set(bullet.provenance.task_ids)
-            or set(self.exclude_groups) & set(bullet.provenance.groups)
-        ):
-            return False
-        return self.tools is None or _tools_fit(bullet, self.tools)
+    @cached_property
+    def cache_key(self) -> tuple[object, ...]:
+        """Hashable form of everything."""
+        return (self.facets_key, self.exclude_tasks, self.exclude_groups)
+
+    def allow(self, facets: Facets, domain: str | None, tenant: str | None) -> bool:
+        """Whether bullets with these facets may be shown for a task of this domain and tenant."""
+        return not self.objection(facets, domain, tenant)
+
+    def objection(self, facets: Facets, domain: str | None, tenant: str | None) -> str:
+        """Why bullets with these facets may not be shown, in words; empty when they may."""
+        if facets.stage not in self.stages:
+            return f"it is {facets.stage}"
+        if facets.tenant not in (None, tenant):
+            return "it belongs to another tenant"
+        if domain is not None and facets.domain not in (None, domain):
+            return f"it belongs to the domain {facets.domain!r}"
+        if self.sections is not None and facets.section not in self.sections:
+            return f"its section is {facets.section}"
+        if not set(self.tags) <= set(facets.tags):
+            return "it lacks a tag"
+        return "" if self.tools is None else tools_objection(facets, self.tools)
 
 
-def _tools_fit(bullet: PlaybookBullet, tools: Mapping[str, str]) -> bool:
-    if not set(bullet.tool_sequence) <= tools.keys():
-        return False
-    return all(tools.get(name, digest) == digest for name, digest in bullet.tool_schema_hashes.items())
+def tools_objection(facets: Facets, tools: Mapping[str, str]) -> str:
+    """Why a bullet does not fit these tools (name to schema hash), in words; empty when it does.
+
+    Example:
+        >>> bullet = PlaybookBullet(section="Pitfalls", content="x", tool_schema_hashes={"refund": "old"})
+        >>> tools_objection(Facets.parse(bullet.facets), {"refund": "new"})
+        "the tool 'refund' has changed"
+    """
+    for name in facets.tools:
+        if name not in tools:
+            return f"the tool {name!r} is not there"
+    for name, digest in facets.hashes:
+        if tools.get(name, digest) != digest:
+            return f"the tool {name!r} has changed"
+    return ""
 
 
 @dataclass(frozen=True)
 class Scored:
-    """A bullet's number with its fused score."""
+    """A bullet's number with its fused score, and how each ranking saw it."""
 
     number: int
     score: float
+    dense_rank: int | None = None
+    """From 0; None when the dense ranking did not have it."""
+    cosine: float | None = None
+    lexical_rank: int | None = None
+    words: float | None = None
+    """Cosine of the TF-IDF weights."""
 
 
-def fuse(rankings: Sequence[Sequence[int]], k: int = RRF_K) -> list[Scored]:
+Ranking = tuple[Sequence[int], Sequence[float]]
+"""Numbers, best first, and their scores."""
+
+
+def fuse(dense: Ranking, lexical: Ranking, k: int = RRF_K) -> list[Scored]:
     """Reciprocal rank fusion: each ranking gives ``1 / (k + rank)``, ranks from 0.
 
     Example:
-        >>> [s.number for s in fuse([[1, 2, 3], [2, 1]])]
+        >>> [s.number for s in fuse(([1, 2, 3], [0.9, 0.8, 0.1]), ([2, 1], [0.4, 0.3]))]
         [1, 2, 3]
     """
-    scores: dict[int, float] = {}
-    for ranking in rankings:
-        for rank, number in enumerate(ranking):
-            scores[number] = scores.get(number, 0.0) + 1.0 / (k + rank)
-    return sorted((Scored(n, s) for n, s in scores.items()), key=lambda s: (-s.score, s.number))
+    by_meaning = {number: (rank, score) for rank, (number, score) in enumerate(zip(*dense, strict=True))}
+    by_words = {number: (rank, score) for rank, (number, score) in enumerate(zip(*lexical, strict=True))}
+    fused: list[Scored] = []
+    for number in {**by_meaning, **by_words}:
+        (dense_rank, cosine), (lexical_rank, words) = by_meaning.get(number, _ABSENT), by_words.get(number, _ABSENT)
+        score = sum(1.0 / (k + rank) for rank in (dense_rank, lexical_rank) if rank is not None)
+        fused.append(Scored(number, score, dense_rank, cosine, lexical_rank, words))
+    return sorted(fused, key=lambda s: (-s.score, s.number))
 
 
-def utility(bullet: PlaybookBullet) -> float:
-    """A factor around 1 from the mean of the Beta(1, 1) posterior of its helpful rate: 0.5 (harmful) to 1.5 (helpful).
-
-    Example:
-        >>> utility(PlaybookBullet(section="Strategies", content="x"))
-        1.0
-    """
-    mean = (1 + bullet.helpful_count) / (2 + bullet.helpful_count + bullet.harmful_count)
-    return (0.5 + mean) * (PITFALL_WEIGHT if bullet.section == "Pitfalls" else 1.0)
+_ABSENT = (None, None)
 
 
 @dataclass
-class _Group:
-    best: PlaybookBullet
+class Group:
+    """Candidates that teach the same tool sequence."""
+
+    best: Scored
     score: float = 0.0
-    members: int = field(default=0)
+    members: list[int] = field(default_factory=list[int])
 
 
 def diversify(
     candidates: Sequence[Scored],
     bullet_of: Mapping[int, PlaybookBullet],
     weigh: Callable[[PlaybookBullet], float] = utility,
-) -> list[PlaybookBullet]:
-    """The best bullet of each tool sequence, the best sequence first.
+) -> list[Group]:
+    """One group for each tool sequence, the best sequence first, each with its best bullet.
 
     Bullets that teach the same sequence support it with geometrically falling weight, so that a sequence several
-    near tasks agree on beats a lucky single one.
+    near tasks agree on beats a lucky single one. A rare sequence has few supporters: every second place goes to the nearest
+    single bullet instead.
     """
-    scored = [(bullet_of[c.number], c.score * weigh(bullet_of[c.number])) for c in candidates]
+    scored = [(c, c.score * weigh(bullet_of[c.number])) for c in candidates]
     scored.sort(key=lambda pair: (-pair[1], pair[0].number))
-    groups: dict[tuple[bool, tuple[str, ...]], _Group] = {}
-    for bullet, score in scored:
+    groups: dict[tuple[bool, tuple[str, ...]], Group] = {}
+    for candidate, score in scored:
+        bullet = bullet_of[candidate.number]
         # calls that failed say nothing for the same calls that worked
-        group = groups.setdefault((bullet.section == "Pitfalls", bullet.key), _Group(bullet))
-        if group.members < MAX_SUPPORT:
-            group.score += score * SUPPORT**group.members
-            group.members += 1
-    best = sorted(groups.values(), key=lambda g: (-g.score, g.best.number))
-    return [group.best for group in best]
+        group = groups.setdefault((bullet.section == "Pitfalls", bullet.key), Group(candidate))
+        if len(group.members) < MAX_SUPPORT:
+            group.score += score * SUPPORT ** len(group.members)
+        group.members.append(candidate.number)
+    nearest = list(groups.values())  # in the order of their best bullets
+    agreed = sorted(nearest, key=lambda g: (-g.score, g.best.number))
+    return interleave(agreed, nearest)
+
+
+T = TypeVar("T")
+
+
+def interleave(first: Sequence[T], second: Sequence[T]) -> list[T]:
+    """The items of two orders of the same things, taken in turns, each once.
+
+    Example:
+        >>> interleave("abcd", "dcba")
+        ['a', 'd', 'b', 'c']
+    """
+    taken: dict[int, T] = {}
+    queues = (iter(first), iter(second))
+    while len(taken) < len(first):
+        item = next(item for item in queues[len(taken) % 2] if id(item) not in taken)
+        taken[id(item)] = item
+    return list(taken.values())
 
 
 def pinned_first(bullets: Sequence[PlaybookBullet]) -> list[PlaybookBullet]:

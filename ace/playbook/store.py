@@ -1,100 +1,110 @@
-"""The journal and its fold in a database: one transaction per commit, revisions without gaps."""
+"""The journal and its fold in a database: one transaction per commit, revisions without gaps, SQLite or PostgreSQL."""
 
 from __future__ import annotations
 
-import json
 import threading
 import time
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 import sqlalchemy as sa
 from numpy.typing import NDArray
 from sqlalchemy import event
-from sqlalchemy.exc import DatabaseError
+from sqlalchemy.exc import ArgumentError, DBAPIError
 
 from ace.core import PlaybookError
+from ace.playbook import schema
 from ace.playbook.bullet import PlaybookBullet
-from ace.playbook.delta import DELTAS, Add, Delta, apply
+from ace.playbook.chain import START, link
+from ace.playbook.delta import DELTAS, Add, Delta, Restore, Tag, apply
 
-SCHEMA_VERSION = "1"
-
-_metadata = sa.MetaData()
-_journal = sa.Table(
-    "journal",
-    _metadata,
-    sa.Column("revision", sa.Integer, primary_key=True),
-    sa.Column("position", sa.Integer, primary_key=True),
-    sa.Column("delta", sa.Text, nullable=False),
-    sa.Column("author", sa.Text, nullable=False),
-    sa.Column("created_at", sa.Float, nullable=False),
-)
-_bullets = sa.Table(
-    "bullets",
-    _metadata,
-    sa.Column("number", sa.Integer, primary_key=True),
-    sa.Column("bullet", sa.Text, nullable=False),
-)
-_vectors = sa.Table(
-    "vectors",
-    _metadata,
-    sa.Column("embedder", sa.Text, primary_key=True),
-    sa.Column("text_sha256", sa.Text, primary_key=True),
-    sa.Column("vector", sa.LargeBinary, nullable=False),
-)
-_meta = sa.Table(
-    "meta", _metadata, sa.Column("key", sa.Text, primary_key=True), sa.Column("value", sa.Text, nullable=False)
-)
+BUSY_SECONDS = 120
+"""So long a writer waits for its turn; one commit takes milliseconds."""
 
 
 @dataclass(frozen=True)
 class Commit:
-    """What one commit wrote."""
+    """What one commit wrote; no deltas and the newest revision when there was nothing left to write."""
 
     revision: int
     deltas: tuple[Delta, ...]
+
+
+@dataclass(frozen=True)
+class Row:
+    """One bullet as it is stored."""
+
+    number: int
+    bullet: str
+    facets: str
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One delta in the journal, with its commit."""
+
+    revision: int
+    position: int
+    text: str
+    author: str
+    created_at: float
+    checksum: str
+
+    @cached_property
+    def delta(self) -> Delta:
+        """The delta itself."""
+        return DELTAS.validate_json(self.text)
 
 
 class Store:
     """A playbook's database.
 
     Args:
-        url: An SQLAlchemy URL; ``sqlite://`` alone lives in memory.
+        url: An SQLAlchemy URL; ``sqlite://`` alone lives in memory, ``postgresql+psycopg://...`` on a server.
+
+    Raises:
+        PlaybookError: The database cannot be reached, is no playbook, or is newer than this release.
     """
 
     def __init__(self, url: str | sa.URL) -> None:
-        parsed = sa.make_url(url)
+        try:
+            parsed = sa.make_url(url)
+        except ArgumentError as error:
+            raise PlaybookError(
+                f"not a database URL: {url!r}; expected a path, sqlite:///FILE or postgresql://..."
+            ) from error
+        if parsed.drivername in ("postgresql", "postgres"):
+            parsed = parsed.set(drivername="postgresql+psycopg")
         self.url = parsed.render_as_string()
+        self.file = parsed.database if parsed.get_backend_name() == "sqlite" else None
         memory = parsed.get_backend_name() == "sqlite" and parsed.database in (None, "", ":memory:")
+        if memory:
+            self.file = None
         # a database in memory lives in one connection, which threads must take in turns
         self._lock = threading.RLock() if memory else nullcontext()
-        options: dict[str, Any] = {"poolclass": sa.StaticPool} if memory else {}
-        if parsed.get_backend_name() == "sqlite":
-            options["connect_args"] = {"timeout": 60, "check_same_thread": False}
-        self.engine = sa.create_engine(parsed, **options)
-        if self.engine.dialect.name == "sqlite":
-            event.listen(self.engine, "connect", _configure_sqlite)
-            event.listen(self.engine, "begin", _begin)
+        self.engine = _engine(parsed, memory)
         try:
-            with self._write() as connection:
-                there = set(sa.inspect(connection).get_table_names())
-                if there and _meta.name not in there:
-                    raise PlaybookError(f"{self.url!r} is the database of something else; name a new file")
-                _metadata.create_all(connection)
-                found = connection.execute(
-                    sa.select(_meta.c.value).where(_meta.c.key == "schema_version")
-                ).scalar_one_or_none()
-                if found is None:
-                    connection.execute(_meta.insert().values(key="schema_version", value=SCHEMA_VERSION))
-        except DatabaseError as error:
-            raise PlaybookError(f"cannot open the playbook {self.url!r}: {error.orig}; is it a playbook file?") from error
-        if found not in (None, SCHEMA_VERSION):
+            with self._write() if memory else self._read() as connection:
+                found = schema.version(connection)
+                if memory:
+                    schema.bring_up(connection, found)
+            if found != schema.HEAD and not memory:
+                with self._write() as connection:  # asked again: another process may have been faster
+                    found = schema.version(connection)
+                    if found != schema.HEAD:
+                        schema.bring_up(connection, found)
+            with self._read() as connection:
+                self.book_id = _meta(connection, "book_id")
+        except DBAPIError as error:
             raise PlaybookError(
-                f"the playbook {self.url!r} has schema version {found}, this release reads {SCHEMA_VERSION}; update the package"
-            )
+                f"cannot open the playbook {self.url!r}: {error.orig}; is it a playbook file?"
+            ) from error
+        except PlaybookError as error:
+            raise PlaybookError(f"cannot open the playbook {self.url!r}: {error}") from error
 
     def close(self) -> None:
         """Release the connections."""
@@ -110,120 +120,159 @@ class Store:
         with self._lock, self.engine.execution_options(ace_write=True).begin() as connection:
             yield connection
 
-    def snapshot(self) -> tuple[int, dict[str, PlaybookBullet]]:
+    # -- reading -----------------------------------------------------------------------------------------------------
+
+    def revision(self) -> int:
+        """The newest revision."""
+        with self._read() as connection:
+            return _newest(connection)
+
+    def snapshot(self) -> tuple[int, list[Row]]:
         """The newest revision and the bullet table at it, read in one transaction."""
         with self._read() as connection:
-            revision = connection.execute(sa.select(sa.func.max(_journal.c.revision))).scalar_one() or 0
-            rows = connection.execute(sa.select(_bullets.c.bullet).order_by(_bullets.c.number)).scalars()
-            loaded = (PlaybookBullet.model_validate_json(row) for row in rows)
-            return revision, {bullet.id: bullet for bullet in loaded}
+            return _newest(connection), _rows(connection)
 
-    def journal(self, after: int = 0) -> list[tuple[int, Delta]]:
-        """All deltas after a revision, in order."""
+    def entries(self, after: int = 0, until: int | None = None) -> list[Entry]:
+        """The journal after a revision, up to and with another, in order."""
+        table = schema.journal
+        query = sa.select(table).where(table.c.revision > after).order_by(table.c.revision, table.c.position)
+        if until is not None:
+            query = query.where(table.c.revision <= until)
+        with self._read() as connection:
+            return [Entry(*row) for row in connection.execute(query)]
+
+    def entry_texts(self, after: int) -> list[str]:
+        """The deltas after a revision as JSON, in order."""
+        table = schema.journal
+        query = sa.select(table.c.delta).where(table.c.revision > after).order_by(table.c.revision, table.c.position)
+        with self._read() as connection:
+            return list(connection.execute(query).scalars())
+
+    def checksum(self, revision: int) -> str | None:
+        """The checksum of the last entry of a revision; None when there is no such revision, empty for revision 0."""
+        table = schema.journal
         query = (
-            sa.select(_journal.c.revision, _journal.c.delta)
-            .where(_journal.c.revision > after)
-            .order_by(_journal.c.revision, _journal.c.position)
+            sa.select(table.c.checksum).where(table.c.revision == revision).order_by(table.c.position.desc()).limit(1)
         )
         with self._read() as connection:
-            return [(row.revision, DELTAS.validate_json(row.delta)) for row in connection.execute(query)]
+            return connection.execute(query).scalar_one_or_none() if revision else START
 
-    def commit(self, deltas: Sequence[Delta], author: str, check: Callable[[int], None]) -> Commit:
+    def everything(self) -> tuple[list[Entry], list[Row], int]:
+        """Journal, table and the next bullet number, read in one transaction: for `verify`."""
+        table = schema.journal
+        query = sa.select(table).order_by(table.c.revision, table.c.position)
+        with self._read() as connection:
+            entries = [Entry(*row) for row in connection.execute(query)]
+            return entries, _rows(connection), int(_meta(connection, "next_number") or 1)
+
+    # -- writing -----------------------------------------------------------------------------------------------------
+
+    def commit(
+        self, deltas: Sequence[Delta], author: str, check: Callable[[int], None], undo_after: int | None = None
+    ) -> Commit:
         """Write deltas as one revision, or nothing.
+
+        A `Tag` of a run that has given its credit to the bullet before is left out.
 
         Args:
             deltas: What to change, in order.
             author: Who changes it.
             check: Called with the newest revision inside the transaction; it may refuse by raising.
+            undo_after: Credits given after this revision may be given again: a rollback took them back.
 
         Raises:
-            PlaybookError: A delta does not apply; nothing was written.
+            PlaybookError: A delta does not apply, or the database cannot be reached; nothing was written.
         """
-        with self._write() as connection:
-            newest = connection.execute(sa.select(sa.func.max(_journal.c.revision))).scalar_one() or 0
-            check(newest)
-            revision = newest + 1
-            touched = self._load(connection, deltas)
-            written: list[Delta] = []
-            for position, delta in enumerate(deltas):
-                if isinstance(delta, Add):
-                    delta = delta.model_copy(update={"bullet": self._with_id(connection, delta.bullet)})
-                for bullet_id, bullet in apply(touched, delta, revision).items():
-                    self._put(connection, bullet_id, bullet)
-                    if bullet is None:
-                        touched.pop(bullet_id, None)
-                    else:
-                        touched[bullet_id] = bullet
-                connection.execute(
-                    _journal.insert().values(
-                        revision=revision,
-                        position=position,
-                        delta=delta.model_dump_json(),
-                        author=author,
-                        created_at=time.time(),
-                    )
-                )
-                written.append(delta)
-            return Commit(revision, tuple(written))
+        try:
+            with self._write() as connection:
+                newest = _newest(connection)
+                check(newest)
+                if undo_after is not None:
+                    connection.execute(schema.credits.delete().where(schema.credits.c.revision > undo_after))
+                return self._commit(connection, newest, deltas, author)
+        except DBAPIError as error:
+            raise PlaybookError(f"cannot write to {self.url!r}: {error.orig}; nothing was written") from error
+
+    def _commit(self, connection: sa.Connection, newest: int, deltas: Sequence[Delta], author: str) -> Commit:
+        revision, now = newest + 1, time.time()
+        touched = self._load(connection, deltas)
+        changed: dict[str, PlaybookBullet | None] = {}
+        written: list[Delta] = []
+        for delta in deltas:
+            if isinstance(delta, Add):
+                delta = delta.model_copy(update={"bullet": self._with_id(connection, delta.bullet)})
+            elif isinstance(delta, Tag) and not _first_credit(connection, delta, revision):
+                continue
+            if getattr(delta, "at", None) == 0.0:
+                delta = delta.model_copy(update={"at": now})
+            for bullet_id, bullet in apply(touched, delta, revision).items():
+                changed[bullet_id] = bullet
+                if bullet is None:
+                    touched.pop(bullet_id, None)
+                else:
+                    touched[bullet_id] = bullet
+            written.append(delta)
+        if not written:
+            return Commit(newest, ())
+        for bullet_id, bullet in changed.items():
+            _put(connection, bullet_id, bullet)
+        previous = _last_checksum(connection)
+        rows: list[dict[str, Any]] = []
+        for position, delta in enumerate(written):
+            text = delta.model_dump_json()
+            previous = link(previous, revision, position, text, author, now)
+            entry = Entry(revision, position, text, author, now, previous)
+            row = asdict(entry)
+            rows.append({"delta": row.pop("text"), **row})
+        connection.execute(schema.journal.insert(), rows)
+        return Commit(revision, tuple(written))
 
     def _load(self, connection: sa.Connection, deltas: Sequence[Delta]) -> dict[str, PlaybookBullet]:
         """The bullets that these deltas speak of."""
         ids: set[str] = set()
         for delta in deltas:
-            if not isinstance(delta, Add):
+            if not isinstance(delta, (Add, Restore)):
                 ids.update((delta.bullet_id, *getattr(delta, "absorbed", ())))
-        numbers = [int(i.removeprefix("b-")) for i in ids if i.removeprefix("b-").isdigit()]
-        rows = connection.execute(sa.select(_bullets.c.bullet).where(_bullets.c.number.in_(numbers))).scalars()
-        loaded = (PlaybookBullet.model_validate_json(row) for row in rows)
+        numbers = sorted(int(i.removeprefix("b-")) for i in ids)
+        table, loaded = schema.bullets, list[PlaybookBullet]()
+        for start in range(0, len(numbers), 500):
+            query = sa.select(table.c.bullet).where(table.c.number.in_(numbers[start : start + 500]))
+            loaded += [PlaybookBullet.model_validate_json(row) for row in connection.execute(query).scalars()]
         return {bullet.id: bullet for bullet in loaded}
 
     def _with_id(self, connection: sa.Connection, bullet: PlaybookBullet) -> PlaybookBullet:
         """Give the next number; the counter outlives removals, so no id comes twice."""
-        key = "next_number"
-        found = connection.execute(sa.select(_meta.c.value).where(_meta.c.key == key)).scalar_one_or_none()
+        found, table = _meta(connection, "next_number"), schema.meta
         number = int(found or 1)
         if found is None:
-            connection.execute(_meta.insert().values(key=key, value=str(number + 1)))
+            connection.execute(table.insert().values(key="next_number", value=str(number + 1)))
         else:
-            connection.execute(_meta.update().where(_meta.c.key == key).values(value=str(number + 1)))
+            connection.execute(table.update().where(table.c.key == "next_number").values(value=str(number + 1)))
         return bullet.model_copy(update={"id": f"b-{number}"})
 
-    def _put(self, connection: sa.Connection, bullet_id: str, bullet: PlaybookBullet | None) -> None:
-        number = int(bullet_id.removeprefix("b-"))
-        connection.execute(_bullets.delete().where(_bullets.c.number == number))
-        if bullet is not None:
-            connection.execute(_bullets.insert().values(number=number, bullet=bullet.model_dump_json()))
-
-    def history(self) -> list[dict[str, Any]]:
-        """One entry per delta: revision, kind, author, time."""
-        query = sa.select(_journal).order_by(_journal.c.revision, _journal.c.position)
-        with self._read() as connection:
-            return [
-                {
-                    "revision": row.revision,
-                    "author": row.author,
-                    "created_at": row.created_at,
-                    **json.loads(row.delta),
-                }
-                for row in connection.execute(query)
-            ]
+    # -- vectors -----------------------------------------------------------------------------------------------------
 
     def vectors(self, embedder: str, keys: Sequence[str]) -> dict[str, NDArray[np.float32]]:
         """Stored vectors by text hash."""
         found: dict[str, NDArray[np.float32]] = {}
+        table = schema.vectors
         with self._read() as connection:
             for start in range(0, len(keys), 500):
-                query = sa.select(_vectors.c.text_sha256, _vectors.c.vector).where(
-                    _vectors.c.embedder == embedder, _vectors.c.text_sha256.in_(keys[start : start + 500])
+                query = sa.select(table.c.text_sha256, table.c.vector).where(
+                    table.c.embedder == embedder, table.c.text_sha256.in_(keys[start : start + 500])
                 )
                 for row in connection.execute(query):
                     found[row.text_sha256] = np.frombuffer(row.vector, dtype=np.float32)
         return found
 
+    def has_vectors_of_others(self, embedder: str) -> bool:
+        """Whether another embedder was used before."""
+        query = sa.select(schema.vectors.c.embedder).where(schema.vectors.c.embedder != embedder).limit(1)
+        with self._read() as connection:
+            return connection.execute(query).first() is not None
+
     def put_vectors(self, embedder: str, vectors: Mapping[str, NDArray[np.float32]]) -> None:
         """Store vectors; ones that are there already stay."""
-        if not vectors:
-            return
         known = self.vectors(embedder, list(vectors))
         rows = [
             {"embedder": embedder, "text_sha256": key, "vector": vector.astype(np.float32).tobytes()}
@@ -231,19 +280,113 @@ class Store:
             if key not in known
         ]
         if rows:
-            with self._write() as connection:
-                connection.execute(_vectors.insert().prefix_with("OR IGNORE", dialect="sqlite"), rows)
+            insert = schema.vectors.insert()
+            with self._write() as connection:  # two processes may have computed the same one
+                if self.engine.dialect.name == "sqlite":
+                    insert = insert.prefix_with("OR IGNORE")
+                else:
+                    from sqlalchemy.dialects.postgresql import insert as upsert
+
+                    insert = upsert(schema.vectors).on_conflict_do_nothing()
+                connection.execute(insert, rows)
+
+    def drop_vectors(self, keep: Mapping[str, set[str]]) -> int:
+        """Forget vectors whose text no bullet has any more, and those of other embedders; returns how many went."""
+        table, gone = schema.vectors, 0
+        with self._write() as connection:
+            for name, key in connection.execute(sa.select(table.c.embedder, table.c.text_sha256)).all():
+                if key not in keep.get(name, set()):
+                    where = (table.c.embedder == name) & (table.c.text_sha256 == key)
+                    gone += connection.execute(table.delete().where(where)).rowcount
+        return gone
+
+
+def _engine(url: sa.URL, memory: bool) -> sa.Engine:
+    sqlite = url.get_backend_name() == "sqlite"
+    options: dict[str, Any] = {"poolclass": sa.StaticPool} if memory else {}
+    if sqlite:
+        options["connect_args"] = {"timeout": BUSY_SECONDS, "check_same_thread": False}
+    else:
+        # a reader has one view of the whole transaction; a writer sees what was there when its turn came
+        options |= {"isolation_level": "REPEATABLE READ", "pool_pre_ping": True}
+    try:
+        engine = sa.create_engine(url, **options)
+    except ModuleNotFoundError as error:
+        raise PlaybookError(
+            f"{url.render_as_string()!r} needs the package {error.name!r}: pip install 'dspy-ace[postgres]'"
+        ) from error
+    if sqlite:
+        event.listen(engine, "connect", _configure_sqlite)
+    event.listen(engine, "begin", _begin)
+    return engine
 
 
 def _configure_sqlite(connection: Any, _record: Any) -> None:
     connection.isolation_level = None  # SQLAlchemy, not the driver, opens transactions
     cursor = connection.cursor()
-    cursor.execute("PRAGMA journal_mode=WAL")
-    cursor.execute("PRAGMA synchronous=NORMAL")
+    if cursor.execute("PRAGMA journal_mode").fetchone()[0] != "wal":
+        _patiently(lambda: cursor.execute("PRAGMA journal_mode=WAL"))
+    cursor.execute("PRAGMA synchronous=FULL")  # what is acknowledged survives a power cut
     cursor.close()
 
 
+def _patiently(act: Callable[[], Any]) -> None:
+    """SQLite's own patience does not cover the change to WAL mode."""
+    until = time.monotonic() + BUSY_SECONDS
+    while True:
+        try:
+            act()
+        except Exception as error:  # the driver's own class, whichever driver it is
+            if "locked" not in str(error) or time.monotonic() > until:
+                raise
+            time.sleep(0.01)
+        else:
+            return
+
+
 def _begin(connection: sa.Connection) -> None:
-    # a writer takes the lock at once, so that two of them never find out at the end that they read the same revision
     writes = connection.get_execution_options().get("ace_write", False)
-    connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
+    if connection.dialect.name == "sqlite":
+        # a writer takes the lock at once, so that two of them never find out at the end that they read the same revision
+        connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
+    elif writes:
+        # the lock is taken before the transaction's view of the data is
+        connection.exec_driver_sql("SET TRANSACTION ISOLATION LEVEL READ COMMITTED")
+        connection.exec_driver_sql("SELECT pg_advisory_xact_lock(hashtext('ace.playbook'), hashtext(current_schema()))")
+
+
+def _newest(connection: sa.Connection) -> int:
+    return connection.execute(sa.select(sa.func.max(schema.journal.c.revision))).scalar_one() or 0
+
+
+def _rows(connection: sa.Connection) -> list[Row]:
+    return [Row(*row) for row in connection.execute(sa.select(schema.bullets).order_by(schema.bullets.c.number))]
+
+
+def _meta(connection: sa.Connection, key: str) -> str | None:
+    return connection.execute(sa.select(schema.meta.c.value).where(schema.meta.c.key == key)).scalar_one_or_none()
+
+
+def _last_checksum(connection: sa.Connection) -> str:
+    table = schema.journal
+    query = sa.select(table.c.checksum).order_by(table.c.revision.desc(), table.c.position.desc()).limit(1)
+    return connection.execute(query).scalar_one_or_none() or START
+
+
+def _put(connection: sa.Connection, bullet_id: str, bullet: PlaybookBullet | None) -> None:
+    table, number = schema.bullets, int(bullet_id.removeprefix("b-"))
+    connection.execute(table.delete().where(table.c.number == number))
+    if bullet is not None:
+        connection.execute(table.insert().values(number=number, bullet=bullet.model_dump_json(), facets=bullet.facets))
+
+
+def _first_credit(connection: sa.Connection, tag: Tag, revision: int) -> bool:
+    """Book a run's credit for a bullet; False when it has been given."""
+    if not tag.run_id:
+        return True
+    table, number = schema.credits, int(tag.bullet_id.removeprefix("b-"))
+    where = (table.c.run_id == tag.run_id) & (table.c.number == number)
+    if connection.execute(sa.select(table.c.revision).where(where)).first() is not None:
+        return False
+    connection.execute(table.insert().values(run_id=tag.run_id, number=number, revision=revision))
+    return True

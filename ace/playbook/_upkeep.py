@@ -1,0 +1,340 @@
+"""The part of `Playbook` that looks after the book: history, the way back, review, twins, pruning."""
+
+from __future__ import annotations
+
+import threading
+from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict
+
+from ace.core import PlaybookError, clean_text
+from ace.playbook import history
+from ace.playbook.bullet import PlaybookBullet
+from ace.playbook.dedup import THRESHOLDS, DedupReport, calibrate, find_twins, merging, text_of
+from ace.playbook.delta import Add, Delta, Merge, Promote, Remove, Update
+from ace.playbook.embedder import Embedder
+from ace.playbook.history import Diff, VerifyReport
+from ace.playbook.scoring import Null, chance_of_being_better, record, should_promote, should_prune
+from ace.playbook.search import Searcher, text_key
+from ace.playbook.store import Store
+from ace.playbook.table import BulletTable
+
+DEFAULT_NULL = 0.5
+"""Assumed when nobody says how often the tasks succeed without a bullet: too low for easy tasks, too high for hard ones."""
+
+
+class ReviewItem(BaseModel):
+    """A bullet that waits for a person."""
+
+    model_config = ConfigDict(frozen=True)
+
+    bullet: PlaybookBullet
+    why: str
+    """What held it back."""
+    author: str
+    revision: int
+    """Since when it waits."""
+
+
+class Judgement(BaseModel):
+    """What a bullet's record says, and what would be done about it."""
+
+    model_config = ConfigDict(frozen=True)
+
+    bullet: PlaybookBullet
+    better: float
+    """Posterior probability that it is better than nothing."""
+    action: Literal["prune", "promote", "keep"]
+
+
+class Upkeep(ABC):
+    """What a playbook can do besides taking and giving bullets."""
+
+    embedder: Embedder
+    revision: int
+    half_life_days: float | None
+    _store: Store
+    _lock: threading.RLock
+    _bullets: BulletTable
+    _searcher: Searcher
+
+    @property
+    @abstractmethod
+    def bullets(self) -> tuple[PlaybookBullet, ...]:
+        """All bullets in id order."""
+
+    @abstractmethod
+    def get(self, bullet_id: str) -> PlaybookBullet:
+        """One bullet."""
+
+    @abstractmethod
+    def refresh(self) -> None:
+        """Follow the commits of other processes, now."""
+
+    @abstractmethod
+    def _commit(
+        self, wanted: Sequence[Delta], author: str, *, screened: bool = True, undo_after: int | None = None
+    ) -> tuple[Delta, ...]: ...
+
+    # -- history -------------------------------------------------------------------------------------------------------
+
+    def history(self, bullet_id: str | None = None) -> list[dict[str, Any]]:
+        """Every delta ever committed, oldest first; of one bullet when it is named."""
+        entries = history.as_dicts(self._store.entries())
+        if bullet_id is None:
+            return entries
+        return [
+            e
+            for e in entries
+            if bullet_id in (e.get("bullet_id"), e.get("bullet", {}).get("id"), *e.get("absorbed", ()))
+        ]
+
+    def journal(self) -> list[tuple[int, Delta]]:
+        """(revision, delta) pairs, oldest first; `fold` of them is the bullet table."""
+        return [(entry.revision, entry.delta) for entry in self._store.entries()]
+
+    def at(self, revision: int) -> tuple[PlaybookBullet, ...]:
+        """The bullets as they were at a revision: the journal, replayed.
+
+        Raises:
+            PlaybookError: There is no such revision.
+        """
+        self._check_revision(revision)
+        bullets = history.state_at(self._store.entries(until=revision))
+        return tuple(sorted(bullets.values(), key=lambda bullet: bullet.number))
+
+    def replay(self) -> tuple[PlaybookBullet, ...]:
+        """The bullets that the whole journal adds up to; they equal `bullets`, or `verify` says why not."""
+        return self.at(self._store.revision())
+
+    def diff(self, a: int, b: int | None = None) -> Diff:
+        """What changed from revision `a` to revision `b`, the newest when it is not given.
+
+        Raises:
+            PlaybookError: There is no such revision.
+        """
+        b = self._store.revision() if b is None else b
+        for revision in (a, b):
+            self._check_revision(revision)
+        return history.diff(self._store.entries(until=max(a, b)), a, b)
+
+    def rollback(self, revision: int, *, author: str = "") -> int:
+        """Make the book what it was at a revision, byte for byte, by a new commit; nothing in the journal is lost.
+
+        Returns:
+            The new revision; the old one when nothing differs.
+
+        Raises:
+            PlaybookError: There is no such revision.
+        """
+        self._check_revision(revision)
+        with self._lock:
+            self.refresh()
+            then = history.state_at(self._store.entries(until=revision))
+            now = {bullet.id: bullet for bullet in self._bullets.values()}
+            self._commit(history.way_back(now, then, revision), author, screened=False, undo_after=revision)
+            return self.revision
+
+    def verify(self) -> VerifyReport:
+        """Recompute the checksums and the fold of the journal, and compare them with what is stored."""
+        return history.verify(*self._store.everything())
+
+    def survivor(self, bullet_id: str) -> PlaybookBullet | None:
+        """The bullet that took the place of one that was merged away; None when it was removed, itself when it is there.
+
+        Raises:
+            PlaybookError: There never was such a bullet.
+        """
+        into: dict[str, str] = {}
+        known = False
+        for entry in self._store.entries():
+            delta = entry.delta
+            known = known or (delta.kind == "add" and delta.bullet.id == bullet_id)
+            if isinstance(delta, Merge):
+                into |= dict.fromkeys(delta.absorbed, delta.bullet_id)
+        if not known:
+            raise PlaybookError(f"there never was a bullet {bullet_id!r}")
+        there = {bullet.id: bullet for bullet in self.bullets}
+        seen: set[str] = set()
+        while bullet_id not in there and bullet_id in into and bullet_id not in seen:
+            seen.add(bullet_id)
+            bullet_id = into[bullet_id]
+        return there.get(bullet_id)
+
+    def _check_revision(self, revision: int) -> None:
+        newest = self._store.revision()
+        if not 0 <= revision <= newest:
+            raise PlaybookError(f"no revision {revision}; there are 0 (empty) to {newest}")
+
+    # -- review --------------------------------------------------------------------------------------------------------
+
+    def review(self) -> list[ReviewItem]:
+        """The bullets that wait in quarantine, oldest first, with what held them back."""
+        self.refresh()
+        waiting = {bullet.id: bullet for bullet in self.bullets if bullet.stage == "quarantined"}
+        items: dict[str, ReviewItem] = {}
+        for entry in self._store.entries() if waiting else ():
+            delta = entry.delta
+            bullet_id = delta.bullet.id if isinstance(delta, Add) else delta.bullet_id
+            holds = delta.kind in ("add", "quarantine") or "held:" in delta.reason
+            if bullet_id in waiting and holds:
+                items[bullet_id] = ReviewItem(
+                    bullet=waiting[bullet_id],
+                    why=delta.reason or "quarantined",
+                    author=entry.author,
+                    revision=entry.revision,
+                )
+        return sorted(items.values(), key=lambda item: (item.revision, item.bullet.number))
+
+    def approve(self, bullet_id: str, *, author: str = "", note: str = "") -> int:
+        """Let a bullet out of quarantine: from now on it may be shown.
+
+        Raises:
+            PlaybookError: It does not wait for review.
+        """
+        self._check_waiting(bullet_id)
+        reason = clean_text(f"approved: {note}" if note else "approved")
+        changes = {"stage": "active", "trust": "trusted"}
+        self._commit([Update(bullet_id=bullet_id, changes=changes, reason=reason)], author, screened=False)
+        return self.revision
+
+    def reject(self, bullet_id: str, *, author: str = "", note: str = "") -> int:
+        """Remove a bullet that waits in quarantine; the journal keeps it.
+
+        Raises:
+            PlaybookError: It does not wait for review.
+        """
+        self._check_waiting(bullet_id)
+        self._commit(
+            [Remove(bullet_id=bullet_id, reason=clean_text(f"rejected: {note}" if note else "rejected"))], author
+        )
+        return self.revision
+
+    def _check_waiting(self, bullet_id: str) -> None:
+        self.refresh()
+        stage = self.get(bullet_id).stage
+        if stage != "quarantined":
+            raise PlaybookError(
+                f"{bullet_id} is {stage} and waits for no review; `ace playbook review list` shows what does"
+            )
+
+    def confirm(self, bullet_ids: Sequence[str], tools: Mapping[str, str], *, author: str = "") -> int:
+        """Say that bullets still hold for the tools as they are now (name to schema hash), so that they are shown again.
+
+        Raises:
+            PlaybookError: A bullet is not there, or one of its tools is not.
+        """
+        self.refresh()
+        deltas: list[Delta] = []
+        for bullet_id in bullet_ids:
+            hashes = self.get(bullet_id).tool_schema_hashes
+            if missing := sorted(hashes.keys() - tools.keys()):
+                raise PlaybookError(f"{bullet_id} speaks of {', '.join(missing)}, which is not among these tools")
+            changes = {"tool_schema_hashes": {name: tools[name] for name in hashes}}
+            deltas.append(
+                Update(bullet_id=bullet_id, changes=changes, reason="confirmed for the tools as they are now")
+            )
+        self._commit(deltas, author, screened=False)
+        return self.revision
+
+    # -- twins ---------------------------------------------------------------------------------------------------------
+
+    def dedup(self, *, dry_run: bool = False, threshold: float | None = None, author: str = "dedup") -> DedupReport:
+        """Merge bullets that say the same into the better tried one; evidence is summed, nothing a text names is lost.
+
+        Args:
+            dry_run: Only say what would be done.
+            threshold: A cosine; calibrated for the embedder when it is not given.
+            author: Who is named in the journal.
+        """
+        self.refresh()
+        if threshold is None:
+            threshold = THRESHOLDS.get(self.embedder.name)
+        if threshold is None:
+            threshold = calibrate(self.embedder).threshold
+        bullets = self.bullets
+        vectors = self._searcher.vectors([text_of(bullet) for bullet in bullets])
+        twins, report = find_twins(bullets, vectors, threshold)
+        if twins and not dry_run:
+            self._commit(merging(twins), author, screened=False)
+            report.revision = self.revision
+        return report
+
+    def keep_both(self, one: str, other: str, *, author: str = "", note: str = "") -> int:
+        """Remember that two near bullets are different, so that `dedup` never asks again.
+
+        Raises:
+            PlaybookError: A bullet is not there.
+        """
+        self.refresh()
+        kept = tuple(dict.fromkeys((*self.get(one).distinct_from, self.get(other).id)))
+        reason = clean_text(f"kept beside {other}{': ' if note else ''}{note}")
+        self._commit([Update(bullet_id=one, changes={"distinct_from": kept}, reason=reason)], author, screened=False)
+        return self.revision
+
+    # -- scores --------------------------------------------------------------------------------------------------------
+
+    def judge(self, null: Null | Callable[[PlaybookBullet], Null] = DEFAULT_NULL) -> list[Judgement]:
+        """What each bullet's record says against the success rate without it.
+
+        Args:
+            null: That rate, a record of runs without the bullet, or a function of the bullet that knows its task family.
+        """
+        judged: list[Judgement] = []
+        for bullet in self.bullets:
+            known, rate = record(bullet), null(bullet) if callable(null) else null
+            action: Literal["prune", "promote", "keep"] = "keep"
+            if bullet.stage in ("active", "shadow") and should_prune(known, rate):
+                action = "prune"
+            elif bullet.stage == "shadow" and should_promote(known, rate):
+                action = "promote"
+            judged.append(Judgement(bullet=bullet, better=chance_of_being_better(known, rate), action=action))
+        return judged
+
+    def prune(
+        self,
+        null: Null | Callable[[PlaybookBullet], Null] = DEFAULT_NULL,
+        *,
+        dry_run: bool = False,
+        author: str = "prune",
+    ) -> list[Judgement]:
+        """Retire bullets that are worse than nothing with 99 % probability, promote shadow bullets that are better.
+
+        Pinned bullets stay. What is retired stays in the book, is not shown, and can be promoted again.
+        """
+        self.refresh()
+        due = [judgement for judgement in self.judge(null) if judgement.action != "keep"]
+        deltas: list[Delta] = []
+        for judgement in due:
+            bullet, pruned = judgement.bullet, judgement.action == "prune"
+            chance = f"{100 * (1 - judgement.better if pruned else judgement.better):.1f} %"
+            reason = f"{'worse' if pruned else 'better'} than nothing with probability {chance}"
+            deltas.append(Promote(bullet_id=bullet.id, stage="retired" if pruned else "active", reason=reason))
+        if deltas and not dry_run:
+            self._commit(deltas, author, screened=False)
+        return due
+
+    # -- housekeeping --------------------------------------------------------------------------------------------------
+
+    def gc(self) -> int:
+        """Forget vectors of texts that no bullet has any more, and of other embedders; returns how many went."""
+        self.refresh()
+        keys = {text_key(clean_text(bullet.searched)) for bullet in self.bullets}
+        return self._store.drop_vectors({self.embedder.name: keys})
+
+    def stats(self) -> dict[str, Any]:
+        """Counts by stage, section and trust, and how the cache does."""
+        bullets = self.bullets
+        return {
+            "revision": self.revision,
+            "bullets": len(bullets),
+            "stages": dict(Counter(bullet.stage for bullet in bullets)),
+            "sections": dict(Counter(bullet.section for bullet in bullets)),
+            "tainted": sum(bullet.trust == "tainted" for bullet in bullets),
+            "credited": sum(bool(bullet.helpful_count or bullet.harmful_count) for bullet in bullets),
+            "index": self._searcher.kind,
+            "embedder": self.embedder.name,
+        }

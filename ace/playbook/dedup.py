@@ -1,0 +1,275 @@
+"""Twins: finding them, choosing who stays, losing nothing."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from difflib import SequenceMatcher
+from importlib import resources
+from typing import Literal
+
+import numpy as np
+from pydantic import BaseModel, ConfigDict
+
+from ace.playbook.bullet import PlaybookBullet, Provenance
+from ace.playbook.delta import Delta, Merge, Update
+from ace.playbook.embedder import Embedder, Vectors
+from ace.playbook.similarity import JACCARD, covers, difference, jaccard, words
+
+MAX_FALSE_MERGES = 0.01
+"""Of the labelled pairs, so many may be called twins although they teach different things."""
+LOOK_FROM = 0.75
+"""Below this cosine no two texts are compared word by word."""
+THRESHOLDS = {"all-MiniLM-L6-v2": 0.86}
+"""Calibrated on the pairs that ship with the package; for another embedder `calibrate` finds its own."""
+VARIANT_WORDS = 30
+"""Texts this long that share nine words in ten are one lesson with a variant, if a word like `least` for `most` differs."""
+MAX_VARIANTS = 3
+_BLOCK = 2_048
+
+Kind = Literal["twin", "variant"]
+
+
+class LabelledPair(BaseModel):
+    """Two lessons, and whether they are the same."""
+
+    model_config = ConfigDict(frozen=True)
+
+    a: str
+    b: str
+    same: bool
+    kind: str
+
+
+class Calibration(BaseModel):
+    """What a threshold does on the labelled pairs."""
+
+    model_config = ConfigDict(frozen=True)
+
+    embedder: str
+    threshold: float
+    false_merges: int
+    merges: int
+    """Pairs that are the same and are called so."""
+    pairs: int
+    same: int
+    """Pairs that are the same."""
+
+
+@dataclass(frozen=True)
+class Twin:
+    """Two bullets, one of which may go."""
+
+    survivor: PlaybookBullet
+    removed: PlaybookBullet
+    kind: Kind
+    cosine: float
+
+
+@dataclass
+class DedupReport:
+    """What `dedup` found and did."""
+
+    bullets: int
+    twins: list[Twin] = field(default_factory=list[Twin])
+    near: list[tuple[str, str, float, str]] = field(default_factory=list[tuple[str, str, float, str]])
+    """Pairs that are near and were kept apart: ids, cosine, and what keeps them apart."""
+    revision: int | None = None
+    """The commit; None for a dry run, or when there was nothing to do."""
+
+    @property
+    def share_before(self) -> float:
+        """Share of the bullets that had a twin."""
+        ids = {i for twin in self.twins for i in (twin.survivor.id, twin.removed.id)}
+        return len(ids) / self.bullets if self.bullets else 0.0
+
+
+def labelled_pairs() -> list[LabelledPair]:
+    """The 300 pairs that the package ships: paraphrases, negations, changed numbers, tools and roles, near subjects."""
+    text = resources.files("ace.playbook").joinpath("pairs.jsonl").read_text(encoding="utf-8")
+    return [LabelledPair.model_validate_json(line) for line in text.split("\n") if line]
+
+
+def same_lesson(a: str, b: str, cosine: float, threshold: float) -> bool:
+    """Whether two texts teach the same, so that one of them may go.
+
+    Example:
+        >>> same_lesson("Check the balance first.", "Check the balance first!", 0.99, 0.9)
+        True
+        >>> same_lesson("Always ask first.", "Never ask first.", 0.99, 0.9)
+        False
+    """
+    near = cosine >= threshold or jaccard(a, b) >= JACCARD
+    return near and not difference(a, b)
+
+
+def calibrate(embedder: Embedder, pairs: Sequence[LabelledPair] | None = None) -> Calibration:
+    """The lowest cosine from which on at most 1 % of the labelled pairs are merged wrongly."""
+    pairs = labelled_pairs() if pairs is None else pairs
+    left, right = embedder.embed([p.a for p in pairs]), embedder.embed([p.b for p in pairs])
+    cosines = (left * right).sum(axis=1)
+    free = np.asarray([not difference(p.a, p.b) for p in pairs])
+    alike = np.asarray([jaccard(p.a, p.b) >= JACCARD for p in pairs])
+    same = np.asarray([p.same for p in pairs])
+    best = Calibration(
+        embedder=embedder.name, threshold=1.0, false_merges=0, merges=0, pairs=len(pairs), same=int(same.sum())
+    )
+    for threshold in np.arange(1.0, 0.495, -0.01):
+        merged = ((cosines >= threshold) | alike) & free
+        wrong = int((merged & ~same).sum())
+        if wrong > MAX_FALSE_MERGES * len(pairs):
+            break
+        update = {"threshold": round(float(threshold), 2), "false_merges": wrong, "merges": int((merged & same).sum())}
+        best = best.model_copy(update=update)
+    return best
+
+
+def find_twins(bullets: Sequence[PlaybookBullet], vectors: Vectors, threshold: float) -> tuple[list[Twin], DedupReport]:
+    """Pairs of which one bullet may go: the survivor is the better tried one, and the longer one among equals.
+
+    Args:
+        bullets: Of any sections and scopes; only bullets that share both, and the tool sequence, are compared.
+        vectors: Of their texts, shape (len(bullets), dimension).
+        threshold: Calibrated for the vectors' embedder.
+    """
+    report = DedupReport(bullets=len(bullets))
+    gone: set[str] = set()
+    variants: dict[str, int] = {}
+    for i, j, cosine in _near(bullets, vectors):
+        one, other = bullets[i], bullets[j]
+        if one.id in gone or other.id in gone or other.id in one.distinct_from or one.id in other.distinct_from:
+            continue
+        a, b = text_of(one), text_of(other)
+        if cosine < threshold and jaccard(a, b) < JACCARD:
+            continue
+        what = difference(a, b)
+        survivor, removed = _ranked(one, other)
+        if not what and covers(text_of(survivor), text_of(removed)):
+            kind: Kind = "twin"
+        elif not what and covers(text_of(removed), text_of(survivor)):
+            survivor, removed, kind = removed, survivor, "twin"
+        elif what and _is_variant(a, b, what) and variants.get(survivor.id, 0) < MAX_VARIANTS:
+            kind, variants[survivor.id] = "variant", variants.get(survivor.id, 0) + 1
+        else:
+            report.near.append((one.id, other.id, cosine, what))
+            continue
+        gone.add(removed.id)
+        report.twins.append(Twin(survivor, removed, kind, cosine))
+    return report.twins, report
+
+
+def text_of(bullet: PlaybookBullet) -> str:
+    """All that a bullet says."""
+    return f"{bullet.trigger}\n{bullet.content}" if bullet.trigger else bullet.content
+
+
+def merging(twins: Sequence[Twin]) -> list[Delta]:
+    """The deltas that leave one bullet of each group: evidence is summed, and variants are written down."""
+    into: dict[str, str] = {}
+    for twin in twins:
+        into[twin.removed.id] = twin.survivor.id
+    groups: dict[str, list[Twin]] = {}
+    for twin in twins:
+        root = twin.survivor.id
+        while root in into:
+            root = into[root]
+        groups.setdefault(root, []).append(twin)
+    deltas: list[Delta] = []
+    for root, members in groups.items():
+        notes = [variant_note(twin) for twin in members if twin.kind == "variant"]
+        if notes:
+            survivor = next(twin.survivor for twin in members if twin.survivor.id == root)
+            content = " ".join([survivor.content, *notes])
+            deltas.append(Update(bullet_id=root, changes={"content": content}, reason="its variant in the same words"))
+        removed = [twin.removed for twin in members]
+        deltas.append(
+            Merge(
+                bullet_id=root,
+                provenance=_together(removed),
+                helpful=sum(b.helpful_count for b in removed),
+                harmful=sum(b.harmful_count for b in removed),
+                absorbed=tuple(b.id for b in removed),
+                reason=f"says what {', '.join(b.id for b in removed)} said",
+            )
+        )
+    return deltas
+
+
+def variant_note(twin: Twin) -> str:
+    """What the removed text has in place of the survivor's words, in a sentence.
+
+    Example:
+        >>> one = PlaybookBullet(section="Strategies", content="Take the most played song.")
+        >>> other = PlaybookBullet(section="Strategies", content="Take the least played song.")
+        >>> variant_note(Twin(one, other, "variant", 0.99))
+        "The same holds with 'least' for 'most'."
+    """
+    left, right = text_of(twin.survivor).split(), text_of(twin.removed).split()
+    swaps: dict[tuple[str, str], None] = {}
+    for kind, i1, i2, j1, j2 in SequenceMatcher(None, left, right, autojunk=False).get_opcodes():
+        if kind != "equal":
+            swaps[_bare(left[i1:i2]), _bare(right[j1:j2])] = None
+    parts = [
+        f"{new!r} for {old!r}" if old and new else f"{new!r} added" if new else f"without {old!r}" for old, new in swaps
+    ]
+    return f"The same holds with {' and '.join(parts)}."
+
+
+def _bare(part: Sequence[str]) -> str:
+    return " ".join(part).strip(" .,;:'\"()")
+
+
+_PARALLEL = frozenset(
+    ("most", "least", "first", "last", "highest", "lowest", "oldest", "newest", "longest", "shortest")
+)
+
+
+def _is_variant(a: str, b: str, what: str) -> bool:
+    if jaccard(a, b) < JACCARD or min(len(a.split()), len(b.split())) < VARIANT_WORDS:
+        return False
+    if what.startswith("opposites"):
+        return set(what.removeprefix("opposites: ").split(" / ")) <= _PARALLEL
+    # a name that is replaced throughout, with the words around it, is the same lesson about something else
+    swapped = (words(a) ^ words(b)) - _PARALLEL
+    return what.startswith(("names", "other words")) and len(swapped) <= 8
+
+
+def _near(bullets: Sequence[PlaybookBullet], vectors: Vectors) -> Iterator[tuple[int, int, float]]:
+    """Pairs of one section, scope and tool sequence that are near each other, the nearest first."""
+    scopes: dict[object, list[int]] = {}
+    for index, bullet in enumerate(bullets):
+        if bullet.stage in ("active", "pinned", "shadow"):
+            key = (bullet.section, bullet.domain, bullet.tenant, bullet.tool_sequence)
+            scopes.setdefault(key, []).append(index)
+    found: list[tuple[float, int, int]] = []
+    for members in scopes.values():
+        rows = np.asarray(members)
+        for start in range(0, len(rows), _BLOCK):
+            part = rows[start : start + _BLOCK]
+            cosines = vectors[part] @ vectors[rows[start:]].T
+            for x, y in np.argwhere(cosines >= LOOK_FROM):
+                if x < y:
+                    found.append((float(cosines[x, y]), int(part[x]), int(rows[start + y])))
+    for cosine, i, j in sorted(found, key=lambda item: (-item[0], item[1], item[2])):
+        yield i, j, cosine
+
+
+def _ranked(one: PlaybookBullet, other: PlaybookBullet) -> tuple[PlaybookBullet, PlaybookBullet]:
+    def rank(bullet: PlaybookBullet) -> tuple[object, ...]:
+        uses = bullet.helpful_count + bullet.harmful_count
+        return (bullet.stage == "pinned", bullet.stage == "active", uses, len(text_of(bullet)), -bullet.number)
+
+    return (one, other) if rank(one) >= rank(other) else (other, one)
+
+
+def _together(bullets: Sequence[PlaybookBullet]) -> Provenance:
+    def join(name: str) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(item for bullet in bullets for item in getattr(bullet.provenance, name)))
+
+    return Provenance(task_ids=join("task_ids"), groups=join("groups"), run_ids=join("run_ids"))
+
+
+def write_pairs(pairs: Sequence[LabelledPair]) -> str:
+    """The pairs as JSON lines, as they are shipped."""
+    return "".join(json.dumps(pair.model_dump(), ensure_ascii=False) + "\n" for pair in pairs)

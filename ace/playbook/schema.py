@@ -1,0 +1,90 @@
+"""The tables of a playbook's database, and how an older one becomes the newest."""
+
+from __future__ import annotations
+
+import uuid
+
+import sqlalchemy as sa
+
+from ace.core import PlaybookError
+
+HEAD = "0002"
+"""The newest migration in `migrations/versions`."""
+
+metadata = sa.MetaData()
+journal = sa.Table(
+    "journal",
+    metadata,
+    sa.Column("revision", sa.Integer, primary_key=True),
+    sa.Column("position", sa.Integer, primary_key=True),
+    sa.Column("delta", sa.Text, nullable=False),
+    sa.Column("author", sa.Text, nullable=False),
+    sa.Column("created_at", sa.Float, nullable=False),
+    sa.Column("checksum", sa.Text, nullable=False),
+)
+bullets = sa.Table(
+    "bullets",
+    metadata,
+    sa.Column("number", sa.Integer, primary_key=True, autoincrement=False),
+    sa.Column("bullet", sa.Text, nullable=False),
+    sa.Column("facets", sa.Text, nullable=False),
+)
+vectors = sa.Table(
+    "vectors",
+    metadata,
+    sa.Column("embedder", sa.Text, primary_key=True),
+    sa.Column("text_sha256", sa.Text, primary_key=True),
+    sa.Column("vector", sa.LargeBinary, nullable=False),
+)
+credits = sa.Table(
+    "credits",
+    metadata,
+    sa.Column("run_id", sa.Text, primary_key=True),
+    sa.Column("number", sa.Integer, primary_key=True, autoincrement=False),
+    sa.Column("revision", sa.Integer, nullable=False),
+)
+meta = sa.Table(
+    "meta", metadata, sa.Column("key", sa.Text, primary_key=True), sa.Column("value", sa.Text, nullable=False)
+)
+_version = sa.Table("alembic_version", sa.MetaData(), sa.Column("version_num", sa.String(32), primary_key=True))
+
+
+def version(connection: sa.Connection) -> str | None:
+    """The migration that a database is at; None when it is empty.
+
+    Raises:
+        PlaybookError: It is the database of something else.
+    """
+    there = set(sa.inspect(connection).get_table_names())
+    if _version.name in there and meta.name in there:
+        return connection.execute(sa.select(_version.c.version_num)).scalar_one_or_none()
+    if meta.name in there and journal.name in there:
+        return "0001"  # written before there were migrations
+    if there:
+        raise PlaybookError("it is the database of something else; name a new file")
+    return None
+
+
+def bring_up(connection: sa.Connection, found: str | None) -> None:
+    """Make the tables, or migrate older ones, in the caller's transaction.
+
+    Raises:
+        PlaybookError: The database is newer than this release.
+    """
+    if found is None:
+        metadata.create_all(connection)
+        _version.create(connection)
+        connection.execute(_version.insert().values(version_num=HEAD))
+        connection.execute(meta.insert().values(key="book_id", value=uuid.uuid4().hex))
+        return
+    if found > HEAD:
+        raise PlaybookError(f"it has schema version {found}, this release reads up to {HEAD}; update the package")
+    from alembic import command
+    from alembic.config import Config
+
+    config = Config()
+    config.set_main_option("script_location", "ace:playbook/migrations")
+    config.attributes["connection"] = connection
+    if not sa.inspect(connection).has_table(_version.name):
+        command.stamp(config, "0001")
+    command.upgrade(config, "head")

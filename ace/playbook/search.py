@@ -1,0 +1,239 @@
+"""The two indexes of a book and what comes out of them: candidates for a query, before utility has its say."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import threading
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+
+from ace.core import clean_text
+from ace.playbook.bullet import PlaybookBullet
+from ace.playbook.dense import DenseIndex, Quantization
+from ace.playbook.embedder import Embedder, Vectors
+from ace.playbook.lexical import LexicalIndex
+from ace.playbook.retrieval import DEPTH, Filters, Scored, fuse
+from ace.playbook.saved import IndexFolder, Wanted
+from ace.playbook.store import Store
+from ace.playbook.table import BulletTable
+
+BATCH = 256
+"""Texts are embedded in batches of this size, so that a long job can be watched and interrupted."""
+
+
+class Searcher:
+    """Keeps a dense and a lexical index in step with a table of bullets.
+
+    Args:
+        store: Where vectors are kept.
+        embedder: Makes them.
+        table: The bullets.
+        folder: Where the indexes are saved; None keeps them in memory only.
+        quantization: Of the dense index, once it is large.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        embedder: Embedder,
+        table: BulletTable,
+        folder: Path | None,
+        quantization: Quantization = "none",
+    ) -> None:
+        self._store = store
+        self._embedder = embedder
+        self._table = table
+        self._files = IndexFolder(folder) if folder is not None else None
+        self._wanted = Wanted(store.book_id or "", embedder.name, quantization)
+        self._dense: DenseIndex | None = None
+        self._lexical: LexicalIndex | None = None
+        self._stale: set[int] = set()
+        self._unsaved = 0
+        self._later: set[int] = set()
+        """Numbers whose vectors a thread is computing."""
+        self._worker: threading.Thread | None = None
+        self._stop = threading.Event()
+
+    # -- following the table -------------------------------------------------------------------------------------------
+
+    def changed(self, number: int, old: PlaybookBullet | None, new: PlaybookBullet | None) -> None:
+        """A bullet came, went, or says something else now."""
+        if (old and old.searched) != (new and new.searched):
+            self._stale.add(number)
+
+    @property
+    def waiting(self) -> int:
+        """Bullets that are found by their words only, until their vectors are computed."""
+        return len(self._later)
+
+    def update(self, in_background: Callable[[Sequence[int]], bool] = lambda _: False) -> None:
+        """Bring both indexes up to date with the table.
+
+        Args:
+            in_background: Asked with the numbers whose vectors have to be computed: whether a thread may do that, while
+                their bullets are found by their words.
+        """
+        if self._lexical is None:
+            self._open()
+        if not self._stale or self._lexical is None:
+            return
+        there = sorted(n for n in self._stale if n in self._table)
+        gone = sorted(self._stale.difference(there))
+        texts = {n: clean_text(self._table[n].searched) for n in there}
+        known = self._known(texts)
+        missing = [n for n in there if n not in known]
+        if missing and in_background(missing):
+            self._later.update(missing)
+        elif missing:
+            known |= self._computed({n: texts[n] for n in missing})
+        if known or self._dense is not None:
+            self._put(known, gone)
+        self._lexical.put(texts)
+        self._lexical.remove(gone)
+        self._unsaved += len(self._stale)
+        self._later.difference_update(gone)
+        self._stale.clear()
+
+    def _put(self, vectors: Mapping[int, Vectors], gone: Sequence[int] = ()) -> None:
+        if vectors:
+            dense = self._dense_index(len(next(iter(vectors.values()))))
+            dense.put(list(vectors), np.stack(list(vectors.values())))
+        if self._dense is not None:
+            self._dense.remove(gone)
+
+    def _dense_index(self, dimension: int) -> DenseIndex:
+        if self._dense is None:
+            self._dense = DenseIndex(dimension, self._wanted.quantization)  # pyright: ignore[reportArgumentType]
+        return self._dense
+
+    # -- vectors -------------------------------------------------------------------------------------------------------
+
+    def vectors(self, texts: Sequence[str]) -> Vectors:
+        """Vectors of texts, from the store where they were computed before; shape (len(texts), dimension)."""
+        numbered = dict(enumerate(clean_text(text) for text in texts))
+        known = self._known(numbered)
+        known |= self._computed({n: text for n, text in numbered.items() if n not in known})
+        return np.stack([known[n] for n in numbered]) if numbered else np.zeros((0, 1), dtype=np.float32)
+
+    def _known(self, texts: Mapping[int, str]) -> dict[int, Vectors]:
+        keys = {n: text_key(text) for n, text in texts.items()}
+        stored = self._store.vectors(self._embedder.name, list(dict.fromkeys(keys.values())))
+        return {n: stored[key] for n, key in keys.items() if key in stored}
+
+    def _computed(self, texts: Mapping[int, str]) -> dict[int, Vectors]:
+        found: dict[int, Vectors] = {}
+        unique = list(dict.fromkeys(texts.values()))
+        by_text: dict[str, Vectors] = {}
+        for start in range(0, len(unique), BATCH):
+            part = unique[start : start + BATCH]
+            fresh = dict(zip(part, self._embedder.embed(part), strict=True))
+            self._store.put_vectors(self._embedder.name, {text_key(text): vector for text, vector in fresh.items()})
+            by_text |= fresh
+        for number, text in texts.items():
+            found[number] = by_text[text]
+        return found
+
+    def embed_later(self, lock: threading.RLock, on_batch: Callable[[int, int], None] | None = None) -> None:
+        """Compute in a thread what `update` left for later; `lock` guards the indexes while they are changed."""
+        if not self._later or (self._worker is not None and self._worker.is_alive()):
+            return
+        total = len(self._later)
+
+        def work() -> None:
+            while self._later and not self._stop.is_set():
+                with lock:
+                    part = sorted(self._later)[:BATCH]
+                    texts = {n: clean_text(self._table[n].searched) for n in part if n in self._table}
+                vectors = self._computed(texts)
+                with lock:
+                    # a bullet may have changed or gone meanwhile; what is stale is embedded by the next update
+                    fits = {n: v for n, v in vectors.items() if n in self._table and n not in self._stale}
+                    self._put(fits)
+                    self._later.difference_update(part)
+                    self._unsaved += len(part)
+                if on_batch is not None:
+                    on_batch(total - len(self._later), total)
+
+        self._worker = threading.Thread(target=work, daemon=True, name="ace-embedder")
+        self._worker.start()
+
+    def wait(self, seconds: float | None) -> bool:
+        """Wait for the thread; whether nothing is left to compute."""
+        if self._worker is not None:
+            self._worker.join(seconds)
+        return not self._later
+
+    # -- searching -----------------------------------------------------------------------------------------------------
+
+    def candidates(
+        self, query: str, vector: Vectors, domain: str | None, tenant: str | None, filters: Filters
+    ) -> list[Scored]:
+        """What is near a query by meaning and by words, best first."""
+        if not len(self._table) or self._lexical is None:
+            return []
+        allowed = self._table.allowed(filters, domain, tenant)
+        if not allowed.any():
+            return []
+        mask = None if int(allowed.sum()) == len(self._table) else allowed
+        near: tuple[list[int], list[float]] = ([], [])
+        if self._dense is not None:
+            near = self._dense.search(vector, DEPTH, mask)
+        return fuse(near, self._lexical.search(query, DEPTH, mask))
+
+    @property
+    def kind(self) -> Literal["exact", "approximate", "none"]:
+        """How the dense index searches; none while there is nothing in it."""
+        return self._dense.kind if self._dense is not None and len(self._dense) else "none"
+
+    # -- files ---------------------------------------------------------------------------------------------------------
+
+    def _open(self) -> None:
+        """Read the saved indexes if they are this book's; whatever they lack is stale."""
+        self._lexical = LexicalIndex()
+        header = self._files.header(self._wanted) if self._files is not None else None
+        if self._files is not None and header is not None and self._store.checksum(header.revision) == header.checksum:
+            dense = DenseIndex(header.dimension, self._wanted.quantization)  # pyright: ignore[reportArgumentType]
+            if self._files.load(header, dense, self._lexical):
+                self._dense = dense
+                self._stale |= touched(self._store.entry_texts(header.revision))
+                return
+            self._lexical = LexicalIndex()
+        self._stale = set(self._table)
+
+    def save(self, revision: int) -> bool:
+        """Write the indexes beside the store, if they changed and are complete; whether they are there now."""
+        if self._files is None or self._dense is None or self._lexical is None or self._later or self._stale:
+            return False
+        if not self._unsaved:
+            return True
+        checksum = self._store.checksum(revision)
+        saved = self._files.save(self._wanted, self._dense, self._lexical, revision, checksum or "")
+        if saved:
+            self._unsaved = 0
+        return saved
+
+    def close(self, revision: int) -> None:
+        """Stop the thread and save."""
+        self._stop.set()
+        if self._worker is not None:
+            self._worker.join(5)
+        self.save(revision)
+
+
+def text_key(text: str) -> str:
+    """By what a text's vector is found again."""
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def touched(entries: Iterable[str]) -> set[int]:
+    """The numbers of the bullets that journal entries (as JSON) speak of."""
+    found: set[int] = set()
+    for text in entries:
+        delta = json.loads(text)
+        ids = [delta.get("bullet_id") or delta["bullet"]["id"], *delta.get("absorbed", ())]
+        found.update(int(bullet_id.removeprefix("b-")) for bullet_id in ids)
+    return found
