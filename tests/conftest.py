@@ -20,6 +20,8 @@ with warnings.catch_warnings():
     import faiss
     import sentence_transformers  # noqa: F401
 
+from databases import postgres, url  # noqa: F401 - fixtures
+
 from ace.playbook import CallableEmbedder, Playbook
 
 ROOT = Path(__file__).resolve().parent.parent
