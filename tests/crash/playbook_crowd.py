@@ -6,35 +6,16 @@ import json
 import os
 import sys
 import time
-import warnings
 from pathlib import Path
 
-warnings.simplefilter("ignore")
-import faiss  # noqa: F401 - imported once, for all forks
+from toybook import in_child
+from toybook import opened as opened_with
 
-from ace.playbook import Add, CallableEmbedder, Playbook, PlaybookBullet, Update
-
-
-def toy(texts):
-    return [[text.count(letter) + 0.1 for letter in "aeinorst0123456789"] for text in texts]
+from ace.playbook import Add, Playbook, PlaybookBullet, Update
 
 
-def opened(url: str, **options) -> Playbook:
-    return Playbook.open(
-        url, embedder=CallableEmbedder("toy", toy), index_folder=None if "sqlite" in url else "/dev/null", **options
-    )
-
-
-def in_child(work) -> int:
-    pid = os.fork()
-    if pid == 0:
-        try:
-            work()
-        except BaseException as error:
-            print(f"{type(error).__name__}: {error}", file=sys.stderr, flush=True)
-            os._exit(1)
-        os._exit(0)
-    return pid
+def opened(url: str) -> Playbook:
+    return opened_with(url, Path("/dev/null"))  # no saved indexes: each process makes its own
 
 
 def write(url: str, name: int, commits: int) -> None:

@@ -11,23 +11,13 @@ import random
 import signal
 import sys
 import time
-import warnings
 from pathlib import Path
 
-warnings.simplefilter("ignore")
-import faiss  # noqa: F401 - imported once, for all forks
+from toybook import in_child, opened
 
-from ace.playbook import Add, CallableEmbedder, Playbook, PlaybookBullet, Tag
+from ace.playbook import Add, PlaybookBullet, Tag
 
 WRITERS = 4
-
-
-def toy(texts):
-    return [[text.count(letter) + 0.1 for letter in "aeinorst0123456789"] for text in texts]
-
-
-def opened(url: str, folder: Path) -> Playbook:
-    return Playbook.open(url, embedder=CallableEmbedder("toy", toy), index_folder=folder / "index")
 
 
 def bullet(text: str) -> PlaybookBullet:
@@ -37,7 +27,7 @@ def bullet(text: str) -> PlaybookBullet:
 def write(url: str, folder: Path, name: str) -> None:
     """Commit until killed; a line per acknowledged commit."""
     notes = os.open(folder / f"{name}.acked", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
-    with opened(url, folder) as book:
+    with opened(url, folder / "index") as book:
         for n in range(10**9):
             text = f"task {name} number {n}"
             revision = book.commit(
@@ -52,20 +42,19 @@ def write(url: str, folder: Path, name: str) -> None:
 
 
 def start(url: str, folder: Path, name: str) -> int:
-    pid = os.fork()
-    if pid == 0:
+    def work() -> None:
         try:
             write(url, folder, name)
-        except BaseException as error:
+        except Exception as error:
             (folder / f"{name}.error").write_text(f"{type(error).__name__}: {error}")
-        os._exit(1)
-    return pid
+
+    return in_child(work)
 
 
 def main() -> None:
     url, folder, kills, seed = sys.argv[1], Path(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4])
     dice = random.Random(seed)
-    with opened(url, folder) as book:
+    with opened(url, folder / "index") as book:
         book.commit([Add(bullet=bullet("first 0"))])
     running = [(start(url, folder, f"w{i}"), f"w{i}") for i in range(min(WRITERS, kills))]
     for n in range(kills):
@@ -75,7 +64,7 @@ def main() -> None:
         os.waitpid(pid, 0)
         if n + len(running) + 1 < kills:
             running.append((start(url, folder, f"w{n + WRITERS}"), f"w{n + WRITERS}"))
-    with opened(url, folder) as book:
+    with opened(url, folder / "index") as book:
         report = book.verify()
         sizes = {}
         for revision, _ in book.journal():
@@ -85,7 +74,7 @@ def main() -> None:
         probe = sorted(there)[:: max(1, len(there) // 20)]
         found = [[b.id for b in book.retrieve(text)] for text in probe]
         book.save_index()
-    with Playbook.open(url, embedder=CallableEmbedder("toy", toy), index_folder=folder / "fresh") as book:
+    with opened(url, folder / "fresh") as book:
         expected = [[b.id for b in book.retrieve(text)] for text in probe]
     print(
         json.dumps(
