@@ -9,86 +9,129 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from ace.cli._shared import console
+from ace.cli._shared import JsonOption, check_writable, console, write_json
 
 if TYPE_CHECKING:
-    from ace.playbook import Playbook, PlaybookBullet
+    from ace.playbook import Playbook
 
 app = typer.Typer(
-    help="Look at a playbook: list, show, search, export, import.",
+    help="Look at a playbook, review it, go back in its history, keep it tidy.",
     no_args_is_help=True,
     epilog="Example: ace playbook search pb.db 'Refund an order'",
 )
-FileArgument = Annotated[Path, typer.Argument(help="The playbook file.")]
+BookArgument = Annotated[str, typer.Argument(help="The playbook file, or a database URL.")]
+AuthorOption = Annotated[str, typer.Option("--author", envvar="ACE_AUTHOR", help="Who is named in the journal.")]
 
 
-def _open(path: Path) -> Playbook:
+def open_book(path: str) -> Playbook:
+    """Open a playbook that is there."""
     from ace.core import PlaybookError
     from ace.playbook import Playbook
 
-    if not path.exists():
-        raise PlaybookError(f"there is no playbook {str(path)!r}; `ace learn` and `ace demo` make one")
+    if "://" not in path and not Path(path).exists():
+        raise PlaybookError(f"there is no playbook {path!r}; `ace learn` and `ace demo` make one")
     return Playbook.open(path)
-
-
-def _table(title: str, bullets: list[PlaybookBullet]) -> Table:
-    table = Table(title=Text(title), title_justify="left")
-    for name in ("id", "section", "domain", "stage", "+", "-", "when", "tools"):
-        table.add_column(name, justify="right" if name in "+-" else "left")
-    for b in bullets:
-        counts = (str(b.helpful_count), str(b.harmful_count))
-        when = (b.trigger or b.content)[:80]
-        cells = (b.id, b.section, b.domain or "", b.stage, *counts, when, " -> ".join(b.tool_sequence) or "-")
-        table.add_row(*(Text(cell) for cell in cells))
-    return table
 
 
 @app.command("list", epilog="Example: ace playbook list pb.db --section Strategies --limit 20")
 def list_bullets(
-    path: FileArgument,
+    path: BookArgument,
     section: Annotated[str | None, typer.Option(help="Strategies, Pitfalls or Observations.")] = None,
+    stage: Annotated[str | None, typer.Option(help="shadow, active, pinned, quarantined or retired.")] = None,
     limit: Annotated[int, typer.Option(min=1)] = 50,
 ) -> None:
     """List the bullets in id order."""
-    with _open(path) as book:
-        bullets = [b for b in book.bullets if section is None or b.section == section]
-        console.print(_table(f"{len(bullets)} bullets, revision {book.revision}", bullets[:limit]))
+    from ace.cli._playbook_views import bullet_table
+
+    with open_book(path) as book:
+        bullets = [b for b in book.bullets if section in (None, b.section) and stage in (None, b.stage)]
+        console.print(bullet_table(f"{len(bullets)} bullets, revision {book.revision}", bullets[:limit]))
         if len(bullets) > limit:
             console.print(f"{len(bullets) - limit} more; raise --limit")
 
 
 @app.command("show", epilog="Example: ace playbook show pb.db b-12")
-def show(path: FileArgument, bullet_id: Annotated[str, typer.Argument(help="For example b-12.")]) -> None:
+def show(path: BookArgument, bullet_id: Annotated[str, typer.Argument(help="For example b-12.")]) -> None:
     """Show everything about one bullet."""
-    with _open(path) as book:
-        bullet = book.get(bullet_id)
+    from ace.core import PlaybookError
+
+    with open_book(path) as book:
+        try:
+            bullet = book.get(bullet_id)
+        except PlaybookError:
+            heir = book.survivor(bullet_id)  # it says so when there never was such a bullet
+            took = f"{heir.id} took its place" if heir is not None else "it was removed"
+            raise PlaybookError(f"{bullet_id} is gone: {took}; `ace playbook history` says when and why") from None
         table = Table(show_header=False)
         for name, value in bullet.model_dump(mode="json").items():
             table.add_row(name, Text(str(value)))
         console.print(table)
 
 
-@app.command("search", epilog="Example: ace playbook search pb.db 'Refund an order' -k 3")
+@app.command("search", epilog="Example: ace playbook search pb.db 'Refund an order' -k 3 --explain")
 def search(
-    path: FileArgument,
+    path: BookArgument,
     query: Annotated[str, typer.Argument(help="A task in words.")],
     k: Annotated[int, typer.Option("-k", min=1, help="How many at most.")] = 3,
     domain: Annotated[str | None, typer.Option(help="Only bullets of this domain, or of none.")] = None,
+    tenant: Annotated[str | None, typer.Option(help="Bullets of this tenant, besides those of none.")] = None,
+    explain: Annotated[bool, typer.Option("--explain", help="Why each came, and what else was near.")] = False,
+    json_file: JsonOption = None,
 ) -> None:
     """Find the bullets that an agent would be shown."""
-    with _open(path) as book:
-        console.print(_table(f"for {query!r}", book.retrieve(query, domain=domain, k=k)))
+    from ace.cli._playbook_views import bullet_table, explanation_table
+
+    check_writable(json_file)
+    with open_book(path) as book:
+        if explain:
+            found = book.retrieve(query, domain=domain, k=k, tenant=tenant, explain=True)
+            console.print(explanation_table(found))
+            write_json(found, json_file)
+            return
+        bullets = book.retrieve(query, domain=domain, k=k, tenant=tenant)
+        console.print(bullet_table(f"for {query!r}", bullets))
+        write_json(list(bullets), json_file)
+
+
+@app.command("stats", epilog="Example: ace playbook stats pb.db --null 0.6")
+def stats(
+    path: BookArgument,
+    null: Annotated[float, typer.Option(min=0.0, max=1.0, help="How often the tasks succeed without a bullet.")] = 0.5,
+    limit: Annotated[int, typer.Option(min=1, help="So many bullets, the most used ones first.")] = 25,
+    json_file: JsonOption = None,
+) -> None:
+    """Draw where the bullets stand: stage, helpful rate with its interval, use."""
+    from ace.cli._playbook_views import stage_bars, standing
+
+    check_writable(json_file)
+    with open_book(path) as book:
+        known = book.stats()
+        console.print(
+            f"{known.bullets} bullets at revision {known.revision}; {known.credited} with credit, {known.tainted} tainted; "
+            f"embedder {known.embedder}, {known.index} index",
+            highlight=False,
+        )
+        for line in stage_bars(known.stages):
+            console.print(line)
+        console.print(standing(list(book.bullets), null, limit))
+        if known.bullets > limit:
+            console.print(f"{known.bullets - limit} more; raise --limit", highlight=False)
+        write_json(known, json_file)
 
 
 @app.command("export", epilog="Example: ace playbook export pb.db bullets.jsonl")
-def export(path: FileArgument, target: Annotated[Path, typer.Argument(help="A JSON-lines file.")]) -> None:
+def export(path: BookArgument, target: Annotated[Path, typer.Argument(help="A JSON-lines file.")]) -> None:
     """Write every bullet as one JSON line, in a stable order."""
-    with _open(path) as book:
+    with open_book(path) as book:
         console.print(f"{book.export_jsonl(target)} bullets written to {target}", highlight=False)
 
 
 @app.command("import", epilog="Example: ace playbook import new.db bullets.jsonl")
-def import_bullets(path: FileArgument, file: Annotated[Path, typer.Argument(help="As `export` writes it.")]) -> None:
+def import_bullets(
+    path: BookArgument,
+    file: Annotated[Path, typer.Argument(help="As `export` writes it.")],
+    author: AuthorOption = "import",
+) -> None:
     """Add the bullets of a file under new ids, all or none."""
     from ace.core import PlaybookError
     from ace.playbook import Playbook
@@ -96,4 +139,4 @@ def import_bullets(path: FileArgument, file: Annotated[Path, typer.Argument(help
     if not file.exists():
         raise PlaybookError(f"there is no file {str(file)!r}")
     with Playbook.open(path) as book:
-        console.print(f"{book.import_jsonl(file)} bullets added to {path}", highlight=False)
+        console.print(f"{book.import_jsonl(file, author=author)} bullets added to {path}", highlight=False)

@@ -50,6 +50,21 @@ class Judgement(BaseModel):
     action: Literal["prune", "promote", "keep"]
 
 
+class BookStats(BaseModel):
+    """A book in numbers."""
+
+    model_config = ConfigDict(frozen=True)
+
+    revision: int
+    bullets: int
+    stages: dict[str, int]
+    sections: dict[str, int]
+    tainted: int
+    credited: int
+    index: str
+    embedder: str
+
+
 class Upkeep(ABC):
     """What a playbook can do besides taking and giving bullets."""
 
@@ -325,16 +340,16 @@ class Upkeep(ABC):
         keys = {text_key(clean_text(bullet.searched)) for bullet in self.bullets}
         return self._store.drop_vectors({self.embedder.name: keys})
 
-    def stats(self) -> dict[str, Any]:
-        """Counts by stage, section and trust, and how the cache does."""
+    def stats(self) -> BookStats:
+        """Counts by stage, section and trust."""
         bullets = self.bullets
-        return {
-            "revision": self.revision,
-            "bullets": len(bullets),
-            "stages": dict(Counter(bullet.stage for bullet in bullets)),
-            "sections": dict(Counter(bullet.section for bullet in bullets)),
-            "tainted": sum(bullet.trust == "tainted" for bullet in bullets),
-            "credited": sum(bool(bullet.helpful_count or bullet.harmful_count) for bullet in bullets),
-            "index": self._searcher.kind,
-            "embedder": self.embedder.name,
-        }
+        return BookStats(
+            revision=self.revision,
+            bullets=len(bullets),
+            stages=dict(Counter(bullet.stage for bullet in bullets)),
+            sections=dict(Counter(bullet.section for bullet in bullets)),
+            tainted=sum(bullet.trust == "tainted" for bullet in bullets),
+            credited=sum(bool(bullet.helpful_count or bullet.harmful_count) for bullet in bullets),
+            index=self._searcher.kind,
+            embedder=self.embedder.name,
+        )
