@@ -147,9 +147,8 @@ def apply(bullets: Mapping[str, PlaybookBullet], delta: Delta, revision: int) ->
         return {delta.bullet_id: None}
     changes: dict[str, PlaybookBullet | None] = {delta.bullet_id: _changed(old, delta, revision)}
     if isinstance(delta, Merge):
-        if lost := [other for other in delta.absorbed if other not in bullets or other == old.id]:
-            raise PlaybookError(f"{old.id} cannot absorb {lost[0]!r}: it is not there, or the same bullet")
-        changes |= dict.fromkeys(delta.absorbed)
+        # journals of the first release may name one that was gone already
+        changes |= {other: None for other in delta.absorbed if other in bullets and other != old.id}
     return changes
 
 

@@ -20,7 +20,8 @@ GROWTH = 4
 TARGET_RECALL = 0.98
 """Of the three nearest, on a sample of the book's own vectors; decides how many cells a search visits."""
 MAX_PROBE_SHARE = 0.05
-"""A search visits at most this share of the cells."""
+MIN_PROBES = 32
+"""A search visits at most this share of the cells, or this many where there are few; more under a filter."""
 SAMPLE = 256
 TRAINING_PER_CELL = 64
 Quantization = Literal["none", "8bit"]
@@ -117,14 +118,16 @@ class DenseIndex:
             bits = np.packbits(allowed, bitorder="little")
             selector = self._faiss.IDSelectorBitmap(len(allowed), self._faiss.swig_ptr(bits))
         with self._lock:
-            options = {} if selector is None else {"params": self._parameters(selector)}
+            options = {} if selector is None else {"params": self._parameters(selector, float(allowed.mean()))}
             scores, numbers = self._index.search(np.ascontiguousarray(vectors, dtype=np.float32), depth, **options)
         return numbers, scores
 
-    def _parameters(self, selector: Any) -> Any:
-        if self.trained_on:
-            return self._faiss.SearchParametersIVF(sel=selector, nprobe=self._index.nprobe)
-        return self._faiss.SearchParameters(sel=selector)
+    def _parameters(self, selector: Any, share: float) -> Any:
+        if not self.trained_on:
+            return self._faiss.SearchParameters(sel=selector)
+        # the fewer vectors may come, the further away the nearest ones are
+        probes = min(self._index.nlist, math.ceil(self._index.nprobe / max(share, 1e-6)))
+        return self._faiss.SearchParametersIVF(sel=selector, nprobe=probes)
 
     # -- large books -------------------------------------------------------------------------------------------------
 
@@ -142,6 +145,7 @@ class DenseIndex:
         else:
             index = self._faiss.IndexIVFFlat(quantizer, self.dimension, cells, self._faiss.METRIC_INNER_PRODUCT)
         index.cp.max_points_per_centroid = TRAINING_PER_CELL
+        index.cp.min_points_per_centroid = 1  # few points make poor cells, and more probes make up for it
         index.cp.spherical = True
         random = np.random.default_rng(0)
         chosen = random.choice(len(rows), size=min(len(rows), cells * TRAINING_PER_CELL), replace=False)
@@ -150,20 +154,23 @@ class DenseIndex:
         for start in range(0, len(ids), 65_536):
             index.add_with_ids(rows[start : start + 65_536], ids[start : start + 65_536])
         self._index, self.trained_on = index, len(ids)
-        self._tune(rows, random)
+        self._tune(ids, rows, random)
 
-    def _tune(self, rows: NDArray[np.float32], random: np.random.Generator) -> None:
+    def _tune(self, ids: NDArray[np.int64], rows: NDArray[np.float32], random: np.random.Generator) -> None:
         """Visit as few cells as find the three nearest neighbours of a sample often enough."""
         sample = rows[random.choice(len(rows), size=min(SAMPLE, len(rows)), replace=False)]
-        exact, _ = self._faiss.knn(sample, rows, 4, metric=self._faiss.METRIC_INNER_PRODUCT)
-        third = exact[:, 3]  # the nearest of all is the vector itself
-        most = max(1, int(self._index.nlist * MAX_PROBE_SHARE))
+        scores, exact = self._faiss.knn(sample, rows, 4, metric=self._faiss.METRIC_INNER_PRODUCT)
+        # the nearest of all is the vector itself; of equal ones any will do
+        wanted, third = ids[exact[:, 1:]], scores[:, 3]
+        most = min(self._index.nlist, max(MIN_PROBES, int(self._index.nlist * MAX_PROBE_SHARE)))
         probes = 1
         while True:
             self._index.nprobe = probes
-            scores, _ = self._index.search(sample, 4)
-            slack = 0.02 if self.quantization == "8bit" else 1e-5
-            self.recall = float((scores[:, 1:] >= third[:, None] - slack).mean())
+            found_scores, found = self._index.search(sample, 4)
+            hits = (found[:, :, None] == wanted[:, None, :]).any(axis=2).sum(axis=1)
+            if self.quantization == "none":
+                hits = np.maximum(hits, (found_scores >= third[:, None] - 1e-5).sum(axis=1) - 1)
+            self.recall = float(np.minimum(hits, 3).mean() / 3)
             if self.recall >= TARGET_RECALL or probes >= most:
                 return
             probes = min(2 * probes, most)

@@ -20,7 +20,7 @@ from ace.core import PlaybookError
 from ace.playbook import schema
 from ace.playbook.bullet import PlaybookBullet
 from ace.playbook.chain import START, link
-from ace.playbook.delta import DELTAS, Add, Delta, Restore, Tag, apply
+from ace.playbook.delta import DELTAS, Add, Delta, Merge, Restore, Tag, apply
 
 BUSY_SECONDS = 120
 """So long a writer waits for its turn; one commit takes milliseconds."""
@@ -203,6 +203,8 @@ class Store:
                 delta = delta.model_copy(update={"bullet": self._with_id(connection, delta.bullet)})
             elif isinstance(delta, Tag) and not _first_credit(connection, delta, revision):
                 continue
+            elif isinstance(delta, Merge):
+                _check_absorbed(touched, delta)
             if getattr(delta, "at", None) == 0.0:
                 delta = delta.model_copy(update={"at": now})
             for bullet_id, bullet in apply(touched, delta, revision).items():
@@ -371,6 +373,12 @@ def _last_checksum(connection: sa.Connection) -> str:
     table = schema.journal
     query = sa.select(table.c.checksum).order_by(table.c.revision.desc(), table.c.position.desc()).limit(1)
     return connection.execute(query).scalar_one_or_none() or START
+
+
+def _check_absorbed(touched: Mapping[str, PlaybookBullet], merge: Merge) -> None:
+    for other in merge.absorbed:
+        if other not in touched or other == merge.bullet_id:
+            raise PlaybookError(f"{merge.bullet_id} cannot absorb {other!r}: it is not there, or the same bullet")
 
 
 def _put(connection: sa.Connection, bullet_id: str, bullet: PlaybookBullet | None) -> None:

@@ -1,0 +1,95 @@
+"""Scores: intervals that cover, rules that keep good bullets."""
+
+import numpy as np
+import pytest
+
+from ace.playbook import PlaybookBullet
+from ace.playbook.scoring import (
+    Record,
+    chance_of_being_better,
+    coin,
+    effect,
+    record,
+    should_promote,
+    should_prune,
+    thompson,
+    utility,
+)
+
+
+def test_the_chance_of_being_better_is_the_integral_over_both_posteriors():
+    random = np.random.default_rng(0)
+    for of, null in ((Record(7, 3), Record(4, 6)), (Record(0, 0), Record(19, 1)), (Record(150, 50), Record(1, 0))):
+        a = random.beta(1 + of.successes, 1 + of.failures, 200_000)
+        b = random.beta(1 + null.successes, 1 + null.failures, 200_000)
+        assert chance_of_being_better(of, null) == pytest.approx((a > b).mean(), abs=0.005)
+    assert chance_of_being_better(Record(0, 0), 0.3) == pytest.approx(0.7)
+
+
+def test_clean_streaks_that_prune_and_promote():
+    assert next(n for n in range(10) if should_prune(Record(0, n), 0.5)) == 6
+    assert next(n for n in range(10) if should_promote(Record(n, 0), 0.5)) == 4
+    assert not should_prune(Record(0, 0), 0.99)
+    assert not should_promote(Record(3, 0), 0.1)  # too few, however clear
+
+
+def test_a_good_bullet_survives_two_hundred_uses_and_a_bad_one_does_not():
+    random = np.random.default_rng(1)
+
+    def pruned(rate, runs=200):
+        gone = 0
+        for outcomes in random.random((runs, 200)) < rate:
+            wins = 0
+            for uses, won in enumerate(outcomes, start=1):
+                wins += won
+                if wins < uses / 2 and should_prune(Record(wins, uses - wins), 0.5):
+                    gone += 1
+                    break
+        return gone / runs
+
+    assert pruned(0.7) <= 0.02
+    assert pruned(0.3) >= 0.95
+
+
+def test_the_effect_interval_inverts_its_test():
+    found = effect(Record(60, 40), Record(5, 5))
+    assert found.estimate == pytest.approx(0.1)
+    assert found.low < 0.1 < found.high
+    assert effect(Record(9, 1), Record(0, 0)) == (None, -1.0, 1.0)
+    for shown, withheld in (
+        (Record(50, 0), Record(5, 0)),
+        (Record(0, 50), Record(5, 0)),
+        (Record(45, 0), Record(0, 5)),
+    ):
+        low, high = effect(shown, withheld)[1:]
+        assert -1 <= low <= high <= 1
+    wide, narrow = effect(Record(30, 20), Record(3, 2)), effect(Record(300, 200), Record(30, 20))
+    assert narrow.high - narrow.low < wide.high - wide.low
+
+
+@pytest.mark.parametrize(("p", "q", "uses"), [(0.7, 0.5, 50), (0.95, 0.9, 50), (0.6, 0.6, 200)])
+def test_the_effect_interval_covers_the_truth(p, q, uses):
+    random = np.random.default_rng(7)
+    covered, n = 0, 1_000
+    for controls in random.binomial(uses, 0.1, n):
+        a, b = random.binomial(uses - controls, p), random.binomial(controls, q)
+        found = effect(Record(a, uses - controls - a), Record(b, controls - b))
+        covered += found.low <= p - q <= found.high
+    assert 0.92 <= covered / n <= 0.98
+
+
+def test_evidence_fades_only_when_asked():
+    bullet = PlaybookBullet(section="Strategies", content="x", helpful_count=8, credited_at=0.0)
+    day = 86_400.0
+    assert record(bullet, now=1e9) == (8, 0)
+    assert record(bullet, now=20 * day, half_life_days=10).successes == pytest.approx(2)
+    assert utility(bullet) > utility(bullet, 20 * day, 10) > utility(bullet, 1_000 * day, 10) == pytest.approx(1.0)
+
+
+def test_draws_follow_the_posterior():
+    random = np.random.default_rng(0)
+    tried = PlaybookBullet(section="Strategies", content="x", helpful_count=30, harmful_count=10)
+    draws = [thompson(tried, random) for _ in range(4_000)]
+    assert np.mean(draws) == pytest.approx(utility(tried), abs=0.01)
+    assert coin(1, "r", "b-1", 1.0)
+    assert not coin(1, "r", "b-1", 0.0)
