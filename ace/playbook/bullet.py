@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
+from functools import cached_property
 from typing import Any, Literal, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
@@ -123,7 +124,7 @@ class PlaybookBullet(BaseModel):
         # what cannot be encoded could not be stored, embedded or shown
         return clean_text(text) if isinstance(text, str) else text
 
-    @property
+    @cached_property
     def number(self) -> int:
         """The number in its id."""
         return int(self.id.removeprefix("b-"))
@@ -133,14 +134,14 @@ class PlaybookBullet(BaseModel):
         """The text that retrieval compares with a query."""
         return self.trigger or self.content
 
-    @property
+    @cached_property
     def facets(self) -> str:
         """All that a filter may read, in one canonical text; many bullets share one."""
         tools = sorted(set(self.tool_sequence))
         parts = (self.stage, self.section, self.domain, self.tenant, sorted(self.tags), tools)
         return json.dumps([*parts, sorted(self.tool_schema_hashes.items())], ensure_ascii=False)
 
-    @property
+    @cached_property
     def key(self) -> tuple[str, ...]:
         """See `sequence_key`."""
         return sequence_key(self.changing_tools)

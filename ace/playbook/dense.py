@@ -119,7 +119,13 @@ class DenseIndex:
             selector = self._faiss.IDSelectorBitmap(len(allowed), self._faiss.swig_ptr(bits))
         with self._lock:
             options = {} if selector is None else {"params": self._parameters(selector, float(allowed.mean()))}
-            scores, numbers = self._index.search(np.ascontiguousarray(vectors, dtype=np.float32), depth, **options)
+            threads = self._faiss.omp_get_max_threads()
+            try:
+                if len(vectors) == 1:  # threads cost more than they bring to one query, above all beside busy neighbours
+                    self._faiss.omp_set_num_threads(1)
+                scores, numbers = self._index.search(np.ascontiguousarray(vectors, dtype=np.float32), depth, **options)
+            finally:
+                self._faiss.omp_set_num_threads(threads)
         return numbers, scores
 
     def _parameters(self, selector: Any, share: float) -> Any:

@@ -73,7 +73,11 @@ def utility(bullet: PlaybookBullet, now: float | None = None, half_life_days: fl
         >>> utility(PlaybookBullet(section="Strategies", content="x"))
         1.0
     """
-    return (0.5 + record(bullet, now, half_life_days).mean) * _weight(bullet)
+    if half_life_days is None:  # the common case, asked for each of a hundred candidates
+        mean = (1 + bullet.helpful_count) / (2 + bullet.helpful_count + bullet.harmful_count)
+    else:
+        mean = record(bullet, now, half_life_days).mean
+    return (0.5 + mean) * _weight(bullet)
 
 
 def thompson(bullet: PlaybookBullet, random: np.random.Generator) -> float:

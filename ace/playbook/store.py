@@ -8,7 +8,7 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import sqlalchemy as sa
@@ -34,8 +34,7 @@ class Commit:
     deltas: tuple[Delta, ...]
 
 
-@dataclass(frozen=True)
-class Row:
+class Row(NamedTuple):
     """One bullet as it is stored."""
 
     number: int
@@ -362,7 +361,8 @@ def _newest(connection: sa.Connection) -> int:
 
 
 def _rows(connection: sa.Connection) -> list[Row]:
-    return [Row(*row) for row in connection.execute(sa.select(schema.bullets).order_by(schema.bullets.c.number))]
+    rows = connection.execute(sa.select(schema.bullets).order_by(schema.bullets.c.number)).all()
+    return list(map(Row._make, rows))
 
 
 def _meta(connection: sa.Connection, key: str) -> str | None:
