@@ -1,4 +1,4 @@
-"""The full counts of laws, chaos and kills that the run-time promises: ``python benchmarks/counts.py OUT.json``."""
+"""The full counts of laws, chaos and kills that a room promises: ``python benchmarks/counts.py OUT.json [playbook]``."""
 
 from __future__ import annotations
 
@@ -10,13 +10,25 @@ import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-SUITES = {"laws": "tests/laws", "chaos": "tests/chaos", "kill": "tests/crash", "typing": "tests/typing"}
+ROOMS = {
+    "run-time": {
+        "laws": "tests/laws/test_run_laws.py",
+        "chaos": "tests/chaos",
+        "kill": "tests/crash/test_kill.py",
+        "typing": "tests/typing",
+    },
+    "playbook": {
+        "laws": "tests/laws/test_playbook_laws.py",
+        "kill": "tests/crash/test_playbook_kill.py",
+        "crowd": "tests/crash/test_playbook_crowd.py",
+    },
+}
 
 
 def main() -> None:
     """Run each suite at its full count and write how many tests passed and failed."""
     report: dict[str, dict[str, int]] = {}
-    for name, folder in SUITES.items():
+    for name, folder in ROOMS[sys.argv[2] if len(sys.argv) > 2 else "run-time"].items():
         with tempfile.NamedTemporaryFile(suffix=".xml") as file:
             subprocess.run(
                 [sys.executable, "-m", "pytest", "-q", folder, f"--junitxml={file.name}"], cwd=ROOT, stdout=sys.stderr

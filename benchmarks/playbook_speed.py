@@ -88,7 +88,8 @@ def ten_thousand(count: int = 10_000) -> dict[str, float]:
                 cold[name].append(timed(lambda b=books[name], q=one: b.retrieve(q)))
                 cached[name].append(timed(lambda b=books[name], q=one: b.retrieve(q)))
         same = statistics.mean(
-            [b.id for b in books["torch"].retrieve(q)] == [b.id for b in books["onnx"].retrieve(q)] for q in queries[:ROUNDS]
+            [b.id for b in books["torch"].retrieve(q)] == [b.id for b in books["onnx"].retrieve(q)]
+            for q in queries[:ROUNDS]
         )
         for book in books.values():
             book.close()
@@ -137,7 +138,9 @@ def hundred_thousand(count: int = 100_000) -> dict[str, float]:
                 book.commit(bullets(texts[start : start + 10_000]))
             book.retrieve("a task")
         runs = [
-            subprocess.run([sys.executable, "-c", OPEN, str(file)], check=True, capture_output=True, text=True).stdout.split()
+            subprocess.run(
+                [sys.executable, "-c", OPEN, str(file)], check=True, capture_output=True, text=True
+            ).stdout.split()
             for _ in range(3)
         ]
         with Playbook.open(file, embedder=embedder, screen=None) as book:

@@ -74,6 +74,8 @@ class Retrieving(ABC):
     _packed: LRUCache[Any, tuple[PlaybookBullet, ...]]
     _query_vectors: LRUCache[str, Vectors]
     _checked_at: float
+    _scopes: dict[str | None, int]
+    """By domain, when the content of its bullets changed last in this process's sight."""
 
     @abstractmethod
     def refresh(self) -> None:
@@ -272,8 +274,12 @@ class Retrieving(ABC):
             return candidates
 
     def _key(self, query: str, domain: str | None, tenant: str | None, filters: Filters) -> tuple[Any, ...]:
+        # a lesson of another domain cannot come, so that its arrival leaves this domain's candidates as they are
+        content = self.content_revision
+        if domain is not None:
+            content = max(self._scopes.get(None, 0), self._scopes.get(domain, 0))
         evidence = self.evidence_revision if filters.guarded else 0
-        return (self.embedder.name, query, domain, tenant, filters.cache_key, self.content_revision, evidence)
+        return (self.embedder.name, query, domain, tenant, filters.cache_key, content, evidence)
 
     def _keep_up(self) -> None:
         if time.monotonic() - self._checked_at > REFRESH_SECONDS:

@@ -139,6 +139,7 @@ class Playbook(Retrieving, Upkeep):
         self.revision, rows = self._store.snapshot()
         self._take(rows)
         self.content_revision = self.evidence_revision = self.revision
+        self._scopes = {}
         self._checked_at = time.monotonic()
 
     def _take(self, rows: Sequence[Row]) -> None:
@@ -167,6 +168,9 @@ class Playbook(Retrieving, Upkeep):
                 self._searcher.changed(number, old, bullet)
                 if _content(old) != _content(bullet):
                     self.content_revision = revision
+                    for changed in (old, bullet):
+                        if changed is not None:
+                            self._scopes[changed.domain] = revision
                 if old is None or bullet is None or old.provenance != bullet.provenance:
                     self.evidence_revision = revision
             self.revision = revision

@@ -1,0 +1,104 @@
+"""What each part of the retrieval brings: ``python benchmarks/retrieval_ablation.py DATA OUT.json``.
+
+Hit@3 with the task, and with its whole group, left out: dense alone, words alone, their plain fusion (reciprocal ranks with
+the k of 60 of the paper, the three best bullets as they come), the same with different tool sequences only, and the playbook's
+own order. The paired interval is of the difference between the playbook's order and plain fusion, task by task.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+from ace.evaluation.retrieval_bench import BenchTask, playbook_of, read_tasks, suite_tasks
+from ace.evaluation.suite import load_suite
+from ace.playbook import Filters, MiniLMEmbedder, Playbook, sequence_key
+from ace.playbook.retrieval import DEPTH, diversify, fuse
+
+VARIANTS = ("dense", "words", "plain fusion", "fusion, different sequences", "without utility", "the playbook")
+
+
+def hits(book: Playbook, task: BenchTask, filters: Filters) -> dict[str, bool]:
+    """Whether each variant finds the task's own multiset of tools among three."""
+    wanted = sequence_key(task.tools)
+    searcher, vector = book._searcher, book._query_vectors[task.query]
+    allowed = book._bullets.allowed(filters, None, None)
+    dense = searcher._dense.search(vector, DEPTH, allowed)  # type: ignore[union-attr]
+    words = searcher._lexical.search(task.query, DEPTH, allowed)  # type: ignore[union-attr]
+    plain = [scored.number for scored in fuse(dense, words, k=60)]
+    own = diversify(fuse(dense, words), book._bullets, lambda bullet: 1.0)
+
+    def distinct(numbers: Sequence[int]) -> list[tuple[str, ...]]:
+        return list(dict.fromkeys(book._bullets[n].key for n in numbers))[:3]
+
+    keys = {
+        "dense": [book._bullets[n].key for n in dense[0][:3]],
+        "words": [book._bullets[n].key for n in words[0][:3]],
+        "plain fusion": [book._bullets[n].key for n in plain[:3]],
+        "fusion, different sequences": distinct(plain),
+        "without utility": [book._bullets[group.best.number].key for group in own[:3]],
+        "the playbook": [bullet.key for bullet in book.retrieve(task.query, filters=filters)],
+    }
+    return {name: wanted in found for name, found in keys.items()}
+
+
+def examine(tasks: Sequence[BenchTask]) -> dict[str, Any]:
+    """All variants under both guards."""
+    book = playbook_of(tasks, MiniLMEmbedder())
+    book.retrieve_many([task.query for task in tasks])
+    report: dict[str, Any] = {}
+    for guard in ("task", "group"):
+        rows = []
+        for task in tasks:
+            groups = (task.group,) if guard == "group" else ()
+            rows.append(hits(book, task, Filters(exclude_tasks=(task.id,), exclude_groups=groups)))
+        differences = np.asarray([row["the playbook"] - row["plain fusion"] for row in rows], dtype=float)
+        random = np.random.default_rng(0)
+        means = random.choice(differences, size=(10_000, len(differences))).mean(axis=1)
+        low, high = np.quantile(means, [0.025, 0.975])
+        report[guard] = {
+            **{name: 100 * float(np.mean([row[name] for row in rows])) for name in VARIANTS},
+            "gain": 100 * float(differences.mean()),
+            "gain_low": 100 * float(low),
+            "gain_high": 100 * float(high),
+        }
+    return report
+
+
+def main() -> None:
+    """Measure both sets, print, write."""
+    data, target = Path(sys.argv[1]), Path(sys.argv[2])
+    workbench = suite_tasks(load_suite(f"workbench:{data / 'workbench'}"))
+    sets = {
+        "workbench": workbench,
+        "workbench, with calls": [task for task in workbench if task.tools],
+        "bfcl": read_tasks(data / "bfcl_turns" / "tasks.jsonl"),
+    }
+    report = {name.replace(", with calls", "_with_calls"): examine(tasks) for name, tasks in sets.items()}
+    table = Table(title="hit@3, percent; left out: the task / its group", title_justify="left")
+    table.add_column("order")
+    for name in report:
+        table.add_column(name, justify="right")
+    for variant in VARIANTS:
+        table.add_row(
+            variant, *(f"{found['task'][variant]:.1f} / {found['group'][variant]:.1f}" for found in report.values())
+        )
+    for guard in ("task", "group"):
+        gains = (
+            f"{f[guard]['gain']:+.1f} [{f[guard]['gain_low']:+.1f}, {f[guard]['gain_high']:+.1f}]"
+            for f in report.values()
+        )
+        table.add_row(f"gain over plain fusion, {guard} left out", *gains)
+    Console().print(table)
+    target.write_text(json.dumps(report, indent=1), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
