@@ -1,8 +1,8 @@
 """What each part of the retrieval brings: ``python benchmarks/retrieval_ablation.py DATA OUT.json``.
 
-Hit@3 with the task, and with its whole group, left out: dense alone, words alone, their plain fusion (reciprocal ranks with
-the k of 60 of the paper, the three best bullets as they come), the same with different tool sequences only, and the playbook's
-own order. The paired interval is of the difference between the playbook's order and plain fusion, task by task.
+Hit@3 with the task, and with its whole group, left out: dense alone, words alone, their plain fusion (reciprocal ranks,
+k = 60 as in the paper, the three best bullets as they come), the same with different tool sequences only, and the
+playbook's own order. The paired interval is of the difference between the playbook's order and plain fusion, task by task.
 """
 
 from __future__ import annotations
