@@ -3,7 +3,8 @@
 Simulated with known truth. A bullet with a true helpful rate is used 200 times; a rule looks after each use. For our rule
 the null is known to be 0.5, or estimated from 20 controls (the false kills are then those of bullets better than the true
 null); margin and ratio rules of other systems stand beside it. Harm is the number of failures that the bullet caused, beyond
-those of the null, until it was pruned; with exploration a shadow bullet is shown in one of ten of the runs that could use it.
+those of the null, until it was pruned; with exploration a shadow bullet is shown in one of ten of the runs that could use
+it.
 Coverage: 5,000 histories of a coin of 0.1 (1,000 leave +-0.7 points of noise), for success rates and effects.
 """
 

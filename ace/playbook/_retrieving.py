@@ -212,7 +212,7 @@ class Retrieving(ABC):
         return [(bullets[int(i)], float(scores[int(i)])) for i in order]
 
     def _weigh(self, bullet: PlaybookBullet) -> float:
-        return utility(bullet, time.time(), self.half_life_days)
+        return utility(bullet, time.time(), self.half_life_days) if self.half_life_days else utility(bullet)
 
     def _chosen(
         self, query: str, domain: str | None, tenant: str | None, filters: Filters, k: int

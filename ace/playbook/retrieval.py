@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import groupby
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from ace.playbook.bullet import SHOWN_STAGES, Facets, PlaybookBullet, Section, Stage
 from ace.playbook.scoring import utility
@@ -112,8 +112,7 @@ def tools_objection(facets: Facets, tools: Mapping[str, str]) -> str:
     return ""
 
 
-@dataclass(frozen=True)
-class Scored:
+class Scored(NamedTuple):
     """A bullet's number with its fused score, and how each ranking saw it."""
 
     number: int
@@ -142,7 +141,9 @@ def fuse(dense: Ranking, lexical: Ranking, k: int = RRF_K) -> list[Scored]:
     fused: list[Scored] = []
     for number in {**by_meaning, **by_words}:
         (dense_rank, cosine), (lexical_rank, words) = by_meaning.get(number, _ABSENT), by_words.get(number, _ABSENT)
-        score = sum(1.0 / (k + rank) for rank in (dense_rank, lexical_rank) if rank is not None)
+        score = 0.0 if dense_rank is None else 1.0 / (k + dense_rank)
+        if lexical_rank is not None:
+            score += 1.0 / (k + lexical_rank)
         fused.append(Scored(number, score, dense_rank, cosine, lexical_rank, words))
     return sorted(fused, key=lambda s: (-s.score, s.number))
 
