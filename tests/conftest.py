@@ -24,6 +24,8 @@ from databases import postgres, url  # noqa: F401 - fixtures
 
 from ace.playbook import CallableEmbedder, Playbook
 
+collect_ignore = ["crash/playbook_crowd.py", "crash/playbook_harness.py", "crash/toybook.py"]  # scripts of their own
+
 ROOT = Path(__file__).resolve().parent.parent
 DATA = Path(os.environ.get("ACE_DATA", ROOT.parent / "shared" / "data"))
 WORKBENCH = DATA / "workbench"

@@ -50,7 +50,7 @@ def test_every_snippet_runs(name, tmp_path):
         assert "40.8" in outputs[1].stdout
 
 
-@pytest.mark.parametrize("name", ["docs/runtime.md", "docs/migrating.md"])
+@pytest.mark.parametrize("name", ["docs/runtime.md", "docs/migrating.md", "docs/playbook.md"])
 def test_every_snippet_of_a_guide_runs(name, tmp_path):
     python = "\n".join(text for language, text in blocks(name) if language == "python")
     done = subprocess.run([sys.executable, "-c", python], cwd=tmp_path, capture_output=True, text=True, timeout=120)
