@@ -11,8 +11,10 @@ from pydantic import TypeAdapter
 from ace.agent import RunSnapshot
 from ace.core import Event
 from ace.evaluation import reports
-from ace.playbook import PlaybookBullet
+from ace.playbook import Explanation, PlaybookBullet
+from ace.playbook._upkeep import BookStats
 from ace.playbook.delta import Delta
+from ace.playbook.history import Diff, VerifyReport
 from ace.tasks import TaskInput, TaskOutput
 
 FOLDER = Path(__file__).resolve().parent
@@ -23,6 +25,10 @@ MODELS: dict[str, Any] = {
     "run-snapshot": RunSnapshot,
     "playbook-bullet": PlaybookBullet,
     "delta": Delta,
+    "playbook-search": Explanation,
+    "playbook-diff": Diff,
+    "playbook-verify": VerifyReport,
+    "playbook-stats": BookStats,
     "demo": reports.DemoReport,
     "evaluate": reports.EvaluateReport,
     "bench-retrieval": reports.BenchRetrievalReport,
