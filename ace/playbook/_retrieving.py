@@ -160,12 +160,14 @@ class Retrieving(ABC):
     ) -> list[Retrieved]:
         """`retrieve` for many queries; those that are new are embedded together."""
         cleaned = [clean_text(query) for query in queries]
-        fresh = [query for query in dict.fromkeys(cleaned) if query not in self._query_vectors]
+        with self._lock:
+            fresh = [query for query in dict.fromkeys(cleaned) if query not in self._query_vectors]
         vectors = dict(zip(fresh, self.embedder.embed(fresh), strict=True)) if fresh else {}
         found: list[Retrieved] = []
         for query in cleaned:
             if query in vectors:
-                self._query_vectors[query] = vectors[query]
+                with self._lock:
+                    self._query_vectors[query] = vectors[query]
             found.append(self.retrieve(query, domain, filters, k, tenant=tenant))
             on_query()
         return found
@@ -227,12 +229,19 @@ class Retrieving(ABC):
                 return packed
         candidates = self._found(query, domain, tenant, filters)
         with self._lock:
-            groups = diversify(candidates, self._bullets, self._weigh)
+            groups = diversify(self._still_there(candidates), self._bullets, self._weigh)
             ordered = [self._bullets[group.best.number] for group in groups]
+            complete = not self._searcher.waiting
         # one that is too long for the budget must not cost a slot
         packed = tuple(pinned_first(pack(ordered, self.prompt_budget, k, self._count_tokens)))
-        self._packed[key] = packed
+        if complete:  # what is found while vectors are missing is not worth remembering
+            with self._lock:
+                self._packed[key] = packed
         return packed
+
+    def _still_there(self, candidates: Sequence[Scored]) -> list[Scored]:
+        """Without those that another thread removed since they were found."""
+        return [candidate for candidate in candidates if candidate.number in self._bullets]
 
     def _explored(
         self, query: str, domain: str | None, tenant: str | None, filters: Filters, k: int, draw: str
@@ -241,7 +250,8 @@ class Retrieving(ABC):
         random = np.random.default_rng(list(draw.encode("utf-8", "replace")) or [0])
         candidates = self._found(query, domain, tenant, filters.with_stages((*filters.stages, "shadow")))
         with self._lock:
-            groups = diversify(candidates, self._bullets, lambda bullet: thompson(bullet, random))
+            there = self._still_there(candidates)
+            groups = diversify(there, self._bullets, lambda bullet: thompson(bullet, random))
             ordered = [self._bullets[group.best.number] for group in groups]
         first = next((b.id for b in ordered if b.stage == "shadow"), None)
         ordered = [b for b in ordered if b.stage != "shadow" or b.id == first]
@@ -250,8 +260,8 @@ class Retrieving(ABC):
 
     def _found(self, query: str, domain: str | None, tenant: str | None, filters: Filters) -> list[Scored]:
         """Candidates, out of the cache or of the indexes."""
-        vector = self._query_vectors.get(query)
         with self._lock:
+            vector = self._query_vectors.get(query)
             key = self._key(query, domain, tenant, filters)
             candidates = self._candidates.get(key)
             if candidates is not None:
@@ -259,9 +269,9 @@ class Retrieving(ABC):
                 return candidates
             self.cache_misses += 1
         if vector is None and len(self._bullets):
-            vector = self._query_vectors[query] = self.embedder.embed([query])[
-                0
-            ]  # not under the lock: it takes longest
+            (vector,) = self.embedder.embed([query])  # not under the lock: it takes longest
+            with self._lock:
+                self._query_vectors[query] = vector
         with self._lock:
             if vector is None:
                 return []
@@ -269,7 +279,7 @@ class Retrieving(ABC):
             self._searcher.embed_later(self._lock)
             key = self._key(query, domain, tenant, filters)
             candidates = self._searcher.candidates(query, vector, domain, tenant, filters)
-            if not self._searcher.waiting:  # what is found while vectors are missing is not worth remembering
+            if not self._searcher.waiting:
                 self._candidates[key] = candidates
             return candidates
 

@@ -111,8 +111,13 @@ class Store:
 
     @contextmanager
     def _read(self) -> Generator[sa.Connection]:
-        with self._lock, self.engine.connect() as connection:
-            yield connection
+        try:
+            with self._lock, self.engine.connect() as connection:
+                yield connection
+        except DBAPIError as error:
+            raise PlaybookError(
+                f"cannot read {self.url!r}: {error.orig}; is it a playbook, and within reach?"
+            ) from error
 
     @contextmanager
     def _write(self) -> Generator[sa.Connection]:

@@ -175,11 +175,14 @@ def test_a_change_of_embedder_embeds_anew_in_the_background_and_mixes_nothing(tm
 
     slow = Slow("other", lambda texts: [[len(t) % 7 + 1, t.count("x") + 1.0, 1.0] for t in texts])
     with Playbook.open(path, embedder=slow) as book:
-        assert [b.trigger for b in book.retrieve("task xxxx 3")]  # by its words, at once
+        early = [b.id for b in book.retrieve("task xxxx 3")]  # by its words, at once
+        assert early
         assert book.retrieve("task xxxx 3", explain=True).reasons[0].cosine is None
         gate.set()
         assert book.wait_until_indexed(10)
         assert book.retrieve("task xxxx 3", explain=True).reasons[0].cosine is not None
+        with Playbook.open(path, embedder=slow) as fresh:
+            assert [b.id for b in book.retrieve("task xxxx 3")] == [b.id for b in fresh.retrieve("task xxxx 3")]
         assert book.gc() > 0  # the first embedder's vectors
     with Playbook.open(path, embedder=slow) as book:
         assert book.retrieve("task xxxx 3", explain=True).reasons[0].cosine is not None

@@ -350,3 +350,30 @@ def test_credit_does_not_move_the_cache_and_guards_follow_the_evidence(book):
     assert [b.id for b in book.retrieve("alpha", filters=guard)] == ["b-2"]
     book.commit([Merge(bullet_id="b-2", provenance={"task_ids": ["t9"]})])
     assert book.retrieve("alpha", filters=guard) == []
+
+
+def test_threads_may_commit_and_retrieve_at_once(tmp_path, embedder):
+    import threading
+
+    errors = []
+    with Playbook.open(tmp_path / "b.db", embedder=embedder, cache_size=8) as book:
+        filled(book, *(f"alpha {n}" for n in range(20)))
+
+        def work(n):
+            try:
+                for i in range(30):
+                    if n % 2:
+                        added = book.add(section="Strategies", content=f"beta {n} {i}")
+                        book.commit([Remove(bullet_id=added.id)])
+                    else:
+                        assert book.retrieve(f"alpha {i % 12}")
+            except Exception as error:
+                errors.append(error)
+
+        threads = [threading.Thread(target=work, args=(n,)) for n in range(6)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert errors == []
+        assert book.verify().ok
