@@ -441,3 +441,28 @@ def test_retrieval_does_not_block_the_event_loop():
         return waited
 
     assert asyncio.run(main()) < 0.2
+
+
+def test_a_changed_tool_hides_its_bullets_from_the_next_run_and_the_run_says_so(book, caplog):
+    known = book.add(
+        section="Strategies",
+        content="Use the calculator.",
+        tool_sequence=("calculator",),
+        tool_schema_hashes={"calculator": calculator.schema_hash},
+    )
+    out = agent(playbook=book).forward("What?")
+    assert (out.injected_bullets, out.metadata) == ((known.id,), {})
+
+    def changed(expression: str, digits: int = 2) -> str:
+        """Calculate."""
+        return "42"
+
+    other = Tool.from_function(changed, name="calculator")
+    with caplog.at_level(logging.WARNING):
+        out = agent(tools=[other], playbook=book).forward("What?")
+    assert (out.injected_bullets, out.metadata["stale_bullets"]) == ((), [known.id])
+    assert (
+        f"1 bullets are hidden, because one of their tools has changed its signature since: {known.id}" in caplog.text
+    )
+    book.confirm([known.id], {"calculator": other.schema_hash})
+    assert agent(tools=[other], playbook=book).forward("What?").injected_bullets == (known.id,)
