@@ -12,10 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
-from sklearn.feature_extraction.text import HashingVectorizer
-from sklearn.utils import murmurhash3_32
 
 FEATURES = 2**20
 """Words and word pairs are told apart by a hash of so many values."""
@@ -49,11 +46,6 @@ def terms(text: str) -> list[str]:
     return [*plain, *(f"{word}#" for word in abstract), *(f"{a} {b}" for a, b in pairwise(abstract))]
 
 
-def _column(term: str) -> int:
-    """Where scikit-learn's feature hasher counts a term; for one query this is a tenth of the vectorizer's work."""
-    return abs(int(murmurhash3_32(term, 0))) % FEATURES
-
-
 class LexicalIndex:
     """Cosine of sublinear TF-IDF weights (Salton and Buckley, 1988), as scikit-learn's `TfidfVectorizer` has it.
 
@@ -68,6 +60,11 @@ class LexicalIndex:
     """
 
     def __init__(self) -> None:
+        # an agent without a playbook need not load scikit-learn and SciPy
+        from sklearn.feature_extraction.text import HashingVectorizer
+        from sklearn.utils import murmurhash3_32
+
+        self._hash: Any = murmurhash3_32
         self._vectorizer: Any = HashingVectorizer(
             analyzer=terms, norm=None, alternate_sign=False, n_features=FEATURES, dtype=np.float32
         )
@@ -111,7 +108,7 @@ class LexicalIndex:
                 self._weigh()
             if not len(self._numbers):
                 return [], []
-            counted = Counter(_column(term) for term in terms(query))
+            counted = Counter(self._column(term) for term in terms(query))
             columns = np.fromiter(counted, dtype=np.int64, count=len(counted))
             weights = (1 + np.log(np.fromiter(counted.values(), dtype=np.float32, count=len(counted)))) * self._idf[
                 columns
@@ -135,8 +132,14 @@ class LexicalIndex:
         order = hits[np.lexsort((numbers[hits], -scores[hits]))][:depth]
         return numbers[order].tolist(), (scores[order] / norm).tolist()
 
+    def _column(self, term: str) -> int:
+        """Where scikit-learn's feature hasher counts a term; for one query this is a tenth of the vectorizer's work."""
+        return abs(int(self._hash(term, 0))) % FEATURES
+
     def _weigh(self) -> None:
         """Weights from the counts: idf over the texts that are there, rows of length one, ready to be read by column."""
+        import scipy.sparse as sp
+
         self._changed = 0
         self._numbers = np.fromiter(self._counts, dtype=np.int64, count=len(self._counts))
         if not self._counts:
