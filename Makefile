@@ -43,9 +43,13 @@ fix: $(VENV)/.dev ## format and mend what the linter can mend
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-bench: $(VENV)/.dev ## run the benchmarks
+bench: $(VENV)/.dev ## run the benchmarks (about 30 minutes; ACE_DATA names the folder with the task sets)
 	$(BIN)/python benchmarks/overhead.py
 	$(BIN)/python benchmarks/concurrency.py
+	$(BIN)/python benchmarks/playbook_speed.py
+	$(BIN)/python benchmarks/playbook_peers.py
+	$(BIN)/python benchmarks/cache_hits.py
+	$(BIN)/python benchmarks/million.py $(if $(ACE_DATA),--data $(ACE_DATA))
 
 coverage: $(VENV)/.dev ## measure the coverage of core, agent and tools
 	$(BIN)/python benchmarks/coverage_of.py

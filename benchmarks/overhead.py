@@ -8,14 +8,10 @@ are medians, and ratios are medians of the ratios within a round.
 
 from __future__ import annotations
 
-import hashlib
 import json
-import os
 import statistics
-import subprocess
 import sys
 import time
-import venv
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -28,12 +24,13 @@ from ace import ReActGenerator, Tool
 from ace.testing import FunctionLM, decision
 from ace.testing.engine import Prompt, render_reply
 
+sys.path.insert(0, str(Path(__file__).parent))
+from peer import Peer
+
 ROUNDS = 9
 STEPS = (10, 50)
 TOOLS = (10, 50, 100)
 PEERS = {"langgraph": "LangGraph", "pydantic_ai": "Pydantic AI"}
-HERE = Path(__file__).parent / "peers"
-CACHE = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "dspy-ace-peers"
 
 
 def lookup(key: str) -> str:
@@ -63,47 +60,17 @@ def cpu_per_call(run: Callable[[], object], asked: list[int]) -> float:
     return 1_000 * (time.process_time() - started) / asked[0]
 
 
-class Peer:
-    """Another framework's agent in its own virtual environment, speaking JSON lines."""
+def agent_of(name: str) -> Peer:
+    """Another framework's agent."""
+    return Peer(name, f"{name}_agent.py")
 
-    def __init__(self, name: str) -> None:
-        pins = HERE / f"requirements-{name.replace('_', '-')}.txt"
-        digest = hashlib.sha256(pins.read_bytes() + sys.version.encode()).hexdigest()[:12]
-        home = CACHE / f"{name}-{digest}"
-        python = home / "bin" / "python"
-        if not (home / "ready").exists():
-            print(f"making a virtual environment for {PEERS[name]} in {home} ...", file=sys.stderr)
-            venv.create(home, with_pip=True, clear=True)
-            install = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "-r", pins]
-            subprocess.run(install, check=True)
-            (home / "ready").touch()
-        self._process = subprocess.Popen(
-            [python, HERE / f"{name}_agent.py"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-        )
-        self.versions: dict[str, str] = self._read()["versions"]
 
-    def _read(self) -> dict[str, Any]:
-        assert self._process.stdout is not None
-        line = self._process.stdout.readline()
-        if not line:
-            raise RuntimeError("the peer ended")
-        return json.loads(line)
-
-    def measure(self, steps: int) -> float:
-        """Milliseconds of CPU per LM call of one run."""
-        assert self._process.stdin is not None
-        self._process.stdin.write(json.dumps({"steps": steps}) + "\n")
-        self._process.stdin.flush()
-        told = self._read()
-        if not told["ok"]:
-            raise RuntimeError(f"the peer's run went wrong: {told}")
-        return told["cpu_ms_per_call"]
-
-    def close(self) -> None:
-        """End it."""
-        assert self._process.stdin is not None
-        self._process.stdin.close()
-        self._process.wait(10)
+def spent(peer: Peer, steps: int) -> float:
+    """Milliseconds of CPU per LM call of one run."""
+    told = peer.ask({"steps": steps})
+    if not told["ok"]:
+        raise RuntimeError(f"the peer's run went wrong: {told}")
+    return told["cpu_ms_per_call"]
 
 
 def contestants(steps: int, peers: dict[str, Peer]) -> dict[str, Callable[[], float]]:
@@ -127,7 +94,7 @@ def contestants(steps: int, peers: dict[str, Peer]) -> dict[str, Callable[[], fl
         "ReActGenerator": lambda: cpu_per_call(lambda: ours.run("x"), asked),
         "bare Predict": predict,
     }
-    return found | {PEERS[name]: (lambda peer=peer: peer.measure(steps)) for name, peer in peers.items()}
+    return found | {PEERS[name]: (lambda peer=peer: spent(peer, steps)) for name, peer in peers.items()}
 
 
 def with_tools(n: int) -> Callable[[], float]:
@@ -167,7 +134,7 @@ def calls_per_task() -> dict[str, int]:
 def main() -> None:
     """Measure, print, and write JSON when a file is named."""
     dspy.configure(trace=None, disable_history=True)
-    peers = {name: Peer(name) for name in PEERS}
+    peers = {name: agent_of(name) for name in PEERS}
     report: dict[str, Any] = {"versions": {"dspy": dspy.__version__}, "steps": {}}
     for peer in peers.values():
         report["versions"] |= peer.versions
