@@ -4,7 +4,9 @@
 
 from __future__ import annotations
 
+import ctypes
 import math
+import sys
 import threading
 from collections.abc import Sequence
 from pathlib import Path
@@ -23,6 +25,9 @@ MAX_PROBE_SHARE = 0.05
 MIN_PROBES = 32
 """A search visits at most this share of the cells, or this many where there are few; more under a filter."""
 SAMPLE = 256
+BATCH = 65_536
+ROOM = 1.15
+"""Each cell has room for so many times its vectors."""
 TRAINING_PER_CELL = 64
 Quantization = Literal["none", "8bit"]
 
@@ -55,6 +60,8 @@ class DenseIndex:
         """How many vectors there were when the cells were trained; 0 while the index is exact."""
         self.recall: float | None = None
         """What the sample showed when the cells were trained."""
+        self._room_for = 0
+        """So many vectors fit before the cells need more room."""
         self._lock = threading.Lock()
 
     def __len__(self) -> int:
@@ -76,7 +83,12 @@ class DenseIndex:
             due = len(self) + len(ids) > max(self.exact_limit, GROWTH * self.trained_on)
             if due:
                 self._train(ids, rows)
+                _give_back()
             else:
+                if self.trained_on and len(self) + len(ids) > self._room_for:
+                    lists = self._index.invlists
+                    sizes = np.asarray([lists.list_size(cell) for cell in range(self._index.nlist)])
+                    self._make_room(self._index, sizes, len(self) + len(ids))
                 self._index.add_with_ids(rows, ids)
 
     def remove(self, numbers: Sequence[int]) -> None:
@@ -159,10 +171,31 @@ class DenseIndex:
         chosen = random.choice(len(rows), size=min(len(rows), cells * TRAINING_PER_CELL), replace=False)
         index.train(rows[np.sort(chosen)])
         index.set_direct_map_type(self._faiss.DirectMap.Hashtable)  # deletes and updates touch one entry, not all
-        for start in range(0, len(ids), 65_536):
-            index.add_with_ids(rows[start : start + 65_536], ids[start : start + 65_536])
+        self._fill(index, ids, rows)
         self._index, self.trained_on = index, len(ids)
         self._tune(ids, rows, random)
+
+    def _fill(self, index: Any, ids: NDArray[np.int64], rows: NDArray[np.float32]) -> None:
+        """Sort vectors into their cells."""
+        parts = [slice(start, start + BATCH) for start in range(0, len(ids), BATCH)]
+        cells = np.concatenate([index.quantizer.search(rows[part], 1)[1][:, 0] for part in parts])
+        self._make_room(index, np.bincount(cells, minlength=index.nlist), len(ids))
+        pointer = self._faiss.swig_ptr
+        for part in parts:
+            index.add_core(len(ids[part]), pointer(rows[part]), pointer(ids[part]), pointer(cells[part]))
+
+    def _make_room(self, index: Any, sizes: NDArray[np.int64], count: int) -> None:
+        """Give each cell its room and some more; left alone, a full cell doubles, and with it the memory of a large book."""
+        old, new = index.invlists, self._faiss.ArrayInvertedLists(index.nlist, index.code_size)
+        for cell, size in enumerate(sizes.tolist()):
+            new.resize(cell, int(ROOM * size) + 8)
+            new.resize(cell, 0)  # the room stays
+            if old.list_size(cell):
+                new.add_entries(cell, old.list_size(cell), old.get_ids(cell), old.get_codes(cell))
+        index.replace_invlists(new, True)
+        new.this.disown()
+        self._room_for = int(count * (1 + ROOM) / 2)  # cells do not grow evenly
+        _give_back()
 
     def _tune(self, ids: NDArray[np.int64], rows: NDArray[np.float32], random: np.random.Generator) -> None:
         """Visit as few cells as find the three nearest neighbours of a sample often enough."""
@@ -208,3 +241,10 @@ class DenseIndex:
         """Read what `save` wrote; the caller has checked that the file is whole."""
         self._index = self._faiss.read_index(str(path))
         self.trained_on = trained_on
+
+
+def _give_back() -> None:
+    """Let glibc return what was freed to the system; it would keep the memory of a whole book otherwise."""
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None) if sys.platform == "linux" else None
+    if trim is not None:
+        trim(0)

@@ -53,6 +53,19 @@ def test_an_index_retrains_when_it_has_grown():
     assert index.search(rows[1234], 1)[0] == [1234]
 
 
+def test_cells_get_more_room_before_they_are_full():
+    rows = clustered(2_000)
+    index = DenseIndex(32, exact_limit=800)
+    index.put(np.arange(1_000), rows[:1_000])
+    trained = index.trained_on
+    for start in range(1_000, 2_000, 50):
+        index.put(np.arange(start, start + 50), rows[start : start + 50])
+        assert len(index) <= index._room_for
+    assert index.trained_on == trained == 1_000
+    index._index.nprobe = index._index.nlist
+    assert [index.search(row, 1)[0] for row in rows[::100]] == [[n] for n in range(0, 2_000, 100)]
+
+
 def test_the_lexical_ranking_does_not_depend_on_the_order_of_changes():
     texts = {n: f"{'refund' if n % 2 else 'cancel'} order {n % 7} of customer{n}" for n in range(40)}
     one, other = LexicalIndex(), LexicalIndex()
