@@ -315,13 +315,15 @@ class Retrieving(ABC):
     def _explained(self, query: str, filters: Filters, domain: str | None, tenant: str | None, k: int) -> Explanation:
         from ace.playbook.explain import explain
 
+        hits, misses = self.cache_hits, self.cache_misses
         chosen = self._chosen(query, domain, tenant, filters, k) if k else ()
-        hits = self.cache_hits
+        cached = self.cache_misses == misses and self.cache_hits > hits
         candidates = self._found(query, domain, tenant, filters)
-        cached = self.cache_hits > hits
+        everything = self._found(query, None, tenant, Filters(stages=_ANY_STAGE))
         with self._lock:
+            self.cache_hits, self.cache_misses = hits, misses  # looking is not use
+            candidates, everything = self._still_there(candidates), self._still_there(everything)
             groups = diversify(candidates, self._bullets, self._weigh)
-            everything = self._found(query, None, tenant, Filters(stages=_ANY_STAGE))
             objections = {
                 scored.number: self._bullets.objection(scored.number, filters, domain, tenant) for scored in everything
             }

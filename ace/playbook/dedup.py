@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from difflib import SequenceMatcher
@@ -268,8 +267,3 @@ def _together(bullets: Sequence[PlaybookBullet]) -> Provenance:
         return tuple(dict.fromkeys(item for bullet in bullets for item in getattr(bullet.provenance, name)))
 
     return Provenance(task_ids=join("task_ids"), groups=join("groups"), run_ids=join("run_ids"))
-
-
-def write_pairs(pairs: Sequence[LabelledPair]) -> str:
-    """The pairs as JSON lines, as they are shipped."""
-    return "".join(json.dumps(pair.model_dump(), ensure_ascii=False) + "\n" for pair in pairs)

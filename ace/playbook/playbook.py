@@ -6,7 +6,7 @@ import threading
 import time
 from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import sqlalchemy as sa
 from cachetools import LRUCache
@@ -26,9 +26,6 @@ from ace.playbook.search import Searcher
 from ace.playbook.store import Row, Store
 from ace.playbook.table import BulletTable
 from ace.playbook.trust import Screen, held_back, screen
-
-if TYPE_CHECKING:
-    pass
 
 DEFAULT_PROMPT_BUDGET = 1_000
 """Tokens that bullets may take in a prompt."""

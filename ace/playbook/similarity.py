@@ -46,23 +46,7 @@ _FUNCTION = frozenset(
     "before after until first again need needs ensure ensures please e g eg etc i e".split()
 )
 _ORDER = frozenset(
-    [
-        "before",
-        "after",
-        "then",
-        "until",
-        "first",
-        "last",
-        "from",
-        "to",
-        "into",
-        "over",
-        "under",
-        "above",
-        "below",
-        "ascending",
-        "descending",
-    ]
+    "before after then until first last from to into over under above below ascending descending".split()  # noqa: SIM905
 )
 _WORD = re.compile(r"[a-z0-9]+(?:['’][a-z]+)?")
 _IDENTIFIER = re.compile(
