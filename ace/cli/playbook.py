@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, get_args
 
 import typer
 from rich.table import Table
@@ -23,14 +24,29 @@ BookArgument = Annotated[str, typer.Argument(help="The playbook file, or a datab
 AuthorOption = Annotated[str, typer.Option("--author", envvar="ACE_AUTHOR", help="Who is named in the journal.")]
 
 
+def check_there(path: str) -> None:
+    """Refuse a file that is not there, which opening would make."""
+    from ace.core import PlaybookError
+
+    file = path.removeprefix("sqlite:///")
+    if "://" not in file and not Path(file).exists():
+        raise PlaybookError(f"there is no playbook {path!r}; `ace learn` and `ace demo` make one")
+
+
 def open_book(path: str) -> Playbook:
     """Open a playbook that is there."""
-    from ace.core import PlaybookError
     from ace.playbook import Playbook
 
-    if "://" not in path and not Path(path).exists():
-        raise PlaybookError(f"there is no playbook {path!r}; `ace learn` and `ace demo` make one")
+    check_there(path)
     return Playbook.open(path)
+
+
+def check_one_of(what: str, given: str | None, known: Iterable[str]) -> None:
+    """Refuse a word that would silently match nothing."""
+    from ace.core import PlaybookError
+
+    if given is not None and given not in known:
+        raise PlaybookError(f"no {what} {given!r}; there are {', '.join(known)}")
 
 
 @app.command("list", epilog="Example: ace playbook list pb.db --section Strategies --limit 20")
@@ -42,7 +58,10 @@ def list_bullets(
 ) -> None:
     """List the bullets in id order."""
     from ace.cli._playbook_views import bullet_table
+    from ace.playbook import Section, Stage
 
+    check_one_of("section", section, get_args(Section))
+    check_one_of("stage", stage, get_args(Stage))
     with open_book(path) as book:
         bullets = [b for b in book.bullets if section in (None, b.section) and stage in (None, b.stage)]
         console.print(bullet_table(f"{len(bullets)} bullets, revision {book.revision}", bullets[:limit]))

@@ -9,7 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ace.cli._shared import JsonOption, check_writable, console, write_json
-from ace.cli.playbook import AuthorOption, BookArgument, app, open_book
+from ace.cli.playbook import AuthorOption, BookArgument, app, check_there, open_book
 
 BulletArgument = Annotated[str, typer.Argument(help="For example b-12.")]
 NoteOption = Annotated[str, typer.Option("--note", help="Why, for the journal.")]
@@ -90,18 +90,20 @@ def rollback(
 @app.command("verify", epilog="Example: ace playbook verify pb.db")
 def verify(path: BookArgument, json_file: JsonOption = None) -> None:
     """Recompute checksums and the fold of the journal; exit 1 if something does not fit."""
+    from ace.playbook import verify_book
+
     check_writable(json_file)
-    with open_book(path) as book:
-        report = book.verify()
-        for problem in report.problems:
-            console.print(Text(problem, style="red"))
-        state = "whole" if report.ok else f"{len(report.problems)} problems"
-        console.print(
-            f"revision {report.revision}, {report.entries} entries, {report.bullets} bullets: {state}", highlight=False
-        )
-        write_json(report, json_file)
-        if not report.ok:
-            raise typer.Exit(1)
+    check_there(path)
+    report = verify_book(path)
+    for problem in report.problems:
+        console.print(Text(problem, style="red"))
+    state = "whole" if report.ok else f"{len(report.problems)} problems"
+    console.print(
+        f"revision {report.revision}, {report.entries} entries, {report.bullets} bullets: {state}", highlight=False
+    )
+    write_json(report, json_file)
+    if not report.ok:
+        raise typer.Exit(1)
 
 
 # -- review ------------------------------------------------------------------------------------------------------------
@@ -145,15 +147,25 @@ def review_show(path: BookArgument, bullet_id: BulletArgument) -> None:
         for name, value in item.bullet.model_dump(mode="json").items():
             table.add_row(name, Text(str(value)))
         console.print(table)
+        seen = item.bullet.updated_revision
+        console.print(f"approve: ace playbook review approve {path} {bullet_id} --seen {seen}", markup=False)
 
 
 @review_app.command("approve", epilog="Example: ace playbook review approve pb.db b-12 --note 'checked with support'")
 def review_approve(
-    path: BookArgument, bullet_id: BulletArgument, author: AuthorOption = "", note: NoteOption = ""
+    path: BookArgument,
+    bullet_id: BulletArgument,
+    seen: Annotated[
+        int | None,
+        typer.Option(min=0, help="What `review show` printed; refused when the words changed since."),
+    ] = None,
+    author: AuthorOption = "",
+    note: NoteOption = "",
 ) -> None:
     """Let a bullet out of quarantine."""
     with open_book(path) as book:
-        console.print(f"{bullet_id} is active, revision {book.approve(bullet_id, author=author, note=note)}")
+        revision = book.approve(bullet_id, seen=seen, author=author, note=note)
+        console.print(f"{bullet_id} is active, revision {revision}: {book.get(bullet_id).content}", markup=False)
 
 
 @review_app.command("reject", epilog="Example: ace playbook review reject pb.db b-12 --note 'an injected instruction'")

@@ -1,6 +1,7 @@
 """Memory: bullets, the journal of their changes, the index that finds them."""
 
 from ace.playbook._retrieving import Trial
+from ace.playbook._upkeep import verify_book
 from ace.playbook.bullet import PlaybookBullet, Provenance, Section, Stage, sequence_key
 from ace.playbook.dedup import Calibration, calibrate, labelled_pairs
 from ace.playbook.delta import Add, Delta, Merge, Promote, Quarantine, Remove, Restore, Tag, Update, fold
@@ -42,4 +43,5 @@ __all__ = [
     "render_bullets",
     "screen",
     "sequence_key",
+    "verify_book",
 ]

@@ -17,7 +17,7 @@ from ace.playbook.bullet import PlaybookBullet
 from ace.playbook.embedder import Embedder, Vectors
 from ace.playbook.render import TokenCounter, count_tokens, pack
 from ace.playbook.results import Explanation, Retrieved
-from ace.playbook.retrieval import Filters, Scored, diversify, pinned_first
+from ace.playbook.retrieval import Filters, Scored, diversify, in_turn, pinned_first
 from ace.playbook.scoring import coin, thompson, utility
 from ace.playbook.search import Searcher
 from ace.playbook.store import Store
@@ -52,6 +52,11 @@ class Trial:
     seed: int | str = 0
     run: str = ""
     """Names the run; the same run gets the same draws and coins."""
+
+    def __post_init__(self) -> None:
+        for name in ("explore", "withhold"):
+            if not 0 <= getattr(self, name) <= 1:
+                raise ValueError(f"{name} is {getattr(self, name)!r}, expected a probability from 0 to 1")
 
 
 class Retrieving(ABC):
@@ -229,8 +234,7 @@ class Retrieving(ABC):
                 return packed
         candidates = self._found(query, domain, tenant, filters)
         with self._lock:
-            groups = diversify(self._still_there(candidates), self._bullets, self._weigh)
-            ordered = [self._bullets[group.best.number] for group in groups]
+            ordered = self._ordered(self._bullets.still(candidates, filters, domain, tenant), self._weigh)
             complete = not self._searcher.waiting
         # one that is too long for the budget must not cost a slot
         packed = tuple(pinned_first(pack(ordered, self.prompt_budget, k, self._count_tokens)))
@@ -239,20 +243,20 @@ class Retrieving(ABC):
                 self._packed[key] = packed
         return packed
 
-    def _still_there(self, candidates: Sequence[Scored]) -> list[Scored]:
-        """Without those that another thread removed since they were found."""
-        return [candidate for candidate in candidates if candidate.number in self._bullets]
+    def _ordered(self, candidates: Sequence[Scored], weigh: Callable[[PlaybookBullet], float]) -> list[PlaybookBullet]:
+        groups = diversify(candidates, self._bullets, weigh)
+        return [self._bullets[number] for number in in_turn(groups, self._bullets)]
 
     def _explored(
         self, query: str, domain: str | None, tenant: str | None, filters: Filters, k: int, draw: str
     ) -> tuple[tuple[PlaybookBullet, ...], tuple[str, ...]]:
         """Shadow bullets compete, and everybody by a draw from the posterior; at most one shadow bullet comes."""
         random = np.random.default_rng(list(draw.encode("utf-8", "replace")) or [0])
-        candidates = self._found(query, domain, tenant, filters.with_stages((*filters.stages, "shadow")))
+        filters = filters.with_stages((*filters.stages, "shadow"))
+        candidates = self._found(query, domain, tenant, filters)
         with self._lock:
-            there = self._still_there(candidates)
-            groups = diversify(there, self._bullets, lambda bullet: thompson(bullet, random))
-            ordered = [self._bullets[group.best.number] for group in groups]
+            there = self._bullets.still(candidates, filters, domain, tenant)
+            ordered = self._ordered(there, lambda bullet: thompson(bullet, random))
         first = next((b.id for b in ordered if b.stage == "shadow"), None)
         ordered = [b for b in ordered if b.stage != "shadow" or b.id == first]
         packed = tuple(pinned_first(pack(ordered, self.prompt_budget, k, self._count_tokens)))
@@ -316,23 +320,23 @@ class Retrieving(ABC):
         from ace.playbook.explain import explain
 
         hits, misses = self.cache_hits, self.cache_misses
-        chosen = self._chosen(query, domain, tenant, filters, k) if k else ()
-        cached = self.cache_misses == misses and self.cache_hits > hits
         candidates = self._found(query, domain, tenant, filters)
+        cached = self.cache_misses == misses
         everything = self._found(query, None, tenant, Filters(stages=_ANY_STAGE))
         with self._lock:
             self.cache_hits, self.cache_misses = hits, misses  # looking is not use
-            candidates, everything = self._still_there(candidates), self._still_there(everything)
+            candidates = self._bullets.still(candidates, filters, domain, tenant)
+            everything = [scored for scored in everything if scored.number in self._bullets]
             groups = diversify(candidates, self._bullets, self._weigh)
-            objections = {
-                scored.number: self._bullets.objection(scored.number, filters, domain, tenant) for scored in everything
-            }
+            ordered = [self._bullets[number] for number in in_turn(groups, self._bullets)]
+            objections = {s: self._bullets.objection(s.number, filters, domain, tenant) for s in everything}
             return explain(
                 query=query,
-                chosen=chosen,
+                chosen=pinned_first(pack(ordered, self.prompt_budget, k, self._count_tokens)),
+                ordered=[bullet.number for bullet in ordered],
                 groups=groups,
                 candidates=candidates,
-                refused={s: objections[s.number] for s in everything if objections[s.number]},
+                refused={scored: why for scored, why in objections.items() if why},
                 bullets=self._bullets,
                 weigh=self._weigh,
                 k=k,

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import threading
+import time
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from pathlib import Path
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict
@@ -16,10 +18,11 @@ from ace.playbook.bullet import PlaybookBullet
 from ace.playbook.dedup import THRESHOLDS, DedupReport, calibrate, find_twins, merging, text_of
 from ace.playbook.delta import Add, Delta, Merge, Promote, Remove, Update
 from ace.playbook.embedder import Embedder
+from ace.playbook.engine import book_url
 from ace.playbook.history import Diff, VerifyReport
 from ace.playbook.scoring import Null, chance_of_being_better, record, should_promote, should_prune
 from ace.playbook.search import Searcher, text_key
-from ace.playbook.store import Store
+from ace.playbook.store import Credits, Plan, Store
 from ace.playbook.table import BulletTable
 
 DEFAULT_NULL = 0.5
@@ -65,6 +68,22 @@ class BookStats(BaseModel):
     embedder: str
 
 
+def verify_book(url: str | Path) -> VerifyReport:
+    """Recompute the checksums and the fold of a playbook's journal, however damaged its bullets are.
+
+    Args:
+        url: A file, or an SQLAlchemy URL.
+
+    Raises:
+        PlaybookError: It is no playbook, or out of reach.
+    """
+    store = Store(book_url(url))
+    try:
+        return history.verify(*store.everything())
+    finally:
+        store.close()
+
+
 class Upkeep(ABC):
     """What a playbook can do besides taking and giving bullets."""
 
@@ -91,21 +110,34 @@ class Upkeep(ABC):
 
     @abstractmethod
     def _commit(
-        self, wanted: Sequence[Delta], author: str, *, screened: bool = True, undo_after: int | None = None
+        self,
+        plan: Plan,
+        author: str,
+        *,
+        screened: bool = True,
+        tools: Collection[str] = (),
+        credited: Credits | None = None,
     ) -> tuple[Delta, ...]: ...
 
     # -- history -------------------------------------------------------------------------------------------------------
 
     def history(self, bullet_id: str | None = None) -> list[dict[str, Any]]:
-        """Every delta ever committed, oldest first; of one bullet when it is named."""
+        """Every delta ever committed, oldest first; of one bullet when it is named.
+
+        Raises:
+            PlaybookError: There never was such a bullet.
+        """
         entries = history.as_dicts(self._store.entries())
         if bullet_id is None:
             return entries
-        return [
+        found = [
             e
             for e in entries
             if bullet_id in (e.get("bullet_id"), e.get("bullet", {}).get("id"), *e.get("absorbed", ()))
         ]
+        if not found:
+            raise PlaybookError(f"there never was a bullet {bullet_id!r}")
+        return found
 
     def journal(self) -> list[tuple[int, Delta]]:
         """(revision, delta) pairs, oldest first; `fold` of them is the bullet table."""
@@ -139,6 +171,8 @@ class Upkeep(ABC):
     def rollback(self, revision: int, *, author: str = "") -> int:
         """Make the book what it was at a revision, byte for byte, by a new commit; nothing in the journal is lost.
 
+        Runs whose credit it takes back may give it again; runs whose credit it brings back may not.
+
         Returns:
             The new revision; the old one when nothing differs.
 
@@ -146,12 +180,14 @@ class Upkeep(ABC):
             PlaybookError: There is no such revision.
         """
         self._check_revision(revision)
-        with self._lock:
-            self.refresh()
-            then = history.state_at(self._store.entries(until=revision))
-            now = {bullet.id: bullet for bullet in self._bullets.values()}
-            self._commit(history.way_back(now, then, revision), author, screened=False, undo_after=revision)
-            return self.revision
+        entries = self._store.entries(until=revision)
+        then = history.state_at(entries)
+
+        def plan(_: int) -> Sequence[Delta]:
+            return history.way_back({bullet.id: bullet for bullet in self._bullets.values()}, then, revision)
+
+        self._commit(plan, author, screened=False, credited=history.credits(entries))
+        return self.revision
 
     def verify(self) -> VerifyReport:
         """Recompute the checksums and the fold of the journal, and compare them with what is stored."""
@@ -204,16 +240,31 @@ class Upkeep(ABC):
                 )
         return sorted(items.values(), key=lambda item: (item.revision, item.bullet.number))
 
-    def approve(self, bullet_id: str, *, author: str = "", note: str = "") -> int:
+    def approve(self, bullet_id: str, *, seen: int | None = None, author: str = "", note: str = "") -> int:
         """Let a bullet out of quarantine: from now on it may be shown.
 
+        Args:
+            bullet_id: The bullet.
+            seen: The `updated_revision` of the bullet that was looked at: when it changed since, it keeps waiting.
+            author: Who approves.
+            note: Why, for the journal.
+
         Raises:
-            PlaybookError: It does not wait for review.
+            PlaybookError: It does not wait for review, or has changed since it was looked at.
         """
-        self._check_waiting(bullet_id)
         reason = clean_text(f"approved: {note}" if note else "approved")
         changes = {"stage": "active", "trust": "trusted"}
-        self._commit([Update(bullet_id=bullet_id, changes=changes, reason=reason)], author, screened=False)
+
+        def plan(_: int) -> Sequence[Delta]:
+            waiting = self._waiting(bullet_id)
+            if seen is not None and waiting.updated_revision != seen:
+                raise PlaybookError(
+                    f"{bullet_id} changed at revision {waiting.updated_revision}, after revision {seen} that was looked at; "
+                    f"look again: `ace playbook review show`"
+                )
+            return [Update(bullet_id=bullet_id, changes=changes, reason=reason)]
+
+        self._commit(plan, author, screened=False)
         return self.revision
 
     def reject(self, bullet_id: str, *, author: str = "", note: str = "") -> int:
@@ -222,19 +273,17 @@ class Upkeep(ABC):
         Raises:
             PlaybookError: It does not wait for review.
         """
-        self._check_waiting(bullet_id)
-        self._commit(
-            [Remove(bullet_id=bullet_id, reason=clean_text(f"rejected: {note}" if note else "rejected"))], author
-        )
+        reason = clean_text(f"rejected: {note}" if note else "rejected")
+        self._commit(lambda _: [Remove(bullet_id=self._waiting(bullet_id).id, reason=reason)], author)
         return self.revision
 
-    def _check_waiting(self, bullet_id: str) -> None:
-        self.refresh()
-        stage = self.get(bullet_id).stage
-        if stage != "quarantined":
+    def _waiting(self, bullet_id: str) -> PlaybookBullet:
+        bullet = self.get(bullet_id)
+        if bullet.stage != "quarantined":
             raise PlaybookError(
-                f"{bullet_id} is {stage} and waits for no review; `ace playbook review list` shows what does"
+                f"{bullet_id} is {bullet.stage} and waits for no review; `ace playbook review list` shows what does"
             )
+        return bullet
 
     def confirm(self, bullet_ids: Sequence[str], tools: Mapping[str, str], *, author: str = "") -> int:
         """Say that bullets still hold for the tools as they are now (name to schema hash), so that they are shown again.
@@ -242,17 +291,15 @@ class Upkeep(ABC):
         Raises:
             PlaybookError: A bullet is not there, or one of its tools is not.
         """
-        self.refresh()
-        deltas: list[Delta] = []
-        for bullet_id in bullet_ids:
+
+        def confirmed(bullet_id: str) -> Delta:
             hashes = self.get(bullet_id).tool_schema_hashes
             if missing := sorted(hashes.keys() - tools.keys()):
                 raise PlaybookError(f"{bullet_id} speaks of {', '.join(missing)}, which is not among these tools")
             changes = {"tool_schema_hashes": {name: tools[name] for name in hashes}}
-            deltas.append(
-                Update(bullet_id=bullet_id, changes=changes, reason="confirmed for the tools as they are now")
-            )
-        self._commit(deltas, author, screened=False)
+            return Update(bullet_id=bullet_id, changes=changes, reason="confirmed for the tools as they are now")
+
+        self._commit(lambda _: [confirmed(bullet_id) for bullet_id in bullet_ids], author, screened=False)
         return self.revision
 
     # -- twins ---------------------------------------------------------------------------------------------------------
@@ -274,7 +321,8 @@ class Upkeep(ABC):
         vectors = self._searcher.vectors([text_of(bullet) for bullet in bullets])
         twins, report = find_twins(bullets, vectors, threshold)
         if twins and not dry_run:
-            self._commit(merging(twins), author, screened=False)
+            deltas = merging(twins)
+            self._commit(lambda _: deltas, author, screened=False)
             report.revision = self.revision
         return report
 
@@ -284,10 +332,18 @@ class Upkeep(ABC):
         Raises:
             PlaybookError: A bullet is not there.
         """
-        self.refresh()
-        kept = tuple(dict.fromkeys((*self.get(one).distinct_from, self.get(other).id)))
-        reason = clean_text(f"kept beside {other}{': ' if note else ''}{note}")
-        self._commit([Update(bullet_id=one, changes={"distinct_from": kept}, reason=reason)], author, screened=False)
+        if one == other:
+            raise PlaybookError(f"{one} and {other} are the same bullet; name two that are near each other")
+        reason = clean_text(f"{one} and {other} are kept beside each other{': ' if note else ''}{note}")
+
+        def beside(bullet_id: str, near: str) -> Delta:
+            kept = tuple(dict.fromkeys((*self.get(bullet_id).distinct_from, self.get(near).id)))
+            return Update(bullet_id=bullet_id, changes={"distinct_from": kept}, reason=reason)
+
+        def plan(_: int) -> Sequence[Delta]:
+            return [beside(one, other), beside(other, one)]
+
+        self._commit(plan, author, screened=False)
         return self.revision
 
     # -- scores --------------------------------------------------------------------------------------------------------
@@ -298,9 +354,12 @@ class Upkeep(ABC):
         Args:
             null: That rate, a record of runs without the bullet, or a function of the bullet that knows its task family.
         """
+        if isinstance(null, float) and not 0 <= null <= 1:
+            raise ValueError(f"null is {null!r}, expected the share of tasks that succeed without a bullet, 0 to 1")
         judged: list[Judgement] = []
         for bullet in self.bullets:
-            known, rate = record(bullet), null(bullet) if callable(null) else null
+            known = record(bullet, time.time(), self.half_life_days)
+            rate = null(bullet) if callable(null) else null
             action: Literal["prune", "promote", "keep"] = "keep"
             if bullet.stage in ("active", "shadow") and should_prune(known, rate):
                 action = "prune"
@@ -329,7 +388,7 @@ class Upkeep(ABC):
             reason = f"{'worse' if pruned else 'better'} than nothing with probability {chance}"
             deltas.append(Promote(bullet_id=bullet.id, stage="retired" if pruned else "active", reason=reason))
         if deltas and not dry_run:
-            self._commit(deltas, author, screened=False)
+            self._commit(lambda _: deltas, author, screened=False)
         return due
 
     # -- housekeeping --------------------------------------------------------------------------------------------------

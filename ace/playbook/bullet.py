@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 from functools import cached_property
-from typing import Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from ace.core import clean_text
 
+Count = Annotated[int, Field(ge=0, le=1_000_000_000)]
+"""Nobody counts further, and every database can hold it."""
 Section = Literal["Strategies", "Pitfalls", "Observations"]
 Stage = Literal["shadow", "active", "pinned", "quarantined", "retired"]
 
@@ -76,7 +78,7 @@ class PlaybookBullet(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    id: str = Field(default="", pattern=r"^(b-[0-9]+)?$")
+    id: str = Field(default="", pattern=r"^(b-(0|[1-9][0-9]{0,8}))?$")
     """Given at commit, never used again after a removal."""
     section: Section
     trigger: str = ""
@@ -94,20 +96,20 @@ class PlaybookBullet(BaseModel):
     """Share of the calls that succeeded, over the runs it rests on."""
     avg_iterations: float | None = Field(default=None, ge=0, allow_inf_nan=False)
     """Mean iterations of the runs it rests on."""
-    helpful_count: int = Field(default=0, ge=0)
+    helpful_count: Count = 0
     """Runs that used it and succeeded."""
-    harmful_count: int = Field(default=0, ge=0)
+    harmful_count: Count = 0
     """Runs that used it and failed."""
-    withheld_successes: int = Field(default=0, ge=0)
+    withheld_successes: Count = 0
     """Runs that succeeded although a coin had left it out: the comparison for its effect."""
-    withheld_failures: int = Field(default=0, ge=0)
+    withheld_failures: Count = 0
     """Runs that failed while a coin had left it out."""
-    shown_successes: int = Field(default=0, ge=0)
+    shown_successes: Count = 0
     """Runs that succeeded after the same coin had let it through, used or not."""
-    shown_failures: int = Field(default=0, ge=0)
+    shown_failures: Count = 0
     """Runs that failed after the same coin had let it through, used or not."""
     credited_at: float | None = Field(default=None, allow_inf_nan=False)
-    """Seconds since the epoch of the last credit; evidence may fade from then on."""
+    """Seconds since the epoch, the mean over its credits: how old its evidence is, which may fade."""
     stage: Stage = "active"
     tool_schema_hashes: dict[str, str] = Field(default_factory=dict)
     provenance: Provenance = Provenance()

@@ -135,9 +135,10 @@ def find_twins(bullets: Sequence[PlaybookBullet], vectors: Vectors, threshold: f
     report = DedupReport(bullets=len(bullets))
     gone: set[str] = set()
     variants: dict[str, int] = {}
+    family: dict[str, list[PlaybookBullet]] = {bullet.id: [bullet] for bullet in bullets}
     for i, j, cosine in _near(bullets, vectors):
         one, other = bullets[i], bullets[j]
-        if one.id in gone or other.id in gone or other.id in one.distinct_from or one.id in other.distinct_from:
+        if one.id in gone or other.id in gone or _kept_apart(family[one.id], family[other.id]):
             continue
         a, b = text_of(one), text_of(other)
         if cosine < threshold and jaccard(a, b) < JACCARD:
@@ -146,16 +147,29 @@ def find_twins(bullets: Sequence[PlaybookBullet], vectors: Vectors, threshold: f
         survivor, removed = _ranked(one, other)
         if not what and covers(text_of(survivor), text_of(removed)):
             kind: Kind = "twin"
-        elif not what and covers(text_of(removed), text_of(survivor)):
+        elif not what and survivor.stage == removed.stage and covers(text_of(removed), text_of(survivor)):
             survivor, removed, kind = removed, survivor, "twin"
         elif what and _is_variant(a, b, what) and variants.get(survivor.id, 0) < MAX_VARIANTS:
             kind, variants[survivor.id] = "variant", variants.get(survivor.id, 0) + 1
         else:
-            report.near.append((one.id, other.id, cosine, what))
+            report.near.append((one.id, other.id, cosine, what or f"one is {removed.stage}, and says more"))
             continue
         gone.add(removed.id)
+        family[survivor.id] += family[removed.id]
         report.twins.append(Twin(survivor, removed, kind, cosine))
     return report.twins, report
+
+
+def _kept_apart(ours: Sequence[PlaybookBullet], theirs: Sequence[PlaybookBullet]) -> bool:
+    """Whether somebody keeps one of these beside one of those, or they speak of other versions of a tool."""
+    for one in ours:
+        for other in theirs:
+            if other.id in one.distinct_from or one.id in other.distinct_from:
+                return True
+            hashes = one.tool_schema_hashes
+            if any(hashes.get(name, digest) != digest for name, digest in other.tool_schema_hashes.items()):
+                return True
+    return False
 
 
 def text_of(bullet: PlaybookBullet) -> str:
@@ -239,7 +253,7 @@ def _near(bullets: Sequence[PlaybookBullet], vectors: Vectors) -> Iterator[tuple
     scopes: dict[object, list[int]] = {}
     for index, bullet in enumerate(bullets):
         if bullet.stage in ("active", "pinned", "shadow"):
-            key = (bullet.section, bullet.domain, bullet.tenant, bullet.tool_sequence)
+            key = (bullet.section, bullet.domain, bullet.tenant, bullet.tool_sequence, bullet.changing_tools)
             scopes.setdefault(key, []).append(index)
     found: list[tuple[float, int, int]] = []
     for members in scopes.values():

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, model_validator
 
 from ace.core import PlaybookError, clean_value
-from ace.playbook.bullet import PlaybookBullet, Provenance
+from ace.playbook.bullet import Count, PlaybookBullet, Provenance
 
 
 class _Delta(BaseModel):
@@ -18,7 +18,7 @@ class _Delta(BaseModel):
     """Why, for the history."""
 
 
-BulletId = Annotated[str, Field(pattern=r"^b-[0-9]+$")]
+BulletId = Annotated[str, Field(pattern=r"^b-[1-9][0-9]{0,8}$")]
 
 
 class Add(_Delta):
@@ -42,8 +42,8 @@ class Merge(_Delta):
     kind: Literal["merge"] = "merge"
     bullet_id: BulletId
     provenance: Provenance = Provenance()
-    helpful: int = Field(default=0, ge=0)
-    harmful: int = Field(default=0, ge=0)
+    helpful: Count = 0
+    harmful: Count = 0
     avg_iterations: float | None = Field(default=None, allow_inf_nan=False)
     tool_success_rate: float | None = Field(default=None, allow_inf_nan=False)
     absorbed: tuple[BulletId, ...] = ()
@@ -60,12 +60,15 @@ class Remove(_Delta):
 
 
 class Tag(_Delta):
-    """Credit: counters only, the content revision does not move."""
+    """Credit: counters only, the content revision does not move.
+
+    A run gives its credit for a bullet once, so that a coin and a use of the same run belong into one tag.
+    """
 
     kind: Literal["tag"] = "tag"
     bullet_id: BulletId
-    helpful: int = Field(default=0, ge=0)
-    harmful: int = Field(default=0, ge=0)
+    helpful: Count = 0
+    harmful: Count = 0
     coin: Literal["none", "shown", "withheld"] = "none"
     """How the coin fell that decided, at random, whether the run was shown the bullet."""
     success: bool | None = None
@@ -145,14 +148,19 @@ def apply(bullets: Mapping[str, PlaybookBullet], delta: Delta, revision: int) ->
         raise PlaybookError(f"no bullet {delta.bullet_id!r} to {delta.kind}; `ace playbook list` shows the ids")
     if isinstance(delta, Remove):
         return {delta.bullet_id: None}
-    changes: dict[str, PlaybookBullet | None] = {delta.bullet_id: _changed(old, delta, revision)}
-    if isinstance(delta, Merge):
-        # journals of the first release may name one that was gone already
-        changes |= {other: None for other in delta.absorbed if other in bullets and other != old.id}
-    return changes
+    absorbed = getattr(delta, "absorbed", ())
+    # journals of the first release may name one that was gone already
+    gone = {other: bullets[other] for other in absorbed if other in bullets and other != old.id}
+    changed = _changed(old, delta, revision, list(gone.values()))
+    return {delta.bullet_id: changed, **dict.fromkeys(gone)}
 
 
-def _changed(old: PlaybookBullet, delta: Update | Merge | Tag | Promote | Quarantine, revision: int) -> PlaybookBullet:
+def _changed(
+    old: PlaybookBullet,
+    delta: Update | Merge | Tag | Promote | Quarantine,
+    revision: int,
+    absorbed: Sequence[PlaybookBullet],
+) -> PlaybookBullet:
     changes: dict[str, Any]
     match delta:
         case Update(changes=given):
@@ -166,6 +174,7 @@ def _changed(old: PlaybookBullet, delta: Update | Merge | Tag | Promote | Quaran
                 "harmful_count": old.harmful_count + delta.harmful,
                 "avg_iterations": _mean(old.avg_iterations, delta.avg_iterations, len(old.provenance.run_ids)),
                 "tool_success_rate": _mean(old.tool_success_rate, delta.tool_success_rate, len(old.provenance.run_ids)),
+                **_inherited(old, delta, absorbed),
             }
         case Tag():
             changes = _credited(old, delta)
@@ -179,11 +188,45 @@ def _changed(old: PlaybookBullet, delta: Update | Merge | Tag | Promote | Quaran
         raise PlaybookError(f"cannot {delta.kind} {old.id}: {error.errors(include_url=False)}") from error
 
 
+_COINS = ("withheld_successes", "withheld_failures", "shown_successes", "shown_failures")
+
+
+def _inherited(old: PlaybookBullet, merge: Merge, absorbed: Sequence[PlaybookBullet]) -> dict[str, Any]:
+    """What a merge does not spell out: the age of the evidence, and what a bullet takes over from those it replaces."""
+    if not absorbed:
+        return {
+            "credited_at": _mean_time(
+                [(old.credited_at, _uses(old)), (merge.at or None, merge.helpful + merge.harmful)]
+            )
+        }
+    all_of_them = (old, *absorbed)
+    names = {old.id, *(bullet.id for bullet in absorbed)}
+    distinct = dict.fromkeys(other for bullet in all_of_them for other in bullet.distinct_from if other not in names)
+    return {
+        **{name: sum(getattr(bullet, name) for bullet in all_of_them) for name in _COINS},
+        "tags": tuple(dict.fromkeys(tag for bullet in all_of_them for tag in bullet.tags)),
+        "tool_schema_hashes": {k: v for bullet in reversed(all_of_them) for k, v in bullet.tool_schema_hashes.items()},
+        "distinct_from": tuple(distinct),
+        "credited_at": _mean_time([(bullet.credited_at, _uses(bullet)) for bullet in all_of_them]),
+    }
+
+
+def _uses(bullet: PlaybookBullet) -> int:
+    return bullet.helpful_count + bullet.harmful_count
+
+
+def _mean_time(times: Sequence[tuple[float | None, int]]) -> float | None:
+    """The mean of times, each as often as it counts; None when there is none."""
+    known = [(at, uses) for at, uses in times if at is not None and uses]
+    total = sum(uses for _, uses in known)
+    return sum(at * (uses / total) for at, uses in known) if known else None
+
+
 def _credited(old: PlaybookBullet, tag: Tag) -> dict[str, Any]:
     changes: dict[str, Any] = {
         "helpful_count": old.helpful_count + tag.helpful,
         "harmful_count": old.harmful_count + tag.harmful,
-        "credited_at": tag.at or old.credited_at,
+        "credited_at": _mean_time([(old.credited_at, _uses(old)), (tag.at or None, tag.helpful + tag.harmful)]),
     }
     if tag.coin != "none":
         name = f"{tag.coin}_{'successes' if tag.success else 'failures'}"

@@ -18,6 +18,7 @@ def explain(
     *,
     query: str,
     chosen: Sequence[PlaybookBullet],
+    ordered: Sequence[int],
     groups: Sequence[Group],
     candidates: Sequence[Scored],
     refused: Mapping[Scored, str],
@@ -33,7 +34,7 @@ def explain(
     """Put a retrieval into words."""
     scored = {candidate.number: candidate for candidate in candidates}
     group_of = {number: group for group in groups for number in group.members}
-    place = {group.best.number: rank for rank, group in enumerate(groups, start=1)}
+    place = {number: rank for rank, number in enumerate(ordered, start=1)}
     taken = {bullet.number for bullet in chosen}
 
     def reason(candidate: Scored, why: str) -> Reason:
@@ -61,11 +62,11 @@ def explain(
         ]
         backed = f", backed by {others} more with the same tools" if others else ""
         pinned = "pinned; " if bullets[number].stage == "pinned" else ""
-        return f"{pinned}sequence {place[number]} of {len(groups)}; place by {', by '.join(by)}{backed}"
+        return f"{pinned}{place[number]} of {len(ordered)}; place by {', by '.join(by)}{backed}"
 
     def why_not(candidate: Scored) -> str:
         best = group_of[candidate.number].best.number
-        if best != candidate.number:
+        if candidate.number not in place:
             return f"teaches the same tool sequence as b-{best}, which fits better"
         earlier = sum(place[number] < place[candidate.number] for number in taken)
         return (

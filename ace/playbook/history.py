@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Literal
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Literal, NamedTuple
 
 from pydantic import BaseModel, ConfigDict
 
 from ace.playbook.bullet import PlaybookBullet
 from ace.playbook.chain import START, link
 from ace.playbook.delta import Add, Delta, Merge, Remove, Restore, Tag, apply
-from ace.playbook.store import Entry, Row
+from ace.playbook.store import Credits, Entry, Row
 
 Bullets = Mapping[str, PlaybookBullet]
 CREDIT_FIELDS = frozenset(
@@ -144,38 +145,95 @@ def way_back(now: Bullets, then: Bullets, revision: int) -> list[Delta]:
     return [*gone, *back]
 
 
-def verify(entries: Sequence[Entry], rows: Sequence[Row], next_number: int) -> VerifyReport:
-    """Recompute checksums and fold, and compare with what is stored."""
-    problems = [*_broken_links(entries), *_gaps(entries)]
-    try:
-        folded = state_at(entries)
-    except ValueError as error:
-        folded, problems = {}, [*problems, f"the journal cannot be folded: {error}"]
-    stored = {row.number: row for row in rows}
-    for bullet_id, bullet in folded.items():
-        row = stored.pop(int(bullet_id.removeprefix("b-")), None)
-        if row is None:
-            problems.append(f"{bullet_id} is missing from the table")
-        elif row.bullet != bullet.model_dump_json():
-            problems.append(f"{bullet_id} differs from what the journal says")
-        elif row.facets != bullet.facets:
-            problems.append(f"{bullet_id} has facets that are not its own")
-    problems += [f"b-{number} is in the table, but not in the journal" for number in stored]
-    given: set[str] = set()
+class _Given(NamedTuple):
+    """What runs have credited a bullet: shared with the bullet's earlier states, of which a rollback brings one back."""
+
+    run_id: str = ""
+    before: tuple[_Given, ...] = ()
+
+
+def credits(entries: Iterable[Entry]) -> set[tuple[str, int]]:
+    """Which run's credit counts for which bullet's number, after a journal."""
+    now, then = dict[str, _Given](), dict[tuple[str, int], _Given]()
     for entry in entries:
         delta = entry.delta
-        if isinstance(delta, Add):
-            if delta.bullet.id in given:
-                problems.append(f"{delta.bullet.id} was given twice")
-            given.add(delta.bullet.id)
-    if given and next_number <= max(int(i.removeprefix("b-")) for i in given):
-        problems.append(f"the next bullet would be b-{next_number}, which was given before")
+        if isinstance(delta, Restore):  # byte for byte, so that the bullet says when it was like this
+            now[delta.bullet_id] = then.get((delta.bullet_id, delta.bullet.updated_revision), _Given())
+        elif isinstance(delta, Remove):
+            now.pop(delta.bullet_id, None)
+        elif isinstance(delta, Merge) and delta.absorbed:
+            absorbed = [now.pop(other) for other in delta.absorbed if other in now]
+            now[delta.bullet_id] = _Given(before=(now.get(delta.bullet_id, _Given()), *absorbed))
+        elif isinstance(delta, Tag) and delta.run_id:
+            now[delta.bullet_id] = _Given(delta.run_id, (now.get(delta.bullet_id, _Given()),))
+        bullet_id = delta.bullet.id if isinstance(delta, Add) else delta.bullet_id
+        then[bullet_id, entry.revision] = now.get(bullet_id, _Given())
+    return {(run, int(bullet_id.removeprefix("b-"))) for bullet_id, given in now.items() for run in _runs(given)}
+
+
+def _runs(given: _Given) -> set[str]:
+    found, left = set[str](), [given]
+    while left:
+        one = left.pop()
+        found.add(one.run_id)
+        left += one.before
+    return found - {""}
+
+
+def verify(entries: Sequence[Entry], rows: Sequence[Row], next_number: int, credited: Credits) -> VerifyReport:
+    """Recompute checksums, fold and credits, and compare with what is stored."""
+    problems = [*_broken_links(entries), *_gaps(entries)]
+    unreadable = [f"the entry {e.revision}.{e.position} cannot be read" for e in entries if not _readable(e)]
+    problems += unreadable
+    if not unreadable:
+        problems += [*_unlike(entries, rows), *_wrong_numbers(entries, next_number)]
+        there = {row.number for row in rows}
+        if {pair for pair in credited if pair[1] in there} != {pair for pair in credits(entries) if pair[1] in there}:
+            problems.append("which runs have given their credit differs from what the journal says")
     return VerifyReport(
         revision=entries[-1].revision if entries else 0,
         entries=len(entries),
         bullets=len(rows),
         problems=tuple(problems),
     )
+
+
+def _readable(entry: Entry) -> bool:
+    try:
+        return bool(entry.delta)
+    except ValueError:
+        return False
+
+
+def _unlike(entries: Sequence[Entry], rows: Sequence[Row]) -> Iterator[str]:
+    """Where the table is not the fold of the journal."""
+    try:
+        folded = state_at(entries)
+    except ValueError as error:
+        yield f"the journal cannot be folded: {error}"
+        return
+    stored = {row.number: row for row in rows}
+    for bullet_id, bullet in folded.items():
+        row = stored.pop(int(bullet_id.removeprefix("b-")), None)
+        if row is None:
+            yield f"{bullet_id} is missing from the table"
+        elif row.bullet != bullet.model_dump_json():
+            yield f"{bullet_id} differs from what the journal says"
+        elif row.facets != bullet.facets:
+            yield f"{bullet_id} has facets that are not its own"
+    yield from (f"b-{number} is in the table, but not in the journal" for number in stored)
+
+
+def _wrong_numbers(entries: Sequence[Entry], next_number: int) -> Iterator[str]:
+    """Ids that came twice, and a counter that does not follow the last one."""
+    numbers = [entry.delta.bullet.number for entry in entries if isinstance(entry.delta, Add)]
+    for number in (number for number, times in Counter(numbers).items() if times > 1):
+        yield f"b-{number} was given twice"
+    expected = max(numbers, default=0) + 1
+    if next_number < expected:
+        yield f"the next bullet would be b-{next_number}, which was given before"
+    elif next_number > expected:
+        yield f"b-{next_number - 1} was given, but the journal does not know it: its end is missing"
 
 
 def _broken_links(entries: Sequence[Entry]) -> list[str]:

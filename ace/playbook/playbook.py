@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,11 +19,12 @@ from ace.playbook.bullet import PlaybookBullet
 from ace.playbook.delta import Add, Delta, Restore, apply, checked
 from ace.playbook.dense import Quantization
 from ace.playbook.embedder import Embedder, Vectors, as_embedder
+from ace.playbook.engine import book_url
 from ace.playbook.files import cache_folder, read_bullets, write_bullets
 from ace.playbook.render import TokenCounter, count_tokens, render_bullets
 from ace.playbook.retrieval import Scored
 from ace.playbook.search import Searcher
-from ace.playbook.store import Row, Store
+from ace.playbook.store import Credits, Plan, Row, Store
 from ace.playbook.table import BulletTable
 from ace.playbook.trust import Screen, held_back, screen
 
@@ -71,6 +72,10 @@ class Playbook(Retrieving, Upkeep):
         screen: Screen | None = screen,
         tools: Collection[str] = (),
     ) -> None:
+        if cache_size < 1:
+            raise ValueError(
+                f"cache_size is {cache_size}, expected at least 1: a retrieval keeps what it is working on"
+            )
         self.embedder: Embedder = as_embedder(embedder)
         self.prompt_budget = prompt_budget
         self.book_budget = book_budget
@@ -100,13 +105,7 @@ class Playbook(Retrieving, Upkeep):
         Raises:
             PlaybookError: The file is no playbook, or its folder does not exist.
         """
-        text = str(path)
-        if "://" in text:
-            return cls(text, **options)
-        parent = Path(path).resolve().parent
-        if not parent.is_dir():
-            raise PlaybookError(f"cannot open the playbook {text!r}: the folder {str(parent)!r} does not exist")
-        return cls(sa.URL.create("sqlite", database=str(Path(path).resolve())), **options)
+        return cls(book_url(path), **options)
 
     def close(self) -> None:
         """Save the indexes and release the database."""
@@ -188,16 +187,22 @@ class Playbook(Retrieving, Upkeep):
             PlaybookError: There is none of that id.
         """
         digits = bullet_id.removeprefix("b-")
-        if digits.isdecimal() and (found := self._bullets.get(int(digits))) is not None and found.id == bullet_id:
+        found = self._bullets.get(int(digits)) if digits.isdecimal() and len(digits) < 10 else None
+        if found is not None and found.id == bullet_id:
             return found
         raise PlaybookError(f"no bullet {bullet_id!r}; `ace playbook list` shows the ids")
 
     # -- writing -----------------------------------------------------------------------------------------------------
 
-    def commit(self, deltas: Iterable[Delta], *, author: str = "") -> int:
+    def commit(self, deltas: Iterable[Delta], *, author: str = "", tools: Collection[str] = ()) -> int:
         """Write deltas as one revision: all of them, or none.
 
-        New content that is tainted, or that the screen holds back, waits in quarantine for review.
+        New words that are tainted, or that the screen holds back, wait in quarantine for review.
+
+        Args:
+            deltas: What to change, in order.
+            author: Who changes it.
+            tools: Names of registered tools, besides the book's own: the screen knows them.
 
         Returns:
             The new revision; the old one when there was nothing to write.
@@ -205,33 +210,45 @@ class Playbook(Retrieving, Upkeep):
         Raises:
             PlaybookError: A delta does not apply, or the book would exceed `book_budget`.
         """
-        self._commit([checked(delta) for delta in deltas], author)
+        self._commit(self._taken(deltas), author, tools=tools)
         return self.revision
 
-    def _commit(
-        self, wanted: Sequence[Delta], author: str, *, screened: bool = True, undo_after: int | None = None
-    ) -> tuple[Delta, ...]:
-        if not wanted:
-            return ()
-        with self._lock:
-            if screened:
-                wanted = [held_back(delta, self._bullets_by_id, self._screen, self.tools) for delta in wanted]
-            self._check_budget(wanted)
-            commit = self._store.commit(wanted, clean_text(author), lambda newest: None, undo_after)
-            if commit.revision == self.revision + 1:
-                self._follow([(commit.revision, delta) for delta in commit.deltas])
-            else:  # somebody else committed in between
-                self.refresh()
-            return commit.deltas
+    def _taken(self, deltas: Iterable[Delta]) -> Plan:
+        wanted = [checked(delta) for delta in deltas]
+        if any(isinstance(delta, Restore) for delta in wanted):
+            raise PlaybookError("`Restore` is written by `Playbook.rollback` only; to bring words back, add or update")
+        return lambda _: wanted
 
-    def _bullets_by_id(self, bullet_id: str) -> PlaybookBullet | None:
-        return self._bullets.get(int(bullet_id.removeprefix("b-")))
+    def _commit(
+        self,
+        plan: Plan,
+        author: str,
+        *,
+        screened: bool = True,
+        tools: Collection[str] = (),
+        credited: Credits | None = None,
+    ) -> tuple[Delta, ...]:
+        def look(before: Mapping[str, PlaybookBullet], after: Mapping[str, PlaybookBullet | None]) -> Sequence[Delta]:
+            return held_back(before, after, self._screen, self.tools.union(tools))
+
+        def planned(newest: int) -> Sequence[Delta]:
+            # inside the transaction: what is decided here still holds when it is written
+            if newest != self.revision:
+                self.refresh()
+            wanted = plan(newest)
+            self._check_budget(wanted)
+            return wanted
+
+        with self._lock:
+            commit = self._store.commit(planned, clean_text(author), look if screened else None, credited)
+            if commit.deltas:
+                self._follow([(commit.revision, delta) for delta in commit.deltas])
+            return commit.deltas
 
     def _check_budget(self, wanted: Sequence[Delta]) -> None:
         """Refuse what would make the book longer than `book_budget`; what makes it shorter is always welcome."""
         if self.book_budget is None or not any(isinstance(d, Add) or d.kind in ("update", "restore") for d in wanted):
             return
-        self.refresh()
         count = self._count_tokens or count_tokens
         after = {bullet.id: bullet for bullet in self._bullets.values()}
         before = count(render_bullets(list(after.values())))
@@ -263,7 +280,7 @@ class Playbook(Retrieving, Upkeep):
         except ValidationError as error:
             raise PlaybookError(f"not a bullet: {error.errors(include_url=False, include_context=False)}") from error
         with self._lock:
-            (added,) = self._commit([checked(Add(bullet=bullet))], author)
+            added = self._commit(self._taken([Add(bullet=bullet)]), author)[0]
             assert isinstance(added, Add)
             return self.get(added.bullet.id)
 

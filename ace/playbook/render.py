@@ -52,8 +52,9 @@ def pack(
         if len(packed) == k:
             break
         text = render_bullets([*packed, bullet])
-        # a token is at least one byte, so a short text needs no counting
-        if len(text.encode("utf-8", "replace")) <= budget or (count or count_tokens)(text) <= budget:
+        # one of our tokens is at least one byte, so that a short text needs no counting
+        short = count is None and len(text.encode("utf-8", "replace")) <= budget
+        if short or (count or count_tokens)(text) <= budget:
             packed.append(bullet)
     return packed
 

@@ -107,7 +107,9 @@ def tools_objection(facets: Facets, tools: Mapping[str, str]) -> str:
         if name not in tools:
             return f"the tool {name!r} is not there"
     for name, digest in facets.hashes:
-        if tools.get(name, digest) != digest:
+        if name not in tools:
+            return f"the tool {name!r} is not there"
+        if tools[name] != digest:
             return f"the tool {name!r} has changed"
     return ""
 
@@ -184,6 +186,13 @@ def diversify(
     nearest = list(groups.values())  # in the order of their best bullets
     agreed = sorted(nearest, key=lambda g: (-g.score, g.best.number))
     return interleave(agreed, nearest)
+
+
+def in_turn(groups: Sequence[Group], bullet_of: Mapping[int, PlaybookBullet]) -> list[int]:
+    """The numbers of the best bullets of the groups; behind them, advice that names no tools, which repeats nobody."""
+    best = [group.best.number for group in groups]
+    others = [number for group in groups for number in group.members if number != group.best.number]
+    return best + [n for n in others if not (bullet_of[n].tool_sequence or bullet_of[n].changing_tools)]
 
 
 T = TypeVar("T")

@@ -91,8 +91,8 @@ def _weight(bullet: PlaybookBullet) -> float:
 
 # -- worse, or better, than nothing ------------------------------------------------------------------------------------
 
-_POINTS: NDArray[np.float64] = (np.arange(2_000) + 0.5) / 2_000
-"""Where posterior densities are evaluated (midpoint rule)."""
+_QUANTILES: NDArray[np.float64] = (np.arange(1_000) + 0.5) / 1_000
+"""Where a posterior is looked at (midpoint rule): its own quantiles, so that a narrow one is seen as well as a wide one."""
 
 
 def chance_of_being_better(of: Record, null: Null) -> float:
@@ -107,15 +107,13 @@ def chance_of_being_better(of: Record, null: Null) -> float:
         >>> round(chance_of_being_better(Record(7, 3), Record(7, 3)), 3)
         0.5
     """
-    from scipy.special import betainc, betaln
+    from scipy.special import betainc, betaincinv
 
     a, b = 1 + of.successes, 1 + of.failures
     if not isinstance(null, Record):
         return float(1 - betainc(a, b, null))
-    log_density = (a - 1) * np.log(_POINTS) + (b - 1) * np.log1p(-_POINTS) - betaln(a, b)
-    below = betainc(1 + null.successes, 1 + null.failures, _POINTS)
-    density = np.exp(log_density)
-    return float(np.clip((density * below).sum() / density.sum(), 0.0, 1.0))
+    rates = betaincinv(a, b, _QUANTILES)
+    return float(betainc(1 + null.successes, 1 + null.failures, rates).mean())
 
 
 def should_prune(of: Record, null: Null, level: float = PRUNE_LEVEL) -> bool:

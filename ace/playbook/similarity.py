@@ -45,14 +45,28 @@ _FUNCTION = frozenset(
     "with would you your also always already both even ever here more most much now only other over same still too very "
     "before after until first again need needs ensure ensures please e g eg etc i e".split()
 )
-_ORDER = frozenset(
-    "before after then until first last from to into over under above below ascending descending".split()  # noqa: SIM905
-)
-_WORD = re.compile(r"[a-z0-9]+(?:['’][a-z]+)?")
+_WORD = re.compile(r"[^\W_]+(?:['’][a-z]+)?")
 _IDENTIFIER = re.compile(
     r"`[^`]+`|\b[A-Za-z]\w*(?:[._/-]\w+)*_\w+(?:[.]\w+)*\b|\b\w+(?:\.\w+)+\b(?:\(\))?|\b\w+\(\)|\b[a-z]+[A-Z]\w*\b|\b(?:[A-Z][a-z0-9]+){2,}\b"
-    r"|(?<!\w)[/~][\w./-]+|\b[A-Z]{2,}\b"
+    r"|(?<!\w)[/~][\w./-]+|\b[A-Z]{2,}\b|(?<=[a-z,] )[A-HJ-Z]\b"
 )
+_TOKEN = re.compile(rf"(?P<identifier>{_IDENTIFIER.pattern})|(?P<word>{_WORD.pattern})")
+_FOREIGN = re.compile(r"(?![\u0000-\u024f\u1e00-\u1eff])[^\W\d_]")
+"""A letter that is not Latin."""
+_OPERATOR = re.compile(r"(?<=\s)(?:[<>]=?|[≤≥]|[=!]=)(?=\s|\d)")
+_WHEN = re.compile(r"\b(before|after|when|whenever|once|if|unless|while|until|for|to)\b", re.IGNORECASE)
+_THEN = re.compile(r"\b(then|next|afterwards)\b", re.IGNORECASE)
+_SHIFTS = tuple(
+    tuple(frozenset(kind.split()) for kind in kinds.split(" / "))
+    for kinds in (
+        "must shall should / may might can could",
+        "all every each / any / some few several / most",
+        "and / or",
+        "> / >= ≥ / < / <= ≤",
+        "== / !=",
+    )
+)
+"""Words of one kind say the same; one kind in the place of another changes what is taught."""
 _NUMBER = re.compile(r"(?<![\w.])[-+]?\d[\d,]*(?:\.\d+)?(?:%|\b|(?=st|nd|rd|th)|(?=[a-z]))|(?<=\bv)\d+\b")
 _NAME = re.compile(r"(?<=[a-z,;] )['\"“]?([A-Z][A-Za-z0-9-]+)")
 """A capitalised word inside a sentence."""
@@ -73,6 +87,10 @@ def words(text: str) -> frozenset[str]:
     return frozenset(_WORD.findall(text.lower()))
 
 
+def _word_list(text: str) -> list[str]:
+    return _WORD.findall(text.lower())
+
+
 def jaccard(a: str, b: str) -> float:
     """Shared words over all words.
 
@@ -81,7 +99,7 @@ def jaccard(a: str, b: str) -> float:
         0.75
     """
     left, right = words(a), words(b)
-    return len(left & right) / len(left | right) if left or right else 1.0
+    return len(left & right) / len(left | right) if left or right else float(a == b)
 
 
 @lru_cache(maxsize=65_536)
@@ -101,6 +119,10 @@ def marks(text: str) -> Marks:
     identifiers |= {found for found in _NAME.findall(plain) if found.lower() not in _UNITS | {"api", "apis", "i"}}
     negations = sum(word in _NEGATIVE or word.endswith(("n't", "n’t")) for word in spoken)
     return Marks(frozenset(numbers), negations, frozenset(identifiers - {""}))
+
+
+def _in_order(text: str) -> list[str]:
+    return [_bare(found) for found in _IDENTIFIER.findall(text)]
 
 
 def _bare(identifier: str) -> str:
@@ -129,7 +151,11 @@ def difference(a: str, b: str) -> str:
         return "a negation"
     if not covers(a, b) and not covers(b, a):
         return "each names something that the other does not"
-    return _opposed(a, b) or _replaced(a, b) or _reordered(a, b)
+    if left.identifiers == right.identifiers and _in_order(a) != _in_order(b):
+        one, other = _stems(a), _stems(b)
+        if set(one) == set(other) and sorted(one) != sorted(other):
+            return "the order of the names"
+    return _opposed(a, b) or _shifted(a, b) or _replaced(a, b) or _reordered(a, b) or _unknown_script(a, b)
 
 
 def covers(survivor: str, removed: str) -> bool:
@@ -291,8 +317,14 @@ def _stem(word: str) -> str:
 
 
 def _stems(text: str) -> list[str]:
-    plain = [word.replace("’", "'").removesuffix("'s") for word in _WORD.findall(text.lower())]
-    return [_stem(word) for word in plain if word not in _FUNCTION]
+    """The words that say something, without their endings; names and calls whole."""
+    found: list[str] = []
+    for match in _TOKEN.finditer(text):
+        if match["identifier"]:
+            found.append(_bare(match["identifier"]).lower())
+        elif (word := match["word"].lower().replace("’", "'").removesuffix("'s")) not in _FUNCTION:
+            found.append(_stem(word))
+    return found
 
 
 def _replaced(a: str, b: str) -> str:
@@ -321,11 +353,32 @@ def _added_sentence(a: str, b: str) -> bool:
 
 
 def _reordered(a: str, b: str) -> str:
-    """The same content in another order; only whole clauses may change their places."""
+    """The same content in another order; only a clause that says when may change its place."""
     left, right = _stems(a), _stems(b)
     if left == right or sorted(left) != sorted(right):
         return ""
-    if any(left[i:] + left[:i] == right for i in range(1, len(left))):
-        # "before X do Y" is "do Y before X", but "X before Y" is not "Y before X"
-        return "" if re.search(r"[,;:]", a + b) else "the order of the same words"
+    if any(left[i:] + left[:i] == right for i in range(1, len(left))) and _says_when(a) and _says_when(b):
+        return ""  # "before X do Y" is "do Y before X", but "X, then Y" is not "Y, then X"
     return "the order of the same words"
+
+
+def _says_when(text: str) -> bool:
+    """Whether one of two clauses only says when the other holds; then either may come first, in its own words."""
+    return bool(_WHEN.search(text)) and not _THEN.search(text)
+
+
+def _shifted(a: str, b: str) -> str:
+    """Another force, scope or joint: `may` in the place of `must`, `any` of `all`, `or` of `and`, `<` of `>`."""
+    left, right = (frozenset(_word_list(text)) | frozenset(_OPERATOR.findall(text)) for text in (a, b))
+    for kinds in _SHIFTS:
+        here, there = ([kind for kind in kinds if kind & found] for found in (left, right))
+        mine, theirs = [k for k in here if k not in there], [k for k in there if k not in here]
+        if mine and theirs:
+            return f"another force: {min(mine[0] & left)} / {min(theirs[0] & right)}"
+    return ""
+
+
+def _unknown_script(a: str, b: str) -> str:
+    """Words of other scripts have no stems, opposites and negations here: only the same words are the same."""
+    foreign = any(_FOREIGN.search(text) for text in (a, b))
+    return "words of another script" if foreign and _word_list(a) != _word_list(b) else ""

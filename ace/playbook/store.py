@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, dataclass
 from functools import cached_property
@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import sqlalchemy as sa
 from numpy.typing import NDArray
-from sqlalchemy import event
+from pydantic import ValidationError
 from sqlalchemy.exc import ArgumentError, DBAPIError
 
 from ace.core import PlaybookError
@@ -21,9 +21,7 @@ from ace.playbook import schema
 from ace.playbook.bullet import PlaybookBullet
 from ace.playbook.chain import START, link
 from ace.playbook.delta import DELTAS, Add, Delta, Merge, Restore, Tag, apply
-
-BUSY_SECONDS = 120
-"""So long a writer waits for its turn; one commit takes milliseconds."""
+from ace.playbook.engine import connect
 
 
 @dataclass(frozen=True)
@@ -32,6 +30,12 @@ class Commit:
 
     revision: int
     deltas: tuple[Delta, ...]
+
+
+Plan = Callable[[int], Sequence[Delta]]
+Look = Callable[[Mapping[str, PlaybookBullet], Mapping[str, PlaybookBullet | None]], Sequence[Delta]]
+Credits = Collection[tuple[str, int]]
+"""Which run has given its credit to which bullet's number."""
 
 
 class Row(NamedTuple):
@@ -55,8 +59,18 @@ class Entry:
 
     @cached_property
     def delta(self) -> Delta:
-        """The delta itself."""
-        return DELTAS.validate_json(self.text)
+        """The delta itself.
+
+        Raises:
+            PlaybookError: The entry is damaged.
+        """
+        try:
+            return DELTAS.validate_json(self.text)
+        except ValidationError as error:
+            raise PlaybookError(
+                f"the journal entry {self.revision}.{self.position} cannot be read; `ace playbook verify` says what else is "
+                "damaged, and a copy of the file or an export brings it back"
+            ) from error
 
 
 class Store:
@@ -85,7 +99,7 @@ class Store:
             self.file = None
         # a database in memory lives in one connection, which threads must take in turns
         self._lock = threading.RLock() if memory else nullcontext()
-        self.engine = _engine(parsed, memory)
+        self.engine = connect(parsed, memory)
         try:
             with self._write() if memory else self._read() as connection:
                 found = schema.version(connection)
@@ -161,28 +175,29 @@ class Store:
         with self._read() as connection:
             return connection.execute(query).scalar_one_or_none() if revision else START
 
-    def everything(self) -> tuple[list[Entry], list[Row], int]:
-        """Journal, table and the next bullet number, read in one transaction: for `verify`."""
+    def everything(self) -> tuple[list[Entry], list[Row], int, set[tuple[str, int]]]:
+        """Journal, table, the next bullet number and the credits, read in one transaction: for `verify`."""
         table = schema.journal
         query = sa.select(table).order_by(table.c.revision, table.c.position)
         with self._read() as connection:
             entries = [Entry(*row) for row in connection.execute(query)]
-            return entries, _rows(connection), int(_meta(connection, "next_number") or 1)
+            credits = connection.execute(sa.select(schema.credits.c.run_id, schema.credits.c.number)).all()
+            following = int(_meta(connection, "next_number") or 1)
+            return entries, _rows(connection), following, {(row.run_id, row.number) for row in credits}
 
     # -- writing -----------------------------------------------------------------------------------------------------
 
-    def commit(
-        self, deltas: Sequence[Delta], author: str, check: Callable[[int], None], undo_after: int | None = None
-    ) -> Commit:
+    def commit(self, plan: Plan, author: str, look: Look | None = None, credited: Credits | None = None) -> Commit:
         """Write deltas as one revision, or nothing.
 
         A `Tag` of a run that has given its credit to the bullet before is left out.
 
         Args:
-            deltas: What to change, in order.
+            plan: Called with the newest revision inside the transaction, where nobody else can commit: what to change, in
+                order; it may refuse by raising.
             author: Who changes it.
-            check: Called with the newest revision inside the transaction; it may refuse by raising.
-            undo_after: Credits given after this revision may be given again: a rollback took them back.
+            look: Called with the bullets before and after; what it answers is written too.
+            credited: After a rollback, the credits that count; None leaves them.
 
         Raises:
             PlaybookError: A delta does not apply, or the database cannot be reached; nothing was written.
@@ -190,27 +205,21 @@ class Store:
         try:
             with self._write() as connection:
                 newest = _newest(connection)
-                check(newest)
-                if undo_after is not None:
-                    connection.execute(schema.credits.delete().where(schema.credits.c.revision > undo_after))
-                return self._commit(connection, newest, deltas, author)
+                deltas = plan(newest)
+                if credited is not None and deltas:
+                    _replace_credits(connection, credited)
+                return self._commit(connection, newest, deltas, author, look)
         except DBAPIError as error:
             raise PlaybookError(f"cannot write to {self.url!r}: {error.orig}; nothing was written") from error
 
-    def _commit(self, connection: sa.Connection, newest: int, deltas: Sequence[Delta], author: str) -> Commit:
+    def _commit(
+        self, connection: sa.Connection, newest: int, deltas: Sequence[Delta], author: str, look: Look | None
+    ) -> Commit:
         revision, now = newest + 1, time.time()
         touched = self._load(connection, deltas)
-        changed: dict[str, PlaybookBullet | None] = {}
-        written: list[Delta] = []
-        for delta in deltas:
-            if isinstance(delta, Add):
-                delta = delta.model_copy(update={"bullet": self._with_id(connection, delta.bullet)})
-            elif isinstance(delta, Tag) and not _first_credit(connection, delta, revision):
-                continue
-            elif isinstance(delta, Merge):
-                _check_absorbed(touched, delta)
-            if getattr(delta, "at", None) == 0.0:
-                delta = delta.model_copy(update={"at": now})
+        before, changed, written = dict(touched), dict[str, PlaybookBullet | None](), list[Delta]()
+
+        def take(delta: Delta) -> None:
             for bullet_id, bullet in apply(touched, delta, revision).items():
                 changed[bullet_id] = bullet
                 if bullet is None:
@@ -218,6 +227,20 @@ class Store:
                 else:
                     touched[bullet_id] = bullet
             written.append(delta)
+
+        for delta in deltas:
+            if isinstance(delta, Add):
+                delta = delta.model_copy(update={"bullet": self._with_id(connection, delta.bullet)})
+            elif isinstance(delta, Tag) and not _first_credit(connection, delta, revision):
+                continue
+            elif isinstance(delta, Merge):
+                _check_absorbed(touched, delta)
+                _move_credits(connection, delta)
+            if getattr(delta, "at", None) == 0.0:
+                delta = delta.model_copy(update={"at": now})
+            take(delta)
+        for delta in look(before, changed) if look is not None else ():
+            take(delta)
         if not written:
             return Commit(newest, ())
         for bullet_id, bullet in changed.items():
@@ -307,60 +330,6 @@ class Store:
         return gone
 
 
-def _engine(url: sa.URL, memory: bool) -> sa.Engine:
-    sqlite = url.get_backend_name() == "sqlite"
-    options: dict[str, Any] = {"poolclass": sa.StaticPool} if memory else {}
-    if sqlite:
-        options["connect_args"] = {"timeout": BUSY_SECONDS, "check_same_thread": False}
-    else:
-        # a reader has one view of the whole transaction; a writer sees what was there when its turn came
-        options |= {"isolation_level": "REPEATABLE READ", "pool_pre_ping": True}
-    try:
-        engine = sa.create_engine(url, **options)
-    except ModuleNotFoundError as error:
-        raise PlaybookError(
-            f"{url.render_as_string()!r} needs the package {error.name!r}: pip install 'dspy-ace[postgres]'"
-        ) from error
-    if sqlite:
-        event.listen(engine, "connect", _configure_sqlite)
-    event.listen(engine, "begin", _begin)
-    return engine
-
-
-def _configure_sqlite(connection: Any, _record: Any) -> None:
-    connection.isolation_level = None  # SQLAlchemy, not the driver, opens transactions
-    cursor = connection.cursor()
-    if cursor.execute("PRAGMA journal_mode").fetchone()[0] != "wal":
-        _patiently(lambda: cursor.execute("PRAGMA journal_mode=WAL"))
-    cursor.execute("PRAGMA synchronous=FULL")  # what is acknowledged survives a power cut
-    cursor.close()
-
-
-def _patiently(act: Callable[[], Any]) -> None:
-    """SQLite's own patience does not cover the change to WAL mode."""
-    until = time.monotonic() + BUSY_SECONDS
-    while True:
-        try:
-            act()
-        except Exception as error:  # the driver's own class, whichever driver it is
-            if "locked" not in str(error) or time.monotonic() > until:
-                raise
-            time.sleep(0.01)
-        else:
-            return
-
-
-def _begin(connection: sa.Connection) -> None:
-    writes = connection.get_execution_options().get("ace_write", False)
-    if connection.dialect.name == "sqlite":
-        # a writer takes the lock at once, so that two of them never find out at the end that they read the same revision
-        connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
-    elif writes:
-        # the lock is taken before the transaction's view of the data is
-        connection.exec_driver_sql("SET TRANSACTION ISOLATION LEVEL READ COMMITTED")
-        connection.exec_driver_sql("SELECT pg_advisory_xact_lock(hashtext('ace.playbook'), hashtext(current_schema()))")
-
-
 def _newest(connection: sa.Connection) -> int:
     return connection.execute(sa.select(sa.func.max(schema.journal.c.revision))).scalar_one() or 0
 
@@ -403,3 +372,20 @@ def _first_credit(connection: sa.Connection, tag: Tag, revision: int) -> bool:
         return False
     connection.execute(table.insert().values(run_id=tag.run_id, number=number, revision=revision))
     return True
+
+
+def _move_credits(connection: sa.Connection, merge: Merge) -> None:
+    """What runs gave to the absorbed bullets, they have given to the one that stays."""
+    table, heir = schema.credits, int(merge.bullet_id.removeprefix("b-"))
+    for other in merge.absorbed:
+        number = int(other.removeprefix("b-"))
+        have = sa.select(table.c.run_id).where(table.c.number == heir)
+        connection.execute(table.delete().where((table.c.number == number) & table.c.run_id.in_(have)))
+        connection.execute(table.update().where(table.c.number == number).values(number=heir))
+
+
+def _replace_credits(connection: sa.Connection, credited: Credits) -> None:
+    connection.execute(schema.credits.delete())
+    rows = [{"run_id": run, "number": number, "revision": 0} for run, number in sorted(credited)]
+    if rows:
+        connection.execute(schema.credits.insert(), rows)

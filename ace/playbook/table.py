@@ -6,9 +6,11 @@ from collections.abc import Iterable, Iterator, Mapping
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import ValidationError
 
+from ace.core import PlaybookError
 from ace.playbook.bullet import Facets, PlaybookBullet
-from ace.playbook.retrieval import Filters
+from ace.playbook.retrieval import Filters, Scored
 from ace.playbook.store import Row
 
 Mask = NDArray[np.bool_]
@@ -49,7 +51,12 @@ class BulletTable(Mapping[int, PlaybookBullet]):
     def __getitem__(self, number: int) -> PlaybookBullet:
         held = self._held[number]
         if isinstance(held, str):
-            held = self._held[number] = PlaybookBullet.model_validate_json(held)
+            try:
+                held = self._held[number] = PlaybookBullet.model_validate_json(held)
+            except ValidationError as error:
+                raise PlaybookError(
+                    f"b-{number} cannot be read: its row is damaged; `ace playbook verify` says more"
+                ) from error
         return held
 
     def __iter__(self) -> Iterator[int]:
@@ -93,6 +100,16 @@ class BulletTable(Mapping[int, PlaybookBullet]):
         if filters.guarded and number in self._guarded_out(filters):
             return "it rests on a task that is left out"
         return filters.objection(self._facets[int(self._codes[number])], domain, tenant)
+
+    def still(
+        self, candidates: Iterable[Scored], filters: Filters, domain: str | None, tenant: str | None
+    ) -> list[Scored]:
+        """Those of some candidates that are there, and may be shown, now."""
+        answers = self._answered(filters, domain, tenant)
+        out = self._guarded_out(filters) if filters.guarded else ()
+        return [
+            c for c in candidates if c.number in self._held and answers[self._codes[c.number]] and c.number not in out
+        ]
 
     def allowed(self, filters: Filters, domain: str | None, tenant: str | None) -> Mask:
         """By number, whether a bullet may be shown; shape (highest number + 1,)."""
@@ -147,8 +164,13 @@ class BulletTable(Mapping[int, PlaybookBullet]):
     def _code(self, facets: str) -> int:
         code = self._code_of.get(facets)
         if code is None:
-            code = self._code_of[facets] = len(self._facets)
-            self._facets.append(Facets.parse(facets))
+            try:
+                self._facets.append(Facets.parse(facets))
+            except ValueError as error:
+                raise PlaybookError(
+                    f"facets that cannot be read: {facets[:60]!r}; `ace playbook verify` says more"
+                ) from error
+            code = self._code_of[facets] = len(self._facets) - 1
         return code
 
     def _reserve(self, number: int) -> None:

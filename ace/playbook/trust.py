@@ -8,12 +8,13 @@ a foreign tool, a hidden purpose or a consequential act on somebody's data, syst
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from ace.core import PlaybookError
 from ace.playbook.bullet import PlaybookBullet
-from ace.playbook.delta import Add, Delta, Update
+from ace.playbook.delta import Delta, Quarantine
 
 HOLD_AT = 1.0
 """Signals add up; from here on a bullet is held."""
@@ -240,36 +241,52 @@ def _aimed(text: str, tools: Collection[str]) -> str:
 
 
 def held_back(
-    delta: Delta, find: Callable[[str], PlaybookBullet | None], look: Screen | None, tools: Collection[str]
-) -> Delta:
-    """The delta, with new content in quarantine when it is tainted or the screen holds it."""
-    if isinstance(delta, Add):
-        bullet = delta.bullet
-        if bullet.stage in ("quarantined", "retired"):
-            return delta
-        why = _objection(bullet, look, tools)
-        if not why:
-            return delta
-        waiting = bullet.model_copy(update={"stage": "quarantined"})
-        return delta.model_copy(update={"bullet": waiting, "reason": _joined(delta.reason, why)})
-    if isinstance(delta, Update) and {"content", "trigger", "trust", "tool_sequence"} & delta.changes.keys():
-        old = find(delta.bullet_id)
-        if old is None or delta.changes.get("stage", old.stage) in ("quarantined", "retired"):
-            return delta
-        texts = {name: delta.changes[name] for name in ("content", "trigger", "trust") if name in delta.changes}
-        why = _objection(old.model_copy(update=texts), look, tools)
-        if why:
-            changes = {**delta.changes, "stage": "quarantined"}
-            return delta.model_copy(update={"changes": changes, "reason": _joined(delta.reason, why)})
-    return delta
+    before: Mapping[str, PlaybookBullet],
+    after: Mapping[str, PlaybookBullet | None],
+    look: Screen | None,
+    tools: Collection[str],
+) -> list[Delta]:
+    """What a commit has to add: quarantine for new words that are tainted, or that the screen holds.
+
+    Args:
+        before: The bullets that the commit touches, as they were.
+        after: The same as they would be; None for one that goes.
+        look: The screen; None lets every word pass that is not tainted.
+        tools: Names of the registered tools.
+
+    Raises:
+        PlaybookError: A bullet would leave the quarantine without a review.
+    """
+    held: list[Delta] = []
+    for bullet_id, bullet in after.items():
+        old = before.get(bullet_id)
+        if bullet is None or bullet.stage == "quarantined":
+            continue
+        if old is not None and old.stage == "quarantined":
+            raise PlaybookError(
+                f"{bullet_id} waits for review, and no commit makes it {bullet.stage}: `Playbook.approve` or `reject` it "
+                "(`ace playbook review`); nothing was written"
+            )
+        if old is None or _said(old) != _said(bullet):
+            why = _objection(bullet, look, tools)
+            if why:
+                held.append(Quarantine(bullet_id=bullet_id, reason=why))
+    return held
+
+
+def _said(bullet: PlaybookBullet) -> tuple[object, ...]:
+    return (bullet.trigger, bullet.content, bullet.tool_sequence, bullet.trust)
 
 
 def _objection(bullet: PlaybookBullet, look: Screen | None, tools: Collection[str]) -> str:
     if bullet.trust == "tainted":
         return "held: its words came out of a tool"
-    verdict = look(f"{bullet.trigger}\n{bullet.content}", tools) if look is not None else None
-    return f"held: {verdict.why}" if verdict is not None and verdict.held else ""
+    if look is None:
+        return ""
+    if odd := next((name for name in bullet.tool_sequence if not _TOOL_NAME.fullmatch(name)), None):
+        return f"held: {odd[:60]!r} is no tool's name"
+    verdict = look(f"{bullet.trigger}\n{bullet.content}", tools)
+    return f"held: {verdict.why}" if verdict.held else ""
 
 
-def _joined(reason: str, why: str) -> str:
-    return f"{reason}; {why}" if reason else why
+_TOOL_NAME = re.compile(r"[\w.:/-]{1,128}")

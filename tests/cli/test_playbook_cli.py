@@ -98,7 +98,7 @@ def test_stats_draw_where_the_bullets_stand(path, tmp_path):
 
 def test_search_explains(path, tmp_path):
     text = ace("search", path, "find an order", "--explain", "--json", tmp_path / "found.json")
-    assert "sequence 1" in " ".join(text.split())
+    assert "1 of" in " ".join(text.split())
     assert valid(tmp_path / "found.json", "playbook-search")["reasons"][0]["chosen"]
 
 

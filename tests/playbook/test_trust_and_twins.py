@@ -8,7 +8,7 @@ import pytest
 from conftest import DATA, needs_data
 
 from ace.playbook import Add, MiniLMEmbedder, Playbook, PlaybookBullet, labelled_pairs, screen
-from ace.playbook.dedup import LOOK_FROM, THRESHOLDS, calibrate, same_lesson, text_of
+from ace.playbook.dedup import LOOK_FROM, THRESHOLDS, calibrate, find_twins, same_lesson, text_of
 from ace.playbook.similarity import covers, difference, jaccard, marks
 
 
@@ -99,6 +99,16 @@ def test_the_threshold_of_minilm_is_calibrated():
         ("The seller pays the buyer back.", "The buyer pays the seller back."),
         ("Sort the list in ascending order.", "Sort the list in descending order."),
         ("Reports run from 1 April.", "Reports run from 1 October."),
+        ("Validate the input, then save the record.", "Save the record, then validate the input."),
+        ("Call get_user and not get_users.", "Call get_users and not get_user."),
+        ("If A fails use B, if B fails use C.", "If B fails use A, if A fails use C."),
+        ("Call refund(order_id) with the order's id.", "Call refund(order_id) with the customer's id."),
+        ("The user must confirm.", "The user may confirm."),
+        ("Notify Ana and Bo.", "Notify Ana or Bo."),
+        ("Cancel it when all decline.", "Cancel it when any decline."),
+        ("Keep scores >= 10.", "Keep scores <= 10."),
+        ("日本の注文を返金する。", "日本の注文を取り消す。"),
+        ("Заказ отменить.", "Заказ вернуть."),
     ],
 )
 def test_what_vectors_do_not_see_keeps_two_apart(a, b):
@@ -113,6 +123,35 @@ def test_what_says_the_same_is_the_same():
     assert covers("Wait 10 s, then call `get`.", "Call `get`.")
     assert not covers("Call `get`.", "Wait 10 s, then call `get`.")
     assert marks("Don't call `a_b` 3 times").negations == 1
+
+
+def twins_of(*bullets):
+    vectors = np.ones((len(bullets), 2), dtype=np.float32) / np.sqrt(2)
+    found, report = find_twins(bullets, vectors, 0.9)
+    return [(twin.survivor.id, twin.removed.id) for twin in found], report
+
+
+def lesson(number, content="Look the order up first.", **fields):
+    return PlaybookBullet(id=f"b-{number}", section="Strategies", content=content, **fields)
+
+
+def test_who_is_shown_stays_shown():
+    longer = "Look the order up first; `find` does that."
+    assert twins_of(lesson(1), lesson(2, stage="shadow"))[0] == [("b-1", "b-2")]
+    found, report = twins_of(lesson(1), lesson(2, longer, stage="shadow"))
+    assert found == []
+    assert report.near[0][3] == "one is shadow, and says more"
+    assert twins_of(lesson(1), lesson(2, longer))[0] == [("b-2", "b-1")]
+
+
+def test_what_is_kept_apart_is_not_joined_through_a_third():
+    assert twins_of(lesson(1, distinct_from=("b-3",)), lesson(2), lesson(3))[0] == [("b-1", "b-2")]
+    assert len(twins_of(lesson(1), lesson(2), lesson(3))[0]) == 2
+
+
+def test_other_tools_and_other_versions_of_them_are_not_twins():
+    assert twins_of(lesson(1, changing_tools=("pay",)), lesson(2, changing_tools=("refund",)))[0] == []
+    assert twins_of(lesson(1, tool_schema_hashes={"f": "1"}), lesson(2, tool_schema_hashes={"f": "2"}))[0] == []
 
 
 @needs_data

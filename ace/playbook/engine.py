@@ -1,0 +1,99 @@
+"""How a playbook's database is reached: SQLite in WAL mode, or PostgreSQL, with writers that take turns."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy import event
+from sqlalchemy.exc import NoSuchModuleError
+
+from ace.core import PlaybookError
+
+BUSY_SECONDS = 120
+"""So long a writer waits for its turn; one commit takes milliseconds."""
+
+
+def book_url(path: str | Path) -> str | sa.URL:
+    """Where a playbook is: a file, or what is an SQLAlchemy URL already.
+
+    Raises:
+        PlaybookError: The file's folder does not exist.
+    """
+    text = str(path)
+    if "://" in text:
+        return text
+    parent = Path(path).resolve().parent
+    if not parent.is_dir():
+        raise PlaybookError(f"cannot open the playbook {text!r}: the folder {str(parent)!r} does not exist")
+    return sa.URL.create("sqlite", database=str(Path(path).resolve()))
+
+
+def connect(url: sa.URL, memory: bool) -> sa.Engine:
+    """An engine whose transactions see one state, and whose writers wait for each other.
+
+    Args:
+        url: Of the database.
+        memory: Whether it is SQLite without a file, which lives in one connection.
+
+    Raises:
+        PlaybookError: The database is of a kind that is not supported, or its driver is missing.
+    """
+    sqlite = url.get_backend_name() == "sqlite"
+    options: dict[str, Any] = {"poolclass": sa.StaticPool} if memory else {}
+    if sqlite:
+        options["connect_args"] = {"timeout": BUSY_SECONDS, "check_same_thread": False}
+    else:
+        # a reader has one view of the whole transaction; a writer sees what was there when its turn came
+        options |= {"isolation_level": "REPEATABLE READ", "pool_pre_ping": True}
+    try:
+        engine = sa.create_engine(url, **options)
+    except NoSuchModuleError as error:
+        raise PlaybookError(
+            f"no database of the kind {url.drivername!r} is supported; expected a path, sqlite:///FILE or postgresql://..."
+        ) from error
+    except ModuleNotFoundError as error:
+        raise PlaybookError(
+            f"{url.render_as_string()!r} needs the package {error.name!r}: pip install 'dspy-ace[postgres]'"
+        ) from error
+    if sqlite:
+        event.listen(engine, "connect", _configure_sqlite)
+    event.listen(engine, "begin", _begin)
+    return engine
+
+
+def _configure_sqlite(connection: Any, _record: Any) -> None:
+    connection.isolation_level = None  # SQLAlchemy, not the driver, opens transactions
+    cursor = connection.cursor()
+    if cursor.execute("PRAGMA journal_mode").fetchone()[0] != "wal":
+        _patiently(lambda: cursor.execute("PRAGMA journal_mode=WAL"))
+    cursor.execute("PRAGMA synchronous=FULL")  # what is acknowledged survives a power cut
+    cursor.close()
+
+
+def _patiently(act: Callable[[], Any]) -> None:
+    """SQLite's own patience does not cover the change to WAL mode."""
+    until = time.monotonic() + BUSY_SECONDS
+    while True:
+        try:
+            act()
+        except Exception as error:  # the driver's own class, whichever driver it is
+            if "locked" not in str(error) or time.monotonic() > until:
+                raise
+            time.sleep(0.01)
+        else:
+            return
+
+
+def _begin(connection: sa.Connection) -> None:
+    writes = connection.get_execution_options().get("ace_write", False)
+    if connection.dialect.name == "sqlite":
+        # a writer takes the lock at once, so that two of them never find out at the end that they read the same revision
+        connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
+    elif writes:
+        # the lock is taken before the transaction's view of the data is
+        connection.exec_driver_sql("SET TRANSACTION ISOLATION LEVEL READ COMMITTED")
+        connection.exec_driver_sql("SELECT pg_advisory_xact_lock(hashtext('ace.playbook'), hashtext(current_schema()))")
