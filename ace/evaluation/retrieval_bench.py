@@ -63,7 +63,7 @@ def suite_tasks(suite: Suite) -> list[BenchTask]:
 
 def playbook_of(tasks: Sequence[BenchTask], embedder: Embedder) -> Playbook:
     """One bullet per task, from its text and its calls."""
-    playbook = Playbook(embedder=embedder)
+    playbook = Playbook(embedder=embedder, screen=None)  # what comes is measured, not what is held
     playbook.commit(
         Add(
             bullet=PlaybookBullet(

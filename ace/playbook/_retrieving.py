@@ -14,7 +14,7 @@ from cachetools import LRUCache
 
 from ace.core import clean_text
 from ace.playbook.bullet import PlaybookBullet
-from ace.playbook.embedder import Embedder, Vectors
+from ace.playbook.embedder import Embedder, Vectors, embedded
 from ace.playbook.render import TokenCounter, count_tokens, pack
 from ace.playbook.results import Explanation, Retrieved
 from ace.playbook.retrieval import Filters, Scored, diversify, in_turn, pinned_first
@@ -167,7 +167,7 @@ class Retrieving(ABC):
         cleaned = [clean_text(query) for query in queries]
         with self._lock:
             fresh = [query for query in dict.fromkeys(cleaned) if query not in self._query_vectors]
-        vectors = dict(zip(fresh, self.embedder.embed(fresh), strict=True)) if fresh else {}
+        vectors = dict(zip(fresh, embedded(self.embedder, fresh), strict=True)) if fresh else {}
         found: list[Retrieved] = []
         for query in cleaned:
             if query in vectors:
@@ -273,7 +273,7 @@ class Retrieving(ABC):
                 return candidates
             self.cache_misses += 1
         if vector is None and len(self._bullets):
-            (vector,) = self.embedder.embed([query])  # not under the lock: it takes longest
+            (vector,) = embedded(self.embedder, [query])  # not under the lock: it takes longest
             with self._lock:
                 self._query_vectors[query] = vector
         with self._lock:

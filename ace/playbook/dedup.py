@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict
 
 from ace.playbook.bullet import PlaybookBullet, Provenance
 from ace.playbook.delta import Delta, Merge, Update
-from ace.playbook.embedder import Embedder, Vectors
+from ace.playbook.embedder import Embedder, Vectors, embedded
 from ace.playbook.similarity import JACCARD, covers, difference, jaccard, words
 
 MAX_FALSE_MERGES = 0.01
@@ -106,7 +106,7 @@ def same_lesson(a: str, b: str, cosine: float, threshold: float) -> bool:
 def calibrate(embedder: Embedder, pairs: Sequence[LabelledPair] | None = None) -> Calibration:
     """The lowest cosine from which on at most 1 % of the labelled pairs are merged wrongly."""
     pairs = labelled_pairs() if pairs is None else pairs
-    left, right = embedder.embed([p.a for p in pairs]), embedder.embed([p.b for p in pairs])
+    left, right = embedded(embedder, [p.a for p in pairs]), embedded(embedder, [p.b for p in pairs])
     cosines = (left * right).sum(axis=1)
     free = np.asarray([not difference(p.a, p.b) for p in pairs])
     alike = np.asarray([jaccard(p.a, p.b) >= JACCARD for p in pairs])

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import hashlib
 import importlib.util
+import re
 import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -36,9 +37,31 @@ class Embedder(Protocol):
 
 
 def unit(vectors: Any) -> Vectors:
-    """Rows of length one."""
+    """Rows of length one; what is no table of numbers stays as it is, for `embedded` to refuse."""
     array = np.asarray(vectors, dtype=np.float32)
+    if array.ndim != 2:
+        return array
     return array / np.maximum(np.linalg.norm(array, axis=1, keepdims=True), 1e-12)
+
+
+def embedded(embedder: Embedder, texts: Sequence[str]) -> Vectors:
+    """The vectors of some texts, checked: what is wrong here would be kept, and searched, ever after.
+
+    Raises:
+        PlaybookError: They are not one row of finite numbers for each text.
+    """
+    vectors = np.asarray(embedder.embed(texts))
+    if vectors.ndim != 2 or len(vectors) != len(texts) or not vectors.shape[1]:
+        raise PlaybookError(
+            f"the embedder {embedder.name!r} answered with shape {vectors.shape} for {len(texts)} texts, expected "
+            f"({len(texts)}, dimension); nothing was kept"
+        )
+    if not np.isfinite(vectors).all():
+        row = int(np.flatnonzero(~np.isfinite(vectors).all(axis=1))[0])
+        raise PlaybookError(
+            f"the embedder {embedder.name!r} has no finite vector for {texts[row][:80]!r}; nothing was kept"
+        )
+    return vectors.astype(np.float32, copy=False)
 
 
 class CallableEmbedder:
@@ -83,13 +106,13 @@ def as_embedder(source: Any = None) -> Embedder:
     if hasattr(source, "embed") and isinstance(getattr(source, "name", None), str):
         return source
     if hasattr(source, "encode"):  # sentence-transformers
-        card = getattr(source, "model_card_data", None)
-        name = getattr(card, "base_model", None) or getattr(source, "name_or_path", None) or type(source).__name__
-        return CallableEmbedder(f"sentence-transformers/{name}", source.encode)
+        return CallableEmbedder(f"sentence-transformers/{_fingerprint(source)}", source.encode)
     model = getattr(source, "model", None)
     if callable(source) and model is not None:  # dspy.Embedder
         name = model if isinstance(model, str) else _function_name(model)
-        return CallableEmbedder(f"dspy/{name}", source)
+        given = getattr(source, "default_kwargs", {})
+        options = ",".join(f"{k}={v}" for k, v in sorted(given.items()) if not re.search("key|token|secret|base", k))
+        return CallableEmbedder(f"dspy/{name}{f'?{options}' if options else ''}", source)
     if callable(source):
         return CallableEmbedder(_function_name(source), source)
     raise PlaybookError(
@@ -100,11 +123,20 @@ def as_embedder(source: Any = None) -> Embedder:
 
 def _function_name(function: Any) -> str:
     name = getattr(function, "__qualname__", "")
-    if not name or "<lambda>" in name:
+    if not name or "<" in name:  # a lambda, or one of many that a function made
         raise PlaybookError(
-            "a function without a name cannot say which vectors are its own; use CallableEmbedder(name, f)"
+            "a function without a name of its own cannot say which vectors are its own; use CallableEmbedder(name, f)"
         )
     return f"{function.__module__}.{name}"
+
+
+def _fingerprint(model: Any) -> str:
+    """What tells a model on disk from another: its name is often missing, its weights never are."""
+    digest = hashlib.sha256()
+    for name, tensor in model.state_dict().items():
+        ends = tensor.detach().flatten()[:: max(1, tensor.numel() // 64)].float().cpu().numpy()
+        digest.update(f"{name}{tuple(tensor.shape)}".encode() + ends.tobytes())
+    return f"{type(model).__name__}-{digest.hexdigest()[:16]}"
 
 
 class MiniLMEmbedder:

@@ -25,9 +25,11 @@ def write_bullets(bullets: Iterable[PlaybookBullet], path: str | Path) -> int:
     Raises:
         PlaybookError: The file cannot be written.
     """
-    lines = [json.dumps(bullet.model_dump(mode="json"), sort_keys=True) for bullet in bullets]
+    lines = [json.dumps(bullet.model_dump(mode="json"), sort_keys=True, ensure_ascii=False) for bullet in bullets]
+    part = Path(f"{path}.part")
     try:
-        Path(path).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+        part.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+        part.replace(path)  # whoever reads the file sees the old one or the new one
     except OSError as error:
         raise PlaybookError(f"cannot write {str(path)!r}: {error.strerror}") from error
     return len(lines)

@@ -290,8 +290,10 @@ class Playbook(Retrieving, Upkeep):
         """Write every bullet as one JSON line, in id order; returns how many.
 
         Raises:
-            PlaybookError: The file cannot be written.
+            PlaybookError: The file cannot be written, or is the book itself.
         """
+        if self._store.file is not None and str(Path(path).resolve()).startswith(str(Path(self._store.file).resolve())):
+            raise PlaybookError(f"{str(path)!r} is the playbook itself; export to another file")
         return write_bullets(self.bullets, path)
 
     def import_jsonl(self, path: str | Path, *, author: str = "import") -> int:
@@ -301,9 +303,10 @@ class Playbook(Retrieving, Upkeep):
             PlaybookError: A line is no bullet; nothing was written.
         """
         bullets = read_bullets(path)
+        # ids of another book mean other bullets here; which were kept apart is settled anew
+        fresh = {"id": "", "distinct_from": ()}
         self.commit(
-            [Add(bullet=b.model_copy(update={"id": ""}), reason=f"imported, was {b.id}") for b in bullets],
-            author=author,
+            [Add(bullet=b.model_copy(update=fresh), reason=f"imported, was {b.id}") for b in bullets], author=author
         )
         return len(bullets)
 

@@ -11,10 +11,10 @@ from typing import Literal
 
 import numpy as np
 
-from ace.core import clean_text
+from ace.core import PlaybookError, clean_text
 from ace.playbook.bullet import PlaybookBullet
 from ace.playbook.dense import DenseIndex, Quantization
-from ace.playbook.embedder import Embedder, Vectors
+from ace.playbook.embedder import Embedder, Vectors, embedded
 from ace.playbook.lexical import LexicalIndex
 from ace.playbook.retrieval import DEPTH, Filters, Scored, fuse
 from ace.playbook.saved import IndexFolder, Wanted
@@ -108,6 +108,11 @@ class Searcher:
     def _dense_index(self, dimension: int) -> DenseIndex:
         if self._dense is None:
             self._dense = DenseIndex(dimension, self._wanted.quantization)  # pyright: ignore[reportArgumentType]
+        if self._dense.dimension != dimension:
+            raise PlaybookError(
+                f"the embedder {self._embedder.name!r} gives vectors of {dimension} numbers, this book's have "
+                f"{self._dense.dimension}: give another model another name"
+            )
         return self._dense
 
     # -- vectors -------------------------------------------------------------------------------------------------------
@@ -130,7 +135,7 @@ class Searcher:
         by_text: dict[str, Vectors] = {}
         for start in range(0, len(unique), BATCH):
             part = unique[start : start + BATCH]
-            fresh = dict(zip(part, self._embedder.embed(part), strict=True))
+            fresh = dict(zip(part, embedded(self._embedder, part), strict=True))
             self._store.put_vectors(self._embedder.name, {text_key(text): vector for text, vector in fresh.items()})
             by_text |= fresh
         for number, text in texts.items():
@@ -181,7 +186,7 @@ class Searcher:
         mask = None if int(allowed.sum()) == len(self._table) else allowed
         near: tuple[list[int], list[float]] = ([], [])
         if self._dense is not None:
-            near = self._dense.search(vector, DEPTH, mask)
+            near = self._dense_index(len(vector)).search(vector, DEPTH, mask)
         return fuse(near, self._lexical.search(query, DEPTH, mask))
 
     @property

@@ -281,3 +281,21 @@ def test_wrong_probabilities_are_refused(book):
         book.prune(60.0)
     with pytest.raises(ValueError, match="cache_size"):
         opened("unused.db", cache_size=0)
+
+
+def test_an_export_never_overwrites_the_book(book, tmp_path):
+    book.commit([Add(bullet=bullet("naïve 日本"))])
+    for own in ("b.db", "b.db-wal"):
+        with pytest.raises(PlaybookError, match="the playbook itself"):
+            book.export_jsonl(tmp_path / own)
+    book.export_jsonl(tmp_path / "b.jsonl")
+    assert "naïve 日本" in (tmp_path / "b.jsonl").read_text(encoding="utf-8")
+    assert [p.name for p in tmp_path.glob("*.part")] == []
+
+
+def test_an_import_does_not_keep_strangers_apart(book, tmp_path):
+    book.commit([Add(bullet=bullet("one")), Add(bullet=bullet("two"))])
+    book.keep_both("b-1", "b-2")
+    book.export_jsonl(tmp_path / "b.jsonl")
+    book.import_jsonl(tmp_path / "b.jsonl")
+    assert [b.distinct_from for b in book.bullets] == [("b-2",), ("b-1",), (), ()]
