@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from ace.core import RunUsage
+from ace.core import PlaybookError, RunUsage
 from ace.curator import Curator
 from ace.playbook import Playbook, PlaybookBullet, Tag, sequence_key
 from ace.playbook.delta import Delta
@@ -112,8 +112,7 @@ class Learner:
                 episode = make()
                 output = self.agent_for(episode).run(episode.task)
                 feedback = episode.score(output)
-                deltas = self._deltas(output, feedback, episode.registry.schema_hashes, episode.group)
-                self.playbook.commit(deltas, author=self.author)
+                deltas = self._learned(output, feedback, episode.registry.schema_hashes, episode.group)
                 _count(report, output, feedback, deltas)
                 if on_run:
                     on_run(episode, output, feedback)
@@ -130,7 +129,27 @@ class Learner:
             schema_hashes: Of the agent's tools: ``agent.registry.schema_hashes``.
             group: The task's family.
         """
-        return self.playbook.commit(self._deltas(output, feedback, schema_hashes, group), author=self.author)
+        self._learned(output, feedback, schema_hashes, group)
+        return self.playbook.revision
+
+    def _learned(
+        self, output: TaskOutput, feedback: Feedback, schema_hashes: Mapping[str, str], group: str
+    ) -> list[Delta]:
+        while True:
+            known = self.playbook.revision
+            deltas = self._deltas(output, feedback, schema_hashes, group)
+            try:
+                self.playbook.commit(deltas, author=self.author, tools=schema_hashes)
+            except PlaybookError:
+                self._forget(output.run_id)
+                if self.playbook.revision == known:
+                    raise
+                continue  # somebody else changed the book meanwhile: a bullet that went gets no credit
+            return deltas
+
+    def _forget(self, run_id: str) -> None:
+        if self._credited is not None:
+            self._credited.discard(run_id)
 
     def _deltas(
         self, output: TaskOutput, feedback: Feedback, schema_hashes: Mapping[str, str], group: str

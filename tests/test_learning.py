@@ -199,6 +199,19 @@ def test_credit_is_given_once_per_run(book):
     assert book.get("b-1").helpful_count == 1
 
 
+def test_a_bullet_that_another_process_removed_costs_no_lesson(tmp_path):
+    from ace.playbook import CallableEmbedder, Playbook, Remove
+
+    embedder = CallableEmbedder("lengths", lambda texts: [[len(text), 1.0] for text in texts])
+    with Playbook.open(tmp_path / "b.db", embedder=embedder) as book:
+        book.commit([Add(bullet=PlaybookBullet(section="Strategies", content="x", changing_tools=("refund",)))])
+        with Playbook.open(tmp_path / "b.db", embedder=embedder) as other:
+            other.commit([Remove(bullet_id="b-1")])
+        output = run_of(*GOOD[:1], step("refund", changes=True)).model_copy(update={"injected_bullets": ("b-1",)})
+        Learner(book).learn(output, Feedback(success=True), {"refund": "1"})
+        assert [b.id for b in book.bullets] == ["b-2"]
+
+
 def test_constants_are_traced_by_whole_words_and_secrets_are_not_kept():
     steps = (
         step("find", "2021 items", customer="Ana"),

@@ -16,7 +16,7 @@ from ace.core import PlaybookError, clean_text
 from ace.playbook import history
 from ace.playbook.bullet import PlaybookBullet
 from ace.playbook.dedup import THRESHOLDS, DedupReport, calibrate, find_twins, merging, text_of
-from ace.playbook.delta import Add, Delta, Merge, Promote, Remove, Update
+from ace.playbook.delta import Add, Delta, Merge, Promote, Remove, Restore, Update
 from ace.playbook.embedder import Embedder
 from ace.playbook.engine import book_url
 from ace.playbook.history import Diff, VerifyReport
@@ -206,6 +206,8 @@ class Upkeep(ABC):
             known = known or (delta.kind == "add" and delta.bullet.id == bullet_id)
             if isinstance(delta, Merge):
                 into |= dict.fromkeys(delta.absorbed, delta.bullet_id)
+            elif isinstance(delta, Restore):
+                into.pop(delta.bullet_id, None)
         if not known:
             raise PlaybookError(f"there never was a bullet {bullet_id!r}")
         there = {bullet.id: bullet for bullet in self.bullets}

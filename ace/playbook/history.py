@@ -101,10 +101,12 @@ def diff(entries: Sequence[Entry], a: int, b: int) -> Diff:
                 authors.append(entry.author)
         if isinstance(delta, Merge):
             merged |= dict.fromkeys(delta.absorbed, delta.bullet_id)
+        elif isinstance(delta, Restore):
+            merged.pop(delta.bullet_id, None)
     changes: list[Change] = []
     for bullet_id in sorted(before.keys() | after.keys(), key=lambda i: int(i.removeprefix("b-"))):
         old, new = before.get(bullet_id), after.get(bullet_id)
-        if old == new:
+        if old == new or (old and new and _differing(old, new) <= _BOOKKEEPING):
             continue
         reasons, authors = said.get(bullet_id, ([], []))
         fields = tuple(sorted(_differing(old, new) - _BOOKKEEPING - CREDIT_FIELDS)) if old and new else ()

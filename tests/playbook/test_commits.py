@@ -299,3 +299,15 @@ def test_an_import_does_not_keep_strangers_apart(book, tmp_path):
     book.export_jsonl(tmp_path / "b.jsonl")
     book.import_jsonl(tmp_path / "b.jsonl")
     assert [b.distinct_from for b in book.bullets] == [("b-2",), ("b-1",), (), ()]
+
+
+def test_a_diff_tells_what_is_so_in_the_end(book):
+    book.commit([Add(bullet=bullet("one")), Add(bullet=bullet("two"))])
+    for content in ("three", "one"):
+        book.commit([Update(bullet_id="b-1", changes={"content": content})])
+    assert book.diff(1).changes == ()
+    book.commit([Merge(bullet_id="b-1", absorbed=("b-2",))])
+    book.rollback(1)
+    book.commit([Remove(bullet_id="b-2")])
+    assert [change.kind for change in book.diff(1).changes] == ["removed"]
+    assert book.survivor("b-2") is None
