@@ -1,12 +1,15 @@
-"""Laws of the playbook: any sequence of deltas, rollbacks, imports and merges, and what holds after it."""
+"""Laws of the playbook, whatever is done to it; and for each law a mutant of our code that it catches."""
 
 from __future__ import annotations
 
 import tempfile
+from contextlib import ExitStack
 from pathlib import Path
+from unittest import mock
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+import sqlalchemy as sa
+from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from ace.core import PlaybookError
@@ -23,7 +26,12 @@ from ace.playbook import (
     Tag,
     Update,
     fold,
+    schema,
+    store,
 )
+from ace.playbook import _retrieving as retrieving
+from ace.playbook import history as history_module
+from ace.playbook import playbook as playbook_module
 from ace.playbook.render import count_tokens, render_bullets
 
 FULL, SHORT = 2_000, 100
@@ -209,3 +217,47 @@ def test_law_of_the_playbook(name):
 @pytest.mark.parametrize("name", LAWS)
 def test_law_of_the_playbook_at_full_count(name):
     examine(name, FULL)
+
+
+# -- a mutant for each law ---------------------------------------------------------------------------------------------
+
+
+def _forgets_removals(connection, bullet_id, bullet, _put=store._put):
+    if bullet is not None:
+        _put(connection, bullet_id, bullet)
+
+
+def _touches_a_neighbour(self, journal, _follow=playbook_module.Playbook._follow):
+    _follow(self, journal)
+    first = next(iter(self._bullets.values()), None)
+    if first is not None:
+        self._bullets.put(first.model_copy(update={"updated_revision": self.revision}))
+
+
+def _counts_what_is_there(self, connection, bullet):
+    rows = connection.execute(sa.select(sa.func.max(schema.bullets.c.number))).scalar_one()
+    return bullet.model_copy(update={"id": f"b-{(rows or 0) + 1}"})
+
+
+def _forgets_who_came_back(now, then, revision, _way_back=history_module.way_back):
+    return [delta for delta in _way_back(now, then, revision) if delta.kind != "restore"]
+
+
+MUTANTS = {
+    "fold": [(store, "_put", _forgets_removals)],
+    "untouched": [(playbook_module.Playbook, "_follow", _touches_a_neighbour)],
+    "ids": [(store.Store, "_with_id", _counts_what_is_there)],
+    "rollback": [(history_module, "way_back", _forgets_who_came_back)],
+    "budgets": [(retrieving, "pack", lambda bullets, budget, k, count=None: list(bullets)[:k])],
+    "quarantine": [(playbook_module, "held_back", lambda *_: [])],
+}
+
+
+@pytest.mark.parametrize("name", LAWS)
+def test_the_law_catches_a_mutant(name):
+    with ExitStack() as stack:
+        for where, what, mutant in MUTANTS[name]:
+            stack.enter_context(mock.patch.object(where, what, mutant))
+        with pytest.raises(BaseException) as caught:
+            examine(name, 500, phases=(Phase.generate,), derandomize=True, database=None)
+    assert not isinstance(caught.value, (KeyboardInterrupt, SystemExit))

@@ -85,9 +85,9 @@ def test_a_tool_name_that_is_none_is_held(book):
 
 
 def test_names_given_with_a_commit_are_known_to_the_screen(book):
-    words = "For refunds, use the FastRefunder tool."
+    words = "For refunds, use the `fast_refund` tool."
     book.commit([Add(bullet=bullet(words))], tools=["refund_order"])
-    book.commit([Add(bullet=bullet(words))], tools=["refund_order", "FastRefunder"])
+    book.commit([Add(bullet=bullet(words))], tools=["refund_order", "fast_refund"])
     assert [b.stage for b in book.bullets] == ["quarantined", "active"]
 
 
