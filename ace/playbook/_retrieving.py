@@ -218,8 +218,11 @@ class Retrieving(ABC):
         order = np.argsort(-scores, kind="stable")
         return [(bullets[int(i)], float(scores[int(i)])) for i in order]
 
-    def _weigh(self, bullet: PlaybookBullet) -> float:
-        return utility(bullet, time.time(), self.half_life_days) if self.half_life_days else utility(bullet)
+    @property
+    def _weigh(self) -> Callable[[PlaybookBullet], float]:
+        """Asked for each of a hundred candidates."""
+        days, now = self.half_life_days, time.time()
+        return utility if not days else lambda bullet: utility(bullet, now, days)
 
     def _chosen(
         self, query: str, domain: str | None, tenant: str | None, filters: Filters, k: int

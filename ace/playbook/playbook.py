@@ -25,7 +25,7 @@ from ace.playbook.render import TokenCounter, count_tokens, render_bullets
 from ace.playbook.retrieval import Scored
 from ace.playbook.search import Searcher
 from ace.playbook.store import Credits, Plan, Row, Store
-from ace.playbook.table import BulletTable
+from ace.playbook.table import BulletTable, collector_paused
 from ace.playbook.trust import Screen, held_back, screen
 
 DEFAULT_PROMPT_BUDGET = 1_000
@@ -132,8 +132,9 @@ class Playbook(Retrieving, Upkeep):
         return cache_folder() / "books" / str(self._store.book_id) if server else None
 
     def _load(self) -> None:
-        self.revision, rows = self._store.snapshot()
-        self._take(rows)
+        with collector_paused():
+            self.revision, rows = self._store.snapshot()
+            self._take(rows)
         self.content_revision = self.evidence_revision = self.revision
         self._scopes = {}
         self._checked_at = time.monotonic()

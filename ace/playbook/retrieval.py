@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import groupby
+from operator import itemgetter
 from typing import NamedTuple, TypeVar
 
 from ace.playbook.bullet import SHOWN_STAGES, Facets, PlaybookBullet, Section, Stage
@@ -173,16 +174,19 @@ def diversify(
     near tasks agree on beats a lucky single one. A rare sequence has few supporters: every second place goes to the nearest
     single bullet instead.
     """
-    scored = [(c, c.score * weigh(bullet_of[c.number])) for c in candidates]
-    scored.sort(key=lambda pair: (-pair[1], pair[0].number))
+    bullets = [bullet_of[candidate.number] for candidate in candidates]
+    scored = [(-c.score * weigh(b), c.number, c, b) for c, b in zip(candidates, bullets, strict=True)]
+    scored.sort(key=itemgetter(0, 1))
     groups: dict[tuple[bool, tuple[str, ...]], Group] = {}
-    for candidate, score in scored:
-        bullet = bullet_of[candidate.number]
+    for less, number, candidate, bullet in scored:
         # calls that failed say nothing for the same calls that worked
-        group = groups.setdefault((bullet.section == "Pitfalls", bullet.key), Group(candidate))
+        key = (bullet.section == "Pitfalls", bullet.key)
+        group = groups.get(key)
+        if group is None:
+            group = groups[key] = Group(candidate)
         if len(group.members) < MAX_SUPPORT:
-            group.score += score * SUPPORT ** len(group.members)
-        group.members.append(candidate.number)
+            group.score -= less * SUPPORT ** len(group.members)
+        group.members.append(number)
     nearest = list(groups.values())  # in the order of their best bullets
     agreed = sorted(nearest, key=lambda g: (-g.score, g.best.number))
     return interleave(agreed, nearest)
@@ -205,12 +209,16 @@ def interleave(first: Sequence[T], second: Sequence[T]) -> list[T]:
         >>> interleave("abcd", "dcba")
         ['a', 'd', 'b', 'c']
     """
-    taken: dict[int, T] = {}
+    taken: list[T] = []
+    known: set[int] = set()
     queues = (iter(first), iter(second))
     while len(taken) < len(first):
-        item = next(item for item in queues[len(taken) % 2] if id(item) not in taken)
-        taken[id(item)] = item
-    return list(taken.values())
+        for item in queues[len(taken) % 2]:
+            if id(item) not in known:
+                known.add(id(item))
+                taken.append(item)
+                break
+    return taken
 
 
 def pinned_first(bullets: Sequence[PlaybookBullet]) -> list[PlaybookBullet]:

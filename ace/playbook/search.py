@@ -19,7 +19,7 @@ from ace.playbook.lexical import LexicalIndex
 from ace.playbook.retrieval import DEPTH, Filters, Scored, fuse
 from ace.playbook.saved import IndexFolder, Wanted
 from ace.playbook.store import Store
-from ace.playbook.table import BulletTable
+from ace.playbook.table import BulletTable, collector_paused
 
 BATCH = 256
 """Texts are embedded in batches of this size, so that a long job can be watched and interrupted."""
@@ -78,7 +78,8 @@ class Searcher:
                 their bullets are found by their words.
         """
         if self._lexical is None:
-            self._open()
+            with collector_paused():
+                self._open()
         if not self._stale or self._lexical is None:
             return
         there = sorted(n for n in self._stale if n in self._table)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+import gc
+from collections.abc import Generator, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +16,18 @@ from ace.playbook.retrieval import Filters, Scored
 from ace.playbook.store import Row
 
 Mask = NDArray[np.bool_]
+
+
+@contextmanager
+def collector_paused() -> Generator[None]:
+    """Reading a large book makes no garbage, and the collector would look through all of it again and again."""
+    running = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if running:
+            gc.enable()
 
 
 class BulletTable(Mapping[int, PlaybookBullet]):
