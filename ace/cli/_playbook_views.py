@@ -84,6 +84,8 @@ def _change(change: Change) -> list[Text]:
     if change.before is not None and change.after is not None:
         for name in change.fields:
             lines += _field(name, getattr(change.before, name), getattr(change.after, name))
+        if credit := _credit(change):
+            lines.append(Text(f"    credit: {credit}", style="dim"))
     else:
         said = [("when", bullet.trigger), ("do", bullet.content), ("tools", " -> ".join(bullet.tool_sequence))]
         lines += [Text(f"  {sign} {name}: {value}", style=style) for name, value in said if value]
@@ -120,11 +122,13 @@ def _shown(value: Any) -> str:
 
 
 def _credit(change: Change) -> str:
-    def count(name: str) -> str:
-        old, new = getattr(change.before, name), getattr(change.after, name)
-        return f"{name.removesuffix('_count').replace('_', ' ')} {old} -> {new}"
+    from ace.playbook.bullet import COUNTERS
 
-    return ", ".join(count(name) for name in change.fields if name != "credited_at")
+    pairs = [
+        (name.removesuffix("_count").replace("_", " "), getattr(change.before, name), getattr(change.after, name))
+        for name in COUNTERS
+    ]
+    return ", ".join(f"{name} {old} -> {new}" for name, old, new in pairs if old != new)
 
 
 # -- where the bullets stand -------------------------------------------------------------------------------------------

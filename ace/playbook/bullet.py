@@ -19,6 +19,9 @@ Stage = Literal["shadow", "active", "pinned", "quarantined", "retired"]
 SHOWN_STAGES: tuple[Stage, ...] = ("active", "pinned")
 """Only these reach a prompt."""
 
+COINS = ("withheld_successes", "withheld_failures", "shown_successes", "shown_failures")
+COUNTERS = ("helpful_count", "harmful_count", *COINS)
+
 
 def sequence_key(tools: Iterable[str]) -> tuple[str, ...]:
     """Two tool sequences are equal when they are the same multiset; no call at all is a sequence too.

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, model_validator
 
 from ace.core import PlaybookError, clean_value
-from ace.playbook.bullet import Count, PlaybookBullet, Provenance
+from ace.playbook.bullet import COINS, Count, PlaybookBullet, Provenance
 
 
 class _Delta(BaseModel):
@@ -188,9 +188,6 @@ def _changed(
         raise PlaybookError(f"cannot {delta.kind} {old.id}: {error.errors(include_url=False)}") from error
 
 
-_COINS = ("withheld_successes", "withheld_failures", "shown_successes", "shown_failures")
-
-
 def _inherited(old: PlaybookBullet, merge: Merge, absorbed: Sequence[PlaybookBullet]) -> dict[str, Any]:
     """What a merge does not spell out: the age of the evidence, and what a bullet takes over from those it replaces."""
     if not absorbed:
@@ -203,7 +200,7 @@ def _inherited(old: PlaybookBullet, merge: Merge, absorbed: Sequence[PlaybookBul
     names = {old.id, *(bullet.id for bullet in absorbed)}
     distinct = dict.fromkeys(other for bullet in all_of_them for other in bullet.distinct_from if other not in names)
     return {
-        **{name: sum(getattr(bullet, name) for bullet in all_of_them) for name in _COINS},
+        **{name: sum(getattr(bullet, name) for bullet in all_of_them) for name in COINS},
         "tags": tuple(dict.fromkeys(tag for bullet in all_of_them for tag in bullet.tags)),
         "tool_schema_hashes": {k: v for bullet in reversed(all_of_them) for k, v in bullet.tool_schema_hashes.items()},
         "distinct_from": tuple(distinct),

@@ -8,15 +8,13 @@ from typing import Any, Literal, NamedTuple
 
 from pydantic import BaseModel, ConfigDict
 
-from ace.playbook.bullet import PlaybookBullet
+from ace.playbook.bullet import COUNTERS, PlaybookBullet
 from ace.playbook.chain import START, link
 from ace.playbook.delta import Add, Delta, Merge, Remove, Restore, Tag, apply
 from ace.playbook.store import Credits, Entry, Row
 
 Bullets = Mapping[str, PlaybookBullet]
-CREDIT_FIELDS = frozenset(
-    "helpful_count harmful_count withheld_successes withheld_failures shown_successes shown_failures credited_at".split()  # noqa: SIM905
-)
+CREDIT_FIELDS = frozenset({*COUNTERS, "credited_at"})
 """Counters: they change all the time, and a reader of a diff wants them in one line."""
 _BOOKKEEPING = frozenset({"updated_revision", "created_revision"})
 
