@@ -50,6 +50,10 @@ class LearningReport:
     usage: RunUsage = field(default_factory=RunUsage)
 
 
+ATTEMPTS = 5
+"""A lesson is curated anew so often when other processes change the book at the same time."""
+
+
 class Learner:
     """Learns from runs.
 
@@ -135,29 +139,23 @@ class Learner:
     def _learned(
         self, output: TaskOutput, feedback: Feedback, schema_hashes: Mapping[str, str], group: str
     ) -> list[Delta]:
-        while True:
-            known = self.playbook.revision
-            deltas = self._deltas(output, feedback, schema_hashes, group)
+        insights = self.reflector.reflect(output, feedback, group=group)
+        for attempts_left in reversed(range(ATTEMPTS)):
+            known, credit = self.playbook.revision, self._credit(output, feedback)
+            deltas = [*credit, *self.curator.curate(insights, schema_hashes)]
             try:
                 self.playbook.commit(deltas, author=self.author, tools=schema_hashes)
             except PlaybookError:
-                self._forget(output.run_id)
-                if self.playbook.revision == known:
+                # when somebody else changed the book meanwhile, a bullet may have gone, and gets no credit
+                if self.playbook.revision == known or not attempts_left:
                     raise
-                continue  # somebody else changed the book meanwhile: a bullet that went gets no credit
-            return deltas
+            else:
+                if credit and self._credited is not None:
+                    self._credited.add(output.run_id)
+                return deltas
+        raise AssertionError("the last attempt returns or raises")
 
-    def _forget(self, run_id: str) -> None:
-        if self._credited is not None:
-            self._credited.discard(run_id)
-
-    def _deltas(
-        self, output: TaskOutput, feedback: Feedback, schema_hashes: Mapping[str, str], group: str
-    ) -> list[Delta]:
-        insights = self.reflector.reflect(output, feedback, group=group)
-        return [*self._credit(output, feedback), *self.curator.curate(insights, schema_hashes)]
-
-    def _credit(self, output: TaskOutput, feedback: Feedback) -> list[Delta]:
+    def _credit(self, output: TaskOutput, feedback: Feedback) -> list[Tag]:
         """Credit once per run and bullet, only to bullets that were cited or followed, not to all that were shown."""
         if not output.injected_bullets or output.termination_reason in OUTAGES:
             return []
@@ -166,7 +164,6 @@ class Learner:
             self._credited = {delta.run_id for delta in tags}
         if output.run_id in self._credited:
             return []
-        self._credited.add(output.run_id)
         done = sequence_key(s.tool_name for s in output.structured_trace if s.executed and s.changes_state)
         known: dict[str, PlaybookBullet] = {bullet.id: bullet for bullet in self.playbook.bullets}
         return [

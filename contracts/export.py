@@ -12,9 +12,9 @@ from ace.agent import RunSnapshot
 from ace.core import Event
 from ace.evaluation import reports
 from ace.playbook import Explanation, PlaybookBullet
-from ace.playbook._upkeep import BookStats
 from ace.playbook.delta import Delta
 from ace.playbook.history import Diff, VerifyReport
+from ace.playbook.results import BookStats
 from ace.tasks import TaskInput, TaskOutput
 
 FOLDER = Path(__file__).resolve().parent

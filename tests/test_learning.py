@@ -212,6 +212,22 @@ def test_a_bullet_that_another_process_removed_costs_no_lesson(tmp_path):
         assert [b.id for b in book.bullets] == ["b-2"]
 
 
+def test_a_failed_curation_costs_no_credit(book, monkeypatch):
+    book.commit([Add(bullet=PlaybookBullet(section="Strategies", content="x", changing_tools=("refund",)))])
+    output = run_of(*GOOD[:1], step("refund", changes=True)).model_copy(update={"injected_bullets": ("b-1",)})
+    learner = Learner(book)
+
+    def broken(*_):
+        raise OSError("no model")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(learner.curator, "curate", broken)
+        with pytest.raises(OSError, match="no model"):
+            learner.learn(output, Feedback(success=True), {})
+    learner.learn(output, Feedback(success=True), {})
+    assert book.get("b-1").helpful_count == 1
+
+
 def test_constants_are_traced_by_whole_words_and_secrets_are_not_kept():
     steps = (
         step("find", "2021 items", customer="Ana"),

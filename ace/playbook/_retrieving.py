@@ -265,16 +265,18 @@ class Retrieving(ABC):
         packed = tuple(pinned_first(pack(ordered, self.prompt_budget, k, self._count_tokens)))
         return packed, tuple(b.id for b in packed if b.stage == "shadow")
 
-    def _found(self, query: str, domain: str | None, tenant: str | None, filters: Filters) -> list[Scored]:
+    def _found(
+        self, query: str, domain: str | None, tenant: str | None, filters: Filters, *, counted: bool = True
+    ) -> list[Scored]:
         """Candidates, out of the cache or of the indexes."""
         with self._lock:
             vector = self._query_vectors.get(query)
             key = self._key(query, domain, tenant, filters)
             candidates = self._candidates.get(key)
             if candidates is not None:
-                self.cache_hits += 1
+                self.cache_hits += counted
                 return candidates
-            self.cache_misses += 1
+            self.cache_misses += counted
         if vector is None and len(self._bullets):
             (vector,) = embedded(self.embedder, [query])  # not under the lock: it takes longest
             with self._lock:
@@ -322,12 +324,12 @@ class Retrieving(ABC):
     def _explained(self, query: str, filters: Filters, domain: str | None, tenant: str | None, k: int) -> Explanation:
         from ace.playbook.explain import explain
 
-        hits, misses = self.cache_hits, self.cache_misses
-        candidates = self._found(query, domain, tenant, filters)
-        cached = self.cache_misses == misses
-        everything = self._found(query, None, tenant, Filters(stages=_ANY_STAGE))
         with self._lock:
-            self.cache_hits, self.cache_misses = hits, misses  # looking is not use
+            self._keep_up()
+            cached = self._key(query, domain, tenant, filters) in self._candidates
+        candidates = self._found(query, domain, tenant, filters, counted=False)  # looking is not use
+        everything = self._found(query, None, tenant, Filters(stages=_ANY_STAGE), counted=False)
+        with self._lock:
             candidates = self._bullets.still(candidates, filters, domain, tenant)
             everything = [scored for scored in everything if scored.number in self._bullets]
             groups = diversify(candidates, self._bullets, self._weigh)

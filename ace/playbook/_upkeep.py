@@ -10,8 +10,6 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict
-
 from ace.core import PlaybookError, clean_text
 from ace.playbook import history
 from ace.playbook.bullet import PlaybookBullet
@@ -20,6 +18,7 @@ from ace.playbook.delta import Add, Delta, Merge, Promote, Remove, Restore, Upda
 from ace.playbook.embedder import Embedder
 from ace.playbook.engine import book_url
 from ace.playbook.history import Diff, VerifyReport
+from ace.playbook.results import BookStats, Judgement, ReviewItem
 from ace.playbook.scoring import Null, chance_of_being_better, record, should_promote, should_prune
 from ace.playbook.search import Searcher, text_key
 from ace.playbook.store import Credits, Plan, Store
@@ -27,45 +26,6 @@ from ace.playbook.table import BulletTable
 
 DEFAULT_NULL = 0.5
 """Assumed when nobody says how often the tasks succeed without a bullet: too low for easy tasks, too high for hard ones."""
-
-
-class ReviewItem(BaseModel):
-    """A bullet that waits for a person."""
-
-    model_config = ConfigDict(frozen=True)
-
-    bullet: PlaybookBullet
-    why: str
-    """What held it back."""
-    author: str
-    revision: int
-    """Since when it waits."""
-
-
-class Judgement(BaseModel):
-    """What a bullet's record says, and what would be done about it."""
-
-    model_config = ConfigDict(frozen=True)
-
-    bullet: PlaybookBullet
-    better: float
-    """Posterior probability that it is better than nothing."""
-    action: Literal["prune", "promote", "keep"]
-
-
-class BookStats(BaseModel):
-    """A book in numbers."""
-
-    model_config = ConfigDict(frozen=True)
-
-    revision: int
-    bullets: int
-    stages: dict[str, int]
-    sections: dict[str, int]
-    tainted: int
-    credited: int
-    index: str
-    embedder: str
 
 
 def verify_book(url: str | Path) -> VerifyReport:
@@ -115,6 +75,7 @@ class Upkeep(ABC):
         author: str,
         *,
         screened: bool = True,
+        reviewed: bool = False,
         tools: Collection[str] = (),
         credited: Credits | None = None,
     ) -> tuple[Delta, ...]: ...
@@ -186,7 +147,7 @@ class Upkeep(ABC):
         def plan(_: int) -> Sequence[Delta]:
             return history.way_back({bullet.id: bullet for bullet in self._bullets.values()}, then, revision)
 
-        self._commit(plan, author, screened=False, credited=history.credits(entries))
+        self._commit(plan, author, reviewed=True, credited=history.credits(entries))
         return self.revision
 
     def verify(self) -> VerifyReport:
@@ -266,7 +227,7 @@ class Upkeep(ABC):
                 )
             return [Update(bullet_id=bullet_id, changes=changes, reason=reason)]
 
-        self._commit(plan, author, screened=False)
+        self._commit(plan, author, reviewed=True)
         return self.revision
 
     def reject(self, bullet_id: str, *, author: str = "", note: str = "") -> int:
@@ -323,9 +284,14 @@ class Upkeep(ABC):
         vectors = self._searcher.vectors([text_of(bullet) for bullet in bullets])
         twins, report = find_twins(bullets, vectors, threshold)
         if twins and not dry_run:
-            deltas = merging(twins)
-            self._commit(lambda _: deltas, author, screened=False)
-            report.revision = self.revision
+
+            def plan(_: int) -> Sequence[Delta]:
+                # whoever was changed while the others were compared is looked at next time
+                report.twins = [t for t in twins if self._unchanged(t.survivor) and self._unchanged(t.removed)]
+                return merging(report.twins)
+
+            if self._commit(plan, author, screened=False):
+                report.revision = self.revision
         return report
 
     def keep_both(self, one: str, other: str, *, author: str = "", note: str = "") -> int:
@@ -383,15 +349,20 @@ class Upkeep(ABC):
         """
         self.refresh()
         due = [judgement for judgement in self.judge(null) if judgement.action != "keep"]
-        deltas: list[Delta] = []
-        for judgement in due:
+
+        def decided(judgement: Judgement) -> Delta:
             bullet, pruned = judgement.bullet, judgement.action == "prune"
             chance = f"{100 * (1 - judgement.better if pruned else judgement.better):.1f} %"
             reason = f"{'worse' if pruned else 'better'} than nothing with probability {chance}"
-            deltas.append(Promote(bullet_id=bullet.id, stage="retired" if pruned else "active", reason=reason))
-        if deltas and not dry_run:
-            self._commit(lambda _: deltas, author, screened=False)
+            return Promote(bullet_id=bullet.id, stage="retired" if pruned else "active", reason=reason)
+
+        if due and not dry_run:
+            self._commit(lambda _: [decided(j) for j in due if self._unchanged(j.bullet)], author, screened=False)
         return due
+
+    def _unchanged(self, bullet: PlaybookBullet) -> bool:
+        """Whether a bullet is still what was looked at before the commit."""
+        return self._bullets.get(bullet.number) == bullet
 
     # -- housekeeping --------------------------------------------------------------------------------------------------
 

@@ -200,8 +200,6 @@ def merging(twins: Sequence[Twin]) -> list[Delta]:
             Merge(
                 bullet_id=root,
                 provenance=_together(removed),
-                helpful=sum(b.helpful_count for b in removed),
-                harmful=sum(b.harmful_count for b in removed),
                 absorbed=tuple(b.id for b in removed),
                 reason=f"says what {', '.join(b.id for b in removed)} said",
             )

@@ -47,7 +47,9 @@ class Merge(_Delta):
     avg_iterations: float | None = Field(default=None, allow_inf_nan=False)
     tool_success_rate: float | None = Field(default=None, allow_inf_nan=False)
     absorbed: tuple[BulletId, ...] = ()
-    """Ids of bullets that this one replaces."""
+    """Ids of bullets that this one replaces; it takes over what they have, counters included."""
+    inherits: bool = False
+    """Set at commit: in older journals a merge spelled out what was taken over."""
     at: float = Field(default=0.0, allow_inf_nan=False)
     """When, in seconds since the epoch; set at commit."""
 
@@ -168,13 +170,14 @@ def _changed(
                 raise PlaybookError(f"cannot change {fixed} of {old.id}: they are given at commit")
             changes = given
         case Merge():
+            bequests = absorbed if delta.inherits else ()
             changes = {
                 "provenance": _joined(old.provenance, delta.provenance),
-                "helpful_count": old.helpful_count + delta.helpful,
-                "harmful_count": old.harmful_count + delta.harmful,
+                "helpful_count": old.helpful_count + delta.helpful + sum(b.helpful_count for b in bequests),
+                "harmful_count": old.harmful_count + delta.harmful + sum(b.harmful_count for b in bequests),
                 "avg_iterations": _mean(old.avg_iterations, delta.avg_iterations, len(old.provenance.run_ids)),
                 "tool_success_rate": _mean(old.tool_success_rate, delta.tool_success_rate, len(old.provenance.run_ids)),
-                **_inherited(old, delta, absorbed),
+                **_inherited(old, delta, bequests),
             }
         case Tag():
             changes = _credited(old, delta)

@@ -241,6 +241,8 @@ class DenseIndex:
         """Read what `save` wrote; the caller has checked that the file is whole."""
         self._index = self._faiss.read_index(str(path))
         self.trained_on = trained_on
+        if trained_on:  # a full cell doubles; while few do, that is cheaper than making room in all
+            self._room_for = len(self) + self._index.nlist // 8
 
 
 def _give_back() -> None:

@@ -132,6 +132,10 @@ def _function_name(function: Any) -> str:
 
 def _fingerprint(model: Any) -> str:
     """What tells a model on disk from another: its name is often missing, its weights never are."""
+    if not hasattr(model, "state_dict"):
+        raise PlaybookError(
+            f"{type(model).__name__} cannot say which vectors are its own; use CallableEmbedder(name, model.encode)"
+        )
     digest = hashlib.sha256()
     for name, tensor in model.state_dict().items():
         ends = tensor.detach().flatten()[:: max(1, tensor.numel() // 64)].float().cpu().numpy()

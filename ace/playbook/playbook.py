@@ -21,12 +21,12 @@ from ace.playbook.dense import Quantization
 from ace.playbook.embedder import Embedder, Vectors, as_embedder
 from ace.playbook.engine import book_url
 from ace.playbook.files import cache_folder, read_bullets, write_bullets
-from ace.playbook.render import TokenCounter, count_tokens, render_bullets
+from ace.playbook.render import TokenCounter, count_tokens, render_bullet, render_bullets
 from ace.playbook.retrieval import Scored
 from ace.playbook.search import Searcher
 from ace.playbook.store import Credits, Plan, Row, Store
 from ace.playbook.table import BulletTable, collector_paused
-from ace.playbook.trust import Screen, held_back, screen
+from ace.playbook.trust import Screen, Seen, held_back, screen
 
 DEFAULT_PROMPT_BUDGET = 1_000
 """Tokens that bullets may take in a prompt."""
@@ -81,7 +81,8 @@ class Playbook(Retrieving, Upkeep):
         self.book_budget = book_budget
         self.half_life_days = half_life_days
         self.tools = frozenset(tools)
-        self._screen = screen
+        self._seen = Seen(screen)
+        self._line_sizes: LRUCache[str, int] = LRUCache(100_000)
         self._count_tokens = count_tokens
         self._quantization: Quantization = quantization
         self._store = Store(url)
@@ -211,13 +212,18 @@ class Playbook(Retrieving, Upkeep):
         Raises:
             PlaybookError: A delta does not apply, or the book would exceed `book_budget`.
         """
-        self._commit(self._taken(deltas), author, tools=tools)
+        self._commit(self._taken(deltas, tools), author, tools=tools)
         return self.revision
 
-    def _taken(self, deltas: Iterable[Delta]) -> Plan:
+    def _taken(self, deltas: Iterable[Delta], tools: Collection[str] = ()) -> Plan:
         wanted = [checked(delta) for delta in deltas]
-        if any(isinstance(delta, Restore) for delta in wanted):
-            raise PlaybookError("`Restore` is written by `Playbook.rollback` only; to bring words back, add or update")
+        for delta in wanted:
+            if isinstance(delta, Restore):
+                raise PlaybookError(
+                    "`Restore` is written by `Playbook.rollback` only; to bring words back, add or update"
+                )
+            if isinstance(delta, Add):  # looked at before others have to wait for the commit
+                self._seen.look(delta.bullet, self.tools.union(tools))
         return lambda _: wanted
 
     def _commit(
@@ -226,49 +232,53 @@ class Playbook(Retrieving, Upkeep):
         author: str,
         *,
         screened: bool = True,
+        reviewed: bool = False,
         tools: Collection[str] = (),
         credited: Credits | None = None,
     ) -> tuple[Delta, ...]:
         def look(before: Mapping[str, PlaybookBullet], after: Mapping[str, PlaybookBullet | None]) -> Sequence[Delta]:
-            return held_back(before, after, self._screen, self.tools.union(tools))
+            held: Sequence[Delta] = ()
+            if not reviewed:
+                held = held_back(before, after, self._seen if screened else None, self.tools.union(tools))
+            self._check_budget(before, after)
+            return held
 
         def planned(newest: int) -> Sequence[Delta]:
             # inside the transaction: what is decided here still holds when it is written
             if newest != self.revision:
                 self.refresh()
-            wanted = plan(newest)
-            self._check_budget(wanted)
-            return wanted
+            return plan(newest)
 
         with self._lock:
-            commit = self._store.commit(planned, clean_text(author), look if screened else None, credited)
+            commit = self._store.commit(planned, clean_text(author), look, credited)
             if commit.deltas:
                 self._follow([(commit.revision, delta) for delta in commit.deltas])
             return commit.deltas
 
-    def _check_budget(self, wanted: Sequence[Delta]) -> None:
+    def _check_budget(self, before: Mapping[str, PlaybookBullet], after: Mapping[str, PlaybookBullet | None]) -> None:
         """Refuse what would make the book longer than `book_budget`; what makes it shorter is always welcome."""
-        if self.book_budget is None or not any(isinstance(d, Add) or d.kind in ("update", "restore") for d in wanted):
+        if self.book_budget is None:
             return
         count = self._count_tokens or count_tokens
-        after = {bullet.id: bullet for bullet in self._bullets.values()}
-        before = count(render_bullets(list(after.values())))
-        for index, delta in enumerate(wanted):
-            if isinstance(delta, Add):
-                delta = delta.model_copy(
-                    update={"bullet": delta.bullet.model_copy(update={"id": f"b-{10**12 + index}"})}
-                )
-            for bullet_id, bullet in apply(after, delta, 0).items():
-                if bullet is None:
-                    after.pop(bullet_id, None)
-                else:
-                    after[bullet_id] = bullet
-        tokens = count(render_bullets(list(after.values())))
-        if tokens > self.book_budget and tokens > before:
+        table = {bullet.id: bullet for bullet in self._bullets.values()}
+        then = {**table, **after}
+        lines = [render_bullet(bullet) for bullet in then.values() if bullet is not None]
+        # a line costs no more in the book than alone, apart from its line feed; counting them all again is slow
+        sizes = [self._line_tokens(line) for line in lines]
+        if sum(sizes) + len(sizes) <= self.book_budget:
+            return
+        tokens, had = count("\n".join(lines)), count(render_bullets(list(table.values())))
+        if tokens > self.book_budget and tokens > had:
             raise PlaybookError(
                 f"the book would take {tokens} tokens, book_budget is {self.book_budget}; nothing was written: prune or "
                 "merge bullets first (`ace playbook prune`, `ace playbook dedup`), or raise the budget"
             )
+
+    def _line_tokens(self, line: str) -> int:
+        tokens = self._line_sizes.get(line)
+        if tokens is None:
+            tokens = self._line_sizes[line] = (self._count_tokens or count_tokens)(line)
+        return tokens
 
     def add(self, *, author: str = "", **fields: Any) -> PlaybookBullet:
         """Commit one new bullet, given by its fields.
@@ -293,7 +303,9 @@ class Playbook(Retrieving, Upkeep):
         Raises:
             PlaybookError: The file cannot be written, or is the book itself.
         """
-        if self._store.file is not None and str(Path(path).resolve()).startswith(str(Path(self._store.file).resolve())):
+        if self._store.file is not None and str(Path(path).resolve()) in {
+            f"{Path(self._store.file).resolve()}{ending}" for ending in ("", "-wal", "-shm", "-journal")
+        }:
             raise PlaybookError(f"{str(path)!r} is the playbook itself; export to another file")
         return write_bullets(self.bullets, path)
 

@@ -1,4 +1,4 @@
-"""What comes back from a retrieval: bullets, and on request the reasons."""
+"""What a playbook answers: bullets with the reasons, what waits for review, what a record says, counts."""
 
 from __future__ import annotations
 
@@ -88,3 +88,42 @@ class Explanation(BaseModel):
     def near(self) -> list[Reason]:
         """What else was near, with the reason why it did not come."""
         return [reason for reason in self.reasons if not reason.chosen]
+
+
+class ReviewItem(BaseModel):
+    """A bullet that waits for a person."""
+
+    model_config = ConfigDict(frozen=True)
+
+    bullet: PlaybookBullet
+    why: str
+    """What held it back."""
+    author: str
+    revision: int
+    """Since when it waits."""
+
+
+class Judgement(BaseModel):
+    """What a bullet's record says, and what would be done about it."""
+
+    model_config = ConfigDict(frozen=True)
+
+    bullet: PlaybookBullet
+    better: float
+    """Posterior probability that it is better than nothing."""
+    action: Literal["prune", "promote", "keep"]
+
+
+class BookStats(BaseModel):
+    """A book in numbers."""
+
+    model_config = ConfigDict(frozen=True)
+
+    revision: int
+    bullets: int
+    stages: dict[str, int]
+    sections: dict[str, int]
+    tainted: int
+    credited: int
+    index: str
+    embedder: str

@@ -8,7 +8,7 @@ import sqlalchemy as sa
 
 from ace.core import PlaybookError
 
-HEAD = "0002"
+HEAD = "0003"
 """The newest migration in `migrations/versions`."""
 
 metadata = sa.MetaData()

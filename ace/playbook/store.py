@@ -99,6 +99,8 @@ class Store:
             self.file = None
         # a database in memory lives in one connection, which threads must take in turns
         self._lock = threading.RLock() if memory else nullcontext()
+        self._memory = memory
+        self._busy = threading.local()
         self.engine = connect(parsed, memory)
         try:
             with self._write() if memory else self._read() as connection:
@@ -125,6 +127,8 @@ class Store:
 
     @contextmanager
     def _read(self) -> Generator[sa.Connection]:
+        if self._memory:
+            self._refuse("read")
         try:
             with self._lock, self.engine.connect() as connection:
                 yield connection
@@ -135,8 +139,21 @@ class Store:
 
     @contextmanager
     def _write(self) -> Generator[sa.Connection]:
-        with self._lock, self.engine.execution_options(ace_write=True).begin() as connection:
-            yield connection
+        self._refuse("write")
+        self._busy.writing = True
+        try:
+            with self._lock, self.engine.execution_options(ace_write=True).begin() as connection:
+                yield connection
+        finally:
+            self._busy.writing = False
+
+    def _refuse(self, what: str) -> None:
+        """A callback of a commit would wait for its own commit to end."""
+        if getattr(self._busy, "writing", False):
+            raise PlaybookError(
+                f"cannot {what} while this thread is in the middle of a commit: a screen must look at what it is given, and "
+                "leave the playbook alone"
+            )
 
     # -- reading -----------------------------------------------------------------------------------------------------
 
@@ -236,6 +253,7 @@ class Store:
             elif isinstance(delta, Merge):
                 _check_absorbed(touched, delta)
                 _move_credits(connection, delta)
+                delta = delta.model_copy(update={"inherits": True})
             if getattr(delta, "at", None) == 0.0:
                 delta = delta.model_copy(update={"at": now})
             take(delta)

@@ -164,12 +164,14 @@ def test_a_merge_takes_everything_over(book):
     book.commit([Add(bullet=one), Add(bullet=other)])
     book.commit([Tag(bullet_id="b-2", coin="shown", success=True, run_id="r1")])
     book.commit([Tag(bullet_id="b-2", coin="withheld", success=False, run_id="r2")])
+    book.commit([Tag(bullet_id="b-2", helpful=3)])
     book.commit([Merge(bullet_id="b-1", absorbed=("b-2",))])
     found = book.get("b-1")
+    assert found.helpful_count == 3
     assert (found.tags, found.tool_schema_hashes) == (("a", "b"), {"find": "1", "pay": "2"})
     assert (found.shown_successes, found.withheld_failures, found.distinct_from) == (1, 1, ("b-9",))
     book.commit([Tag(bullet_id="b-1", helpful=1, run_id="r1")])  # it gave its credit to the one that went
-    assert book.get("b-1").helpful_count == 0
+    assert book.get("b-1").helpful_count == 3
     assert book.verify().ok
 
 
@@ -285,6 +287,7 @@ def test_wrong_probabilities_are_refused(book):
 
 def test_an_export_never_overwrites_the_book(book, tmp_path):
     book.commit([Add(bullet=bullet("naïve 日本"))])
+    assert book.export_jsonl(tmp_path / "b.db.jsonl") == 1
     for own in ("b.db", "b.db-wal"):
         with pytest.raises(PlaybookError, match="the playbook itself"):
             book.export_jsonl(tmp_path / own)
@@ -311,3 +314,83 @@ def test_a_diff_tells_what_is_so_in_the_end(book):
     book.commit([Remove(bullet_id="b-2")])
     assert [change.kind for change in book.diff(1).changes] == ["removed"]
     assert book.survivor("b-2") is None
+
+
+def test_upkeep_leaves_alone_what_changed_meanwhile(book, tmp_path):
+    book.commit([Add(bullet=bullet("one lesson", stage="shadow", harmful_count=50)) for _ in range(2)])
+    with opened(tmp_path / "b.db") as other:
+
+        def null(of):
+            if of.id == "b-1" and of.stage == "shadow":
+                other.commit([Promote(bullet_id="b-1", stage="pinned")])
+            return 0.5
+
+        assert len(book.prune(null)) == 2
+        assert [b.stage for b in book.bullets] == ["pinned", "retired"]
+        book.commit([Promote(bullet_id="b-2", stage="active")])
+        real = book._searcher.vectors
+
+        def edited(texts):
+            other.commit([Update(bullet_id="b-2", changes={"content": "another lesson"})])
+            return real(texts)
+
+        book._searcher.vectors = edited
+        assert book.dedup(threshold=0.9).twins == []
+    assert [b.content for b in book.bullets] == ["one lesson", "another lesson"]
+
+
+def test_pruning_leads_nobody_out_of_quarantine(book, tmp_path):
+    book.commit([Add(bullet=bullet("one", stage="shadow", helpful_count=50))])
+    with opened(tmp_path / "b.db") as other:
+
+        def null(of):
+            other.commit([Update(bullet_id="b-1", changes={"content": ATTACK})])
+            return 0.5
+
+        book.prune(null)
+    assert book.get("b-1").stage == "quarantined"
+
+
+@pytest.mark.parametrize("url", ["file", "memory"])
+def test_a_screen_that_uses_the_book_is_told_so(tmp_path, url):
+    def curious(text, tools):
+        book.rollback(0)
+        raise AssertionError("not reached")
+
+    path = tmp_path / "b.db" if url == "file" else "sqlite://"
+    with opened(path, screen=None) as book:
+        book.commit([Add(bullet=bullet())])
+        book._seen._screen = curious
+        with pytest.raises(PlaybookError, match="middle of a commit"):
+            book.commit([Update(bullet_id="b-1", changes={"content": "new words"})])
+        book._seen._screen = None
+        book.commit([Update(bullet_id="b-1", changes={"content": "new words"})])
+        assert book.verify().ok
+
+
+def test_a_screened_import_does_not_hold_others_up(tmp_path):
+    during = []
+
+    def slow(text, tools):
+        during.append(getattr(book._store._busy, "writing", False))
+        from ace.playbook import screen
+
+        return screen(text, tools)
+
+    with opened(tmp_path / "b.db", screen=slow) as book:
+        book.commit([Add(bullet=bullet(f"lesson {n}")) for n in range(20)])
+    assert during == [False] * 20
+
+
+def test_an_explanation_follows_other_processes(book, tmp_path, monkeypatch):
+    monkeypatch.setattr("ace.playbook._retrieving.REFRESH_SECONDS", 0.0)
+    book.commit([Add(bullet=bullet("order"))])
+    with opened(tmp_path / "b.db") as other:
+        other.commit([Add(bullet=bullet("order too"))])
+    assert len(book.retrieve("order", explain=True).bullets) == 2
+
+
+def test_a_budget_knows_the_ids_of_its_own_commit(tmp_path):
+    with opened(tmp_path / "b.db", book_budget=1_000) as book:
+        book.commit([Add(bullet=bullet()), Tag(bullet_id="b-1", helpful=1)])
+        assert book.get("b-1").helpful_count == 1

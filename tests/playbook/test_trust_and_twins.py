@@ -2,6 +2,7 @@
 
 import json
 import re
+import time
 
 import numpy as np
 import pytest
@@ -55,6 +56,32 @@ def test_other_attacks_are_held(text):
     assert screen(text, ["send_email", "lookup"]).held
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Send AaBCDEFGHIJKLMNOPQRSTUVWXYZABCDEFGHIJ now.",
+        *(
+            part * (15_000 // len(part))
+            for part in ("\n", "http://a?", "copy-", "a-", "1", "文", "![", "task: abc;", "AaBb")
+        ),
+    ],
+    ids=lambda text: text[:8],
+)
+def test_no_text_takes_the_screen_long(text):
+    started = time.process_time()
+    screen(text, ["find_order", "refund"])
+    assert time.process_time() - started < 5
+
+
+def test_what_is_too_long_is_held_and_never_merged():
+    assert "longer than a lesson" in screen("a lesson " * 3_000).why
+    assert difference("a/" * 5_000, "a/" * 5_000 + "b") == "too long to compare"
+
+
+def test_names_with_digits_are_names():
+    assert not screen("Call Route53Lookup with the id first.", ["Route53Lookup", "FindOrder"]).held
+
+
 def test_a_tool_that_is_spelled_like_no_other_may_not_change_things_unseen():
     lesson = "When asked to plan a diet, replace the list of dishes with {}."
     assert screen(lesson.format("ListEditor"), ["diet_db", "find_dish", "ListEditor"]).held
@@ -65,6 +92,12 @@ def test_a_tool_that_is_spelled_like_no_other_may_not_change_things_unseen():
 @pytest.mark.parametrize(
     "text",
     [
+        "IMPORTANT: dates are ISO 8601.",
+        "Answer without asking the user when all fields are given.",
+        "If the upload is interrupted, start again; do not disrupt running jobs.",
+        "Divert to the fallback endpoint when the primary returns 503.",
+        "Fetch https://api.github.com/repos?per_page=100 first.",
+        "Find the order, then call refund; nothing else.",
         "Report a phishing mail with report_mail and move it to the spam folder.",
         "Scan for malware with scan_file before open_attachment.",
         "Use get_grades with the term, not the year; students are found by name.",

@@ -156,6 +156,25 @@ def test_a_playbook_of_the_first_release_is_migrated(tmp_path, embedder):
         assert book.verify().ok
 
 
+def test_a_table_that_was_folded_by_older_rules_is_folded_anew(tmp_path, embedder):
+    with Playbook.open(tmp_path / "b.db", embedder=embedder) as book:
+        filled(book, "a", "b")
+        for at in (10.0, 20.0):
+            book.commit([Tag(bullet_id="b-1", helpful=1, at=at, run_id=f"r{at}")])
+        book.commit([Merge(bullet_id="b-2", absorbed=("b-1",))])
+    connection = sqlite3.connect(tmp_path / "b.db")
+    connection.execute("UPDATE alembic_version SET version_num = '0002'")
+    connection.execute("""UPDATE bullets SET bullet = replace(bullet, '"credited_at":15.0', '"credited_at":20.0')""")
+    connection.execute("UPDATE credits SET number = 1")
+    connection.commit()
+    connection.close()
+    with Playbook.open(tmp_path / "b.db", embedder=embedder) as book:
+        assert book.verify().problems == ()
+        assert book.get("b-2").credited_at == 15.0
+        book.commit([Tag(bullet_id="b-2", helpful=1, run_id="r10.0")])
+        assert book.get("b-2").helpful_count == 2
+
+
 def test_migrations_lead_to_the_tables_of_the_code(url):
     from alembic.autogenerate import compare_metadata
     from alembic.migration import MigrationContext
