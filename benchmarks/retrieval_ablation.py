@@ -3,6 +3,7 @@
 Hit@3 with the task, and with its whole group, left out: dense alone, words alone, their plain fusion (reciprocal ranks,
 k = 60 as in the paper, the three best bullets as they come), the same with different tool sequences only, and the
 playbook's own order. The paired interval is of the difference between the playbook's order and plain fusion, task by task.
+Then the constants: those that one set would choose out of a grid, and what they do on the other.
 """
 
 from __future__ import annotations
@@ -10,8 +11,10 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Sequence
+from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
+from unittest import mock
 
 import numpy as np
 from rich.console import Console
@@ -19,9 +22,12 @@ from rich.table import Table
 
 from ace.evaluation.retrieval_bench import BenchTask, playbook_of, read_tasks, suite_tasks
 from ace.evaluation.suite import load_suite
-from ace.playbook import Filters, MiniLMEmbedder, Playbook, sequence_key
-from ace.playbook.retrieval import DEPTH, diversify, fuse
+from ace.playbook import Filters, MiniLMEmbedder, Playbook, retrieval, sequence_key
+from ace.playbook.retrieval import DEPTH, MAX_SUPPORT, RRF_K, SUPPORT, Ranking, diversify, fuse
 
+Constants = tuple[int, float, int]
+GRID: list[Constants] = list(product((4, 8, 16, 30, 60), (0.3, 0.5, 0.7), (3, 5, 10)))
+OURS: Constants = (RRF_K, SUPPORT, MAX_SUPPORT)
 VARIANTS = ("dense", "words", "plain fusion", "fusion, different sequences", "without utility", "the playbook")
 
 
@@ -47,6 +53,60 @@ def hits(book: Playbook, task: BenchTask, filters: Filters) -> dict[str, bool]:
         "the playbook": [bullet.key for bullet in book.retrieve(task.query, filters=filters)],
     }
     return {name: wanted in found for name, found in keys.items()}
+
+
+class Rankings(NamedTuple):
+    """What both indexes say of one task, whatever the constants are."""
+
+    wanted: tuple[str, ...]
+    dense: Ranking
+    words: Ranking
+
+
+def rankings(tasks: Sequence[BenchTask]) -> tuple[Playbook, dict[str, list[Rankings]]]:
+    """For each guard, the rankings of every task."""
+    book = playbook_of(tasks, MiniLMEmbedder())
+    book.retrieve_many([task.query for task in tasks])
+    searcher, found = book._searcher, dict[str, list[Rankings]]()
+    for guard in ("task", "group"):
+        found[guard] = []
+        for task in tasks:
+            groups = (task.group,) if guard == "group" else ()
+            filters = Filters(exclude_tasks=(task.id,), exclude_groups=groups)
+            allowed = book._bullets.allowed(filters, None, None)
+            dense = searcher._dense.search(book._query_vectors[task.query], DEPTH, allowed)  # type: ignore[union-attr]
+            words = searcher._lexical.search(task.query, DEPTH, allowed)  # type: ignore[union-attr]
+            found[guard].append(Rankings(sequence_key(task.tools), dense, words))
+    return book, found
+
+
+def with_constants(book: Playbook, found: dict[str, list[Rankings]], constants: Constants) -> dict[str, float]:
+    """Hit@3 under both guards, percent."""
+    k, support, most = constants
+    score: dict[str, float] = {}
+    with mock.patch.object(retrieval, "SUPPORT", support), mock.patch.object(retrieval, "MAX_SUPPORT", most):
+        for guard, tasks in found.items():
+            hit = 0
+            for task in tasks:
+                groups = diversify(fuse(task.dense, task.words, k), book._bullets)
+                hit += task.wanted in [book._bullets[group.best.number].key for group in groups[:3]]
+            score[guard] = 100 * hit / len(tasks)
+    return score
+
+
+def chosen_elsewhere(sets: dict[str, Sequence[BenchTask]]) -> dict[str, Any]:
+    """The constants that each set would choose, by the mean of both guards, and what they do on every set."""
+    measured: dict[str, dict[Constants, dict[str, float]]] = {}
+    for name, tasks in sets.items():
+        book, found = rankings(tasks)
+        measured[name] = {constants: with_constants(book, found, constants) for constants in GRID}
+        book.close()
+    report: dict[str, Any] = {}
+    for name, scores in measured.items():
+        best = max(GRID, key=lambda c: sum(scores[c].values()))
+        report[name] = {"constants": best, "on": {other: measured[other][best] for other in measured}}
+    report["the package"] = {"constants": OURS, "on": {other: measured[other][OURS] for other in measured}}
+    return report
 
 
 def examine(tasks: Sequence[BenchTask]) -> dict[str, Any]:
@@ -96,6 +156,16 @@ def main() -> None:
             for f in report.values()
         )
         table.add_row(f"gain over plain fusion, {guard} left out", *gains)
+    Console().print(table)
+    report["constants"] = chosen_elsewhere({name: sets[name] for name in ("workbench, with calls", "bfcl")})
+    table = Table(
+        title="constants chosen on one set, hit@3 on each: the task / its group left out", title_justify="left"
+    )
+    for column in ("chosen on", "rank constant, support, supporters", *report["constants"]["the package"]["on"]):
+        table.add_column(column)
+    for name, found in report["constants"].items():
+        shown = (f"{score['task']:.1f} / {score['group']:.1f}" for score in found["on"].values())
+        table.add_row(name, ", ".join(map(str, found["constants"])), *shown)
     Console().print(table)
     target.write_text(json.dumps(report, indent=1), encoding="utf-8")
 
