@@ -82,7 +82,8 @@ class Playbook(Retrieving, Upkeep):
         self.half_life_days = half_life_days
         self.tools = frozenset(tools)
         self._seen = Seen(screen)
-        self._line_sizes: LRUCache[str, int] = LRUCache(100_000)
+        self._sizes: dict[int, tuple[PlaybookBullet, int]] = {}
+        """By number: a bullet and its tokens."""
         self._count_tokens = count_tokens
         self._quantization: Quantization = quantization
         self._store = Store(url)
@@ -240,7 +241,7 @@ class Playbook(Retrieving, Upkeep):
             held: Sequence[Delta] = ()
             if not reviewed:
                 held = held_back(before, after, self._seen if screened else None, self.tools.union(tools))
-            self._check_budget(before, after)
+            self._check_budget(after)
             return held
 
         def planned(newest: int) -> Sequence[Delta]:
@@ -255,30 +256,28 @@ class Playbook(Retrieving, Upkeep):
                 self._follow([(commit.revision, delta) for delta in commit.deltas])
             return commit.deltas
 
-    def _check_budget(self, before: Mapping[str, PlaybookBullet], after: Mapping[str, PlaybookBullet | None]) -> None:
+    def _check_budget(self, after: Mapping[str, PlaybookBullet | None]) -> None:
         """Refuse what would make the book longer than `book_budget`; what makes it shorter is always welcome."""
         if self.book_budget is None:
             return
-        count = self._count_tokens or count_tokens
-        table = {bullet.id: bullet for bullet in self._bullets.values()}
-        then = {**table, **after}
-        lines = [render_bullet(bullet) for bullet in then.values() if bullet is not None]
-        # a line costs no more in the book than alone, apart from its line feed; counting them all again is slow
-        sizes = [self._line_tokens(line) for line in lines]
-        if sum(sizes) + len(sizes) <= self.book_budget:
+        then = [bullet for bullet in self._bullets.values() if bullet.id not in after]
+        then += [bullet for bullet in after.values() if bullet is not None]
+        # a bullet costs no more in the book than alone, apart from its line feed; counting all of them again is slow
+        if sum(map(self._tokens_of, then)) + len(then) <= self.book_budget:
             return
-        tokens, had = count("\n".join(lines)), count(render_bullets(list(table.values())))
-        if tokens > self.book_budget and tokens > had:
+        count = self._count_tokens or count_tokens
+        tokens = count(render_bullets(then))
+        if tokens > self.book_budget and tokens > count(render_bullets(list(self._bullets.values()))):
             raise PlaybookError(
                 f"the book would take {tokens} tokens, book_budget is {self.book_budget}; nothing was written: prune or "
                 "merge bullets first (`ace playbook prune`, `ace playbook dedup`), or raise the budget"
             )
 
-    def _line_tokens(self, line: str) -> int:
-        tokens = self._line_sizes.get(line)
-        if tokens is None:
-            tokens = self._line_sizes[line] = (self._count_tokens or count_tokens)(line)
-        return tokens
+    def _tokens_of(self, bullet: PlaybookBullet) -> int:
+        known = self._sizes.get(bullet.number)
+        if known is None or known[0] is not bullet:
+            known = self._sizes[bullet.number] = (bullet, (self._count_tokens or count_tokens)(render_bullet(bullet)))
+        return known[1]
 
     def add(self, *, author: str = "", **fields: Any) -> PlaybookBullet:
         """Commit one new bullet, given by its fields.
