@@ -21,7 +21,8 @@ from typing import Any
 
 import numpy as np
 
-from ace.playbook.dense import DenseIndex, _give_back
+from ace.playbook.cells import give_back
+from ace.playbook.dense import DenseIndex
 
 DIMENSION, QUERIES, BATCH = 384, 1_000, 50_000
 CASES = ("queries", "queries-8bit", "queries-grown", "gaussian")
@@ -70,11 +71,12 @@ def measure(centres: np.ndarray | None, count: int, quantization: str, step: int
     _, exact = faiss.knn(queries, rows, 3, metric=faiss.METRIC_INNER_PRODUCT)
     raw = rows.nbytes
     gc.collect()
-    _give_back()  # what loading a model left behind must not count as memory that the index gave back
+    give_back()  # what loading a model left behind must not count as memory that the index gave back
     index, before = DenseIndex(DIMENSION, quantization), resident()  # type: ignore[arg-type]
     started = time.perf_counter()
     for start in range(0, count, step):
         index.put(np.arange(start, min(start + step, count)), rows[start : start + step])
+    index.wait()
     build = time.perf_counter() - started
     del rows
     gc.collect()

@@ -25,6 +25,7 @@ def test_a_large_index_becomes_approximate_and_stays_right(quantization):
     for start in range(0, len(rows), 1_000):
         for target in (index, exact):
             target.put(np.arange(start, start + 1_000), rows[start : start + 1_000])
+    index.wait()
     assert (index.kind, exact.kind, len(index)) == ("approximate", "exact", 6_000)
     gone, moved = list(range(0, 6_000, 7)), list(range(1, 6_000, 7))
     for target in (index, exact):
@@ -51,6 +52,31 @@ def test_an_index_retrains_when_it_has_grown():
     index.put(np.arange(600, 5_000), rows[600:])
     assert 0 < trained < index.trained_on == 5_000
     assert index.search(rows[1234], 1)[0] == [1234]
+
+
+def test_an_index_answers_while_its_cells_are_trained(monkeypatch):
+    from ace.playbook import dense
+
+    rows, go, real = clustered(1_200), threading.Event(), dense.cells_of
+
+    def slow(*args):
+        assert go.wait(30)
+        return real(*args)
+
+    monkeypatch.setattr(dense, "cells_of", slow)
+    index = DenseIndex(32, exact_limit=800)
+    for start in range(0, 1_000, 100):
+        index.put(np.arange(start, start + 100), rows[start : start + 100])
+    assert index.kind == "exact"
+    index.remove([3])
+    index.put([5], rows[1_100:1_101])
+    assert (index.search(rows[7], 1)[0], index.search(rows[1_100], 1)[0]) == ([7], [5])
+    go.set()
+    index.wait()
+    assert (index.kind, index.trained_on, len(index)) == ("approximate", 900, 999)
+    index._index.nprobe = index._index.nlist
+    assert [index.search(rows[n], 1)[0] for n in (7, 950, 1_100)] == [[7], [950], [5]]
+    assert 3 not in index.search(rows[3], 5)[0]
 
 
 def test_cells_get_more_room_before_they_are_full():
