@@ -127,7 +127,7 @@ class Retrieving(ABC):
             query: The task in its own words.
             domain: Only bullets of this domain, or of none.
             filters: What else may come.
-            k: How many at most; each with another tool sequence.
+            k: How many at most; each with another tool sequence, and advice that names no tools where slots are left.
             tenant: Bullets of other tenants never come.
             trial: Exploration and coins; without one, nobody is experimented on.
             explain: Say for each bullet why it came, and what else was near; without trial.

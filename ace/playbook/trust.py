@@ -8,6 +8,7 @@ transcript, a foreign tool, a hidden purpose or a consequential act on data, sys
 from __future__ import annotations
 
 import re
+import threading
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -155,6 +156,7 @@ class Seen:
     def __init__(self, screen: Screen | None) -> None:
         self._screen = screen
         self._known: LRUCache[tuple[object, ...], str] = LRUCache(10_000)
+        self._lock = threading.Lock()
 
     def look(self, bullet: PlaybookBullet, tools: Collection[str]) -> str:
         """What speaks against showing a bullet; empty when nothing does."""
@@ -166,10 +168,14 @@ class Seen:
             return f"held: {odd[:60]!r} is no tool's name"
         text = f"{bullet.trigger}\n{bullet.content}"
         key = (text, frozenset(tools))
-        if key not in self._known:
+        with self._lock:
+            known = self._known.get(key)
+        if known is None:
             verdict = self._screen(text, tools)
-            self._known[key] = f"held: {verdict.why}" if verdict.held else ""
-        return self._known[key]
+            known = f"held: {verdict.why}" if verdict.held else ""
+            with self._lock:
+                self._known[key] = known
+        return known
 
 
 _TOOL_NAME = re.compile(r"[\w.:/-]{1,128}")
