@@ -322,7 +322,7 @@ class Upkeep(ABC):
         Args:
             null: That rate, a record of runs without the bullet, or a function of the bullet that knows its task family.
         """
-        if isinstance(null, float) and not 0 <= null <= 1:
+        if isinstance(null, (int, float)) and not 0 <= null <= 1:
             raise ValueError(f"null is {null!r}, expected the share of tasks that succeed without a bullet, 0 to 1")
         judged: list[Judgement] = []
         for bullet in self.bullets:
@@ -345,7 +345,11 @@ class Upkeep(ABC):
     ) -> list[Judgement]:
         """Retire bullets that are worse than nothing with 99 % probability, promote shadow bullets that are better.
 
-        Pinned bullets stay. What is retired stays in the book, is not shown, and can be promoted again.
+        Pinned bullets stay, and those that changed while they were judged. What is retired stays in the book, is not shown,
+        and can be promoted again.
+
+        Returns:
+            What was decided, or would be.
         """
         self.refresh()
         due = [judgement for judgement in self.judge(null) if judgement.action != "keep"]
@@ -356,8 +360,13 @@ class Upkeep(ABC):
             reason = f"{'worse' if pruned else 'better'} than nothing with probability {chance}"
             return Promote(bullet_id=bullet.id, stage="retired" if pruned else "active", reason=reason)
 
+        def plan(_: int) -> Sequence[Delta]:
+            nonlocal due
+            due = [judgement for judgement in due if self._unchanged(judgement.bullet)]
+            return [decided(judgement) for judgement in due]
+
         if due and not dry_run:
-            self._commit(lambda _: [decided(j) for j in due if self._unchanged(j.bullet)], author, screened=False)
+            self._commit(plan, author, screened=False)
         return due
 
     def _unchanged(self, bullet: PlaybookBullet) -> bool:
