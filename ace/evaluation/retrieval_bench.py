@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -144,8 +143,3 @@ def _report(ranks: Sequence[int | None]) -> HitReport:
     low, high = share_interval(third, n)
     share = 100.0 / n if n else 0.0
     return HitReport(n=n, hit_1=first * share, hit_3=third * share, interval=(100 * low, 100 * high))
-
-
-def write_tasks(tasks: Sequence[BenchTask], path: str | Path) -> None:
-    """Write tasks as the file that `read_tasks` reads."""
-    Path(path).write_text("".join(json.dumps(task.model_dump()) + "\n" for task in tasks), encoding="utf-8")

@@ -132,9 +132,7 @@ class DenseIndex:
             options = {} if selector is None else {"params": self._parameters(selector, float(allowed.mean()))}
             threads = self._faiss.omp_get_max_threads()
             try:
-                if (
-                    len(vectors) == 1
-                ):  # threads cost more than they bring to one query, above all beside busy neighbours
+                if len(vectors) == 1:  # threads cost more than they bring to one query
                     self._faiss.omp_set_num_threads(1)
                 scores, numbers = self._index.search(np.ascontiguousarray(vectors, dtype=np.float32), depth, **options)
             finally:
