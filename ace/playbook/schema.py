@@ -8,7 +8,7 @@ import sqlalchemy as sa
 
 from ace.core import PlaybookError
 
-HEAD = "0003"
+HEAD = "0004"
 """The newest migration in `migrations/versions`."""
 
 metadata = sa.MetaData()
@@ -41,7 +41,6 @@ credits = sa.Table(
     metadata,
     sa.Column("run_id", sa.Text, primary_key=True),
     sa.Column("number", sa.Integer, primary_key=True, autoincrement=False),
-    sa.Column("revision", sa.Integer, nullable=False),
 )
 meta = sa.Table(
     "meta", metadata, sa.Column("key", sa.Text, primary_key=True), sa.Column("value", sa.Text, nullable=False)

@@ -248,7 +248,7 @@ class Store:
         for delta in deltas:
             if isinstance(delta, Add):
                 delta = delta.model_copy(update={"bullet": self._with_id(connection, delta.bullet)})
-            elif isinstance(delta, Tag) and not _first_credit(connection, delta, revision):
+            elif isinstance(delta, Tag) and not _first_credit(connection, delta):
                 continue
             elif isinstance(delta, Merge):
                 _check_absorbed(touched, delta)
@@ -380,15 +380,15 @@ def _put(connection: sa.Connection, bullet_id: str, bullet: PlaybookBullet | Non
         connection.execute(table.insert().values(number=number, bullet=bullet.model_dump_json(), facets=bullet.facets))
 
 
-def _first_credit(connection: sa.Connection, tag: Tag, revision: int) -> bool:
+def _first_credit(connection: sa.Connection, tag: Tag) -> bool:
     """Book a run's credit for a bullet; False when it has been given."""
     if not tag.run_id:
         return True
     table, number = schema.credits, int(tag.bullet_id.removeprefix("b-"))
     where = (table.c.run_id == tag.run_id) & (table.c.number == number)
-    if connection.execute(sa.select(table.c.revision).where(where)).first() is not None:
+    if connection.execute(sa.select(table.c.run_id).where(where)).first() is not None:
         return False
-    connection.execute(table.insert().values(run_id=tag.run_id, number=number, revision=revision))
+    connection.execute(table.insert().values(run_id=tag.run_id, number=number))
     return True
 
 
@@ -404,6 +404,6 @@ def _move_credits(connection: sa.Connection, merge: Merge) -> None:
 
 def _replace_credits(connection: sa.Connection, credited: Credits) -> None:
     connection.execute(schema.credits.delete())
-    rows = [{"run_id": run, "number": number, "revision": 0} for run, number in sorted(credited)]
+    rows = [{"run_id": run, "number": number} for run, number in sorted(credited)]
     if rows:
         connection.execute(schema.credits.insert(), rows)

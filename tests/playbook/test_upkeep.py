@@ -165,6 +165,7 @@ def test_a_table_that_was_folded_by_older_rules_is_folded_anew(tmp_path, embedde
     connection = sqlite3.connect(tmp_path / "b.db")
     connection.execute("UPDATE alembic_version SET version_num = '0002'")
     connection.execute("""UPDATE bullets SET bullet = replace(bullet, '"credited_at":15.0', '"credited_at":20.0')""")
+    connection.execute("ALTER TABLE credits ADD COLUMN revision INTEGER NOT NULL DEFAULT 0")
     connection.execute("UPDATE credits SET number = 1")
     connection.commit()
     connection.close()

@@ -20,8 +20,12 @@ def upgrade() -> None:
     except ValueError:
         return  # a damaged journal stays as it is, for `verify` to tell
     rows = [{"number": b.number, "bullet": b.model_dump_json(), "facets": b.facets} for b in bullets.values()]
-    given = [{"run_id": run, "number": number, "revision": 0} for run, number in sorted(credited)]
-    for table, content in ((schema.bullets, rows), (schema.credits, given)):
+    given = [{"run_id": run, "number": number} for run, number in sorted(credited)]
+    book_credit = sa.text("INSERT INTO credits (run_id, number, revision) VALUES (:run_id, :number, 0)")
+    for table, insert, content in (
+        (schema.bullets, schema.bullets.insert(), rows),
+        (schema.credits, book_credit, given),
+    ):
         connection.execute(table.delete())
         if content:
-            connection.execute(table.insert(), content)
+            connection.execute(insert, content)
