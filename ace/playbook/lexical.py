@@ -46,6 +46,12 @@ def terms(text: str) -> list[str]:
     return [*plain, *(f"{word}#" for word in abstract), *(f"{a} {b}" for a, b in pairwise(abstract))]
 
 
+COMMON_SHARE = 6
+"""A term that one text in so many has is kept as a whole column too: adding that is faster than its postings."""
+COMMON_NUMBERS = 1_000_000
+"""So many numbers of whole columns are kept at most: 4 MB."""
+
+
 class LexicalIndex:
     """Cosine of sublinear TF-IDF weights (Salton and Buckley, 1988), as scikit-learn's `TfidfVectorizer` has it.
 
@@ -73,6 +79,7 @@ class LexicalIndex:
         self._numbers = np.zeros(0, dtype=np.int64)
         self._idf = np.zeros(0, dtype=np.float32)
         self._columns: Any = None
+        self._common: dict[int, NDArray[np.float32]] = {}
         self._lock = threading.Lock()
 
     def __len__(self) -> int:
@@ -113,22 +120,27 @@ class LexicalIndex:
             weights = (1 + np.log(np.fromiter(counted.values(), dtype=np.float32, count=len(counted)))) * self._idf[
                 columns
             ]
-            scores = np.zeros(len(self._numbers), dtype=np.float32)
             indptr, rows, values = self._columns.indptr, self._columns.indices, self._columns.data
-            for column, weight in zip(columns.tolist(), weights.tolist(), strict=True):
-                part = slice(indptr[column], indptr[column + 1])
-                scores[rows[part]] += weight * values[part]
+            scores = np.zeros(len(self._numbers), dtype=np.float32)
+            parts: list[tuple[NDArray[np.int32], NDArray[np.float32]]] = []
+            for column, weight in zip(columns.tolist(), weights, strict=True):
+                if column in self._common:
+                    scores += weight * self._common[column]
+                elif indptr[column] < indptr[column + 1]:
+                    part = slice(indptr[column], indptr[column + 1])
+                    parts.append((rows[part], weight * values[part]))
+            if parts:  # one pass over all postings: adding them term by term takes twice as long
+                where, products = (np.concatenate(column) for column in zip(*parts, strict=True))
+                scores += np.bincount(where, products, len(scores))
             numbers = self._numbers
         norm = float(np.sqrt((weights**2).sum())) or 1.0
         if allowed is not None:
             inside = numbers < len(allowed)
             scores[~inside] = 0
             scores[inside] *= allowed[numbers[inside]]
-        hits = np.flatnonzero(scores > 0)
         # the best ones by score, equal ones by number
-        if len(hits) > depth:
-            least = np.partition(scores[hits], len(hits) - depth)[len(hits) - depth]
-            hits = hits[scores[hits] >= least]
+        least = np.partition(scores, -depth)[-depth] if len(scores) > depth else 0.0
+        hits = np.flatnonzero(scores >= least if least > 0 else scores > 0)
         order = hits[np.lexsort((numbers[hits], -scores[hits]))][:depth]
         return numbers[order].tolist(), (scores[order] / norm).tolist()
 
@@ -153,6 +165,11 @@ class LexicalIndex:
         lengths = np.sqrt(np.asarray(matrix.multiply(matrix).sum(axis=1)).ravel())
         matrix.data /= np.repeat(np.maximum(lengths, 1e-12), np.diff(indptr))
         self._columns = matrix.tocsc()
+        most = np.argsort(-frequency, kind="stable")[: COMMON_NUMBERS // len(self._counts)]
+        self._common = {
+            int(column): self._columns[:, [column]].toarray().ravel()
+            for column in most[frequency[most] * COMMON_SHARE >= len(self._counts)]
+        }
 
     # -- files ---------------------------------------------------------------------------------------------------------
 

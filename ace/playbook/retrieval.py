@@ -174,8 +174,10 @@ def diversify(
     near tasks agree on beats a lucky single one. A rare sequence has few supporters: every second place goes to the nearest
     single bullet instead.
     """
-    bullets = [bullet_of[candidate.number] for candidate in candidates]
-    scored = [(-c.score * weigh(b), c.number, c, b) for c, b in zip(candidates, bullets, strict=True)]
+    scored: list[tuple[float, int, Scored, PlaybookBullet]] = []
+    for candidate in candidates:
+        bullet = bullet_of[candidate.number]
+        scored.append((-candidate.score * weigh(bullet), candidate.number, candidate, bullet))
     scored.sort(key=itemgetter(0, 1))
     groups: dict[tuple[bool, tuple[str, ...]], Group] = {}
     for less, number, candidate, bullet in scored:
@@ -183,7 +185,8 @@ def diversify(
         key = (bullet.section == "Pitfalls", bullet.key)
         group = groups.get(key)
         if group is None:
-            group = groups[key] = Group(candidate)
+            groups[key] = Group(candidate, -less, [number])
+            continue
         if len(group.members) < MAX_SUPPORT:
             group.score -= less * SUPPORT ** len(group.members)
         group.members.append(number)
@@ -209,16 +212,15 @@ def interleave(first: Sequence[T], second: Sequence[T]) -> list[T]:
         >>> interleave("abcd", "dcba")
         ['a', 'd', 'b', 'c']
     """
-    taken: list[T] = []
-    known: set[int] = set()
-    queues = (iter(first), iter(second))
+    taken: dict[int, T] = {}
+    one, other = iter(first), iter(second)
     while len(taken) < len(first):
-        for item in queues[len(taken) % 2]:
-            if id(item) not in known:
-                known.add(id(item))
-                taken.append(item)
-                break
-    return taken
+        item = next(one)
+        while id(item) in taken:
+            item = next(one)
+        taken[id(item)] = item
+        one, other = other, one
+    return list(taken.values())
 
 
 def pinned_first(bullets: Sequence[PlaybookBullet]) -> list[PlaybookBullet]:
