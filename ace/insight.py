@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-from pydantic import BaseModel, ConfigDict
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field
 
 from ace.playbook.bullet import PlaybookBullet, Provenance, Section
+
+RECORD = "Did not work:"
+"""How the record of a failed run begins."""
 
 
 class Insight(BaseModel):
@@ -14,18 +19,29 @@ class Insight(BaseModel):
 
     section: Section
     trigger: str
+    """Empty for a lesson that holds wherever its tools are used."""
     content: str
     domain: str | None = None
     tenant: str | None = None
     tool_sequence: tuple[str, ...] = ()
     changing_tools: tuple[str, ...] = ()
+    tools: tuple[str, ...] = ()
+    """Tools that it speaks of without recommending calls; when one of them changes, the lesson is stale."""
     tool_success_rate: float | None = None
     iterations: int = 0
+    constants: tuple[str, ...] = ()
+    """Words of the task that the run passed to a tool as they stand there: another task of its kind has others."""
+    steps: tuple[int, ...] = ()
+    """The steps of the run's trace that it rests on, from 1."""
+    trust: Literal["trusted", "tainted"] = "trusted"
+    """Tainted: it repeats what a tool said."""
+    confidence: float | None = Field(default=None, ge=0, le=1)
+    """Of whoever judged the run, where that is known; a metric or a person is certain."""
     provenance: Provenance = Provenance()
 
     def as_bullet(self, schema_hashes: dict[str, str]) -> PlaybookBullet:
         """The bullet that this lesson would become."""
-        used = {name: schema_hashes[name] for name in self.tool_sequence if name in schema_hashes}
+        named = (*self.tool_sequence, *self.tools)
         return PlaybookBullet(
             section=self.section,
             trigger=self.trigger,
@@ -36,6 +52,22 @@ class Insight(BaseModel):
             changing_tools=self.changing_tools,
             tool_success_rate=self.tool_success_rate,
             avg_iterations=float(self.iterations),
-            tool_schema_hashes=used,
+            tool_schema_hashes={name: schema_hashes[name] for name in named if name in schema_hashes},
+            trust=self.trust,
             provenance=self.provenance,
         )
+
+    @property
+    def evidence(self) -> str:
+        """The run and steps that it rests on, in words for the journal.
+
+        Example:
+            >>> of = Provenance(run_ids=("r1",))
+            >>> Insight(section="Pitfalls", trigger="", content="x", steps=(2, 5), provenance=of).evidence
+            'run r1, steps 2 and 5'
+        """
+        runs = ", ".join(self.provenance.run_ids) or "no run"
+        if not self.steps:
+            return f"run {runs}"
+        *first, last = map(str, self.steps)
+        return f"run {runs}, steps {', '.join(first)} and {last}" if first else f"run {runs}, step {last}"

@@ -231,6 +231,8 @@ class Feedback(BaseModel):
     success: bool
     text: str = ""
     """What was wrong, in words a lesson can be made of."""
+    confidence: float | None = Field(default=None, ge=0, le=1)
+    """How sure a judge is, where nobody knows; None for whoever does: a metric, a verifier, a person."""
     details: dict[str, Any] = Field(default_factory=dict)
 
     @property

@@ -46,11 +46,11 @@ def test_every_snippet_runs(name, tmp_path):
     assert requests, "the model was really asked over HTTP"
     if name == "quickstart.md":
         assert "shown: ('b-1',)" in outputs[0].stdout
-        assert "refund(order_id: from find_orders)" in outputs[0].stdout
+        assert "refund(order_id from find_orders)" in outputs[0].stdout
         assert "40.8" in outputs[1].stdout
 
 
-@pytest.mark.parametrize("name", ["docs/runtime.md", "docs/migrating.md", "docs/playbook.md"])
+@pytest.mark.parametrize("name", ["docs/runtime.md", "docs/migrating.md", "docs/playbook.md", "docs/learning.md"])
 def test_every_snippet_of_a_guide_runs(name, tmp_path):
     python = "\n".join(text for language, text in blocks(name) if language == "python")
     done = subprocess.run([sys.executable, "-c", python], cwd=tmp_path, capture_output=True, text=True, timeout=120)

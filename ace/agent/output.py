@@ -35,8 +35,9 @@ def build_output(
     cited: Sequence[str],
     metadata: Mapping[str, Any],
 ) -> TaskOutput:
-    """What came out of a run; `cited` counts only where the bullet was really shown."""
+    """What came out of a run; `cited` counts only where the bullet was really shown, the rest is told as invented."""
     first = next(iter(outputs.values()), None)
+    invented = [bullet for bullet in dict.fromkeys(cited) if bullet not in injected]
     return TaskOutput(
         task_id=task.task_id,
         run_id=run_id,
@@ -53,7 +54,7 @@ def build_output(
         request=request,
         injected_bullets=injected,
         cited_bullets=tuple(dict.fromkeys(bullet for bullet in cited if bullet in injected)),
-        metadata=dict(metadata),
+        metadata={**metadata, "invented_bullets": invented} if invented else dict(metadata),
     )
 
 

@@ -12,23 +12,29 @@ import typer
 from ace.cli._shared import ApiBaseOption, JsonOption, check_writable, console, progress_bar, write_json
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
+    from ace.cli._lm import LMChoice
     from ace.evaluation.suite import Suite, SuiteTask
     from ace.playbook import Playbook
 
 EXAMPLES = (
-    "Examples: ace learn --from workbench:PATH --runs gpt-4_domains --playbook pb.db | "
-    "ace learn --from office --lm simulated --playbook pb.db --epochs 5"
+    "Examples: ace learn --from workbench:PATH --runs gpt-4_domains --runs gpt-3.5_domains --playbook pb.db | "
+    "ace learn --from office --lm simulated --playbook pb.db --epochs 5    Run again after Ctrl-C, it goes on."
 )
 
 
 def learn(
     source: Annotated[str, typer.Option("--from", help="The suite: office, or workbench:PATH.")],
     playbook: Annotated[Path, typer.Option(help="The playbook to fill; made if it is not there.")],
-    runs: Annotated[str | None, typer.Option(help="Learn from this recorded run instead of running an LM.")] = None,
+    runs: Annotated[
+        list[str] | None, typer.Option(help="Learn from this recorded run instead of running an LM; may be repeated.")
+    ] = None,
     lm: Annotated[str, typer.Option("--lm", envvar="ACE_LM", help="As for `ace evaluate`.")] = "",
     epochs: Annotated[int, typer.Option(min=1, help="How often the training half is run.")] = 1,
+    state: Annotated[
+        Path | None, typer.Option(help="Remembers what was learned from; PLAYBOOK.learned.jsonl by default.")
+    ] = None,
     api_base: ApiBaseOption = None,
     json_file: JsonOption = None,
 ) -> None:
@@ -42,51 +48,73 @@ def learn(
     from ace.evaluation.reports import LearnReport
     from ace.evaluation.runner import AgentPool
     from ace.evaluation.suite import halves
-    from ace.learner import Agent, Episode, Learner
+    from ace.learner import Agent, Episode, Learner, LearningReport
     from ace.playbook import Playbook
     from ace.reflector import Reflector
     from ace.tasks import Feedback, TaskOutput
 
     if bool(runs) == bool(lm):
         raise SuiteError("pass either --runs RUN (recorded) or --lm NAME")
-    spec = f"recorded:{runs}" if runs else lm
-    suite = load_suite_for(source, spec)
-    choice = choose_lm(spec, suite, api_base)
+    specs = [f"recorded:{run}" for run in runs] if runs else [lm]
+    suite = load_suite_for(source, specs[0])
+    choices = [choose_lm(spec, suite, api_base) for spec in specs]
     train, test = halves(suite.tasks)
-    train = [task for task in train if choice.knows(task)]
-    if not train:
-        raise SuiteError(f"{spec!r} holds none of the tasks of {source!r}")
+    for choice in choices:
+        if not any(choice.knows(task) for task in train):
+            raise SuiteError(f"{choice.name!r} holds none of the tasks of {source!r}")
     started = time.monotonic()
-    console.print(f"{suite.name}, {choice.name}, policy: {choice.policy.name}   {choice.label}", highlight=False)
+    total = LearningReport()
     with Playbook.open(playbook) as book:
         before = book.revision
-        pool = AgentPool(suite, choice.policy)
-        attempts: dict[str, int] = {}
+        for choice in choices:
+            console.print(
+                f"{suite.name}, {choice.name}, policy: {choice.policy.name}   {choice.label}", highlight=False
+            )
+            pool = AgentPool(suite, choice.policy)
 
-        def agent_for(episode: Episode) -> Agent:
-            attempt = attempts[episode.task.task_id] = attempts.get(episode.task.task_id, -1) + 1
-            return pool.agent(episode, choice.lm_for(attempt), None if runs else book)
+            def agent_for(episode: Episode, pool: AgentPool = pool, choice: LMChoice = choice) -> Agent:
+                return pool.agent(episode, choice.lm_for(episode.attempt), None if runs else book)
 
-        learner = Learner(book, agent_for, reflector=Reflector(choice.label or choice.name), author="ace learn")
-        with progress_bar("learning", len(train) * epochs) as advance:
+            known = [task for task in train if choice.knows(task)]
+            reflector = Reflector(choice.label or choice.name)
+            path = state or Path(f"{playbook}.learned.jsonl")
+            with (
+                Learner(book, agent_for, reflector=reflector, state=path, author="ace learn") as learner,
+                progress_bar("learning", len(known) * epochs) as advance,
+            ):
 
-            def done(_episode: Episode, _output: TaskOutput, _feedback: Feedback) -> None:
-                advance()
+                def done(_: Episode, __: TaskOutput, ___: Feedback, step: Callable[[], None] = advance) -> None:
+                    step()
 
-            result = learner.fit([partial(suite.episode, task) for task in train], epochs=epochs, on_run=done)
+                learner.fit(
+                    [partial(suite.episode, task) for task in known],
+                    epochs=epochs,
+                    name=f"{source} {choice.name}",
+                    on_run=done,
+                )
+                total = total.plus(learner.report)
+        if total.skipped:
+            console.print(
+                f"{total.skipped} runs had been learned from before; to learn from them anew, use another --state",
+                highlight=False,
+            )
         n, hits = _held_out(suite, test, book)
+        pitfalls = [bullet for bullet in book.bullets if bullet.section == "Pitfalls"]
         report = LearnReport(
             suite=suite.name,
-            label=choice.label,
-            policy=choice.policy.name,
-            runs=result.runs,
-            successes=result.successes,
+            label=choices[0].label,
+            policy=choices[0].policy.name,
+            runs=total.runs,
+            successes=total.successes,
             bullets=len(book),
+            tokens=sum(map(book.tokens_of, book.bullets)),
+            pitfalls=len(pitfalls),
+            pitfalls_without_run=sum(not bullet.provenance.run_ids for bullet in pitfalls),
             playbook_path=str(playbook),
             held_out={"n": n, "hit@3": 100.0 * hits / n if n else 0.0},
         )
         console.print(
-            f"{result.runs} runs, {result.successes} successes; {result.added} bullets added, {result.merged} merged; "
+            f"{total.runs} runs, {total.successes} successes; {total.added} bullets added, {total.merged} merged; "
             f"revisions {before} to {book.revision} in {time.monotonic() - started:.0f} s",
             highlight=False,
         )
@@ -96,7 +124,9 @@ def learn(
         highlight=False,
     )
     console.print(
-        f"{report.bullets} bullets in {playbook}; look at them with: ace playbook list {playbook}", highlight=False
+        f"{report.bullets} bullets ({report.pitfalls} of them pitfalls, {report.tokens} tokens) in {playbook}; "
+        f"look at them with: ace playbook list {playbook}",
+        highlight=False,
     )
     write_json(report, json_file)
 

@@ -3,29 +3,67 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
+from difflib import SequenceMatcher
+from typing import Literal
 
-from ace.insight import Insight
+from ace.curator.budget import make_room
+from ace.curator.gate import AcceptanceGate, Gate, GateVerdict
+from ace.insight import RECORD, Insight
 from ace.playbook import Playbook
-from ace.playbook.bullet import PlaybookBullet
+from ace.playbook.bullet import PlaybookBullet, sequence_key
+from ace.playbook.dedup import THRESHOLDS, calibrate, same_lesson, text_of
 from ace.playbook.delta import Add, Delta, Merge
+from ace.playbook.embedder import embedded
+from ace.playbook.similarity import JACCARD, difference, jaccard, marks, words
 
-MERGE_COSINE = 0.90
-"""Two triggers this close mean the same; with the same calls in the same section they teach the same."""
-MAX_PITFALLS = 2
-"""So many pitfalls are kept for one trigger."""
+__all__ = ["AcceptanceGate", "Curator", "Gate", "GateVerdict"]
+
+MAX_PITFALLS = 1
+"""So many records of what did not work are kept for one kind of task."""
+WORTH_A_LOOK = 0.5
+"""Triggers whose cosine is below this are not compared together with what follows from them."""
+SAME_DETAIL = 0.75
+"""Lessons about a tool that share this much of their words (Jaccard) are the same."""
+MIN_CONFIDENCE = 0.6
+"""Lessons from a verdict that is less sure wait for review."""
 
 
 class Curator:
     """Searches before it adds.
 
-    A lesson merges into a bullet of the same section, scope and tool sequence whose trigger means the same; its words stay
-    as they are and the evidence is added. Everything else becomes a new bullet. A bullet is never rewritten.
+    A lesson merges into a bullet of the same section, scope and changing calls whose trigger means the same; its words stay
+    as they are and the evidence is added. Everything else becomes a new bullet. A bullet is never rewritten. When the book
+    has a `book_budget`, what is worth least per token leaves for what is new.
+
+    Args:
+        playbook: The book.
+        merge_cosine: Triggers this close may mean the same, if they agree in names, numbers, negations and order; calibrated
+            for the book's embedder by default.
+        min_confidence: Lessons from a verdict that is less sure wait for review.
+
+    Example:
+        >>> from ace.playbook import CallableEmbedder
+        >>> book = Playbook(embedder=CallableEmbedder("toy", lambda texts: [[len(t), 1.0] for t in texts]))
+        >>> lesson = Insight(section="Pitfalls", trigger="", content="Ask first.")
+        >>> [delta.kind for delta in Curator(book, 0.9).curate([lesson], {})]
+        ['add']
     """
 
-    def __init__(self, playbook: Playbook, merge_cosine: float = MERGE_COSINE) -> None:
+    def __init__(
+        self, playbook: Playbook, merge_cosine: float | None = None, *, min_confidence: float = MIN_CONFIDENCE
+    ) -> None:
         self.playbook = playbook
-        self.merge_cosine = merge_cosine
+        self.min_confidence = min_confidence
+        self._merge_cosine = merge_cosine
+
+    @property
+    def merge_cosine(self) -> float:
+        """See the class; the calibration runs once, when it is first needed."""
+        if self._merge_cosine is None:
+            known = THRESHOLDS.get(self.playbook.embedder.name)
+            self._merge_cosine = known if known is not None else calibrate(self.playbook.embedder).threshold
+        return self._merge_cosine
 
     def curate(self, insights: Iterable[Insight], schema_hashes: Mapping[str, str]) -> list[Delta]:
         """The deltas that would add these lessons; nothing is committed here.
@@ -35,10 +73,16 @@ class Curator:
             schema_hashes: Of the tools the run had; a bullet remembers those it speaks of.
         """
         deltas: list[Delta] = []
+        fresh: list[Insight] = []
         for insight in insights:
+            if any(_repeats(insight, other) for other in fresh):
+                continue
             twin = self._twin(insight)
+            if twin == "enough":
+                continue
             if twin is None:
-                deltas.append(Add(bullet=insight.as_bullet(dict(schema_hashes)), reason="a new lesson"))
+                fresh.append(insight)
+                deltas.append(self._add(insight, schema_hashes))
             elif not set(insight.provenance.run_ids) <= set(twin.provenance.run_ids):
                 deltas.append(
                     Merge(
@@ -46,53 +90,107 @@ class Curator:
                         provenance=insight.provenance,
                         avg_iterations=float(insight.iterations),
                         tool_success_rate=insight.tool_success_rate,
-                        reason="the same lesson again",
+                        reason=f"the same lesson again: {insight.evidence}",
                     )
                 )
-        return deltas
+        return make_room(self.playbook, deltas)
 
-    def _twin(self, insight: Insight) -> PlaybookBullet | None:
-        """The bullet that already says it."""
-        same_scope = [
+    def _add(self, insight: Insight, schema_hashes: Mapping[str, str]) -> Add:
+        bullet, reason = insight.as_bullet(dict(schema_hashes)), f"a new lesson: {insight.evidence}"
+        if insight.confidence is not None and insight.confidence < self.min_confidence:
+            bullet = bullet.model_copy(update={"stage": "quarantined"})
+            reason = f"held: whoever judged the run was {100 * insight.confidence:.0f} % sure; {insight.evidence}"
+        return Add(bullet=bullet, reason=reason)
+
+    def _twin(self, insight: Insight) -> PlaybookBullet | Literal["enough"] | None:
+        """The bullet that already says it; or that there is enough of this kind."""
+        said = insight.trigger or insight.content
+        found = self.playbook.similar(said, insight.section, insight.domain, insight.tenant)
+        if not insight.trigger:
+            return next((bullet for bullet, _ in found if _same_detail(bullet, insight)), None)
+        of_its_kind = [
             bullet
-            for bullet in self.playbook.bullets
-            if bullet.section == insight.section
-            and (bullet.domain, bullet.tenant) == (insight.domain, insight.tenant)
-            and bullet.stage != "retired"
+            for bullet, cosine in found
+            # close vectors hide a negation or a number: "refund" and "do not refund" are near each other
+            if bullet.trigger
+            and (
+                _filled_in(bullet.trigger, said, insight.constants)
+                or (
+                    (cosine >= self.merge_cosine or words(bullet.trigger) == words(said))
+                    and _agree(bullet.trigger, said)
+                )
+            )
         ]
-        close = self._close(insight.trigger, same_scope)
-        for bullet in close:
-            if bullet.tool_sequence == insight.tool_sequence:
+        for bullet in of_its_kind:
+            if bullet.key == sequence_key(insight.changing_tools) and self._says(bullet, insight):
                 return bullet
-        # one way works, but a task can fail in endless ways: the third pitfall for the same trigger only adds evidence
-        if insight.section == "Pitfalls" and len(close) >= MAX_PITFALLS:
-            return close[0]
+        for bullet, cosine in found:
+            if bullet.trigger and self._reads_alike(bullet, f"{insight.trigger}\n{insight.content}", cosine):
+                # a recipe that does the same more or less often is the same; with another number it is a twin for the eye
+                alike = bullet in of_its_kind or bullet.key == sequence_key(insight.changing_tools)
+                return bullet if alike and not _numbers_differ(bullet.trigger, said) else "enough"
+        # one way works, but a task can fail in endless ways
+        records = [bullet for bullet in of_its_kind if bullet.content.startswith(RECORD)]
+        if insight.content.startswith(RECORD) and len(records) >= MAX_PITFALLS:
+            return "enough"
         return None
 
-    def _close(self, trigger: str, bullets: Sequence[PlaybookBullet]) -> list[PlaybookBullet]:
-        """Bullets whose trigger means the same, best first."""
-        words = _words(trigger)
-        same = [bullet for bullet in bullets if _words(bullet.searched) == words]
-        others = [bullet for bullet in bullets if bullet not in same]
-        near = [
-            bullet
-            for bullet, cosine in self.playbook.nearest(trigger, others)
-            # close vectors hide a negation or a number: "refund" and "do not refund" are near each other
-            if cosine >= self.merge_cosine and _marks(words) == _marks(_words(bullet.searched))
-        ]
-        return [*same, *near]
+    def _reads_alike(self, bullet: PlaybookBullet, text: str, cosine: float) -> bool:
+        """Whether a reader would take two bullets for the same: nearly the same words, or the calibrated rule says so."""
+        known = text_of(bullet)
+        if jaccard(known, text) >= JACCARD:
+            return True
+        if cosine < WORTH_A_LOOK or difference(known, text):
+            return False
+        one, other = embedded(self.playbook.embedder, [known, text])
+        return float(one @ other) >= self.merge_cosine
+
+    def _says(self, bullet: PlaybookBullet, insight: Insight) -> bool:
+        """Whether a bullet of the same situation and changing calls gives the same advice; calls are advice enough."""
+        if insight.tool_sequence or words(bullet.content) == words(insight.content):
+            return True
+        if bullet.content.startswith(RECORD) and insight.content.startswith(RECORD):
+            return True
+        return same_lesson(bullet.content, insight.content, 0.0, self.merge_cosine)
 
 
-_NEGATIONS = frozenset(
-    "not no never nothing none neither nor cannot cant don dont doesn doesnt didn didnt won wont shouldn isn aren wasn hasn "  # noqa: SIM905
-    "haven without except unless stop avoid under over before after".split()
-)
+def _agree(one: str, other: str) -> bool:
+    """Whether two triggers that are near each other negate and count alike; whom they name makes no difference."""
+    return one == other or not difference(_NAME.sub("somebody", one), _NAME.sub("somebody", other))
 
 
-def _marks(words: frozenset[str]) -> frozenset[str]:
-    """What must agree between two texts that mean the same: negations, directions, numbers."""
-    return frozenset(word for word in words if word in _NEGATIONS or any(ch.isdigit() for ch in word))
+def _filled_in(one: str, other: str, constants: Collection[str]) -> bool:
+    """Whether two triggers differ only in what was filled in.
+
+    Args:
+        one: A bullet's trigger.
+        other: A lesson's.
+        constants: Texts of the lesson's task that the run passed to a tool as they stand there; numbers do not count.
+    """
+    left, right = one.lower().split(), other.lower().split()
+    filled = {word for text in constants for word in text.lower().split() if not word.isdigit()}
+    return all(
+        kind == "equal" or (kind == "replace" and all(word.strip(".,;:!?'\"()") in filled for word in right[start:end]))
+        for kind, _, _, start, end in SequenceMatcher(None, left, right, autojunk=False).get_opcodes()
+    )
 
 
-def _words(text: str) -> frozenset[str]:
-    return frozenset(re.findall(r"\w+", text.lower()))
+def _numbers_differ(one: str, other: str) -> bool:
+    return marks(one).numbers != marks(other).numbers
+
+
+_NAME = re.compile(r"(?<=[a-z,;] )['\"“]?[A-Z][\w-]*(?:['\"”])?")
+
+
+def _same_detail(bullet: PlaybookBullet, insight: Insight) -> bool:
+    """Whether two lessons about tools, which hold for any task, are the same."""
+    if bullet.trigger:
+        return False
+    return words(bullet.content) == words(insight.content) or jaccard(bullet.content, insight.content) >= SAME_DETAIL
+
+
+def _repeats(one: Insight, other: Insight) -> bool:
+    """Whether two lessons of one run are the same."""
+    return (one.section, one.trigger, one.tool_sequence) == (other.section, other.trigger, other.tool_sequence) and (
+        words(one.content) == words(other.content)
+    )

@@ -185,6 +185,11 @@ class LearnReport(_Report):
     runs: int
     successes: int
     bullets: int
+    tokens: int
+    """Of the whole book."""
+    pitfalls: int
+    pitfalls_without_run: int
+    """Pitfalls that name no run which they rest on."""
     playbook_path: str
     held_out: dict[str, float | int]
     """`n` tasks of the other half whose changing calls some run taught, and `hit@3` of them in percent."""

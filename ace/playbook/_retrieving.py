@@ -13,7 +13,7 @@ import numpy as np
 from cachetools import LRUCache
 
 from ace.core import clean_text
-from ace.playbook.bullet import PlaybookBullet
+from ace.playbook.bullet import PlaybookBullet, Section
 from ace.playbook.embedder import Embedder, Vectors, embedded
 from ace.playbook.render import TokenCounter, count_tokens, pack
 from ace.playbook.results import Explanation, Retrieved
@@ -32,7 +32,8 @@ REFRESH_SECONDS = 0.5
 """Commits of other processes are seen after at most this long."""
 BACKGROUND_FROM = 64
 """After a change of embedder, so many missing vectors or more are computed in a thread."""
-_ANY_STAGE = ("shadow", "active", "pinned", "quarantined", "retired")
+_LIVING = ("shadow", "active", "pinned", "quarantined")
+_ANY_STAGE = (*_LIVING, "retired")
 
 
 @dataclass(frozen=True)
@@ -209,14 +210,24 @@ class Retrieving(ABC):
         with self._lock:
             return [f"b-{number}" for number in self._bullets.changed_tools(tools, domain, tenant)]
 
-    def nearest(self, text: str, bullets: Sequence[PlaybookBullet]) -> list[tuple[PlaybookBullet, float]]:
-        """Cosine similarity of a text to some bullets, best first."""
-        if not bullets:
-            return []
-        vectors = self._searcher.vectors([bullet.searched for bullet in bullets])
-        scores = vectors @ self._searcher.vectors([text])[0]
-        order = np.argsort(-scores, kind="stable")
-        return [(bullets[int(i)], float(scores[int(i)])) for i in order]
+    def similar(
+        self, text: str, section: Section, domain: str | None = None, tenant: str | None = None
+    ) -> list[tuple[PlaybookBullet, float]]:
+        """The bullets of one section and scope that are near a text, with their cosine, best first.
+
+        Those that wait or are not shown are among them, retired ones are not: what is added is compared with them.
+        """
+        text = clean_text(text)
+        self._keep_up()
+        found = self._found(text, domain, tenant, Filters(sections=(section,), stages=_LIVING), counted=False)
+        with self._lock:
+            near = [(self._bullets[s.number], s.cosine or 0.0) for s in found if s.number in self._bullets]
+        near = [(b, cosine) for b, cosine in near if (b.domain, b.tenant) == (domain, tenant)]
+        return sorted(near, key=lambda pair: (-pair[1], pair[0].number))
+
+    def vectors(self, bullets: Sequence[PlaybookBullet]) -> Vectors:
+        """Unit vectors of what bullets are searched by, shape (len(bullets), dimension)."""
+        return self._searcher.vectors([bullet.searched for bullet in bullets])
 
     @property
     def _weigh(self) -> Callable[[PlaybookBullet], float]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,7 @@ from ace.playbook.engine import book_url
 from ace.playbook.files import cache_folder, read_bullets, write_bullets
 from ace.playbook.render import TokenCounter, count_tokens, render_bullet, render_bullets
 from ace.playbook.retrieval import Scored
-from ace.playbook.search import Searcher
+from ace.playbook.search import Searcher, text_key
 from ace.playbook.store import Credits, Plan, Row, Store
 from ace.playbook.table import BulletTable, collector_paused
 from ace.playbook.trust import Screen, Seen, held_back, screen
@@ -195,6 +196,14 @@ class Playbook(Retrieving, Upkeep):
             return found
         raise PlaybookError(f"no bullet {bullet_id!r}; `ace playbook list` shows the ids")
 
+    def some(self, bullet_ids: Iterable[str]) -> dict[str, PlaybookBullet]:
+        """Those of the named bullets that are there, by id."""
+        found: dict[str, PlaybookBullet] = {}
+        for bullet_id in bullet_ids:
+            with suppress(PlaybookError):
+                found[bullet_id] = self.get(bullet_id)
+        return found
+
     # -- writing -----------------------------------------------------------------------------------------------------
 
     def commit(self, deltas: Iterable[Delta], *, author: str = "", tools: Collection[str] = ()) -> int:
@@ -273,6 +282,13 @@ class Playbook(Retrieving, Upkeep):
                 "merge bullets first (`ace playbook prune`, `ace playbook dedup`), or raise the budget"
             )
 
+    def tokens_of(self, bullet: PlaybookBullet) -> int:
+        """Tokens that a bullet takes in a prompt or in the book, its line feed included."""
+        if not bullet.id:  # not committed yet: an id of the usual length
+            bullet = bullet.model_copy(update={"id": "b-1000"})
+            return (self._count_tokens or count_tokens)(render_bullet(bullet)) + 1
+        return self._tokens_of(bullet) + 1
+
     def _tokens_of(self, bullet: PlaybookBullet) -> int:
         known = self._sizes.get(bullet.number)
         if known is None or known[0] is not bullet:
@@ -293,6 +309,33 @@ class Playbook(Retrieving, Upkeep):
             added = self._commit(self._taken([Add(bullet=bullet)]), author)[0]
             assert isinstance(added, Add)
             return self.get(added.bullet.id)
+
+    def fork(self) -> Playbook:
+        """A copy in memory with the same bullets, ids and settings: what is tried there leaves no trace here.
+
+        It has no history but its own, and knows no run's credit.
+        """
+        with self._lock:
+            bullets = self.bullets
+            twin = Playbook(
+                embedder=self.embedder,
+                prompt_budget=self.prompt_budget,
+                book_budget=self.book_budget,
+                count_tokens=self._count_tokens,
+                half_life_days=self.half_life_days,
+                quantization=self._quantization,
+                screen=self._seen.screen,
+                tools=self.tools,
+            )
+            if bullets:
+                twin._adopt(bullets, self.vectors(bullets))
+        return twin
+
+    def _adopt(self, bullets: Sequence[PlaybookBullet], vectors: Vectors) -> None:
+        keys = (text_key(clean_text(bullet.searched)) for bullet in bullets)
+        self._store.put_vectors(self.embedder.name, dict(zip(keys, vectors, strict=True)))
+        self._store.start_ids_after(max(bullet.number for bullet in bullets))
+        self._commit(lambda _: [Restore(bullet=bullet) for bullet in bullets], "fork", reviewed=True)
 
     # -- files ---------------------------------------------------------------------------------------------------------
 

@@ -297,6 +297,13 @@ class Store:
             connection.execute(table.update().where(table.c.key == "next_number").values(value=str(number + 1)))
         return bullet.model_copy(update={"id": f"b-{number}"})
 
+    def start_ids_after(self, number: int) -> None:
+        """Give no new bullet this number, or a lower one."""
+        table = schema.meta
+        with self._write() as connection:
+            connection.execute(table.delete().where(table.c.key == "next_number"))
+            connection.execute(table.insert().values(key="next_number", value=str(number + 1)))
+
     # -- vectors -----------------------------------------------------------------------------------------------------
 
     def vectors(self, embedder: str, keys: Sequence[str]) -> dict[str, NDArray[np.float32]]:

@@ -154,7 +154,7 @@ class Seen:
     """
 
     def __init__(self, screen: Screen | None) -> None:
-        self._screen = screen
+        self.screen = screen
         self._known: LRUCache[tuple[object, ...], str] = LRUCache(10_000)
         self._lock = threading.Lock()
 
@@ -162,7 +162,7 @@ class Seen:
         """What speaks against showing a bullet; empty when nothing does."""
         if bullet.trust == "tainted":
             return "held: its words came out of a tool"
-        if self._screen is None:
+        if self.screen is None:
             return ""
         if odd := next((name for name in bullet.tool_sequence if not _TOOL_NAME.fullmatch(name)), None):
             return f"held: {odd[:60]!r} is no tool's name"
@@ -171,7 +171,7 @@ class Seen:
         with self._lock:
             known = self._known.get(key)
         if known is None:
-            verdict = self._screen(text, tools)
+            verdict = self.screen(text, tools)
             known = f"held: {verdict.why}" if verdict.held else ""
             with self._lock:
                 self._known[key] = known

@@ -361,10 +361,10 @@ def test_a_screen_that_uses_the_book_is_told_so(tmp_path, url):
     path = tmp_path / "b.db" if url == "file" else "sqlite://"
     with opened(path, screen=None) as book:
         book.commit([Add(bullet=bullet())])
-        book._seen._screen = curious
+        book._seen.screen = curious
         with pytest.raises(PlaybookError, match="middle of a commit"):
             book.commit([Update(bullet_id="b-1", changes={"content": "new words"})])
-        book._seen._screen = None
+        book._seen.screen = None
         book.commit([Update(bullet_id="b-1", changes={"content": "new words"})])
         assert book.verify().ok
 

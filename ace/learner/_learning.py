@@ -1,0 +1,168 @@
+"""The part of `Learner` that turns one run into lessons, evidence and credit in the book."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+
+from ace.core import PlaybookError
+from ace.curator import Curator, Gate, GateVerdict
+from ace.insight import Insight
+from ace.learner.credit import credit
+from ace.learner.episode import LearningReport, count
+from ace.learner.spool import Lived, Spool
+from ace.playbook import Playbook, Tag
+from ace.playbook.delta import Delta
+from ace.reflector import OUTAGES, Reflector
+from ace.tasks import Feedback, TaskOutput
+
+ATTEMPTS = 5
+"""A lesson is curated anew so often when other processes change the book at the same time."""
+MAX_KEPT_RUNS = 1_000
+"""So many successful runs are looked through for sub-sequences that recur."""
+
+
+class Learning:
+    """Reflect, curate, let the gate decide, commit, give credit; each run once."""
+
+    def __init__(
+        self,
+        playbook: Playbook,
+        reflector: Reflector | None,
+        curator: Curator | None,
+        gate: Gate | None,
+        gate_every: int,
+        judge: Callable[[TaskOutput], Feedback] | None,
+        tools: Mapping[str, str],
+        spool: Spool | None,
+        author: str,
+    ) -> None:
+        self.playbook = playbook
+        self.reflector = reflector or Reflector()
+        self.curator = curator or Curator(playbook)
+        self.gate = gate
+        self.gate_every = gate_every
+        self.judge = judge
+        self.author = author
+        self.report = LearningReport()
+        """Of everything since this learner was made."""
+        self.verdicts: list[GateVerdict] = []
+        """What the gate said, in order."""
+        self._tools = tools
+        self._hashes = tools
+        self._spool = spool
+        bullets = playbook.bullets if spool is not None and spool.waiting else ()
+        self._taught = {run for bullet in bullets for run in bullet.provenance.run_ids}
+        """Runs that bullets rest on although the state file does not know that they were learned from."""
+        self._credited: set[str] | None = None
+        self._proposed: list[tuple[list[Insight], Mapping[str, str]]] = []
+        self._unmarked: list[tuple[Lived, bool]] = []
+        self._succeeded: dict[str, tuple[TaskOutput, str]] = {}
+        self._lock = threading.RLock()
+
+    def _take(self, lived: Lived, keep: bool = True) -> Feedback:
+        """Learn from one run, and remember that it was."""
+        feedback = lived.feedback
+        if feedback is None:
+            assert self.judge is not None
+            feedback = self.judge(lived.output)
+        with self._lock:
+            self._hashes = lived.schema_hashes or self._hashes
+            insights = self._insights(lived, feedback)
+            self.report.runs += 1
+            self.report.successes += feedback.success
+            self.report.invented += len(lived.output.metadata.get("invented_bullets", ()))
+            self.report.usage += lived.output.usage
+            if feedback.success and lived.output.completed:
+                self._succeeded[lived.output.task_id] = (lived.output, lived.group)
+                while len(self._succeeded) > MAX_KEPT_RUNS:
+                    self._succeeded.pop(next(iter(self._succeeded)))
+            gated = self.gate is not None
+            self._commit(lived, feedback, [] if gated else insights)
+            if gated:
+                self._proposed.append((insights, lived.schema_hashes))
+            if keep and self._spool is not None:
+                self._unmarked.append((lived, feedback.success))
+            self._propose(now=not gated)
+        return feedback
+
+    def _insights(self, lived: Lived, feedback: Feedback) -> list[Insight]:
+        if lived.output.run_id in self._taught:
+            return []  # learned before its process ended: a language model might say something else now
+        known: list[str] = []
+        if self.reflector.lm is not None:
+            task = lived.output.task
+            known = [b.content for b in self.playbook.retrieve(task.text, task.domain, tenant=task.tenant)]
+        return self.reflector.reflect(lived.output, feedback, group=lived.group, known=known)
+
+    def _look_back(self) -> None:
+        """Sub-sequences that recur over what succeeded so far."""
+        with self._lock:
+            found = self.reflector.recurring(self._succeeded.values())
+            if found:
+                self._proposed.append((found, self._hashes))
+
+    def _propose(self, *, now: bool) -> None:
+        """Let the gate decide about the lessons that wait for it, and mark their runs as learned from."""
+        with self._lock:
+            if not now and len(self._unmarked) < self.gate_every and len(self._proposed) < self.gate_every:
+                return
+            proposed, self._proposed = self._proposed, []
+            insights = [insight for found, _ in proposed for insight in found]
+            hashes = {name: digest for _, known in proposed for name, digest in known.items()}
+            if insights:
+                self._curated(insights, hashes, gate=self.gate)
+            unmarked, self._unmarked = self._unmarked, []
+            for lived, success in unmarked if self._spool is not None else ():
+                self._spool.done(lived, success)  # pyright: ignore[reportOptionalMemberAccess]
+
+    def _commit(self, lived: Lived, feedback: Feedback, insights: Sequence[Insight]) -> None:
+        output = lived.output
+
+        def credits() -> list[Delta]:
+            return list(self._credit(output, feedback))
+
+        if self._curated(insights, lived.schema_hashes, credits) and self._credited is not None:
+            self._credited.add(output.run_id)
+
+    def _curated(
+        self,
+        insights: Sequence[Insight],
+        hashes: Mapping[str, str],
+        credits: Callable[[], Sequence[Delta]] = tuple,
+        gate: Gate | None = None,
+    ) -> bool:
+        """Commit lessons and credit; whether there was credit."""
+        for attempts_left in reversed(range(ATTEMPTS)):
+            known, tags = self.playbook.revision, credits()
+            deltas = [*tags, *self.curator.curate(insights, hashes)]
+            if gate is not None and any(delta.kind == "add" for delta in deltas):
+                verdict = gate(self.playbook, deltas)
+                self.verdicts.append(verdict)
+                if not verdict.accepted:
+                    self.report.refused += sum(delta.kind == "add" for delta in deltas)
+                    return False
+            try:
+                self.playbook.commit(deltas, author=self.author, tools=hashes)
+            except PlaybookError:
+                # when somebody else changed the book meanwhile, a bullet may have gone, and gets no credit
+                if self.playbook.revision == known or not attempts_left:
+                    raise
+            else:
+                count(self.report, deltas)
+                return bool(tags)
+        raise AssertionError("the last attempt returns or raises")
+
+    def _credit(self, output: TaskOutput, feedback: Feedback) -> list[Tag]:
+        """Credit once per run and bullet."""
+        if output.termination_reason in OUTAGES:
+            return []
+        if not output.injected_bullets and not output.metadata.get("withheld_bullets"):
+            return []
+        if self._credited is None:
+            tags = (delta for _, delta in self.playbook.journal() if isinstance(delta, Tag))
+            self._credited = {delta.run_id for delta in tags}
+        if output.run_id in self._credited:
+            return []
+        asked = (*output.injected_bullets, *output.metadata.get("withheld_bullets", ()))
+        return credit(output, feedback, self.playbook.some(asked))

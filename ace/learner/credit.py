@@ -1,0 +1,93 @@
+"""Credit: what a run says about the bullets it was shown.
+
+Four levels, from weak to strong: *injected* (it stood in the prompt), *cited* (the model named it), *followed* (the calls
+that were made are the bullet's), *randomised* (a coin decided whether it was shown). Being shown earns nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Literal
+
+from ace.playbook import PlaybookBullet, Tag, sequence_key
+from ace.tasks import Feedback, ReasoningStep, TaskOutput
+
+FOLLOWED = 0.8
+"""A run followed a bullet when their changing calls are aligned so well."""
+
+Level = Literal["injected", "cited", "followed"]
+
+
+def level(bullet: PlaybookBullet, output: TaskOutput) -> Level:
+    """How strongly a run used a bullet that it was shown.
+
+    A Pitfall is never followed: it says what not to do.
+
+    Example:
+        >>> from ace.tasks import TaskInput
+        >>> output = TaskOutput(task_id="t", run_id="r", task=TaskInput(inputs={}), termination_reason="completed")
+        >>> level(PlaybookBullet(id="b-1", section="Strategies", content="Finish at once."), output)
+        'followed'
+    """
+    if bullet.section == "Strategies" and alignment(bullet, output.structured_trace) >= FOLLOWED:
+        return "followed"
+    return "cited" if bullet.id in output.cited_bullets else "injected"
+
+
+def alignment(bullet: PlaybookBullet, steps: Sequence[ReasoningStep]) -> float:
+    """How well a run's changing calls fit a bullet's: 1.0 for the same multiset, else by their longest common subsequence.
+
+    Twice its length over the sum of both lengths (Sørensen-Dice), so that missing and extra calls count alike. A bullet
+    without changing calls fits a run that changed nothing.
+    """
+    done = [step.tool_name for step in steps if step.executed and step.changes_state]
+    if sequence_key(done) == bullet.key:
+        return 1.0
+    total = len(done) + len(bullet.changing_tools)
+    return 2 * _common(bullet.changing_tools, done) / total
+
+
+def _common(a: Sequence[str], b: Sequence[str]) -> int:
+    """Length of the longest common subsequence."""
+    row = [0] * (len(b) + 1)
+    for x in a:
+        diagonal = 0
+        for j, y in enumerate(b, 1):
+            diagonal, row[j] = row[j], diagonal + 1 if x == y else max(row[j], row[j - 1])
+    return row[-1]
+
+
+def credit(output: TaskOutput, feedback: Feedback, known: Mapping[str, PlaybookBullet]) -> list[Tag]:
+    """One tag for each bullet that a run used, or for which a coin was tossed.
+
+    Args:
+        output: The run.
+        feedback: Whether it succeeded.
+        known: The book's bullets by id; what is not among them gets no credit.
+    """
+    withheld = set(output.metadata.get("withheld_bullets", ()))
+    tossed = set(output.metadata.get("tossed_bullets", ()))
+    tags: list[Tag] = []
+    for bullet_id in dict.fromkeys((*output.injected_bullets, *sorted(withheld))):
+        bullet = known.get(bullet_id)
+        if bullet is None:
+            continue
+        used = "injected" if bullet_id in withheld else level(bullet, output)
+        coin: Literal["none", "shown", "withheld"] = "none"
+        if bullet_id in withheld or bullet_id in tossed:
+            coin = "withheld" if bullet_id in withheld else "shown"
+        if used == "injected" and coin == "none":
+            continue
+        counts = used != "injected"
+        tags.append(
+            Tag(
+                bullet_id=bullet_id,
+                helpful=int(counts and feedback.success),
+                harmful=int(counts and not feedback.success),
+                coin=coin,
+                success=None if coin == "none" else feedback.success,
+                run_id=output.run_id,
+                reason=used if counts else coin,
+            )
+        )
+    return tags

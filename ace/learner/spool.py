@@ -1,0 +1,176 @@
+"""The spool: runs that wait to be learned from, on disk before anybody has to wait for the learning.
+
+One JSON line per run, and one more when it has been learned. A line is written by one call, so that a process that is killed
+leaves at most one torn line, the last, which is cut off when the file is opened again.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import tempfile
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from ace.core import PlaybookError
+from ace.tasks import Feedback, TaskOutput
+
+_log = logging.getLogger(__name__)
+COMPACT_AFTER = 10_000
+"""After so many runs were learned from, the file is written anew without them."""
+
+
+class Lived(BaseModel):
+    """A run with what is needed to learn from it."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    key: str
+    """Names the run in this spool."""
+    place: str = ""
+    """Its place in a training set, which is remembered after it was learned; "" for a run that was only observed."""
+    output: TaskOutput
+    feedback: Feedback | None = None
+    """None when a judge has to say."""
+    schema_hashes: dict[str, str] = Field(default_factory=dict)
+    group: str = ""
+
+
+class Spool:
+    """An append-only file of runs, each learned once.
+
+    Args:
+        path: Made when it is not there; one process at a time may hold it.
+
+    Raises:
+        PlaybookError: The file is damaged before its last line, or another process holds it.
+
+    Example:
+        >>> spool = Spool(getfixture("tmp_path") / "runs.jsonl")
+        >>> len(spool.waiting), spool.learned
+        (0, {})
+    """
+
+    def __init__(self, path: str | Path) -> None:
+        from filelock import FileLock, Timeout
+
+        self.path = Path(path)
+        self._lock = threading.Lock()
+        self._claim = FileLock(f"{self.path}.lock", timeout=0)
+        try:
+            self._claim.acquire()
+        except Timeout as error:
+            raise PlaybookError(
+                f"{str(self.path)!r} is being learned from by another process; give each its own"
+            ) from error
+        except OSError as error:
+            raise PlaybookError(f"cannot keep runs in {str(self.path)!r}: {error.strerror}") from error
+        self.waiting: dict[str, Lived] = {}
+        """Runs that have not been learned from, in order."""
+        self.learned: dict[str, bool] = {}
+        """Places of those that have, and whether they succeeded."""
+        self._done = 0
+        try:
+            self._read()
+            self._file = self._open()
+        except BaseException:
+            self._claim.release()
+            raise
+
+    def put(self, lived: Lived) -> None:
+        """Keep a run; on return it survives the end of the process, after `sync` also a power cut."""
+        line = lived.model_dump_json()
+        with self._lock:
+            self._append(line)
+            self.waiting[lived.key] = lived
+
+    def done(self, lived: Lived, success: bool) -> None:
+        """A run has been learned from."""
+        with self._lock:
+            self._append(json.dumps({"learned": lived.key, "place": lived.place, "success": success}))
+            self._forget(lived.key, lived.place, success)
+            self._done += 1
+            if self._done >= COMPACT_AFTER:
+                self._compact()
+
+    def sync(self) -> None:
+        """Force what was written to the disk."""
+        os.fsync(self._file)
+
+    def close(self) -> None:
+        """Write the file anew without what has been learned from, and let others have it."""
+        with self._lock:
+            if self._file < 0:
+                return
+            try:
+                self._compact()
+            finally:
+                os.close(self._file)
+                self._file = -1
+                self._claim.release()
+
+    def _forget(self, key: str, place: str, success: bool) -> None:
+        self.waiting.pop(key, None)
+        if place:
+            self.learned[place] = success
+
+    def _open(self) -> int:
+        return os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+
+    def _append(self, line: str) -> None:
+        data = f"{line}\n".encode()
+        written = os.write(self._file, data)
+        while written < len(data):  # the disk is nearly full, or a signal came
+            written += os.write(self._file, data[written:])
+
+    def _read(self) -> None:
+        if not self.path.exists():
+            return
+        data = self.path.read_bytes()
+        lines = data.split(b"\n")
+        torn = lines.pop()
+        for number, line in enumerate(lines, 1):
+            try:
+                self._take(json.loads(line))
+            except (ValueError, TypeError, KeyError) as error:
+                raise PlaybookError(
+                    f"line {number} of {str(self.path)!r} is damaged: {_short(error)}; move the file away to start anew, "
+                    "what was learned stays in the playbook"
+                ) from error
+        if torn:
+            _log.warning("the last line of %s was torn when its process ended; it is cut off", self.path.name)
+            with self.path.open("r+b") as file:
+                file.truncate(len(data) - len(torn))
+
+    def _take(self, entry: Mapping[str, object]) -> None:
+        if "learned" in entry:
+            self._forget(str(entry["learned"]), str(entry["place"]), bool(entry["success"]))
+        else:
+            lived = Lived.model_validate(entry)
+            self.waiting[lived.key] = lived
+
+    def _compact(self) -> None:
+        handle, name = tempfile.mkstemp(dir=self.path.parent, prefix=".", suffix=".tmp")
+        try:
+            with os.fdopen(handle, "w", encoding="utf-8") as file:
+                for place, success in self.learned.items():
+                    file.write(json.dumps({"learned": "", "place": place, "success": success}) + "\n")
+                for lived in self.waiting.values():
+                    file.write(lived.model_dump_json() + "\n")
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(name, self.path)
+        except BaseException:
+            Path(name).unlink(missing_ok=True)
+            raise
+        os.close(self._file)
+        self._file = self._open()
+        self._done = 0
+
+
+def _short(error: Exception) -> str:
+    return f"{error.error_count()} fields are wrong" if isinstance(error, ValidationError) else str(error)

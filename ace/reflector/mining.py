@@ -1,0 +1,306 @@
+"""What the trace of a run teaches by itself, without a language model.
+
+Every miner reads the executed steps of one run, or of several, and gives lessons in which constants are abstracted: an
+argument is named by where it came from (the task, another tool, the model's own words), never by its value. A tool's own
+words are not repeated: they may be anybody's.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Any
+
+from ace.core import TOOL_ERROR_KINDS, truncate, value_to_text
+from ace.insight import RECORD
+from ace.playbook.bullet import Section
+from ace.tasks import Feedback, ReasoningStep, TaskOutput
+
+MAX_CONTENT = 600
+MAX_RECURRING = 4
+"""Calls in a recurring sub-sequence; longer ones are strategies of their own."""
+MIN_TASKS = 3
+"""A sub-sequence that recurs does so in at least so many tasks."""
+_SHOWN_STEPS = 8
+_NOTHING = frozenset({"", "[]", "{}", "null", "None"})
+_Handed = frozenset[tuple[str, str]]
+"""Arguments of a call with the tools whose answers they came from."""
+Run = tuple[TaskOutput, str]
+"""A run and its task's family, "" when that is not known."""
+_REFUSAL = re.compile(
+    r"^\W*(?:\w+ ){0,4}?(?:error|errors|failed|failure|invalid|missing|refused|denied|unknown|unable|cannot|could not|"
+    r"must|not (?:\w+ )?(?:found|valid|allowed|provided|permitted|available|supported|exist)|no such|does not exist|"
+    r"is required)\b",
+    re.IGNORECASE,
+)
+_LONGEST_REFUSAL = 200
+"""Characters; what is longer is data that happens to begin so."""
+_BROKEN = frozenset(kind for kind, traits in TOOL_ERROR_KINDS.items() if traits.counts) | {"unavailable"}
+
+
+@dataclass(frozen=True)
+class Lesson:
+    """What one miner found, before it becomes an `Insight`."""
+
+    section: Section
+    content: str
+    steps: tuple[int, ...] = ()
+    """The steps of the trace that it rests on, from 1."""
+    sequence: tuple[ReasoningStep, ...] = ()
+    """The calls that it recommends, or warns of."""
+    tools: tuple[str, ...] = ()
+    """The tools that it speaks of, when it recommends no calls."""
+    general: bool = False
+    """It holds for any task in which these tools are used, not only for tasks like this one."""
+
+
+def strategy(output: TaskOutput) -> Lesson:
+    """The calls that mattered, in order, with their constants abstracted."""
+    numbered = useful_steps(output.structured_trace)
+    steps = [step for _, step in numbered]
+    calls = [_abstract(step, steps[:i]) for i, step in enumerate(steps)]
+    how = ", then ".join(_counted(calls)[:_SHOWN_STEPS])
+    content = f"Call {how}, then finish." if calls else "No call is needed: finish at once."
+    return Lesson("Strategies", truncate(content, MAX_CONTENT), tuple(n for n, _ in numbered), tuple(steps))
+
+
+def pitfall(output: TaskOutput, feedback: Feedback) -> Lesson:
+    """What was tried, and where it broke."""
+    trace = output.structured_trace
+    executed = [(n, step) for n, step in enumerate(trace, 1) if step.executed]
+    calls = _counted([step.tool_name for _, step in executed])
+    tried = " -> ".join(calls[:_SHOWN_STEPS]) or "finishing without any call"
+    problems = [*_problems(trace)]
+    if not output.completed:
+        problems.append(f"the run ended by {output.termination_reason.replace('_', ' ')}")
+    elif feedback.text:
+        problems.append(feedback.text)
+    content = f"{RECORD} {tried}. {'; '.join(problems)}".rstrip(". ") + "."
+    return Lesson(
+        "Pitfalls",
+        truncate(content, MAX_CONTENT),
+        tuple(n for n, _ in executed),
+        tuple(step for _, step in executed),
+    )
+
+
+def outages(output: TaskOutput) -> Iterator[Lesson]:
+    """Tools that were out of order all through a run, and what did their work instead."""
+    steps = output.structured_trace
+    for name in dict.fromkeys(step.tool_name for step in steps if step.error is not None):
+        own = [step for step in steps if step.tool_name == name]
+        failed = [step for step in own if step.error is not None and step.error.kind in _BROKEN]
+        if not failed or any(step.outcome == "success" for step in own):
+            continue
+        for number, step in enumerate(steps, 1):
+            if step.outcome == "success" and step.tool_args == failed[0].tool_args and step.tool_name != name:
+                why = failed[0].error.kind.replace("_", " ") if failed[0].error else ""
+                content = f"{name} was out of order ({why}); {step.tool_name} did the same with the same arguments."
+                yield Lesson("Pitfalls", content, (number,), (step,))
+                break
+
+
+def recoveries(output: TaskOutput) -> Iterator[Lesson]:
+    """Calls that were refused because of their arguments, and what the accepted call had in their place."""
+    steps, task = output.structured_trace, output.task.text
+    for number, failed, later, worked in _mended(steps):
+        if worked.tool_args == failed.tool_args:
+            continue
+        before, after = steps[: number - 1], steps[: later - 1]
+        changed: list[str] = []
+        for name in dict.fromkeys((*failed.tool_args, *worked.tool_args)):
+            old, new = failed.tool_args.get(name), worked.tool_args.get(name)
+            if old == new or _origin(new, after, task) == _origin(old, before, task):
+                continue
+            if name not in worked.tool_args:
+                changed.append(f"without {name}")
+            elif name not in failed.tool_args:
+                changed.append(f"with {name} ({_origin(new, after, task)})")
+            else:
+                changed.append(f"with {name} {_origin(new, after, task)}, not {_origin(old, before, task)}")
+        if not changed:
+            continue  # other values from the same place: nothing to tell
+        kind = failed.error.kind.replace("_", " ") if failed.error else "refused"
+        content = f"{worked.tool_name} fails ({kind}) when its arguments are guessed; it worked {', '.join(changed)}."
+        yield Lesson(
+            "Pitfalls", truncate(content, MAX_CONTENT), (number, later), tools=(worked.tool_name,), general=True
+        )
+
+
+def preconditions(output: TaskOutput) -> Iterator[Lesson]:
+    """Calls that failed, and worked unchanged after another call had changed something."""
+    steps = output.structured_trace
+    for number, failed, later, worked in _mended(steps):
+        if worked.tool_args != failed.tool_args or (failed.error and failed.error.kind in _BROKEN):
+            continue
+        between = [step for step in steps[number : later - 1] if _worked(step) and step.changes_state]
+        if between:
+            needed = between[-1].tool_name
+            content = f"{worked.tool_name} needs {needed} first: it failed before that call and worked after it."
+            yield Lesson("Pitfalls", content, (number, later), tools=(needed, worked.tool_name), general=True)
+
+
+def recurring(runs: Iterable[Run], min_tasks: int = MIN_TASKS) -> list[tuple[Lesson, list[Run]]]:
+    """Sub-sequences of calls that recur over tasks of several families, each handing something to the next.
+
+    Contiguous sub-sequences of the useful calls of successful runs, two to `MAX_RECURRING` long; one that is mostly a part
+    of a longer one is left out (nearly closed sequential patterns, as in CloSpan, Yan et al. 2003).
+
+    Args:
+        runs: Successful runs with their task family.
+        min_tasks: In so many tasks, and at least two families where families are known.
+
+    Returns:
+        Each with the runs it was seen in, one per task; the most frequent first.
+    """
+    seen: dict[tuple[str, ...], dict[str, tuple[Run, list[_Handed]]]] = {}
+    for run in runs:
+        steps = [step for _, step in useful_steps(run[0].structured_trace)]
+        calls = [(step.tool_name, _handed(step, steps[:i])) for i, step in enumerate(steps)]
+        calls = [call for i, call in enumerate(calls) if i == 0 or call[0] != calls[i - 1][0]]  # a loop is one call
+        for length in range(2, MAX_RECURRING + 1):
+            for start in range(len(calls) - length + 1):
+                part = calls[start : start + length]
+                names = tuple(name for name, _ in part)
+                seen.setdefault(names, {}).setdefault(run[0].task_id, (run, [given for _, given in part]))
+    found: dict[tuple[str, ...], tuple[list[Run], list[_Handed]]] = {}
+    for names, tasks in seen.items():
+        rows = [handed for _, handed in tasks.values()]
+        given = [frozenset[tuple[str, str]].intersection(*(row[i] for row in rows)) for i in range(len(names))]
+        families = {run[1] or run[0].task_id for run, _ in tasks.values()}
+        if len(tasks) >= min_tasks and len(families) > 1 and all(given[1:]):
+            found[names] = ([run for run, _ in tasks.values()], given)
+    ranked = sorted(found, key=lambda names: (-len(found[names][0]), names))
+    return [
+        (_observation(names, found[names][1]), found[names][0])
+        for names in ranked
+        if not any(_inside(names, other) and 2 * len(found[other][0]) >= len(found[names][0]) for other in found)
+    ]
+
+
+def _observation(names: Sequence[str], given: Sequence[_Handed]) -> Lesson:
+    calls = [names[0]]
+    for name, handed in zip(names[1:], given[1:], strict=True):
+        calls.append(f"{name}({', '.join(f'{argument} from {source}' for argument, source in sorted(handed))})")
+    content = truncate(f"{', then '.join(calls)}: often one after the other.", MAX_CONTENT)
+    return Lesson("Observations", content, tools=tuple(dict.fromkeys(names)), general=True)
+
+
+def constants(output: TaskOutput) -> tuple[str, ...]:
+    """Texts of the task that the run passed to a tool as they stand there."""
+    found: dict[str, None] = {}
+    for step in output.structured_trace:
+        for value in step.tool_args.values():
+            text = _text(value)
+            if text and _whole(text).search(output.task.text):
+                found[text] = None
+    return tuple(found)
+
+
+def useful_steps(steps: Sequence[ReasoningStep]) -> list[tuple[int, ReasoningStep]]:
+    """The calls that succeeded, without reads that found nothing or repeat an earlier one while nothing had changed.
+
+    Returns:
+        Each with its number in the trace, from 1.
+    """
+    kept: list[tuple[int, ReasoningStep]] = []
+    seen: set[str] = set()
+    for number, step in enumerate(steps, 1):
+        if not _worked(step):
+            continue
+        if step.changes_state:
+            seen.clear()
+        else:
+            call = f"{step.tool_name} {json.dumps(step.tool_args, sort_keys=True, default=value_to_text)}"
+            if call in seen or step.observation.strip() in _NOTHING:
+                continue
+            seen.add(call)
+        kept.append((number, step))
+    return kept
+
+
+def _worked(step: ReasoningStep) -> bool:
+    """Whether a call did what it should; many tools refuse in words, as an answer like any other."""
+    if not step.executed or step.outcome != "success":
+        return False
+    return len(step.observation) > _LONGEST_REFUSAL or not _REFUSAL.match(step.observation)
+
+
+def _mended(steps: Sequence[ReasoningStep]) -> Iterator[tuple[int, ReasoningStep, int, ReasoningStep]]:
+    """The last failure of each tool, and the next call of it, when that succeeded: number and step of both."""
+    last: dict[str, tuple[int, ReasoningStep]] = {}
+    for number, step in enumerate(steps, 1):
+        if step.executed and not _worked(step):
+            last[step.tool_name] = (number, step)
+        elif _worked(step) and step.tool_name in last:
+            failed_at, failed = last.pop(step.tool_name)
+            yield failed_at, failed, number, step
+
+
+def _counted(calls: Sequence[str]) -> list[str]:
+    """The same calls, where one that is made several times in a row is said once, with a count."""
+    grouped = [(call, len(list(same))) for call, same in groupby(calls)]
+    return [call if n == 1 else f"{call} {n} times" for call, n in grouped]
+
+
+def _handed(step: ReasoningStep, before: Sequence[ReasoningStep]) -> _Handed:
+    """The arguments that an earlier call gave a call: their names, and the tool."""
+    named = ((name, _source(value, before)) for name, value in step.tool_args.items())
+    return frozenset((name, source) for name, source in named if source is not None)
+
+
+def _inside(part: tuple[str, ...], other: tuple[str, ...]) -> bool:
+    """Whether a sequence is a proper part of another."""
+    length = len(part)
+    return length < len(other) and any(other[i : i + length] == part for i in range(len(other) - length + 1))
+
+
+def _abstract(step: ReasoningStep, before: Sequence[ReasoningStep]) -> str:
+    """A call with its arguments by name, and the tool whose answer gave one; no constants but true, false and null."""
+    return f"{step.tool_name}({', '.join(_argument(n, value, before) for n, value in step.tool_args.items())})"
+
+
+def _argument(name: str, value: Any, before: Sequence[ReasoningStep]) -> str:
+    source = _source(value, before)
+    if source is not None:
+        return f"{name} from {source}"
+    text = _text(value)
+    return f"{name}={text}" if text in ("true", "false", "null") else name
+
+
+def _origin(value: Any, before: Sequence[ReasoningStep], task: str) -> str:
+    """Where an argument came from, in words."""
+    source = _source(value, before)
+    if source is not None:
+        return f"from {source}"
+    text = _text(value)
+    return "empty" if not text else "from the task" if _whole(text).search(task) else "in the model's own words"
+
+
+def _source(value: Any, before: Sequence[ReasoningStep]) -> str | None:
+    """The tool whose latest answer holds a value; None when no answer does, or when it says too little to be traced."""
+    text = _text(value)
+    if not text:
+        return None
+    whole = _whole(text)
+    return next((step.tool_name for step in reversed(before) if whole.search(step.observation)), None)
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, default=value_to_text)
+
+
+def _whole(text: str) -> re.Pattern[str]:
+    return re.compile(rf"(?<!\w){re.escape(text)}(?!\w)", re.IGNORECASE)
+
+
+def _problems(steps: Sequence[ReasoningStep]) -> list[str]:
+    """What went wrong, by tool and kind; a tool's own words are not repeated, they may be anybody's."""
+    failed = Counter((step.tool_name or "an unreadable reply", step.error.kind) for step in steps if step.error)
+    found = [f"{tool} failed with {kind.replace('_', ' ')} ({n} times)" for (tool, kind), n in failed.most_common(3)]
+    repeated = len([s for s in steps if s.executed and s.outcome == "success"]) - len(useful_steps(steps))
+    return [*found, f"{repeated} reads were repeated or found nothing"] if repeated else found

@@ -1,0 +1,169 @@
+import pytest
+from learner.runs import run_of, step
+
+from ace import Feedback, Reflector
+from ace.curator import Curator
+from ace.insight import Insight
+from ace.playbook import Playbook, Provenance, Tag
+
+GOOD = Feedback(success=True)
+
+
+@pytest.fixture
+def mini(tmp_path):
+    with Playbook.open(tmp_path / "mini.db") as book:
+        yield book
+
+
+def learn(book, *outputs, feedback=GOOD):
+    for output in outputs:
+        book.commit(Curator(book).curate(Reflector().reflect(output, feedback), {}))
+    return book.bullets
+
+
+def cancel(person, n=1, run_id="r", text="Cancel all future meetings with {}", times=2):
+    ids = [f"e-{n}{i}" for i in range(times)]
+    steps = [step("search", " ".join(ids), query=person), *(step("delete", changes=True, event=i) for i in ids)]
+    return run_of(*steps, text=text.format(person), run_id=f"{run_id}{n}", task_id=f"{run_id}{n}")
+
+
+def test_what_a_task_fills_in_is_abstracted_away(mini):
+    (bullet,) = learn(mini, cancel("anaya", 1), cancel("raj", 2), cancel("nia", 3))
+    assert bullet.provenance.run_ids == ("r1", "r2", "r3")
+
+
+def test_numbers_and_negations_are_not(mini):
+    other = "Do not cancel the meetings with {} that are before noon"
+    bullets = learn(
+        mini,
+        cancel("anaya", 1),
+        cancel("raj", 2, text=other),
+        cancel("nia", 3, text="Cancel the next 2 meetings with {}"),
+    )
+    assert [len(bullet.provenance.run_ids) for bullet in bullets] == [1, 1, 1]
+
+
+def test_other_changing_calls_are_another_recipe(mini):
+    moved = run_of(
+        step("search", "e-1", query="raj"),
+        step("move", changes=True, event="e-1"),
+        text="Cancel all future meetings with raj",
+    )
+    assert len(learn(mini, cancel("anaya", 1), moved)) == 2
+
+
+def test_a_lesson_from_an_unsure_verdict_waits(book):
+    deltas = Curator(book).curate(Reflector().reflect(cancel("anaya"), Feedback(success=True, confidence=0.4)), {})
+    book.commit(deltas)
+    (item,) = book.review()
+    assert "40 % sure" in item.why
+    assert book.retrieve("Cancel all future meetings with anaya") == []
+    sure = Curator(book).curate(
+        Reflector().reflect(cancel("bo", 2, text="Zz {}"), Feedback(success=True, confidence=0.9)), {}
+    )
+    assert sure[0].bullet.stage == "active"
+
+
+def test_a_tainted_lesson_waits(book):
+    book.commit(
+        Curator(book).curate([Insight(section="Pitfalls", trigger="", content="Ask first.", trust="tainted")], {})
+    )
+    assert [item.bullet.content for item in book.review()] == ["Ask first."]
+
+
+def test_details_about_a_tool_gather(book):
+    def detail(run, more=""):
+        text = f"refund fails (refused) when its arguments are guessed; it worked with order from find{more}."
+        return Insight(
+            section="Pitfalls", trigger="", content=text, tools=("refund",), provenance=Provenance(run_ids=(run,))
+        )
+
+    for insight in (detail("r1"), detail("r2", ", with note from read")):
+        book.commit(Curator(book).curate([insight], {"refund": "1"}))
+    (bullet,) = book.bullets
+    assert bullet.provenance.run_ids == ("r1", "r2")
+    assert bullet.tool_schema_hashes == {"refund": "1"}
+
+
+def test_lessons_of_a_language_model_merge_only_when_they_say_the_same(book):
+    def lesson(content, run):
+        return Insight(
+            section="Strategies", trigger="Money back", content=content, provenance=Provenance(run_ids=(run,))
+        )
+
+    curator = Curator(book, 0.9)
+    for n, content in enumerate(("Find the order first.", "Find the order first!", "Never ask the customer twice.")):
+        book.commit(curator.curate([lesson(content, f"r{n}")], {}))
+    assert [b.content for b in book.bullets] == ["Find the order first.", "Never ask the customer twice."]
+
+
+# -- the budget --------------------------------------------------------------------------------------------------------
+
+
+def full_book(tmp_path, embedder, budget, **options):
+    return Playbook.open(tmp_path / "full.db", embedder=embedder, book_budget=budget, **options)
+
+
+def other(n):
+    return run_of(step(f"tool{n}", changes=True), text=f"{chr(97 + n) * 9} task", run_id=f"r{n}", task_id=f"t{n}")
+
+
+def test_a_full_book_lets_go_of_what_is_worth_least(tmp_path, embedder):
+    with full_book(tmp_path, embedder, 150) as book:
+        learn(book, *(other(n) for n in range(4)))
+        book.commit([*_used("b-1", 5)])
+        learn(book, *(other(n) for n in range(4, 12)))
+        assert book.bullets[0].id == "b-1", "what was of use stays"
+        assert sum(map(book.tokens_of, book.bullets)) <= 150
+        assert book.bullets[-1].tool_sequence == ("tool11",), "what is new comes in"
+        assert book.verify().ok
+        reasons = {e["reason"] for e in book.history() if e["kind"] == "remove"}
+        assert reasons == {"the book is full, and this was worth least per token"}
+
+
+def _used(bullet_id, times):
+    return [Tag(bullet_id=bullet_id, helpful=1, run_id=f"u{n}") for n in range(times)]
+
+
+def test_what_says_nearly_the_same_leaves_first_and_has_an_heir(tmp_path):
+    with Playbook.open(tmp_path / "full.db", book_budget=170) as book:
+        texts = ["Cancel the order of the customer {}", "Please cancel what {} ordered", "Stop the purchase of {}"]
+        runs = [
+            run_of(step("cancel", changes=True), text=t.format("Bo"), run_id=f"r{n}", task_id=f"t{n}")
+            for n, t in enumerate(texts)
+        ]
+        learn(book, *runs, *(other(n) for n in range(5, 10)))
+        gone = [entry for entry in book.history() if entry["kind"] == "merge" and entry.get("absorbed")]
+        assert gone, "a recipe for the same calls was absorbed"
+        heir = book.survivor(gone[0]["absorbed"][0])
+        assert heir is not None
+        assert heir.tool_sequence == ("cancel",)
+        assert len(heir.provenance.run_ids) > 1
+        assert book.verify().ok
+
+
+def test_pinned_bullets_stay_and_what_does_not_fit_beside_them_is_not_added(tmp_path, embedder):
+    with full_book(tmp_path, embedder, 60) as book:
+        book.add(section="Strategies", content="word " * 40, stage="pinned")
+        assert [b.stage for b in learn(book, other(1))] == ["pinned"]
+
+
+def test_without_a_budget_nothing_leaves(book):
+    assert len(learn(book, *(other(n) for n in range(12)))) == 12
+
+
+def test_untouched_bullets_keep_every_byte(tmp_path, embedder):
+    with full_book(tmp_path, embedder, 150) as book:
+        for n in range(20):
+            before = {b.id: b.model_dump_json() for b in book.bullets}
+            revision = book.revision
+            learn(book, other(n))
+            named = {i for r, d in book.journal() if r > revision for i in _ids(d)}
+            assert all(
+                b.model_dump_json() == before[b.id] for b in book.bullets if b.id in before and b.id not in named
+            )
+
+
+def _ids(delta):
+    own = delta.bullet.id if delta.kind == "add" else delta.bullet_id
+    return (own, *getattr(delta, "absorbed", ()))

@@ -1,0 +1,65 @@
+import pytest
+from learner.runs import run_of, step
+
+from ace import Feedback
+from ace.learner.credit import alignment, credit, level
+from ace.playbook import PlaybookBullet
+
+GOOD, BAD = Feedback(success=True), Feedback(success=False)
+
+
+def bullet(*tools, number=1, section="Strategies"):
+    return PlaybookBullet(id=f"b-{number}", section=section, content="x", tool_sequence=tools, changing_tools=tools)
+
+
+def trace(*tools):
+    return tuple(step(name, changes=True) for name in tools)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "done", "expected"),
+    [
+        ("ab", "ab", 1.0),
+        ("ab", "ba", 1.0),
+        ("", "", 1.0),
+        ("ab", "abc", 0.8),
+        ("a", "ab", 2 / 3),
+        ("abc", "ac", 0.8),
+        ("ab", "cd", 0.0),
+        ("", "a", 0.0),
+    ],
+)
+def test_alignment(wanted, done, expected):
+    assert alignment(bullet(*wanted), trace(*done)) == pytest.approx(expected)
+
+
+def test_reads_do_not_count_and_calls_that_were_not_made_neither():
+    steps = (step("look"), step("a", changes=True), step("b", changes=True).model_copy(update={"executed": False}))
+    assert alignment(bullet("a"), steps) == 1.0
+
+
+def test_levels():
+    cited = run_of(*trace("z"), injected_bullets=("b-1",), cited_bullets=("b-1",))
+    assert level(bullet("a"), cited) == "cited"
+    assert level(bullet("z"), cited) == "followed"
+    assert level(bullet("z", number=2), cited) == "followed"
+    assert level(bullet("a", number=2), cited) == "injected"
+    assert level(bullet("z", number=2, section="Pitfalls"), cited) == "injected", "nobody follows a warning"
+
+
+def test_a_coin_and_a_use_are_one_tag():
+    known = {b.id: b for b in (bullet("a"), bullet("b", number=2), bullet("c", number=3))}
+    output = run_of(
+        *trace("a"),
+        injected_bullets=("b-1", "b-2"),
+        metadata={"withheld_bullets": ["b-3"], "tossed_bullets": ["b-1", "b-2"]},
+    )
+    tags = {tag.bullet_id: tag for tag in credit(output, BAD, known)}
+    assert (tags["b-1"].harmful, tags["b-1"].coin, tags["b-1"].success) == (1, "shown", False)
+    assert (tags["b-2"].harmful, tags["b-2"].coin) == (0, "shown"), "shown by a coin, and not used"
+    assert (tags["b-3"].harmful, tags["b-3"].coin) == (0, "withheld")
+    assert credit(output, GOOD, {}) == []
+
+
+def test_a_bullet_that_was_only_shown_earns_nothing():
+    assert credit(run_of(*trace("a"), injected_bullets=("b-2",)), GOOD, {"b-2": bullet("b", number=2)}) == []

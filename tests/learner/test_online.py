@@ -1,0 +1,278 @@
+import threading
+import time
+from functools import partial
+
+import pytest
+from learner.runs import run_of, step
+
+from ace import Feedback, Learner, Policy, ReActGenerator, Reflector, TaskInput, ToolRegistry
+from ace.core import PlaybookError
+from ace.curator import AcceptanceGate
+from ace.learner import Episode
+from ace.learner.spool import Lived, Spool
+from ace.playbook import Playbook
+from ace.testing import ScriptedLM, decision
+
+GOOD = Feedback(success=True)
+
+
+def numbered(n):
+    return run_of(step(f"tool{n}", changes=True), text=f"{chr(97 + n) * 9} task", run_id=f"r{n}", task_id=f"t{n}")
+
+
+# -- observe -----------------------------------------------------------------------------------------------------------
+
+
+def test_observed_runs_are_learned_in_the_background(book):
+    with Learner(book, tools={"tool1": "hash"}) as learner:
+        for n in range(5):
+            learner.observe(numbered(n), True)
+        assert learner.flush()
+        assert len(book) == 5
+        assert learner.report.runs == 5
+    assert {b.tool_schema_hashes.get("tool1") for b in book.bullets} == {"hash", None}
+    with pytest.raises(PlaybookError, match="closed"):
+        learner.observe(numbered(6), True)
+
+
+def test_a_prediction_is_observed_as_it_is(book):
+    lm = ScriptedLM([decision("finish", "as [b-9] says", answer="42")])
+
+    def look() -> str:
+        """Look."""
+        return ""
+
+    agent = ReActGenerator(tools=[look], lm=lm, playbook=book)
+    with Learner(book, tools=agent.registry) as learner:
+        learner.observe(agent.forward("What?"), 0.9)
+    assert book.bullets[0].content == "No call is needed: finish at once."
+    assert learner.report.invented == 1, "b-9 was never shown"
+
+
+def test_without_feedback_the_judge_says(book):
+    with pytest.raises(ValueError, match="judge"):
+        Learner(book).observe(numbered(1))
+    with Learner(book, judge=lambda output: Feedback(success=True, confidence=0.2)) as learner:
+        learner.observe(numbered(1))
+    assert [item.bullet.stage for item in book.review()] == ["quarantined"]
+
+
+def test_a_full_queue_slows_the_agent_down(book, caplog):
+    go = threading.Event()
+
+    class Slow(Reflector):
+        def reflect(self, output, feedback, **options):
+            go.wait(10)
+            return super().reflect(output, feedback, **options)
+
+    with Learner(book, reflector=Slow(), queue_size=2) as learner:
+        learner.observe(numbered(0), True)
+        learner.observe(numbered(1), True)
+        threading.Timer(0.2, go.set).start()
+        started = time.monotonic()
+        learner.observe(numbered(2), True)
+        assert time.monotonic() - started > 0.1
+        assert "the agent waits too" in caplog.text
+    assert len(book) == 3
+
+
+def test_what_goes_wrong_is_said_once_and_the_next_run_is_learned(book, caplog):
+    class Broken(Reflector):
+        def reflect(self, output, feedback, **options):
+            if output.run_id == "r1":
+                raise OSError("no model")
+            return super().reflect(output, feedback, **options)
+
+    learner = Learner(book, reflector=Broken())
+    for n in range(3):
+        learner.observe(numbered(n), True)
+    with pytest.raises(OSError, match="no model"):
+        learner.flush()
+    assert learner.flush()
+    assert len(book) == 2
+    assert "could not learn from run r1" in caplog.text
+    learner.close()
+
+
+# -- the state file ----------------------------------------------------------------------------------------------------
+
+
+def test_runs_that_waited_are_learned_by_the_next_process(book, tmp_path):
+    path = tmp_path / "runs.jsonl"
+    spool = Spool(path)
+    for n in range(3):
+        spool.put(Lived(key=f"r{n}", output=numbered(n), feedback=GOOD))
+    spool._claim.release()  # as when the process is killed
+    with Learner(book, state=path) as learner:
+        assert learner.flush()
+    assert len(book) == 3
+    assert path.read_text() == "", "what was only observed is forgotten once it was learned from"
+
+
+def test_a_run_that_was_committed_and_not_marked_is_learned_once(book, tmp_path):
+    path = tmp_path / "runs.jsonl"
+    spool = Spool(path)
+    spool.put(Lived(key="r1", output=numbered(1), feedback=GOOD))
+    spool._claim.release()
+    Learner(book).learn(numbered(1), GOOD, {})
+    revision = book.revision
+    with Learner(book, state=path) as learner:
+        learner.flush()
+    assert book.revision == revision
+
+
+def test_a_torn_line_is_cut_off_and_damage_is_an_error(tmp_path, caplog):
+    path = tmp_path / "runs.jsonl"
+    spool = Spool(path)
+    spool.put(Lived(key="r1", output=numbered(1), feedback=GOOD))
+    spool.put(Lived(key="r2", output=numbered(2), feedback=GOOD))
+    spool._claim.release()
+    whole = path.read_bytes()
+    for cut in (1, 20, 200):
+        path.write_bytes(whole[:-cut])
+        spool = Spool(path)
+        assert list(spool.waiting) == ["r1"]
+        spool.put(Lived(key="r3", output=numbered(3), feedback=GOOD))
+        spool._claim.release()
+        spool = Spool(path)
+        assert list(spool.waiting) == ["r1", "r3"]
+        spool._claim.release()
+    assert "torn" in caplog.text
+    path.write_bytes(b"{oops\n" + whole)
+    with pytest.raises(PlaybookError, match=r"line 1 of .* is damaged"):
+        Spool(path)
+    path.write_bytes(whole)
+    Spool(path).close()
+
+
+def test_two_processes_do_not_share_a_state_file(book, tmp_path):
+    with Learner(book, state=tmp_path / "runs.jsonl"), pytest.raises(PlaybookError, match="another process"):
+        Learner(book, state=tmp_path / "runs.jsonl")
+    with pytest.raises(PlaybookError, match="cannot keep runs"):
+        Learner(book, state=tmp_path / "runs.jsonl" / "runs.jsonl")
+
+
+def test_the_state_file_stays_small(tmp_path, monkeypatch):
+    monkeypatch.setattr("ace.learner.spool.COMPACT_AFTER", 10)
+    spool = Spool(tmp_path / "runs.jsonl")
+    for n in range(95):
+        lived = Lived(key=f"r{n}", output=numbered(n % 9), feedback=GOOD)
+        spool.put(lived)
+        spool.done(lived, success=True)
+    assert len((tmp_path / "runs.jsonl").read_text().splitlines()) == 10
+    spool.close()
+
+
+# -- fit ---------------------------------------------------------------------------------------------------------------
+
+
+def stock(n: int) -> int:
+    """Look at the stock."""
+    return n
+
+
+def shop(n):
+    sold = []
+
+    def sell(count: int) -> str:
+        """Sell some."""
+        sold.append(count)
+        return "sold"
+
+    task = TaskInput(task_id=f"t{n}", inputs={"task": f"Sell {chr(97 + n) * 5} things"})
+    return Episode(task, ToolRegistry([stock, sell]), lambda output: Feedback(success=sold == [n]), f"family{n % 2}")
+
+
+class Agents:
+    """Sells the right number from the second attempt on; counts its runs and can be interrupted."""
+
+    def __init__(self, book, stop_at=None):
+        self.book, self.stop_at, self.made = book, stop_at, []
+
+    def __call__(self, episode):
+        self.made.append((episode.task.task_id, episode.attempt))
+        if len(self.made) == self.stop_at:
+            raise KeyboardInterrupt
+        count = int(episode.task.task_id[1:]) if episode.attempt else 99
+        lm = ScriptedLM([decision("sell", count=count), decision("finish", answer="")])
+        return ReActGenerator(tools=episode.registry, lm=lm, playbook=self.book, policy=Policy.lenient())
+
+
+def test_tasks_that_were_solved_are_left_out(book):
+    agents = Agents(book)
+    report = Learner(book, agents).fit([partial(shop, n) for n in range(3)], epochs=3, skip_solved=True)
+    assert (report.runs, report.successes) == (6, 3)
+    assert agents.made == [(f"t{n}", epoch) for epoch in (0, 1) for n in range(3)]
+
+
+@pytest.mark.parametrize("stop_at", range(1, 8))
+def test_an_interrupted_fit_goes_on_and_learns_nothing_twice(tmp_path, embedder, stop_at):
+    tasks = [partial(shop, n) for n in range(3)]
+    with Playbook.open(tmp_path / "whole.db", embedder=embedder) as book:
+        Learner(book, Agents(book)).fit(tasks, epochs=2)
+        expected = _without_run_ids(book)
+    with Playbook.open(tmp_path / "cut.db", embedder=embedder) as book:
+        first = Agents(book, stop_at)
+        learner = Learner(book, first, state=tmp_path / "runs.jsonl")
+        if stop_at <= 6:
+            with pytest.raises(KeyboardInterrupt):
+                learner.fit(tasks, epochs=2)
+        else:
+            learner.fit(tasks, epochs=2)
+        learner._spool._claim.release()  # as when the process is killed
+        second = Agents(book)
+        with Learner(book, second, state=tmp_path / "runs.jsonl") as learner:
+            report = learner.fit(tasks, epochs=2)
+        assert report.skipped == min(stop_at - 1, 6)
+        assert len(first.made) - (stop_at <= 6) + len(second.made) == 6, "no run was made twice"
+        assert _without_run_ids(book) == expected
+
+
+def _without_run_ids(book):
+    return [b.model_copy(update={"provenance": b.provenance.model_copy(update={"run_ids": ()}), "updated_revision": 0,
+                                 "created_revision": 0, "credited_at": None}) for b in book.bullets]  # fmt: skip
+
+
+def test_a_gate_decides_about_bullets_and_not_about_credit(book):
+    solved = []
+
+    def score(task, repeat, candidate):
+        return float(any(b.section == "Strategies" for b in candidate.bullets))
+
+    with Learner(book, Agents(book), gate=AcceptanceGate(score, ["a"]), gate_every=3) as learner:
+        report = learner.fit([partial(shop, n) for n in range(3)], epochs=2, on_run=lambda *_: solved.append(len(book)))
+    assert [verdict.accepted for verdict in learner.verdicts] == [False, True]
+    assert report.refused == 3, "pitfalls alone did not help"
+    assert {b.section for b in book.bullets} == {"Strategies"}
+
+
+def test_nothing_that_the_gate_refused_is_written(book):
+    with Learner(book, Agents(book), gate=AcceptanceGate(lambda *_: 0.0, ["a"])) as learner:
+        report = learner.fit([partial(shop, n) for n in range(3)], epochs=2)
+    assert (len(book), report.added) == (0, 0)
+    assert report.refused > 0
+
+
+def test_coins_reach_the_book(book):
+    book.add(
+        section="Strategies",
+        trigger="Sell aaaaa things",
+        content="Sell.",
+        changing_tools=("sell",),
+        tool_sequence=("sell",),
+    )
+    learner = Learner(book, withhold=1.0)
+
+    def agent_for(episode):
+        lm = ScriptedLM([decision("sell", count=0), decision("finish", answer="")])
+        return ReActGenerator(tools=episode.registry, lm=lm, playbook=learner.memory)
+
+    learner.agent_for = agent_for
+    learner.fit([partial(shop, 0)])
+    assert book.get("b-1").withheld_successes == 1
+    assert book.get("b-1").helpful_count == 0
+
+
+def test_settings_that_make_no_sense(book):
+    with pytest.raises(ValueError, match="at least 1"):
+        Learner(book, queue_size=0)

@@ -1,0 +1,132 @@
+import pytest
+from learner.runs import run_of, step
+
+from ace import Feedback, Reflector
+from ace.reflector import mining
+
+GOOD, BAD = Feedback(success=True), Feedback(success=False)
+
+
+def contents(output, feedback=GOOD):
+    return [insight.content for insight in Reflector().reflect(output, feedback)]
+
+
+def test_arguments_that_were_refused_and_what_was_accepted():
+    output = run_of(
+        step("find", "o-17", customer="Ana"),
+        step("refund", "no such order", failed="refused", changes=True, order="Ana's"),
+        step("refund", "done", changes=True, order="o-17"),
+    )
+    (lesson,) = mining.recoveries(output)
+    assert lesson.content == (
+        "refund fails (refused) when its arguments are guessed; it worked with order from find, not in the model's own words."
+    )
+    assert lesson.steps == (2, 3)
+    assert lesson.general
+
+
+def test_a_refusal_in_words_is_a_refusal():
+    output = run_of(
+        step("find", "o-17", customer="Ana"),
+        step("refund", "Order not found.", changes=True, order="x"),
+        step("refund", "done", changes=True, order="o-17"),
+    )
+    assert [s.tool_name for s in mining.strategy(output).sequence] == ["find", "refund"]
+    assert "refund fails" in next(mining.recoveries(output)).content
+
+
+@pytest.mark.parametrize(
+    "observation",
+    ["Error: no", "Customer not found.", "Invalid date", "Missing task details", "No such order", "Must be an id"],
+)
+def test_how_tools_word_refusals(observation):
+    assert mining.strategy(run_of(step("refund", observation, changes=True))).sequence == ()
+
+
+@pytest.mark.parametrize(
+    "observation", ["refunded", "Ana: the order was not found broken by the carrier", "x" * 300 + " error"]
+)
+def test_how_tools_word_success(observation):
+    assert len(mining.strategy(run_of(step("refund", observation, changes=True))).sequence) == 1
+
+
+def test_another_value_from_the_same_place_teaches_nothing():
+    output = run_of(
+        step("find", "o-17 o-18", customer="Ana"),
+        step("refund", "no", failed="refused", changes=True, order="o-17"),
+        step("refund", "done", changes=True, order="o-18"),
+    )
+    assert list(mining.recoveries(output)) == []
+
+
+def test_a_call_that_needs_another_one_first():
+    output = run_of(
+        step("ship", "no", failed="refused", changes=True, order="17"),
+        step("pay", "paid", changes=True, order="17"),
+        step("ship", "shipped", changes=True, order="17"),
+    )
+    (lesson,) = mining.preconditions(output)
+    assert lesson.content == "ship needs pay first: it failed before that call and worked after it."
+
+
+def test_a_tool_that_was_down_needed_nothing_first():
+    output = run_of(
+        step("ship", "no", failed="timeout", changes=True, order="17"),
+        step("pay", "paid", changes=True, order="17"),
+        step("ship", "shipped", changes=True, order="17"),
+    )
+    assert list(mining.preconditions(output)) == []
+
+
+def test_a_loop_is_said_once():
+    steps = [step("find", "o-1 o-2 o-3"), *(step("cancel", changes=True, order=f"o-{i}") for i in (1, 2, 3))]
+    assert contents(run_of(*steps)) == ["Call find(), then cancel(order from find) 3 times, then finish."]
+
+
+def test_sub_sequences_that_recur_over_families():
+    def run(n, family):
+        steps = (
+            step("find", f"o-{n}", customer="Ana"),
+            step("refund", changes=True, order=f"o-{n}"),
+            step(f"other{n}"),
+        )
+        return run_of(*steps, run_id=f"r{n}", task_id=f"t{n}"), family
+
+    runs = [run(n, f"family{n % 2}") for n in range(4)]
+    (insight,) = Reflector("me").recurring(runs)
+    assert insight.content == "find, then refund(order from find): often one after the other."
+    assert insight.section == "Observations"
+    assert insight.trigger == ""
+    assert insight.provenance.run_ids == ("r0", "r1", "r2", "r3")
+    assert set(insight.provenance.groups) == {"family0", "family1"}
+    assert insight.domain == "shop"
+    assert insight.as_bullet({"find": "1", "refund": "2", "x": "3"}).tool_schema_hashes == {"find": "1", "refund": "2"}
+    assert Reflector().recurring(runs[:2]) == [], "two tasks are no recurrence"
+    assert Reflector().recurring([run(n, "one") for n in range(4)]) == [], "one family has its strategy"
+
+
+def test_tenants_share_nothing():
+    def run(n, tenant):
+        output = run_of(
+            step("find", f"o-{n}"), step("refund", changes=True, order=f"o-{n}"), run_id=f"r{n}", task_id=f"t{n}"
+        )
+        return output.model_copy(update={"task": output.task.model_copy(update={"tenant": tenant})}), f"f{n}"
+
+    assert Reflector().recurring([run(n, f"tenant{n % 2}") for n in range(4)]) == []
+    assert {insight.tenant for insight in Reflector().recurring([run(n, "a") for n in range(4)])} == {"a"}
+
+
+def test_what_the_task_said_and_a_tool_was_given_is_a_constant():
+    output = run_of(step("find", customer="Ana", limit=3), text="Refund the order of Ana")
+    assert mining.constants(output) == ("Ana",)
+
+
+def test_a_lesson_names_the_steps_it_rests_on():
+    (insight,) = Reflector().reflect(run_of(step("find"), step("find"), step("refund", changes=True)), GOOD)
+    assert insight.evidence == "run r1, steps 1 and 3"
+
+
+def test_what_replaced_a_tool_in_a_failed_run_is_no_advice():
+    steps = (step("find", "x", failed="timeout", customer="Ana"), step("search", customer="Ana"))
+    assert any("out of order" in text for text in contents(run_of(*steps)))
+    assert not any("out of order" in text for text in contents(run_of(*steps), BAD))
