@@ -112,32 +112,9 @@ class DenseIndex:
             depth: How many at most.
             allowed: By number, whether it may come; None allows all.
         """
-        if not self.trained_on:
-            return self._scan(vector, depth, allowed)
         numbers, scores = self.search_many(vector[None, :], depth, allowed)
         kept = numbers[0] >= 0
         return numbers[0][kept].tolist(), scores[0][kept].tolist()
-
-    def _scan(
-        self, vector: NDArray[np.float32], depth: int, allowed: NDArray[np.bool_] | None
-    ) -> tuple[list[int], list[float]]:
-        """One query against all vectors, where they lie in FAISS: a matrix product on all cores, a third faster there."""
-        with self._lock:
-            count, flat = len(self), self._faiss.downcast_index(self._index.index)
-            if not count:
-                return [], []
-            rows: Rows = self._faiss.rev_swig_ptr(flat.get_xb(), count * self.dimension).reshape(count, self.dimension)
-            ids: Ids = self._faiss.rev_swig_ptr(self._index.id_map.data(), count).copy()
-            scores = rows @ np.ascontiguousarray(vector, dtype=np.float32)
-        if allowed is not None:
-            inside = ids < len(allowed)
-            inside[inside] = allowed[ids[inside]]
-            ids, scores = ids[inside], scores[inside]
-        if len(ids) > depth:
-            near = np.flatnonzero(scores >= np.partition(scores, -depth)[-depth])
-            ids, scores = ids[near], scores[near]
-        order = np.lexsort((ids, -scores))[:depth]
-        return ids[order].tolist(), scores[order].tolist()
 
     def search_many(
         self, vectors: NDArray[np.float32], depth: int, allowed: NDArray[np.bool_] | None = None
