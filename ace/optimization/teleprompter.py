@@ -1,0 +1,204 @@
+"""`ACE`: a DSPy optimizer that fills a playbook in place of rewriting a prompt."""
+# pyright: basic, reportAttributeAccessIssue=false, reportArgumentType=false, reportCallIssue=false
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import dspy
+from dspy.teleprompt.teleprompt import Teleprompter
+from rich.console import Console
+from rich.progress import Progress
+
+from ace.agent import Policy
+from ace.core import SignatureError, value_to_text
+from ace.curator import AcceptanceGate
+from ace.generator import ReActGenerator, ReActPrediction
+from ace.learner import Episode, Learner, LearningReport
+from ace.learner.episode import GOOD_SCORE
+from ace.playbook import Playbook
+from ace.reflector import Reflector
+from ace.tasks import Feedback, TaskInput, TaskOutput
+
+HELD_IN = 10
+"""So many training examples the gate runs."""
+
+
+class ACE(Teleprompter):
+    """Runs a program on examples, learns a playbook from what happened, and returns an agent that uses it.
+
+    No predictor's instructions or demos are touched, so that it composes with the optimizers that rewrite those: compile
+    with `dspy.GEPA` first or afterwards. Tools are really called, once per example and epoch.
+
+    Args:
+        metric: ``metric(example, prediction, trace=None)`` as for any DSPy optimizer: True or False, a number, or a
+            `dspy.Prediction` with `score` and `feedback`.
+        playbook: Where lessons go; a new one in memory by default.
+        threshold: A score from here on counts as success.
+        epochs: How often the training set is run; examples that succeeded are left out afterwards.
+        reflection_lm: A language model that reads the runs too; None for the miner alone.
+        max_gate_calls: With a `valset`, new bullets are committed only when they help on training examples and do not hurt
+            on the validation set; so many runs may be spent on that.
+        state: A file that remembers what was learned from: compile again after an interruption, and it goes on.
+        progress: Whether to draw a progress bar.
+
+    Attributes:
+        report: What the last `compile` did.
+
+    Example:
+        >>> from ace.playbook import CallableEmbedder
+        >>> from ace.testing import ScriptedLM, decision
+        >>> def double(n: int) -> int:
+        ...     "Twice a number."
+        ...     return 2 * n
+        >>> lm = ScriptedLM([decision("double", n=4), decision("finish", answer="8")])
+        >>> book = Playbook(embedder=CallableEmbedder("toy", lambda texts: [[len(t), 1.0] for t in texts]))
+        >>> def metric(example, prediction, trace=None):
+        ...     return prediction.answer == "8"
+        >>> optimizer = ACE(metric, playbook=book, progress=False)
+        >>> with dspy.context(lm=lm):
+        ...     agent = optimizer.compile(dspy.ReAct("question -> answer", tools=[double]),
+        ...                               trainset=[dspy.Example(question="Twice 4?").with_inputs("question")])
+        >>> agent.playbook.bullets[0].content
+        'Call double(n), then finish.'
+    """
+
+    def __init__(
+        self,
+        metric: Callable[..., Any],
+        *,
+        playbook: Playbook | None = None,
+        threshold: float = GOOD_SCORE,
+        epochs: int = 1,
+        reflection_lm: Any = None,
+        max_gate_calls: int = 200,
+        state: str | Path | None = None,
+        progress: bool = True,
+    ) -> None:
+        super().__init__()
+        if not callable(metric):
+            raise ValueError(f"metric is {metric!r}, expected a function of example and prediction")
+        if epochs < 1:
+            raise ValueError(f"epochs must be at least 1, got {epochs!r}")
+        self.metric = metric
+        self.playbook = playbook
+        self.threshold = threshold
+        self.epochs = epochs
+        self.reflection_lm = reflection_lm
+        self.max_gate_calls = max_gate_calls
+        self.state = state
+        self.progress = progress
+        self.report = LearningReport()
+
+    def compile(
+        self,
+        student: dspy.Module,
+        *,
+        trainset: Sequence[dspy.Example],
+        teacher: dspy.Module | None = None,
+        valset: Sequence[dspy.Example] | None = None,
+        **_: Any,
+    ) -> ReActGenerator:
+        """Learn, and return an agent with what was learned.
+
+        Args:
+            student: A `ReActGenerator` or a plain `dspy.ReAct`; it stays as it is.
+            trainset: Examples with inputs for the student's signature; `task_id`, `domain`, `tenant` and `group` are read
+                when an example has them.
+            teacher: Not used.
+            valset: Examples that no lesson comes from, for the gate.
+
+        Returns:
+            A `ReActGenerator` with the student's predictors, tools and state, and the playbook.
+
+        Raises:
+            ValueError: There are no examples, or one lacks an input of the signature.
+        """
+        if not trainset:
+            raise ValueError("trainset is empty: there is nothing to learn from")
+        agent = as_generator(student)
+        own = [book for book in (self.playbook, getattr(student, "playbook", None)) if isinstance(book, Playbook)]
+        book = own[0] if own else Playbook()  # an empty book is a book
+        agent.playbook = book
+        names = tuple(agent.signature.input_fields)
+        tasks = [(example, _task(example, names, number)) for number, example in enumerate(trainset)]
+        held_out = [(example, _task(example, names, number)) for number, example in enumerate(valset or ())]
+        gate = None
+        if held_out:
+            score = partial(self._score, agent)
+            gate = AcceptanceGate(score, tasks[:HELD_IN], held_out, max_calls=self.max_gate_calls)
+        reflector = Reflector(_name_of(agent.lm or dspy.settings.lm), lm=self.reflection_lm)
+        with (
+            Learner(book, lambda _: agent, reflector=reflector, gate=gate, state=self.state, author="ACE") as learner,
+            Progress(console=Console(stderr=True), disable=not self.progress) as bars,
+        ):
+            bar = bars.add_task("learning", total=len(tasks) * self.epochs)
+            self.report = learner.fit(
+                [partial(self._episode, agent, example, task) for example, task in tasks],
+                epochs=self.epochs,
+                skip_solved=True,
+                on_run=lambda *_: bars.advance(bar),
+            )
+        return agent
+
+    def _episode(self, agent: ReActGenerator, example: dspy.Example, task: TaskInput) -> Episode:
+        return Episode(
+            task, agent.registry, partial(self._feedback, agent, example), str(example.get("group", "") or "")
+        )
+
+    def _feedback(self, agent: ReActGenerator, example: dspy.Example, output: TaskOutput) -> Feedback:
+        """What the metric says, as feedback."""
+        verdict = self.metric(example, ReActPrediction.of(output, agent.signature.output_fields))
+        if isinstance(verdict, Feedback):
+            return verdict
+        score = float(getattr(verdict, "score", verdict))
+        said = str(getattr(verdict, "feedback", None) or "")
+        return Feedback(success=score >= self.threshold, text=said, details={"score": score})
+
+    def _score(self, agent: ReActGenerator, task: tuple[dspy.Example, TaskInput], _: int, book: Playbook) -> float:
+        example, given = task
+        output = agent.bound_to(agent.registry, playbook=book).run(given)
+        return float(self._feedback(agent, example, output).details.get("score", 0.0))
+
+
+def as_generator(program: dspy.Module) -> ReActGenerator:
+    """A `ReActGenerator` that does what a program does, with its own copy of the predictors.
+
+    Args:
+        program: A `ReActGenerator`, or a plain `dspy.ReAct` with its instructions and demos.
+
+    Raises:
+        SignatureError: The program is neither.
+    """
+    if isinstance(program, ReActGenerator):
+        return program.deepcopy()
+    if not isinstance(program, dspy.ReAct):
+        raise SignatureError(
+            f"expected a ReActGenerator or a dspy.ReAct, got {type(program).__name__}; pass the ReAct inside your program"
+        )
+    tools = [tool for name, tool in program.tools.items() if name != "finish"]
+    agent = ReActGenerator(program.signature, tools=tools, max_iters=program.max_iters, policy=Policy.lenient())
+    agent.load_state(program.dump_state())
+    return agent
+
+
+def _task(example: dspy.Example, names: Sequence[str], number: int) -> TaskInput:
+    missing = [name for name in names if name not in example]
+    if missing:
+        raise ValueError(
+            f"example {number} lacks {', '.join(map(repr, missing))}; the signature's inputs are {list(names)}"
+        )
+    inputs = {name: example[name] for name in names}
+    text = json.dumps(inputs, sort_keys=True, default=value_to_text)
+    task_id = str(example.get("task_id", "") or "") or hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:16]
+    scope = {name: example[name] for name in ("domain", "tenant") if name in example and name not in names}
+    return TaskInput(task_id=task_id, inputs=inputs, **scope)
+
+
+def _name_of(lm: Any) -> str:
+    return str(getattr(lm, "model", "") or "")
