@@ -1,0 +1,165 @@
+"""What learning delivers on held-out tasks: ``python benchmarks/learning.py OUT.json [--seeds 5]`` (simulated).
+
+For each seed a playbook is learned on half of every office family's tasks, with the estimated error rates and at most 40
+attempts at each task; the other half is run without memory, with the playbook, with gold bullets and with random bullets, at
+the estimated rates, at half and at twice all rates (each at most 0.95). With unseen families, all lessons of a task's own
+family are left out. Intervals: bootstrap over families, arms paired.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from concurrent.futures import ProcessPoolExecutor
+from functools import partial
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.progress import Progress
+from rich.table import Table
+
+ATTEMPTS = 40
+FACTORS = {"halved": 0.5, "estimated": 1.0, "doubled": 2.0}
+BOUNDS = ("estimate", "low", "high")
+ARMS = ("none", "playbook", "gold", "random")
+
+
+def one_seed(seed: int) -> dict[str, Any]:
+    """Learn a book and compare; everything of one seed."""
+    import torch
+
+    from ace.agent import Policy
+    from ace.evaluation.office import OfficeSuite
+    from ace.evaluation.runner import AgentPool, evaluate
+    from ace.evaluation.suite import halves
+    from ace.learner import Learner
+    from ace.playbook import Playbook
+    from ace.reflector import Reflector
+    from ace.testing import SimulatedLM
+    from ace.testing.rates import load_rates
+
+    torch.set_num_threads(1)  # the seeds run side by side
+    suite, policy = OfficeSuite(), Policy.lenient()
+    train, test = halves(suite.tasks)
+    pool, lms, rows = AgentPool(suite, policy), {}, []
+    with Playbook() as book:
+
+        def agent_for(episode):
+            luck = 1_000 * (seed + 1) + episode.attempt
+            lms.setdefault(luck, SimulatedLM(suite, seed=luck))
+            return pool.agent(episode, lms[luck], book)
+
+        learner = Learner(book, agent_for, reflector=Reflector("simulated"))
+        report = learner.fit([partial(suite.episode, task) for task in train], epochs=ATTEMPTS, skip_solved=True)
+        for name, factor in FACTORS.items():
+            rates = {condition: known.scaled(factor) for condition, known in load_rates().items()}
+            lm_for = partial(SimulatedLM, suite, rates=rates)
+            for unseen in (False, True):
+                for attempt in evaluate(
+                    suite,
+                    lambda luck, lm_for=lm_for: lm_for(seed=luck),
+                    tasks=test,
+                    arms=ARMS[:2] if unseen else ARMS,
+                    seeds=[seed],
+                    policy=policy,
+                    playbook=book,
+                    unseen=unseen,
+                ):
+                    rows.append(
+                        {
+                            "rates": name,
+                            "unseen": unseen,
+                            "arm": attempt.arm,
+                            "task": f"{seed}/{attempt.task.id}",
+                            "family": attempt.task.group,
+                            "success": float(attempt.feedback.success),
+                            "iterations": float(attempt.output.usage.iterations),
+                        }
+                    )
+        learned = {"seed": seed, "runs": report.runs, "solved": report.successes, "bullets": len(book)}
+    return {"rows": rows, "learned": learned}
+
+
+def compare(rows: list[dict[str, Any]]) -> dict[str, Any]:
+    """Shares of the way from none to gold, and what unseen families lose."""
+    from ace.evaluation.stats import mean_interval, share_closed
+
+    found: dict[str, Any] = {}
+    for name in FACTORS:
+        seen = _arms([row for row in rows if row["rates"] == name and not row["unseen"]])
+        other = _arms([row for row in rows if row["rates"] == name and row["unseen"]])
+        families = [row["family"] for row in seen["none"]]
+        part: dict[str, Any] = {"closed": {}}
+        for metric in ("iterations", "success"):
+            values = {arm: [row[metric] for row in found_rows] for arm, found_rows in seen.items()}
+            part[metric] = {arm: sum(v) / len(v) for arm, v in values.items()}
+            for arm in ("playbook", "random"):
+                closed = share_closed(values["none"], values[arm], values["gold"], families)
+                part["closed"].setdefault(metric, {})[arm] = dict(zip(BOUNDS, closed, strict=True))
+        part["fewer_iterations"] = 1 - part["iterations"]["playbook"] / part["iterations"]["none"]
+        lost = [b["success"] - a["success"] for a, b in zip(other["none"], other["playbook"], strict=True)]
+        low, high = mean_interval(lost, families)
+        part["unseen_success"] = {"difference": 100 * sum(lost) / len(lost), "low": 100 * low, "high": 100 * high}
+        found[name] = part
+    return found
+
+
+def _arms(rows: list[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
+    """Rows by arm, each in the order of the tasks."""
+    arms: dict[str, list[dict[str, Any]]] = {}
+    for row in sorted(rows, key=lambda row: row["task"]):
+        arms.setdefault(row["arm"], []).append(row)
+    return arms
+
+
+def show(report: dict[str, Any], console: Console) -> None:
+    """One table."""
+    table = Table(title="held-out tasks of seen families (simulated): share of the way from none to gold bullets")
+    for column in ("rates", "metric", "none", "gold", "playbook", "closed", "random closes", "unseen families, points"):
+        table.add_column(column)
+    for name, part in report["compared"].items():
+        for metric in ("iterations", "success"):
+            closed, unseen = part["closed"][metric], part["unseen_success"]
+            table.add_row(
+                name,
+                metric,
+                *(f"{part[metric][arm]:.2f}" for arm in ("none", "gold", "playbook")),
+                "{estimate:.0%} [{low:.0%}, {high:.0%}]".format(**closed["playbook"]),
+                "{estimate:.0%} [{low:.0%}, {high:.0%}]".format(**closed["random"]),
+                "{difference:+.1f} [{low:+.1f}, {high:+.1f}]".format(**unseen) if metric == "success" else "",
+            )
+    console.print(table)
+    console.print(
+        f"iterations saved by the playbook: {report['compared']['estimated']['fewer_iterations']:.0%} (simulated)"
+    )
+
+
+def main() -> None:
+    """Run the seeds on all cores, print, write."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("out", type=Path)
+    parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--workers", type=int, default=2)
+    options = parser.parse_args()
+    console, done = Console(), []
+    with (
+        ProcessPoolExecutor(options.workers, mp_context=get_context("spawn")) as workers,
+        Progress(console=Console(stderr=True)) as progress,
+    ):
+        bar = progress.add_task("seeds (simulated)", total=options.seeds)
+        for result in workers.map(one_seed, range(options.seeds)):
+            done.append(result)
+            progress.advance(bar)
+    report = {
+        "simulated": True,
+        "learned": [result["learned"] for result in done],
+        "compared": compare([row for result in done for row in result["rows"]]),
+    }
+    show(report, console)
+    options.out.write_text(json.dumps(report, indent=1), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
