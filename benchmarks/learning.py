@@ -101,7 +101,12 @@ def compare(rows: list[dict[str, Any]]) -> dict[str, Any]:
         part["fewer_iterations"] = 1 - part["iterations"]["playbook"] / part["iterations"]["none"]
         lost = [b["success"] - a["success"] for a, b in zip(other["none"], other["playbook"], strict=True)]
         low, high = mean_interval(lost, families)
-        part["unseen_success"] = {"difference": 100 * sum(lost) / len(lost), "low": 100 * low, "high": 100 * high}
+        part["unseen_success"] = {
+            "difference": 100 * sum(lost) / len(lost),
+            "low": 100 * low,
+            "high": 100 * high,
+            "most_lost": -100 * low,
+        }
         found[name] = part
     return found
 

@@ -89,12 +89,12 @@ class AcceptanceGate:
         self.repeats = repeats
         self.max_calls = max_calls
         self.calls = 0
-        self._before: dict[tuple[int, str], float] = {}
+        self._before: dict[tuple[int, int, str], float] = {}
 
     def __call__(self, playbook: Playbook, deltas: Sequence[Delta], /) -> GateVerdict:
         """Look at a proposal."""
         start = self.calls
-        known = [name for name in ("in", "out") if (playbook.revision, name) in self._before]
+        known = [name for name in ("in", "out") if (id(playbook), playbook.revision, name) in self._before]
         need = sum(len(tasks) * (1 if name in known else 2) for name, tasks in self._sets()) * self.repeats
         if self.calls + need > self.max_calls:
             why = f"the gate has {self.max_calls - self.calls} of {self.max_calls} runs left and may need {need}"
@@ -121,7 +121,7 @@ class AcceptanceGate:
 
     def _mean(self, name: str, source: Playbook, current: Playbook | None = None) -> float:
         """The mean score over one set of tasks; that of the current book is kept until it changes."""
-        key = (source.revision, name)
+        key = (id(source), source.revision, name)
         if current is not None and key in self._before:
             return self._before[key]
         scores: list[float] = []
@@ -131,5 +131,5 @@ class AcceptanceGate:
                 self.calls += 1
         mean = sum(scores) / len(scores)
         if current is not None:
-            self._before = {k: v for k, v in self._before.items() if k[0] == source.revision} | {key: mean}
+            self._before = {k: v for k, v in self._before.items() if k[:2] == key[:2]} | {key: mean}
         return mean

@@ -110,9 +110,9 @@ class Learning:
             proposed, self._proposed = self._proposed, []
             insights = [insight for found, _ in proposed for insight in found]
             hashes = {name: digest for _, known in proposed for name, digest in known.items()}
-            if insights:
-                self._curated(insights, hashes, gate=self.gate)
             unmarked, self._unmarked = self._unmarked, []
+            if insights:  # when this fails, their runs stay unmarked, and the next process learns from them
+                self._curated(insights, hashes, gate=self.gate)
             for lived, success in unmarked if self._spool is not None else ():
                 self._spool.done(lived, success)  # pyright: ignore[reportOptionalMemberAccess]
 

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from ace.core import PlaybookError
+from ace.core import PlaybookError, value_to_text
 from ace.tasks import Feedback, TaskOutput
 
 _log = logging.getLogger(__name__)
@@ -83,7 +83,7 @@ class Spool:
 
     def put(self, lived: Lived) -> None:
         """Keep a run; on return it survives the end of the process, after `sync` also a power cut."""
-        line = lived.model_dump_json()
+        line = lived.model_dump_json(fallback=value_to_text)
         with self._lock:
             self._append(line)
             self.waiting[lived.key] = lived
@@ -160,7 +160,7 @@ class Spool:
                 for place, success in self.learned.items():
                     file.write(json.dumps({"learned": "", "place": place, "success": success}) + "\n")
                 for lived in self.waiting.values():
-                    file.write(lived.model_dump_json() + "\n")
+                    file.write(lived.model_dump_json(fallback=value_to_text) + "\n")
                 file.flush()
                 os.fsync(file.fileno())
             os.replace(name, self.path)

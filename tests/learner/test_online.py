@@ -49,6 +49,27 @@ def test_a_prediction_is_observed_as_it_is(book):
     assert learner.report.invented == 1, "b-9 was never shown"
 
 
+def test_an_answer_that_is_no_json_is_kept_as_text(book, tmp_path):
+    output = numbered(1).model_copy(update={"answer": object(), "outputs": {"answer": {1, 2}}})
+    with Learner(book, state=tmp_path / "runs.jsonl") as learner:
+        learner.observe(output, True)
+    assert len(book) == 1
+
+
+def test_lessons_that_could_not_be_written_are_learned_next_time(tmp_path, embedder):
+    def broken(*_):
+        raise OSError("no tasks")
+
+    with Playbook.open(tmp_path / "b.db", embedder=embedder) as book:
+        learner = Learner(book, gate=broken, state=tmp_path / "runs.jsonl")
+        learner.observe(numbered(1), True)
+        with pytest.raises(OSError, match="no tasks"):
+            learner.close()
+        with Learner(book, state=tmp_path / "runs.jsonl") as learner:
+            assert learner.flush()
+        assert len(book) == 1
+
+
 def test_without_feedback_the_judge_says(book):
     with pytest.raises(ValueError, match="judge"):
         Learner(book).observe(numbered(1))
