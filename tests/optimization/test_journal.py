@@ -1,0 +1,74 @@
+import itertools
+
+import dspy
+import pytest
+from loopback import openai_server
+
+from ace.core import AceError
+from ace.optimization.journal import Journal, journaled
+from ace.testing import FunctionLM
+from ace.testing.engine import render_reply
+
+
+def counting():
+    numbers = itertools.count(1)
+    return FunctionLM("test/counting", lambda prompt: render_reply(answer=f"answer {next(numbers)}"))
+
+
+def ask(lm, *questions):
+    with dspy.context(lm=lm):
+        return [dspy.Predict("question -> answer")(question=q).answer for q in questions]
+
+
+def test_what_was_paid_for_is_replayed(tmp_path):
+    questions = ("one", "two", "one")
+    journal = Journal(tmp_path / "j.jsonl")
+    first = ask(journaled(counting(), journal), *questions)
+    assert first == ["answer 1", "answer 2", "answer 3"], "the same question twice is two questions"
+    journal.close()
+    again = Journal(tmp_path / "j.jsonl")
+    assert ask(journaled(counting(), again), *questions, "three") == [*first, "answer 1"]
+    assert (again.replayed, again.bought) == (3, 1)
+
+
+def test_a_torn_line_is_bought_again_and_damage_is_an_error(tmp_path, caplog):
+    journal = Journal(tmp_path / "j.jsonl")
+    ask(journaled(counting(), journal), "one", "two")
+    whole = (tmp_path / "j.jsonl").read_bytes()
+    (tmp_path / "j.jsonl").write_bytes(whole[:-5])
+    again = Journal(tmp_path / "j.jsonl")
+    ask(journaled(counting(), again), "one", "two")
+    assert (again.replayed, again.bought) == (1, 1)
+    assert "torn" in caplog.text
+    (tmp_path / "j.jsonl").write_bytes(b"oops\n" + whole)
+    with pytest.raises(AceError, match="line 1"):
+        Journal(tmp_path / "j.jsonl")
+
+
+def test_an_error_is_no_completion(tmp_path):
+    def broken(prompt):
+        raise RuntimeError("down")
+
+    journal = Journal(tmp_path / "j.jsonl")
+    with pytest.raises(Exception, match="down"):
+        ask(journaled(FunctionLM("test/broken", broken), journal), "one")
+    assert (journal.bought, (tmp_path / "j.jsonl").read_text()) == (0, "")
+
+
+@pytest.mark.anyio
+async def test_async_callers_get_the_same(tmp_path):
+    lm = journaled(counting(), Journal(tmp_path / "j.jsonl"))
+    with dspy.context(lm=lm):
+        assert (await dspy.Predict("question -> answer").acall(question="one")).answer == "answer 1"
+    lm = journaled(counting(), Journal(tmp_path / "j.jsonl"))
+    assert ask(lm, "one") == ["answer 1"]
+
+
+def test_a_real_server_is_asked_once(tmp_path):
+    with openai_server() as (url, requests):
+        for _ in range(2):
+            lm = dspy.LM("openai/test", api_base=url, api_key="none", cache=False)
+            lm = journaled(lm, Journal(tmp_path / "j.jsonl"))
+            answers = lm("Say hello")
+        assert answers
+        assert len(requests) == 1
