@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from typing import Any, cast
 
@@ -55,6 +56,8 @@ def json_value(value: Any, depth: int = 0) -> Any:
         >>> json_value({1: ("a", {"b"})})
         {'1': ['a', ['b']]}
     """
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)  # JSON has no infinity
     if value is None or isinstance(value, (bool, int, float)):
         return value
     if isinstance(value, str):

@@ -1,8 +1,10 @@
+import json
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ace.core import clean_text, describe_error, truncate, value_to_text
+from ace.core import clean_text, describe_error, json_value, truncate, value_to_text
 
 
 class Hostile:
@@ -63,3 +65,9 @@ def test_an_error_is_described_without_traceback():
 )
 def test_folders_of_this_machine_do_not_reach_a_prompt(message, shown):
     assert describe_error(OSError(message)) == f"OSError: {shown}"
+
+
+@pytest.mark.parametrize("value", [float("inf"), -float("inf"), float("nan")])
+def test_what_json_has_no_word_for_becomes_text(value):
+    stored = json_value({"n": [value, {"m": value}]})
+    assert json.loads(json.dumps(stored, allow_nan=False)) == stored
