@@ -5,7 +5,7 @@ import pytest
 from ace import Feedback, Learner, Policy, ReActGenerator, Reflector, ToolRegistry
 from ace.curator import MAX_PITFALLS, Curator
 from ace.learner import Episode
-from ace.playbook import Add, Merge, PlaybookBullet
+from ace.playbook import Add, Merge, Playbook, PlaybookBullet
 from ace.tasks import ReasoningStep, TaskInput, TaskOutput
 from ace.testing import ScriptedLM, decision
 from ace.tools import Tool
@@ -101,12 +101,13 @@ def test_the_same_lesson_again_is_merged_and_the_words_stay(book):
 
 
 @pytest.mark.parametrize("other", ["Do not refund the order of Ana", "Completely different words, zebra"])
-def test_a_negation_or_another_meaning_is_never_merged(book, other):
-    curator = Curator(book, merge_cosine=0.999)
-    for n, text in enumerate(("Refund the order of Ana", other)):
-        insights = Reflector().reflect(run_of(*PLAIN, text=text, run_id=f"r{n}"), Feedback(success=True))
-        book.commit(curator.curate(insights, {}))
-    assert len(book) == 2
+def test_a_negation_or_another_meaning_is_never_merged(tmp_path, other):
+    with Playbook.open(tmp_path / "real.db") as book:  # vectors that mean something
+        curator = Curator(book)
+        for n, text in enumerate(("Refund the order of Ana", other)):
+            insights = Reflector().reflect(run_of(*PLAIN, text=text, run_id=f"r{n}"), Feedback(success=True))
+            book.commit(curator.curate(insights, {}))
+        assert len(book) == 2
 
 
 def test_other_calls_are_another_lesson(book):
@@ -200,7 +201,7 @@ def test_credit_is_given_once_per_run(book):
 
 
 def test_a_bullet_that_another_process_removed_costs_no_lesson(tmp_path):
-    from ace.playbook import CallableEmbedder, Playbook, Remove
+    from ace.playbook import CallableEmbedder, Remove
 
     embedder = CallableEmbedder("lengths", lambda texts: [[len(text), 1.0] for text in texts])
     with Playbook.open(tmp_path / "b.db", embedder=embedder) as book:
@@ -246,8 +247,6 @@ def test_constants_are_traced_by_whole_words_and_secrets_are_not_kept():
     ],
 )
 def test_meanings_that_vectors_confuse_are_not_merged(tmp_path, one, other):
-    from ace.playbook import Playbook
-
     with Playbook.open(tmp_path / "m.db") as book:
         for n, text in enumerate((one, other)):
             insights = Reflector().reflect(run_of(*PLAIN, text=text, run_id=f"r{n}"), Feedback(success=True))
