@@ -7,9 +7,9 @@ from __future__ import annotations
 import inspect
 import json
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
 import dspy
@@ -252,6 +252,15 @@ class Catalogue:
         """Derived signatures of the native adapter."""
         self._texts: dict[tuple[str, ...], str] = {}
         self._functions: dict[tuple[str, ...], list[dict[str, Any]]] = {}
+        self._described: dict[tuple[tuple[str, str], ...], Catalogue] = {}
+
+    def described(self, descriptions: Mapping[str, str]) -> Catalogue:
+        """The same tools with other descriptions."""
+        key = tuple(sorted(descriptions.items()))
+        if key not in self._described:
+            tools = [replace(tool, description=descriptions.get(tool.name, tool.description)) for tool in self.registry]
+            self._described[key] = Catalogue(ToolRegistry(tools), self.finish)
+        return self._described[key]
 
     def text(self, excluded: tuple[str, ...] = ()) -> str:
         """As an input field."""

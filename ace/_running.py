@@ -14,6 +14,7 @@ import anyio.to_thread
 import dspy
 from pydantic import ValidationError
 
+from ace._cards import descriptions, record_calls
 from ace._dspy import PredictorModel, Prompts
 from ace.agent import (
     Agent,
@@ -208,9 +209,10 @@ class Running(dspy.Module, Agent):
         )
 
     def _model(self, run: AgentRun, playbook: str, lm: Any, streaming: bool = False) -> PredictorModel:
-        prompts = Prompts(
-            self.agent, self._catalogue.value, self.tool_calling == "native", getattr(self, "summarizer", None)
-        )
+        catalogue = self._catalogue.value
+        if self.cards:
+            catalogue = catalogue.described(descriptions(self.cards))
+        prompts = Prompts(self.agent, catalogue, self.tool_calling == "native", getattr(self, "summarizer", None))
         on_delta = run.model_delta if streaming else None
         return PredictorModel(prompts, run.spec.task.inputs, playbook, lm or self.lm, on_delta)
 
@@ -284,6 +286,8 @@ class Running(dspy.Module, Agent):
         return output
 
     def _prediction(self, output: TaskOutput) -> ReActPrediction:
+        if self.cards:
+            record_calls(self.cards, output.structured_trace)
         return ReActPrediction.of(output, self.signature.output_fields, self.output_mode)
 
 

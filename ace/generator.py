@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 import dspy
 
+from ace._cards import TOOLS_KEY, adopt_cards, build_cards
 from ace._dspy import (
     Catalogue,
     adopt_react_state,
@@ -26,6 +27,7 @@ from ace.core import Observer, Relay, SignatureError, TokenPrices, ToolRegistrat
 from ace.prediction import ReActPrediction
 from ace.tasks import TaskInput
 from ace.tools import Tool, ToolRegistry, TypedTool
+from ace.tools.changes import describe_tools
 
 __all__ = ["DEFAULT_MAX_ITERS", "BulletSource", "ReActGenerator", "ReActPrediction"]
 
@@ -53,6 +55,9 @@ class ReActGenerator(Running):
         prices: What the model's tokens cost, for `limits.cost` and `usage.cost`.
         observers: Called with every event of every run, each in a thread of its own.
         raise_on_failure: Whether `forward` raises what ended a run instead of returning it.
+
+    Attributes:
+        tool_changes: After `load`: in words, what is different about the tools since the state was saved.
 
     Raises:
         SignatureError: A field name is reserved, or two settings contradict each other.
@@ -88,9 +93,11 @@ class ReActGenerator(Running):
         _check_settings(max_iters, limits, prices, tool_calling, output_mode)
         self.signature = dspy.Signature(signature) if isinstance(signature, str) else signature
         check_fields(self.signature)
+        self.tool_changes: list[str] = []
         self.registry = tools if isinstance(tools, ToolRegistry) else ToolRegistry(unwrap_tools(tools))
         native = tool_calling == "native"
         self.agent = build_react(self.signature, self.registry, max_iters or DEFAULT_MAX_ITERS, native)
+        self.cards: dict[str, dspy.Predict] = {}
         self.finish = finish_tool(self.signature)
         self.tool_calling = tool_calling
         self.output_mode = output_mode
@@ -189,6 +196,22 @@ class ReActGenerator(Running):
         twin.lm = lm if lm is not None else self.lm
         return twin
 
+    def with_tool_cards(self) -> ReActGenerator:
+        """A copy whose tool descriptions are components that optimizers may rewrite, one per tool.
+
+        Each tool becomes a predictor (``cards['NAME']``) that is never sent to a model: its instructions are what the
+        catalogue says of the tool, and every call is an example for it. Names and arguments stay as they are.
+
+        Example:
+            >>> from ace.tools import calculator
+            >>> carded = ReActGenerator(tools=[calculator]).with_tool_cards()
+            >>> [name for name, _ in carded.named_predictors()]
+            ['agent.react', 'agent.extract.predict', "cards['calculator']"]
+        """
+        twin = self.deepcopy()
+        twin.cards = twin.cards or build_cards(twin.registry)
+        return twin
+
     # -- DSPy's habits -------------------------------------------------------------------------------------------------
 
     def __getattribute__(self, name: str) -> Any:
@@ -197,9 +220,22 @@ class ReActGenerator(Running):
             return object.__getattribute__(self, name)
         return super().__getattribute__(name)
 
+    def dump_state(self, json_mode: bool = True) -> dict[str, Any]:
+        """The predictors' state, and the tools it was learned with."""
+        return {**super().dump_state(json_mode=json_mode), TOOLS_KEY: describe_tools(self.registry)}
+
     def load_state(self, state: dict[str, Any], *, allow_unsafe_lm_state: bool = False) -> None:
-        """Load state saved by this class or by a plain `dspy.ReAct` over the same signature."""
-        super().load_state(adopt_react_state(state, self.agent), allow_unsafe_lm_state=allow_unsafe_lm_state)
+        """Load state saved by this class or by a plain `dspy.ReAct` over the same signature.
+
+        When the tools have changed since, a warning and `tool_changes` say exactly how. What was learned of a tool whose
+        arguments are others now is left behind; the rest is loaded.
+        """
+        adopted = adopt_react_state(state, self.agent)
+        if not self.cards and any(name.startswith("cards[") for name in adopted):
+            self.cards = build_cards(self.registry)
+        own = super().dump_state()
+        adopted, self.tool_changes = adopt_cards(adopted, self.registry, own)
+        super().load_state(adopted, allow_unsafe_lm_state=allow_unsafe_lm_state)
 
 
 def _check_settings(

@@ -1,0 +1,85 @@
+"""Tool cards: what a program says of each tool, as predictors that optimizers may rewrite and that never ask a model.
+
+An optimizer sees one component per tool. Its instructions are the tool's description in the catalogue, and each call of the
+tool is an example for it. Names and arguments stay the tool's own, so that no optimizer can lose them.
+"""
+# pyright: basic, reportAttributeAccessIssue=false, reportOptionalMemberAccess=false, reportArgumentType=false
+# pyright: reportCallIssue=false
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import dspy
+
+from ace.tasks import ReasoningStep
+from ace.tools import ToolRegistry
+from ace.tools.changes import describe_tools, interface_changed, tool_changes
+
+_log = logging.getLogger(__name__)
+TOOLS_KEY = "tools"
+"""Where a saved program's state keeps the tools it was saved with."""
+
+
+def build_cards(registry: ToolRegistry) -> dict[str, dspy.Predict]:
+    """One card per tool."""
+    return {
+        tool.name: dspy.Predict(dspy.Signature(f"{tool.name}_arguments -> observation", tool.description))
+        for tool in registry
+    }
+
+
+def descriptions(cards: Mapping[str, dspy.Predict]) -> dict[str, str]:
+    """What the cards say."""
+    return {name: card.signature.instructions for name, card in cards.items()}
+
+
+def record_calls(cards: Mapping[str, dspy.Predict], steps: Iterable[ReasoningStep]) -> None:
+    """Append the calls of a run to DSPy's trace, where an optimizer looks for examples of its components."""
+    trace = dspy.settings.trace
+    if trace is None:
+        return
+    for step in steps:
+        if step.tool_name in cards:
+            if len(trace) >= dspy.settings.max_trace_size:
+                trace.pop(0)
+            inputs = {f"{step.tool_name}_arguments": step.tool_args}
+            trace.append((cards[step.tool_name], inputs, dspy.Prediction(observation=step.observation)))
+
+
+def adopt_cards(
+    state: dict[str, Any], registry: ToolRegistry, own: Mapping[str, Any]
+) -> tuple[dict[str, Any], list[str]]:
+    """A saved program's state, fit for the tools that are there now, and what has changed in words.
+
+    The card of a tool whose arguments have changed is left behind, and so are demos that call such a tool: they would teach
+    calls that no longer work.
+
+    Args:
+        state: As `dump_state` gave it; without a list of tools (a plain `dspy.ReAct`) nothing can be compared.
+        registry: The tools that are there now.
+        own: This program's state, for cards that the saved one lacks.
+    """
+    saved = state.get(TOOLS_KEY)
+    kept = {name: value for name, value in state.items() if name != TOOLS_KEY}
+    cards = {name for name in own if name.startswith("cards[")}
+    if saved is None:
+        return {**{name: own[name] for name in cards}, **kept}, []
+    changes = tool_changes(saved, describe_tools(registry))
+    lost = {name for name, words in changes.items() if interface_changed(words) and words != ["is new"]}
+    said = [f"tool {name!r} {'; '.join(words)}" for name, words in changes.items()]
+    for name in cards:
+        if name not in kept or name.removeprefix("cards['").removesuffix("']") in lost:
+            kept[name] = own[name]
+    for name, value in kept.items():
+        demos = value.get("demos") if isinstance(value, dict) else None
+        if demos:
+            fit = [demo for demo in demos if demo.get("next_tool_name") not in lost]
+            if len(fit) < len(demos):
+                said.append(f"{len(demos) - len(fit)} demos of {name!r} call such a tool and are left out")
+                kept[name] = {**value, "demos": fit}
+    for words in said:
+        _log.warning("the program was saved with other tools: %s", words)
+    return kept, said
