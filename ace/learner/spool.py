@@ -7,7 +7,6 @@ leaves at most one torn line, the last, which is cut off when the file is opened
 from __future__ import annotations
 
 import json
-import logging
 import os
 import tempfile
 import threading
@@ -17,9 +16,9 @@ from pathlib import Path
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from ace.core import PlaybookError, value_to_text
+from ace.core.lines import append_line, open_lines, read_lines
 from ace.tasks import Feedback, TaskOutput
 
-_log = logging.getLogger(__name__)
 COMPACT_AFTER = 10_000
 """After so many runs were learned from, the file is written anew without them."""
 
@@ -75,8 +74,8 @@ class Spool:
         """Places of those that have, and whether they succeeded."""
         self._done = 0
         try:
-            self._read()
-            self._file = self._open()
+            read_lines(self.path, self._take, self._damaged)
+            self._file = open_lines(self.path)
         except BaseException:
             self._claim.release()
             raise
@@ -118,33 +117,14 @@ class Spool:
         if place:
             self.learned[place] = success
 
-    def _open(self) -> int:
-        return os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
-
     def _append(self, line: str) -> None:
-        data = f"{line}\n".encode()
-        written = os.write(self._file, data)
-        while written < len(data):  # the disk is nearly full, or a signal came
-            written += os.write(self._file, data[written:])
+        append_line(self._file, line)
 
-    def _read(self) -> None:
-        if not self.path.exists():
-            return
-        data = self.path.read_bytes()
-        lines = data.split(b"\n")
-        torn = lines.pop()
-        for number, line in enumerate(lines, 1):
-            try:
-                self._take(json.loads(line))
-            except (ValueError, TypeError, KeyError) as error:
-                raise PlaybookError(
-                    f"line {number} of {str(self.path)!r} is damaged: {_short(error)}; move the file away to start anew, "
-                    "what was learned stays in the playbook"
-                ) from error
-        if torn:
-            _log.warning("the last line of %s was torn when its process ended; it is cut off", self.path.name)
-            with self.path.open("r+b") as file:
-                file.truncate(len(data) - len(torn))
+    def _damaged(self, number: int, error: Exception) -> PlaybookError:
+        return PlaybookError(
+            f"line {number} of {str(self.path)!r} is damaged: {_short(error)}; move the file away to start anew, "
+            "what was learned stays in the playbook"
+        )
 
     def _take(self, entry: Mapping[str, object]) -> None:
         if "learned" in entry:
@@ -168,7 +148,7 @@ class Spool:
             Path(name).unlink(missing_ok=True)
             raise
         os.close(self._file)
-        self._file = self._open()
+        self._file = open_lines(self.path)
         self._done = 0
 
 

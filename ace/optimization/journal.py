@@ -1,7 +1,9 @@
-"""A journal of completions that were paid for: run again with the same seed, an interrupted optimization replays them.
+"""A journal of completions: what was paid for is replayed when an optimization is run again after an interruption.
 
-One JSON line per completion, written when it arrives. A request is known by its content and by how often it was made: an
-optimizer that asks the same thing twice gets two answers, in the same order as the first time.
+Optimizers are seeded: the same run asks the same questions. Each completion is one JSON line, written before the optimizer
+sees it, so that a job that was killed and is run again sends no request a second time; only one that was under way at that
+moment, whose answer nobody has read, has to be asked again. As in DSPy's own cache, a request is known by its content and
+its `rollout_id`; the same request is one request.
 """
 # pyright: basic, reportAttributeAccessIssue=false, reportArgumentType=false
 
@@ -9,10 +11,10 @@ from __future__ import annotations
 
 import hashlib
 import json
-import logging
 import os
 import threading
-from collections import Counter
+from collections.abc import Callable
+from contextvars import ContextVar
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -23,55 +25,70 @@ from dspy import lm15
 from dspy._vendor.lm15.serde import request_to_dict, response_from_dict, response_to_dict
 
 from ace.core import AceError
+from ace.core.lines import append_line, open_lines, read_lines
 
-_log = logging.getLogger(__name__)
+_ROLLOUT: ContextVar[int | None] = ContextVar("rollout", default=None)
+"""Of the request under way: an engine is not told."""
 
 
 class Journal:
-    """Completions by request.
+    """Answers by question, on disk.
 
     Args:
         path: Made when it is not there; a torn last line is cut off.
 
     Attributes:
-        replayed: Completions that came out of the journal.
-        bought: Completions that were asked for and written down.
+        replayed: Answers that an earlier process had written down.
+        bought: Answers that were asked for and written down.
+        tokens: Input and output tokens of all answers, those of earlier processes included.
 
     Raises:
         AceError: A line before the last is damaged.
 
     Example:
         >>> journal = Journal(getfixture("tmp_path") / "journal.jsonl")
+        >>> journal.answer("six times seven?", lambda: 42), journal.answer("six times seven?", lambda: 43)
+        (42, 42)
         >>> journal.replayed, journal.bought
-        (0, 0)
+        (0, 1)
     """
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
         self.replayed = self.bought = 0
-        self._known: dict[tuple[str, int], Any] = {}
-        self._asked: Counter[str] = Counter()
+        self.tokens = (0, 0)
+        self._old: set[str] = set()
+        self._known: dict[str, Any] = {}
         self._lock = threading.Lock()
-        self._read()
-        self._file = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+        self._asking: dict[str, threading.Lock] = {}
+        read_lines(self.path, self._take, self._damaged)
+        self._old = set(self._known)
+        self._file = open_lines(self.path)
 
-    def turn(self, key: str) -> tuple[int, Any]:
-        """Which time this is for a request, and the answer that was written down for it; None when it has to be asked."""
-        with self._lock:
-            number = self._asked[key]
-            self._asked[key] += 1
-            known = self._known.get((key, number))
-            self.replayed += known is not None
-            return number, known
+    def answer(self, key: str, ask: Callable[[], Any]) -> Any:
+        """What was written down for a question; otherwise ask, and write it down. Who asks at the same time waits.
 
-    def keep(self, key: str, number: int, answer: Any) -> None:
-        """Write an answer down; on return it survives the end of the process."""
-        line = f"{json.dumps({'key': key, 'number': number, 'answer': answer})}\n".encode()
+        Args:
+            key: Names the question.
+            ask: Gives a JSON value; when it raises, nothing is written down.
+        """
         with self._lock:
-            written = os.write(self._file, line)
-            while written < len(line):
-                written += os.write(self._file, line[written:])
-            self.bought += 1
+            turn = self._asking.setdefault(key, threading.Lock())
+        with turn:
+            if key in self._known:
+                with self._lock:
+                    self.replayed += key in self._old
+                    self._old.discard(key)
+                return self._known[key]
+            value = ask()
+            with self._lock:
+                append_line(self._file, json.dumps({"key": key, "answer": value}))
+                self._remember(key, value)
+                self.bought += 1
+            return value
+
+    def __len__(self) -> int:
+        return len(self._known)
 
     def close(self) -> None:
         """Let go of the file."""
@@ -79,30 +96,30 @@ class Journal:
             os.close(self._file)
             self._file = -1
 
-    def _read(self) -> None:
-        if not self.path.exists():
-            return
-        data = self.path.read_bytes()
-        *lines, torn = data.split(b"\n")
-        for number, line in enumerate(lines, 1):
-            try:
-                entry = json.loads(line)
-                self._known[entry["key"], entry["number"]] = entry["answer"]
-            except (ValueError, KeyError, TypeError) as error:
-                raise AceError(
-                    f"line {number} of {str(self.path)!r} is damaged ({error}); restore it, or begin in a new folder"
-                ) from error
-        if torn:
-            _log.warning("the last line of %s was torn when its process ended; it is cut off", self.path.name)
-            with self.path.open("r+b") as file:
-                file.truncate(len(data) - len(torn))
+    def _take(self, entry: Any) -> None:
+        self._remember(str(entry["key"]), entry["answer"])
+
+    def _remember(self, key: str, value: Any) -> None:
+        self._known[key] = value
+        usage = value.get("usage") if isinstance(value, dict) else None
+        if isinstance(usage, dict):
+            read, written = self.tokens
+            self.tokens = (
+                read + int(usage.get("input_tokens") or 0),
+                written + int(usage.get("output_tokens") or 0),
+            )
+
+    def _damaged(self, number: int, error: Exception) -> AceError:
+        return AceError(
+            f"line {number} of {str(self.path)!r} is damaged ({error}); restore it, or begin in a new folder"
+        )
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Journal:
         return self
 
 
-def journaled(lm: dspy.LM, journal: Journal) -> dspy.LM:
-    """A language model that answers out of a journal where it can, and asks `lm` where it cannot.
+class JournaledLM(dspy.LM):
+    """A language model that answers out of a journal where it can, and asks another one where it cannot.
 
     Args:
         lm: Any DSPy language model.
@@ -111,13 +128,33 @@ def journaled(lm: dspy.LM, journal: Journal) -> dspy.LM:
     Example:
         >>> from ace.testing import FunctionLM
         >>> journal = Journal(getfixture("tmp_path") / "journal.jsonl")
-        >>> lm = journaled(FunctionLM("test/echo", lambda prompt: "hello"), journal)
-        >>> lm("Say hello"), journal.bought
-        (['hello'], 1)
+        >>> lm = JournaledLM(FunctionLM("test/echo", lambda prompt: "hello"), journal)
+        >>> lm("Say hello"), lm("Say hello"), journal.bought
+        (['hello'], ['hello'], 1)
     """
-    engine = _Engine(lm, journal)
-    options = {name: lm.kwargs[name] for name in ("temperature", "max_tokens") if lm.kwargs.get(name) is not None}
-    return dspy.LM(lm.model, engine=engine, async_engine=_AsyncEngine(engine), cache=False, num_retries=0, **options)
+
+    def __init__(self, lm: dspy.LM, journal: Journal) -> None:
+        engine = _Engine(lm, journal)
+        options = {name: lm.kwargs[name] for name in ("temperature", "max_tokens") if lm.kwargs.get(name) is not None}
+        super().__init__(
+            lm.model, engine=engine, async_engine=_AsyncEngine(engine), cache=False, num_retries=0, **options
+        )
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """As `dspy.LM`."""
+        before = _ROLLOUT.set(kwargs.get("rollout_id", self.kwargs.get("rollout_id")))
+        try:
+            return super().__call__(*args, **kwargs)
+        finally:
+            _ROLLOUT.reset(before)
+
+    async def acall(self, *args: Any, **kwargs: Any) -> Any:
+        """As `dspy.LM`."""
+        before = _ROLLOUT.set(kwargs.get("rollout_id", self.kwargs.get("rollout_id")))
+        try:
+            return await super().acall(*args, **kwargs)
+        finally:
+            _ROLLOUT.reset(before)
 
 
 class _Engine:
@@ -132,14 +169,11 @@ class _Engine:
         self.supported_params = frozenset(getattr(lm, "supported_params", ()) or ("temperature", "max_tokens"))
 
     def complete(self, request: lm15.Request) -> lm15.Response:
-        content = json.dumps(request_to_dict(request), sort_keys=True)
+        content = json.dumps([request_to_dict(request), _ROLLOUT.get()], sort_keys=True)
         key = hashlib.sha256(content.encode("utf-8", "surrogatepass")).hexdigest()
-        number, known = self.journal.turn(key)
-        if known is not None:
-            return response_from_dict(known)
-        response = self.lm(replace(request, model=self.lm.model))
-        self.journal.keep(key, number, response_to_dict(response))
-        return response
+        rollout = {} if _ROLLOUT.get() is None else {"rollout_id": _ROLLOUT.get()}
+        asked = replace(request, model=self.lm.model)
+        return response_from_dict(self.journal.answer(key, lambda: response_to_dict(self.lm(asked, **rollout))))
 
     def stream(self, request: lm15.Request) -> Any:
         yield from lm15.response_to_events(self.complete(request))

@@ -1,11 +1,13 @@
 import itertools
+import time
+from concurrent.futures import ThreadPoolExecutor
 
 import dspy
 import pytest
 from loopback import openai_server
 
 from ace.core import AceError
-from ace.optimization.journal import Journal, journaled
+from ace.optimization.journal import Journal, JournaledLM
 from ace.testing import FunctionLM
 from ace.testing.engine import render_reply
 
@@ -23,21 +25,47 @@ def ask(lm, *questions):
 def test_what_was_paid_for_is_replayed(tmp_path):
     questions = ("one", "two", "one")
     journal = Journal(tmp_path / "j.jsonl")
-    first = ask(journaled(counting(), journal), *questions)
-    assert first == ["answer 1", "answer 2", "answer 3"], "the same question twice is two questions"
+    first = ask(JournaledLM(counting(), journal), *questions)
+    assert first == ["answer 1", "answer 2", "answer 1"], "the same request is one request"
+    spent = journal.tokens
     journal.close()
     again = Journal(tmp_path / "j.jsonl")
-    assert ask(journaled(counting(), again), *questions, "three") == [*first, "answer 1"]
-    assert (again.replayed, again.bought) == (3, 1)
+    assert again.tokens == spent != (0, 0)
+    assert ask(JournaledLM(counting(), again), *questions, "three") == [*first, "answer 1"]
+    assert (again.replayed, again.bought) == (2, 1)
+
+
+def test_another_rollout_is_another_request(tmp_path):
+    for _ in range(2):
+        lm = JournaledLM(counting(), Journal(tmp_path / "j.jsonl"))
+        copies = [lm.copy(rollout_id=number, temperature=1.0) for number in (1, 2, 1)]
+        assert [ask(copy, "one") for copy in copies] == [["answer 1"], ["answer 2"], ["answer 1"]]
+        with dspy.context(lm=lm):
+            say = dspy.Predict("question -> answer")
+            config = {"rollout_id": 2, "temperature": 1.0}
+            assert say(question="one", config=config).answer == "answer 2"
+
+
+def test_threads_that_ask_the_same_ask_once(tmp_path):
+    journal, asked = Journal(tmp_path / "j.jsonl"), []
+
+    def slow():
+        asked.append(1)
+        time.sleep(0.1)
+        return 42
+
+    with ThreadPoolExecutor(8) as pool:
+        answers = list(pool.map(lambda _: journal.answer("q", slow), range(8)))
+    assert (answers, len(asked), journal.bought) == ([42] * 8, 1, 1)
 
 
 def test_a_torn_line_is_bought_again_and_damage_is_an_error(tmp_path, caplog):
     journal = Journal(tmp_path / "j.jsonl")
-    ask(journaled(counting(), journal), "one", "two")
+    ask(JournaledLM(counting(), journal), "one", "two")
     whole = (tmp_path / "j.jsonl").read_bytes()
     (tmp_path / "j.jsonl").write_bytes(whole[:-5])
     again = Journal(tmp_path / "j.jsonl")
-    ask(journaled(counting(), again), "one", "two")
+    ask(JournaledLM(counting(), again), "one", "two")
     assert (again.replayed, again.bought) == (1, 1)
     assert "torn" in caplog.text
     (tmp_path / "j.jsonl").write_bytes(b"oops\n" + whole)
@@ -51,16 +79,16 @@ def test_an_error_is_no_completion(tmp_path):
 
     journal = Journal(tmp_path / "j.jsonl")
     with pytest.raises(Exception, match="down"):
-        ask(journaled(FunctionLM("test/broken", broken), journal), "one")
+        ask(JournaledLM(FunctionLM("test/broken", broken), journal), "one")
     assert (journal.bought, (tmp_path / "j.jsonl").read_text()) == (0, "")
 
 
 @pytest.mark.anyio
 async def test_async_callers_get_the_same(tmp_path):
-    lm = journaled(counting(), Journal(tmp_path / "j.jsonl"))
+    lm = JournaledLM(counting(), Journal(tmp_path / "j.jsonl"))
     with dspy.context(lm=lm):
         assert (await dspy.Predict("question -> answer").acall(question="one")).answer == "answer 1"
-    lm = journaled(counting(), Journal(tmp_path / "j.jsonl"))
+    lm = JournaledLM(counting(), Journal(tmp_path / "j.jsonl"))
     assert ask(lm, "one") == ["answer 1"]
 
 
@@ -68,7 +96,7 @@ def test_a_real_server_is_asked_once(tmp_path):
     with openai_server() as (url, requests):
         for _ in range(2):
             lm = dspy.LM("openai/test", api_base=url, api_key="none", cache=False)
-            lm = journaled(lm, Journal(tmp_path / "j.jsonl"))
+            lm = JournaledLM(lm, Journal(tmp_path / "j.jsonl"))
             answers = lm("Say hello")
         assert answers
         assert len(requests) == 1
