@@ -149,7 +149,9 @@ def _parts(parts: Sequence[Any]) -> Iterator[TraceEvent]:
         elif kind == "tool-call":
             yield TraceEvent("call", name=name, args=_get(part, "args"), call_id=call_id)
         elif kind == "tool-return" and not name.startswith("final_result"):
-            yield TraceEvent("result", content, call_id=call_id)
+            # newer versions say by `outcome` that a call was retried, denied or interrupted; older ones sent a retry-prompt
+            failed = _get(part, "outcome", "success") != "success"
+            yield TraceEvent("result", content, call_id=call_id, failed=failed or None)
         elif kind == "retry-prompt" and call_id and name:
             yield TraceEvent("result", content, call_id=call_id, failed=True)
 

@@ -14,7 +14,9 @@ from ace.core import RunUsage, clean_text, clean_value, json_value, truncate, va
 from ace.learner._forms import TraceEvent, events_of
 from ace.tasks import ReasoningStep, StepError, TaskInput, TaskOutput
 
-FAILED = re.compile(r"^\s*(?:execution error|error\b|failed\b|exception\b|traceback|\w*Error:)", re.IGNORECASE)
+FAILED = re.compile(
+    r"^\s*(?:execution error|error\b|failed\b|exception\b|traceback|\w*Error:|\S+ is not a valid tool\b)", re.IGNORECASE
+)
 """How most frameworks word an observation that is an error."""
 
 

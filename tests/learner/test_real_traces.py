@@ -1,0 +1,184 @@
+"""Logs that the frameworks themselves made: nothing of them is imitated but the language model."""
+
+import ast
+import json
+
+import pytest
+from conftest import WORKBENCH, needs_workbench
+from langchain_core.agents import AgentAction
+from langchain_core.language_models import GenericFakeChatModel
+from langchain_core.messages import AIMessage, HumanMessage, convert_to_openai_messages
+from langgraph.graph import START, MessagesState, StateGraph
+from langgraph.prebuilt import ToolNode, tools_condition
+from openai.types.chat import ChatCompletionMessage
+from pydantic_ai import Agent, ModelRetry
+from pydantic_ai.messages import ModelResponse, TextPart, ToolCallPart
+from pydantic_ai.models.function import FunctionModel
+
+from ace import Learner, Policy
+from ace.evaluation.runner import evaluate
+from ace.evaluation.workbench import WRITING, WorkBenchSuite, read_recordings
+from ace.evaluation.workbench.differences import replay_is_right
+from ace.evaluation.workbench.recordings import _literal, _rows
+from ace.learner import read_trace
+from ace.playbook import Playbook
+from ace.testing import RecordedLM
+
+TASK = "Refund Ana's last order"
+SCRIPT = [
+    ("I look it up.", [("find", {"customer": "Ana"})]),
+    ("", [("refund", {"order": "o-99"}), ("cancel", {"order": "o-17"})]),
+    ("", [("refund", {"order": "o-17"})]),
+    ("Done.", []),
+]
+"""What the model says: it guesses an order and names a tool that nobody has, then it does right."""
+
+
+def shop(refusal):
+    def find(customer: str) -> str:
+        """The last order of a customer."""
+        return {"Ana": "o-17"}[customer]
+
+    def refund(order: str) -> str:
+        """Pay an order back."""
+        if order != "o-17":
+            raise refusal("no such order")
+        return "refunded"
+
+    return [find, refund]
+
+
+def langgraph_state():
+    """What a graph with LangGraph's own tool node ends with."""
+    replies = [
+        AIMessage(text, tool_calls=[{"name": name, "args": args, "id": f"{turn}-{name}"} for name, args in calls])
+        for turn, (text, calls) in enumerate(SCRIPT)
+    ]
+    model = GenericFakeChatModel(messages=iter(replies))
+    graph = StateGraph(MessagesState)
+    graph.add_node("agent", lambda state: {"messages": [model.invoke(state["messages"])]})
+    graph.add_node("tools", ToolNode(shop(ValueError), handle_tool_errors=True))
+    graph.add_edge(START, "agent")
+    graph.add_conditional_edges("agent", tools_condition)
+    graph.add_edge("tools", "agent")
+    return graph.compile().invoke({"messages": [HumanMessage(TASK)]})
+
+
+def pydantic_ai_result(last, **options):
+    """What Pydantic AI's agent ends with; `last` is the model's last word."""
+    replies = [
+        ModelResponse(parts=[*([TextPart(text)] if text else []), *(ToolCallPart(*call) for call in calls)])
+        for text, calls in SCRIPT[:-1]
+    ]
+    script = iter([*replies, ModelResponse(parts=[last])])
+    agent = Agent(FunctionModel(lambda messages, info: next(script)), tools=shop(ModelRetry), **options)
+    return agent.run_sync(TASK)
+
+
+def check_lessons(book, *forms):
+    """All forms of one run are the same run: with what failed in it, and with the way that worked."""
+    runs = [read_trace(form, read_only=["find"]) for form in forms]
+    assert [(s.iteration, s.tool_name, s.tool_args, s.outcome) for s in runs[0].structured_trace] == [
+        (1, "find", {"customer": "Ana"}, "success"),
+        (2, "refund", {"order": "o-99"}, "failed"),
+        (2, "cancel", {"order": "o-17"}, "failed"),
+        (3, "refund", {"order": "o-17"}, "success"),
+    ]
+    assert [s.error and s.error.kind for s in runs[0].structured_trace] == [None, "refused", "refused", None]
+    learner = Learner(book, tools={"find": "1", "refund": "2"})
+    report = learner.learn_from_traces(forms, lambda run: run.answer == "Done.", read_only=["find"])
+    assert report.runs == report.successes == len(forms)
+    strategy, pitfall = sorted(book.bullets, key=lambda bullet: bullet.section, reverse=True)
+    assert strategy.content == "Call find(customer), then refund(order from find), then finish."
+    assert (strategy.trigger, strategy.tool_sequence, strategy.changing_tools) == (
+        TASK,
+        ("find", "refund"),
+        ("refund",),
+    )
+    assert strategy.provenance.run_ids == (runs[0].run_id,)
+    assert pitfall.content.startswith(
+        "refund fails (refused) when its arguments are guessed; it worked with order from find"
+    )
+
+
+def test_a_langgraph_state_as_objects_and_as_json(book):
+    state = langgraph_state()
+    dumped = [message.model_dump() for message in state["messages"]]
+    check_lessons(book, state, state["messages"], dumped, json.dumps({"messages": dumped}))
+
+
+def test_messages_of_openais_client(book):
+    messages = convert_to_openai_messages(langgraph_state()["messages"])
+    logged = [ChatCompletionMessage.model_validate(m) if m["role"] == "assistant" else m for m in messages]
+    check_lessons(book, messages, logged, json.dumps(messages))
+
+
+def test_messages_of_pydantic_ai_as_objects_and_as_json(book):
+    result = pydantic_ai_result(TextPart("Done."))
+    check_lessons(book, result.all_messages(), result.all_messages_json(), json.loads(result.all_messages_json()))
+
+
+def test_pydantic_ais_output_tool_is_the_answer_and_no_call(book):
+    result = pydantic_ai_result(ToolCallPart("final_result", {"response": 17}), output_type=int)
+    run = read_trace(result.all_messages())
+    assert result.output == 17
+    assert (run.answer, run.completed) == ('{"response": 17}', True)
+    assert [s.tool_name for s in run.structured_trace] == ["find", "refund", "cancel", "refund"]
+
+
+# -- WorkBench's recorded LangChain runs ---------------------------------------------------------------------------------
+
+FORWARD = "can you forward the last email about 'Update on Machine Learning Chat' to nadia and jinsoo"
+CATCH_UP = "if fatima hasn't sent me any emails in the past 3 days, schedule a half hour meeting with them for Monday"
+SEEN = [
+    ("gpt-4_domains", "email", 50, {
+        "Delete my last email from nadia": "Call email.search_emails(query, date_max), then email.delete_email(email_id from "
+        "email.search_emails), then finish.",
+        FORWARD: "Call email.search_emails(query, date_max), then company_directory.find_email_address(name) 2 times, then "
+        "email.forward_email(email_id from email.search_emails, recipient from company_directory.find_email_address) 2 times, "
+        "then finish."}),
+    ("gpt-4_domains", "customer_relationship_manager", 30, {
+        "Update the status of Cameron Anderson to qualified in the crm": "Call customer_relationship_manager.search_customers("
+        "customer_name), then customer_relationship_manager.update_customer(customer_id from customer_relationship_manager."
+        "search_customers, field from customer_relationship_manager.search_customers, new_value), then finish."}),
+    # it called `search_emails`, which there was not: that is no part of what worked
+    ("llama2-70b_domains", "multi_domain", 6, {
+        f"{CATCH_UP} at 9:30 and call it 'Catch up with fatima'": "No call is needed: finish at once."}),
+]  # fmt: skip
+"""A run, a domain, how many tasks were published as right, and what some of them teach."""
+
+
+def langchain_results(run, domain):
+    """What LangChain's agents returned, observations included, by query."""
+    results = {}
+    for row in _rows(WORKBENCH / "runs" / domain / f"{run}.csv"):
+        if row["full_response"]:
+            result = _literal(ast.parse(row["full_response"], mode="eval").body)
+            steps = [(AgentAction(**action), observation) for action, observation in result["intermediate_steps"]]
+            results[row["query"]] = {**result, "intermediate_steps": steps}
+    return results
+
+
+def strategies(book):
+    return {b.trigger: (b.content, b.key) for b in book.bullets if b.section == "Strategies"}
+
+
+@needs_workbench
+@pytest.mark.parametrize(("run", "domain", "published", "taught"), SEEN)
+def test_langchain_steps_teach_what_the_replayed_run_teaches(book, embedder, run, domain, published, taught):
+    suite, recordings = WorkBenchSuite(WORKBENCH, "domains"), read_recordings(WORKBENCH, run)
+    results = langchain_results(run, domain)
+    tasks = [task for task in suite.tasks if task.domain == domain and task.task.text in results]
+    right = {task.task.text for task in tasks if replay_is_right(suite, task, recordings[task.task.text])}
+    reading = suite.sandbox().functions.keys() - WRITING
+    report = Learner(book).learn_from_traces(results.values(), lambda o: o.task.text in right, read_only=reading)
+    assert (report.runs, report.successes) == (len(tasks), published)
+    found = strategies(book)
+    assert {query: found[query][0] for query in taught} == taught
+
+    lm, replayed = RecordedLM(run, recordings), Playbook(embedder=embedder)
+    learner = Learner(replayed)
+    chosen = [task for task in tasks if task.task.text in right]
+    for attempt in evaluate(suite, lambda seed: lm, tasks=chosen, policy=Policy.replay()):
+        learner.learn(attempt.output, attempt.feedback)
+    assert strategies(replayed) == found
