@@ -22,6 +22,11 @@ ROOMS = {
         "kill": "tests/crash/test_playbook_kill.py",
         "crowd": "tests/crash/test_playbook_crowd.py",
     },
+    "learning": {
+        "kill": "tests/crash/test_learner_kill.py",
+        "jobs": "tests/optimization/test_jobs.py",
+        "traces": "tests/learner/test_real_traces.py",
+    },
 }
 
 

@@ -34,6 +34,7 @@ MODELS: dict[str, Any] = {
     "bench-retrieval": reports.BenchRetrievalReport,
     "suite-check": reports.SuiteCheckReport,
     "learn": reports.LearnReport,
+    "optimize": reports.OptimizeReport,
     "verify": list[reports.VerifyRow],
 }
 

@@ -6,7 +6,7 @@ import sys
 
 import typer
 
-from ace.cli import bench, demo, doctor, evaluate, learn, playbook_upkeep, run, suite
+from ace.cli import bench, demo, doctor, evaluate, learn, optimize, playbook_upkeep, run, suite
 
 app = typer.Typer(
     name="ace",
@@ -21,6 +21,7 @@ app.command("demo", epilog=demo.EXAMPLES)(demo.demo)
 app.command("run", epilog=run.EXAMPLES)(run.run)
 app.command("evaluate", epilog=evaluate.EXAMPLES)(evaluate.evaluate)
 app.command("learn", epilog=learn.EXAMPLES)(learn.learn)
+app.command("optimize", epilog=optimize.EXAMPLES)(optimize.optimize)
 app.command("doctor", epilog=doctor.EXAMPLES)(doctor.doctor)
 app.add_typer(playbook_upkeep.app, name="playbook")
 app.add_typer(suite.app, name="suite")

@@ -48,6 +48,20 @@ def choose_lm(spec: str, suite: Suite | None, api_base: str | None = None) -> LM
         return _simulated(spec, argument, suite)
     if kind == "recorded":
         return _recorded(spec, argument, suite)
+    model = _hosted(spec, api_base)
+    return LMChoice(spec, "", Policy.lenient(), lambda seed: model)
+
+
+def reflection_for(spec: str, choice: LMChoice, seed: int, api_base: str | None = None) -> Any:
+    """The model that `--reflection-lm` names; by default the agent's own, and for a simulated one its stand-in."""
+    if spec == "simulated" or (not spec and choice.label == "simulated"):
+        from ace.testing import SimulatedProposer
+
+        return SimulatedProposer()
+    return _hosted(spec, api_base) if spec else choice.lm_for(seed)
+
+
+def _hosted(spec: str, api_base: str | None) -> Any:
     import dspy
 
     # restricted: what lies in the cache folder must not be able to run code
@@ -55,8 +69,7 @@ def choose_lm(spec: str, suite: Suite | None, api_base: str | None = None) -> LM
     options: dict[str, Any] = (
         {"api_base": api_base, "api_key": os.environ.get("OPENAI_API_KEY", "none")} if api_base else {}
     )
-    model = dspy.LM(spec, **options)
-    return LMChoice(spec, "", Policy.lenient(), lambda seed: model)
+    return dspy.LM(spec, **options)
 
 
 def _simulated(spec: str, preset: str, suite: Suite | None) -> LMChoice:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -40,6 +41,9 @@ def evaluate(
     playbook: Annotated[Path | None, typer.Option(help="The playbook of the arms that need one.")] = None,
     unseen: Annotated[bool, typer.Option(help="Leave out all lessons of a task's own family.")] = False,
     limit: Annotated[int | None, typer.Option(min=1, help="Only the first N tasks.")] = None,
+    program: Annotated[
+        Path | None, typer.Option(help="A folder of `ace optimize`: its instructions, tool descriptions and playbook.")
+    ] = None,
     half: Annotated[str, typer.Option(help="all, or one half of each family: first, second.")] = "all",
     api_base: ApiBaseOption = None,
     json_file: JsonOption = None,
@@ -69,6 +73,11 @@ def evaluate(
     tasks = [task for task in tasks if choice.knows(task)][:limit]
     if not tasks:
         raise SuiteError(f"{lm!r} holds none of the tasks of {suite!r}")
+    prepare = None
+    if program is not None:
+        from ace.optimization import load_optimized
+
+        prepare = partial(load_optimized, program)
     started = time.monotonic()
     runs: list[RunReport] = []
     differences: list[Difference] = []
@@ -86,6 +95,7 @@ def evaluate(
                 policy=choice.policy,
                 playbook=book,
                 unseen=unseen,
+                prepare=prepare,
             ):
                 row, difference = _row(loaded, choice.lm_for(0), attempt)
                 runs.append(row)

@@ -195,6 +195,46 @@ class LearnReport(_Report):
     """`n` tasks of the other half whose changing calls some run taught, and `hit@3` of them in percent."""
 
 
+class OptimizedTask(_Report):
+    """What one test task scored."""
+
+    id: str
+    before: float
+    after: float
+
+
+class OptimizeReport(_Report):
+    """``ace optimize --json``, and ``scores.json`` in its folder."""
+
+    workload: str
+    optimizer: str
+    label: str
+    lm: str
+    reflection_lm: str
+    arms: dict[str, ArmReport]
+    """The test tasks, which no optimizer saw: `before` and `after`."""
+    scores: dict[str, float]
+    """The metric's mean over the same runs."""
+    gain: float
+    """After minus before, of the score."""
+    gain_interval: Interval
+    """Paired by task; bootstrap over task families."""
+    changed: dict[str, int]
+    """How many `instructions`, `tool_descriptions`, `demos` and `bullets` differ."""
+    runs: int
+    """Runs of the agent while optimizing."""
+    requests: int
+    """Requests to language models, those of interrupted processes included."""
+    replayed: int
+    """Requests that an interrupted process had paid for, and that were not sent again."""
+    input_tokens: int
+    output_tokens: int
+    cost: float | None
+    """US dollars, where prices are known."""
+    seconds: float
+    tasks: list[OptimizedTask]
+
+
 class VerifyRow(_Report):
     """One row of ``make verify``."""
 

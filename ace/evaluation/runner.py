@@ -30,6 +30,8 @@ class AgentPool:
 
     suite: Suite
     policy: Policy
+    prepare: Callable[[ReActGenerator], ReActGenerator] | None = None
+    """Applied to each agent, to load an optimized program for example; its playbook serves where no other is given."""
     _agents: dict[tuple[str, ...], ReActGenerator] = field(default_factory=dict)
 
     def agent(self, episode: Episode, lm: Any, playbook: BulletSource | None = None) -> ReActGenerator:
@@ -37,8 +39,11 @@ class AgentPool:
         names = episode.registry.names
         if names not in self._agents:
             signature = dspy.Signature("task -> answer", self.suite.instructions)
-            self._agents[names] = ReActGenerator(signature, tools=episode.registry, policy=self.policy)
-        return self._agents[names].bound_to(episode.registry, playbook=playbook, lm=lm)
+            made = ReActGenerator(signature, tools=episode.registry, policy=self.policy)
+            self._agents[names] = self.prepare(made) if self.prepare else made
+        agent = self._agents[names]
+        source = agent.playbook if playbook is None else playbook
+        return agent.bound_to(episode.registry, playbook=source, lm=lm)
 
 
 @dataclass(frozen=True)
@@ -82,6 +87,7 @@ def evaluate(
     policy: Policy | None = None,
     playbook: Playbook | None = None,
     unseen: bool = False,
+    prepare: Callable[[ReActGenerator], ReActGenerator] | None = None,
 ) -> Iterator[Attempt]:
     """Run tasks under arms and seeds, one after another, and yield each attempt as it is done.
 
@@ -94,8 +100,9 @@ def evaluate(
         policy: `Policy.lenient()` by default.
         playbook: For the arms that need one.
         unseen: Whether lessons of the task's own family are left out.
+        prepare: See `AgentPool`.
     """
-    pool = AgentPool(suite, policy or Policy.lenient())
+    pool = AgentPool(suite, policy or Policy.lenient(), prepare)
     lms = {seed: lm_for(seed) for seed in seeds}
     for arm in arms:
         for seed, lm in lms.items():

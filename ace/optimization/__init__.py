@@ -1,5 +1,19 @@
-"""Learning as a DSPy optimizer."""
+"""Optimizers over agents: `ACE`, which is one itself, and jobs that run any of five."""
 
+from ace.optimization.job import optimize
+from ace.optimization.optimizers import NAMES, JobConfig
+from ace.optimization.results import load_optimized
 from ace.optimization.teleprompter import ACE, as_generator
+from ace.optimization.workload import Workload, program_workload, suite_workload
 
-__all__ = ["ACE", "as_generator"]
+__all__ = [
+    "ACE",
+    "NAMES",
+    "JobConfig",
+    "Workload",
+    "as_generator",
+    "load_optimized",
+    "optimize",
+    "program_workload",
+    "suite_workload",
+]

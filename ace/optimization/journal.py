@@ -23,6 +23,7 @@ import anyio.to_thread
 import dspy
 from dspy import lm15
 from dspy._vendor.lm15.serde import request_to_dict, response_from_dict, response_to_dict
+from dspy.utils.exceptions import ContextWindowExceededError
 
 from ace.core import AceError
 from ace.core.lines import append_line, open_lines, read_lines
@@ -87,6 +88,9 @@ class Journal:
                 self.bought += 1
             return value
 
+    def __contains__(self, key: str) -> bool:
+        return key in self._known
+
     def __len__(self) -> int:
         return len(self._known)
 
@@ -124,6 +128,11 @@ class JournaledLM(dspy.LM):
     Args:
         lm: Any DSPy language model.
         journal: Where completions are kept.
+        halt: Whether nothing is asked after a request has failed: an optimizer would take the failures that follow for the
+            program's own. A prompt that is too long is the program's own.
+
+    Attributes:
+        halted: With `halt`: what failed.
 
     Example:
         >>> from ace.testing import FunctionLM
@@ -133,12 +142,17 @@ class JournaledLM(dspy.LM):
         (['hello'], ['hello'], 1)
     """
 
-    def __init__(self, lm: dspy.LM, journal: Journal) -> None:
-        engine = _Engine(lm, journal)
+    def __init__(self, lm: dspy.LM, journal: Journal, *, halt: bool = False) -> None:
+        engine = _Engine(lm, journal, halt)
         options = {name: lm.kwargs[name] for name in ("temperature", "max_tokens") if lm.kwargs.get(name) is not None}
         super().__init__(
             lm.model, engine=engine, async_engine=_AsyncEngine(engine), cache=False, num_retries=0, **options
         )
+
+    @property
+    def halted(self) -> Exception | None:
+        """See the class."""
+        return self.engine.failure
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """As `dspy.LM`."""
@@ -160,9 +174,11 @@ class JournaledLM(dspy.LM):
 class _Engine:
     """The synchronous engine contract of DSPy 3.4."""
 
-    def __init__(self, lm: dspy.LM, journal: Journal) -> None:
+    def __init__(self, lm: dspy.LM, journal: Journal, halt: bool) -> None:
         self.lm = lm
         self.journal = journal
+        self.halt = halt
+        self.failure: Exception | None = None
         self.supports_function_calling = bool(getattr(lm, "supports_function_calling", False))
         self.supports_response_schema = bool(getattr(lm, "supports_response_schema", False))
         self.supports_reasoning = bool(getattr(lm, "supports_reasoning", False))
@@ -173,7 +189,22 @@ class _Engine:
         key = hashlib.sha256(content.encode("utf-8", "surrogatepass")).hexdigest()
         rollout = {} if _ROLLOUT.get() is None else {"rollout_id": _ROLLOUT.get()}
         asked = replace(request, model=self.lm.model)
-        return response_from_dict(self.journal.answer(key, lambda: response_to_dict(self.lm(asked, **rollout))))
+
+        def ask() -> Any:
+            # the model in front counts this request, and tells of it: here it would be a second one
+            with dspy.context(usage_tracker=None, callbacks=[], send_stream=None):
+                return response_to_dict(self.lm(asked, **rollout))
+
+        if self.failure is not None:
+            raise self.failure
+        try:
+            return response_from_dict(self.journal.answer(key, ask))
+        except ContextWindowExceededError:
+            raise
+        except Exception as error:
+            if self.halt:
+                self.failure = error
+            raise
 
     def stream(self, request: lm15.Request) -> Any:
         yield from lm15.response_to_events(self.complete(request))

@@ -3,9 +3,8 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -16,11 +15,12 @@ from rich.console import Console
 from rich.progress import Progress
 
 from ace.agent import Policy
-from ace.core import SignatureError, value_to_text
+from ace.core import SignatureError
 from ace.curator import AcceptanceGate
 from ace.generator import ReActGenerator, ReActPrediction
 from ace.learner import Episode, Learner, LearningReport
 from ace.learner.episode import GOOD_SCORE
+from ace.optimization.workload import JobProgram, judged, score_of, task_of
 from ace.playbook import Playbook
 from ace.reflector import Reflector
 from ace.tasks import Feedback, TaskInput, TaskOutput
@@ -103,7 +103,7 @@ class ACE(Teleprompter):
         teacher: dspy.Module | None = None,
         valset: Sequence[dspy.Example] | None = None,
         **_: Any,
-    ) -> ReActGenerator:
+    ) -> Any:
         """Learn, and return an agent with what was learned.
 
         Args:
@@ -114,7 +114,8 @@ class ACE(Teleprompter):
             valset: Examples that no lesson comes from, for the gate.
 
         Returns:
-            A `ReActGenerator` with the student's predictors, tools and state, and the playbook.
+            A `ReActGenerator` with the student's predictors, tools and state, and the playbook; of a job's program, such a
+            program.
 
         Raises:
             ValueError: There are no examples, or one lacks an input of the signature.
@@ -125,31 +126,42 @@ class ACE(Teleprompter):
         own = [book for book in (self.playbook, getattr(student, "playbook", None)) if isinstance(book, Playbook)]
         book = own[0] if own else Playbook()  # an empty book is a book
         agent.playbook = book
+        episode = partial(self._episode, student if isinstance(student, JobProgram) else None, agent)
         names = tuple(agent.signature.input_fields)
-        tasks = [(example, _task(example, names, number)) for number, example in enumerate(trainset)]
-        held_out = [(example, _task(example, names, number)) for number, example in enumerate(valset or ())]
+        tasks = [(example, task_of(example, names, number)) for number, example in enumerate(trainset)]
+        held_out = [(example, task_of(example, names, number)) for number, example in enumerate(valset or ())]
         gate = None
         if held_out:
-            score = partial(self._score, agent)
+            score = partial(self._score, agent, episode)
             gate = AcceptanceGate(score, tasks[:HELD_IN], held_out, max_calls=self.max_gate_calls)
         reflector = Reflector(_name_of(agent.lm or dspy.settings.lm), lm=self.reflection_lm)
         with (
-            Learner(book, lambda _: agent, reflector=reflector, gate=gate, state=self.state, author="ACE") as learner,
+            Learner(
+                book, partial(_bound, agent, book), reflector=reflector, gate=gate, state=self.state, author="ACE"
+            ) as learner,
             Progress(console=Console(stderr=True), disable=not self.progress) as bars,
         ):
             bar = bars.add_task("learning", total=len(tasks) * self.epochs)
             self.report = learner.fit(
-                [partial(self._episode, agent, example, task) for example, task in tasks],
+                [partial(episode, example, task) for example, task in tasks],
                 epochs=self.epochs,
                 skip_solved=True,
                 on_run=lambda *_: bars.advance(bar),
             )
+        if isinstance(student, JobProgram):
+            program = student.deepcopy()
+            program.agent = agent
+            return program
         return agent
 
-    def _episode(self, agent: ReActGenerator, example: dspy.Example, task: TaskInput) -> Episode:
-        return Episode(
-            task, agent.registry, partial(self._feedback, agent, example), str(example.get("group", "") or "")
-        )
+    def _episode(
+        self, program: JobProgram | None, agent: ReActGenerator, example: dspy.Example, task: TaskInput
+    ) -> Episode:
+        group = str(example.get("group", "") or "")
+        if program is None:
+            return Episode(task, agent.registry, partial(self._feedback, agent, example), group)
+        world = program.episode(example.inputs())
+        return replace(world, score=lambda output: self._feedback(agent, example, judged(output, world.score(output))))
 
     def _feedback(self, agent: ReActGenerator, example: dspy.Example, output: TaskOutput) -> Feedback:
         """What the metric says, as feedback."""
@@ -160,10 +172,27 @@ class ACE(Teleprompter):
         said = str(getattr(verdict, "feedback", None) or "")
         return Feedback(success=score >= self.threshold, text=said, details={"score": score})
 
-    def _score(self, agent: ReActGenerator, task: tuple[dspy.Example, TaskInput], _: int, book: Playbook) -> float:
-        example, given = task
-        output = agent.bound_to(agent.registry, playbook=book).run(given)
-        return float(self._feedback(agent, example, output).details.get("score", 0.0))
+    def _score(
+        self,
+        agent: ReActGenerator,
+        episode_of: Callable[[dspy.Example, TaskInput], Episode],
+        task: tuple[dspy.Example, TaskInput],
+        _: int,
+        book: Playbook,
+    ) -> float:
+        episode = episode_of(*task)
+        output = _bound(agent, book, episode).run(episode.task)
+        return score_of(episode.score(output))
+
+
+def _bound(agent: ReActGenerator, book: Playbook, episode: Episode) -> ReActGenerator:
+    """The agent of an attempt; a task that is tried again is sampled anew, as `dspy.BootstrapFewShot` does."""
+    lm = agent.lm or agent.agent.react.lm or dspy.settings.lm
+    if episode.attempt and lm is not None:
+        lm = lm.copy(rollout_id=episode.attempt, temperature=1.0)
+    else:
+        lm = None
+    return agent.bound_to(episode.registry, playbook=book, lm=lm)
 
 
 def as_generator(program: dspy.Module) -> ReActGenerator:
@@ -175,6 +204,8 @@ def as_generator(program: dspy.Module) -> ReActGenerator:
     Raises:
         SignatureError: The program is neither.
     """
+    if isinstance(program, JobProgram):
+        program = program.agent
     if isinstance(program, ReActGenerator):
         return program.deepcopy()
     if not isinstance(program, dspy.ReAct):
@@ -185,19 +216,6 @@ def as_generator(program: dspy.Module) -> ReActGenerator:
     agent = ReActGenerator(program.signature, tools=tools, max_iters=program.max_iters, policy=Policy.lenient())
     agent.load_state(program.dump_state())
     return agent
-
-
-def _task(example: dspy.Example, names: Sequence[str], number: int) -> TaskInput:
-    missing = [name for name in names if name not in example]
-    if missing:
-        raise ValueError(
-            f"example {number} lacks {', '.join(map(repr, missing))}; the signature's inputs are {list(names)}"
-        )
-    inputs = {name: example[name] for name in names}
-    text = json.dumps(inputs, sort_keys=True, default=value_to_text)
-    task_id = str(example.get("task_id", "") or "") or hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:16]
-    scope = {name: example[name] for name in ("domain", "tenant") if name in example and name not in names}
-    return TaskInput(task_id=task_id, inputs=inputs, **scope)
 
 
 def _name_of(lm: Any) -> str:

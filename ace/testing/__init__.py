@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from ace.testing.clock import ManualClock
     from ace.testing.engine import FunctionLM
     from ace.testing.faulty import FaultPlan, FaultyLM, FaultyTool
+    from ace.testing.proposer import SimulatedProposer
     from ace.testing.recorded import RecordedLM
     from ace.testing.scripted import ScriptedLM, decision
     from ace.testing.simulated import SimulatedLM
@@ -24,6 +25,7 @@ _HOME_OF = {
     "ManualClock": "ace.testing.clock",
     "RecordedLM": "ace.testing.recorded",
     "ScriptedLM": "ace.testing.scripted",
+    "SimulatedProposer": "ace.testing.proposer",
     "SimulatedLM": "ace.testing.simulated",
     "decision": "ace.testing.scripted",
 }
@@ -37,6 +39,7 @@ __all__ = [
     "RecordedLM",
     "ScriptedLM",
     "SimulatedLM",
+    "SimulatedProposer",
     "decision",
 ]
 

@@ -7,7 +7,7 @@ import http.server
 import json
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from ace.testing.engine import Prompt, read_prompt
@@ -62,7 +62,8 @@ def serve(answer: Answer) -> Iterator[tuple[str, list[dict[str, Any]]]]:
             self.send_header("content-type", "application/json")
             self.send_header("content-length", str(len(data)))
             self.end_headers()
-            self.wfile.write(data)
+            with suppress(ConnectionError):  # who asked may be gone by now
+                self.wfile.write(data)
 
     server = _Server(("127.0.0.1", 0), Handler)
     thread = threading.Thread(target=server.serve_forever, daemon=True)

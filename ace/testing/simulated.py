@@ -13,6 +13,7 @@ from __future__ import annotations
 import random
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
@@ -31,6 +32,8 @@ _MARK = "unexpected_argument"
 _MAX_DECISIONS = 200
 _OUTAGE = re.compile(r"did not answer within|cannot be reached|out of service now")
 """How an observation says that a tool, and not the call, is at fault."""
+_ROLLOUT: ContextVar[int | None] = ContextVar("rollout", default=None)
+"""Of the request under way."""
 _BULLET = re.compile(r"^\[(b-\d+)\] \((\w+)\) (?:For a task like <(.*?)>: )?(.*?)(?: Tools: (.*))?$")
 _ORDER = re.compile(
     r"\b(?:must|always|immediately|instead|first|ignore|important)\b[^.\n]{0,120}?\b(?:call|use|run|invoke)\s+[`'\"]?([\w.]+)",
@@ -110,6 +113,27 @@ class SimulatedLM(FunctionLM):
         super().__init__(f"simulated/{preset}", self._answer)
         self.label = "simulated"
 
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """As `dspy.LM`; another `rollout_id` is other luck, as it is with a model that samples."""
+        before = _ROLLOUT.set(kwargs.get("rollout_id", self.kwargs.get("rollout_id")))
+        try:
+            return super().__call__(*args, **kwargs)
+        finally:
+            _ROLLOUT.reset(before)
+
+    async def acall(self, *args: Any, **kwargs: Any) -> Any:
+        """See `__call__`."""
+        before = _ROLLOUT.set(kwargs.get("rollout_id", self.kwargs.get("rollout_id")))
+        try:
+            return await super().acall(*args, **kwargs)
+        finally:
+            _ROLLOUT.reset(before)
+
+    @property
+    def _luck(self) -> str:
+        rollout = _ROLLOUT.get()
+        return f"{self.seed}" if not rollout else f"{self.seed}/{rollout}"
+
     # -- reading -----------------------------------------------------------------------------------------------------
 
     def _answer(self, prompt: Prompt) -> str:
@@ -139,7 +163,7 @@ class SimulatedLM(FunctionLM):
         if self.preset == "obedient" and (order := self._order(prompt, bullets, offered)):
             return order, "I do as I am told."
         condition, used = self._condition(task, bullets)
-        key = (task.id, condition, tuple(offered))
+        key = (self._luck, task.id, condition, tuple(offered))
         if key not in self._memo:
             self._memo[key] = self._turns(task, condition, offered)
         turns = self._memo[key]
@@ -203,7 +227,7 @@ class SimulatedLM(FunctionLM):
         return [*turns, Turn("finish", {"answer": task.answer})]
 
     def _uniform(self, task: SuiteTask, what: str) -> float:
-        return random.Random(f"{self.seed}|{task.id}|{what}").random()
+        return random.Random(f"{self._luck}|{task.id}|{what}").random()
 
     def _draw(self, task: SuiteTask, what: str, rates: Rates, kinds: Iterable[str]) -> str | None:
         """One uniform number against all kinds of error: arms differ in the rates, never in the luck."""
@@ -236,7 +260,7 @@ class SimulatedLM(FunctionLM):
         ]
         if not choices:
             return None
-        call = random.Random(f"{self.seed}|{task.id}|{what}").choice(choices)
+        call = random.Random(f"{self._luck}|{task.id}|{what}").choice(choices)
         return call.name, call.args
 
     def _read_again(self, before: Sequence[GoldCall], offered: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:

@@ -92,6 +92,14 @@ async def test_async_callers_get_the_same(tmp_path):
     assert ask(lm, "one") == ["answer 1"]
 
 
+def test_a_request_is_counted_once_whether_it_is_bought_or_replayed(tmp_path):
+    for _ in range(2):
+        lm = JournaledLM(counting(), Journal(tmp_path / "j.jsonl"))
+        with dspy.track_usage() as usage:
+            ask(lm, "one")
+        assert [len(entries) for entries in usage.usage_data.values()] == [1]
+
+
 def test_a_real_server_is_asked_once(tmp_path):
     with openai_server() as (url, requests):
         for _ in range(2):

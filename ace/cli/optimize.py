@@ -1,0 +1,130 @@
+"""`ace optimize`: one of five optimizers over a suite, in a folder that survives interruptions."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.table import Table
+
+from ace.cli._shared import ApiBaseOption, JsonOption, LmOption, check_writable, console, write_json
+
+if TYPE_CHECKING:
+    from ace.evaluation.reports import OptimizeReport
+
+EXAMPLES = (
+    "Examples: ace optimize office --lm simulated --optimizer ace --out office-ace | "
+    "ace optimize office --lm openai/gpt-5-mini --optimizer gepa --out office-gepa --budget 300 | "
+    "ace evaluate office --lm simulated --half second --program office-ace    Run again after Ctrl-C, it goes on."
+)
+
+
+def optimize(
+    suite: Annotated[str, typer.Argument(help="office, or workbench:PATH")],
+    optimizer: Annotated[str, typer.Option(help="ace, gepa, mipro, simba or bootstrap.")] = "ace",
+    lm: LmOption = "",
+    out: Annotated[Path | None, typer.Option(help="The result folder; SUITE-OPTIMIZER by default.")] = None,
+    reflection_lm: Annotated[
+        str, typer.Option(help="Writes instructions; as --lm by default. ACE learns without one unless you name it.")
+    ] = "",
+    train: Annotated[int, typer.Option(min=1, help="Tasks to learn from.")] = 20,
+    val: Annotated[int, typer.Option(min=1, help="Tasks to choose by.")] = 10,
+    test: Annotated[int, typer.Option(min=1, help="Tasks to measure on; no optimizer sees them.")] = 20,
+    budget: Annotated[int, typer.Option(min=1, help="About so many runs of the agent.")] = 150,
+    seed: Annotated[int, typer.Option(help="Of all choices.")] = 0,
+    threads: Annotated[
+        int, typer.Option(min=1, help="Runs at a time; more than 1 makes a resumed job less exact.")
+    ] = 1,
+    tool_cards: Annotated[bool, typer.Option(help="Let GEPA rewrite tool descriptions too.")] = True,
+    price_in: Annotated[float | None, typer.Option(min=0, help="Dollars per million prompt tokens of --lm.")] = None,
+    price_out: Annotated[float | None, typer.Option(min=0, help="Dollars per million completion tokens.")] = None,
+    api_base: ApiBaseOption = None,
+    json_file: JsonOption = None,
+) -> None:
+    """Optimize the agent on a suite, and measure it before and after on tasks that the optimizer never saw.
+
+    MIPROv2 and SIMBA show the program's source, all of them but BootstrapFewShot and ACE show whole runs, to the reflection
+    model.
+    """
+    check_writable(json_file)
+    from ace.cli._lm import choose_lm, reflection_for
+    from ace.core import SuiteError, TokenPrices
+    from ace.evaluation.suite import load_suite
+    from ace.optimization import NAMES, JobConfig, suite_workload
+    from ace.optimization import optimize as run
+
+    if optimizer not in NAMES:
+        raise SuiteError(f"--optimizer {optimizer!r}: expected one of {', '.join(NAMES)}")
+    if lm.startswith("recorded:"):
+        raise SuiteError("a recorded run cannot be optimized: it answers as it did, whatever the prompt says")
+    loaded = load_suite(suite, toolkits="all")  # one program, one set of tools
+    choice = choose_lm(lm, loaded, api_base)
+    reflection = reflection_for(reflection_lm, choice, seed, api_base)
+    config = JobConfig(
+        optimizer=optimizer,
+        workload=suite,
+        lm=choice.name,
+        reflection_lm=reflection_lm,
+        train=train,
+        val=val,
+        test=test,
+        budget=budget,
+        seed=seed,
+        threads=threads,
+        tool_cards=tool_cards,
+    )
+    workload = suite_workload(
+        loaded, train=train, val=val, test=test, seed=seed, policy=choice.policy, label=choice.label
+    )
+    folder = out or Path(f"{suite.partition(':')[0]}-{optimizer}")
+    prices = TokenPrices(input=price_in or 0, output=price_out or 0) if price_in or price_out else None
+    console.print(f"{optimizer} over {loaded.name}, {choice.name} -> {folder}   {choice.label}", highlight=False)
+    report = run(
+        workload,
+        config,
+        choice.lm_for(seed),
+        out=folder,
+        reflection_lm=reflection if reflection_lm or optimizer != "ace" else None,
+        prices=prices,
+        console=console,
+    )
+    _show(report, folder)
+    write_json(report, json_file)
+
+
+def _show(report: OptimizeReport, folder: Path) -> None:
+    label = f" ({report.label})" if report.label else ""
+    table = Table(title=f"{report.optimizer} over {report.workload}{label}, test tasks", title_justify="left")
+    for name in ("program", "score", "success", "95 %", "iterations", "n"):
+        table.add_column(name, justify="left" if name == "program" else "right")
+    for name, arm in report.arms.items():
+        low, high = arm.success_interval
+        table.add_row(
+            name,
+            f"{report.scores[name]:.3f}",
+            f"{100 * arm.success:.1f} %",
+            f"{100 * low:.1f} - {100 * high:.1f}",
+            f"{arm.iterations:.2f}",
+            str(arm.n),
+        )
+    console.print(table)
+    low, high = report.gain_interval
+    verdict = (
+        "more than chance"
+        if low > 0
+        else "less than before"
+        if high < 0
+        else "no difference that chance would not make"
+    )
+    console.print(f"gain {report.gain:+.3f}, 95 % {low:+.3f} to {high:+.3f}: {verdict}", highlight=False)
+    what = ", ".join(f"{count} {name.replace('_', ' ')}" for name, count in report.changed.items())
+    money = f", ${report.cost:.2f}" if report.cost is not None else ""
+    console.print(
+        f"changed: {what}; spent {report.requests} requests ({report.replayed} replayed), "
+        f"{report.input_tokens + report.output_tokens} tokens{money}, {report.runs} runs while optimizing",
+        highlight=False,
+    )
+    console.print(
+        f"{folder / 'diff.md'} says what is different; program, scores and journal lie beside it", highlight=False
+    )

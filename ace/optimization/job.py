@@ -1,0 +1,272 @@
+"""`optimize`: one optimizer over one workload, in a folder that survives interruptions."""
+# pyright: basic, reportAttributeAccessIssue=false, reportArgumentType=false
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import dspy
+from filelock import FileLock, Timeout
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from ace.core import AceError, TokenPrices
+from ace.evaluation.reports import ArmReport, OptimizedTask, OptimizeReport
+from ace.evaluation.stats import mean_interval
+from ace.optimization.journal import Journal, JournaledLM
+from ace.optimization.optimizers import JobConfig, Setting, check, compile_with, runs_of
+from ace.optimization.results import CONFIG, DIFF, JOURNAL, LOG, SCORES, changes, save_program
+from ace.optimization.tool_results import ToolResults
+from ace.optimization.workload import JobProgram, Workload, score_of
+from ace.playbook import Playbook
+from ace.tasks import Feedback, TaskOutput
+
+
+def optimize(
+    workload: Workload,
+    config: JobConfig,
+    lm: dspy.LM,
+    *,
+    out: str | Path,
+    reflection_lm: dspy.LM | None = None,
+    prices: TokenPrices | None = None,
+    console: Console | None = None,
+) -> OptimizeReport:
+    """Optimize a program, measure it before and after on tasks that the optimizer never saw, and keep everything.
+
+    The folder holds ``config.json``, ``journal.jsonl``, ``program.json``, ``playbook.jsonl``, ``scores.json``, ``diff.md``
+    and ``optimizer.log``, what the optimizer itself had to say. After an interruption, run the job again with the same
+    arguments: completions and tool results that were paid for come out of the journal. With more than one thread, requests
+    of the same kind may swap their places.
+
+    Args:
+        workload: From `suite_workload` or `program_workload`.
+        config: What to do.
+        lm: Runs the agent.
+        out: The folder; made when it is not there.
+        reflection_lm: Writes instructions; `lm` by default. Without one, ACE learns without asking a model.
+        prices: Of `lm`, to count dollars.
+        console: Where progress is drawn; none by default.
+
+    Returns:
+        What is in ``scores.json``.
+
+    Raises:
+        AceError: Something is missing, the folder belongs to another job, or a model failed; what was paid for is kept.
+    """
+    folder = Path(out)
+    check(config, workload)
+    with _claimed(folder):
+        _same_config(folder, config)
+        if (folder / SCORES).exists():
+            return OptimizeReport.model_validate_json((folder / SCORES).read_text(encoding="utf-8"))
+        journal = Journal(folder / JOURNAL)
+        try:
+            return _Job(workload, config, lm, reflection_lm, prices, folder, journal).run(console)
+        finally:
+            journal.close()
+
+
+@dataclass
+class _Job:
+    workload: Workload
+    config: JobConfig
+    lm: dspy.LM
+    reflection_lm: dspy.LM | None
+    prices: TokenPrices | None
+    folder: Path
+    journal: Journal
+    runs: int = 0
+    started: float = field(default_factory=time.monotonic)
+
+    def run(self, console: Console | None) -> OptimizeReport:
+        work = self.workload
+        models = [JournaledLM(lm, self.journal, halt=True) for lm in (self.lm, self.reflection_lm or self.lm)]
+        expected = 2 * len(work.testset) + runs_of(self.config, work)
+        with _bar(console, self.config.optimizer, expected) as show, _aside(self.folder / LOG):
+
+            def ran(_: TaskOutput, __: Feedback) -> None:
+                self.runs += 1
+                show(self._spent())
+
+            work.program.watch(ran)
+            with dspy.context(lm=models[0]), _kept_results(work, self.journal):
+                before = self._tested(work.program, models)
+                optimizing = self.runs
+                compiled = self._compiled(models)
+                optimizing = self.runs - optimizing
+                after = self._tested(compiled, models)
+        return self._finish(compiled, before, after, optimizing)
+
+    def _compiled(self, models: Sequence[JournaledLM]) -> JobProgram:
+        own = self.workload.program.agent.playbook
+        book = own.fork() if isinstance(own, Playbook) else Playbook()
+        reflect = self.reflection_lm is not None
+        try:
+            compiled = compile_with(Setting(self.workload, self.config, *models, book=book, reflect=reflect))
+        except Exception as error:
+            _check_models(models, error)
+            raise
+        _check_models(models)
+        return compiled
+
+    def _tested(self, program: JobProgram, models: Sequence[JournaledLM]) -> list[tuple[TaskOutput, Feedback]]:
+        """The test set, one task after another."""
+        rows: list[tuple[TaskOutput, Feedback]] = []
+        for example in self.workload.testset:
+            prediction: Any = program(**example.inputs())
+            _check_models(models)
+            rows.append((prediction.output, self.workload.feedback(example, prediction)))
+        return rows
+
+    def _finish(self, compiled: JobProgram, before: Any, after: Any, optimizing: int) -> OptimizeReport:
+        work, config = self.workload, self.config
+        families = [str(example.get("group", "") or number) for number, example in enumerate(work.testset)]
+        scores = [[score_of(feedback) for _, feedback in rows] for rows in (before, after)]
+        gains = [late - early for early, late in zip(*scores, strict=True)]
+        text, changed = changes(work.program.agent, compiled.agent)
+        report = OptimizeReport(
+            workload=work.name,
+            optimizer=config.optimizer,
+            label=work.label,
+            lm=config.lm or self.lm.model,
+            reflection_lm=config.reflection_lm or (self.reflection_lm.model if self.reflection_lm else ""),
+            arms={"before": _arm(before, families), "after": _arm(after, families)},
+            scores={"before": _mean(scores[0]), "after": _mean(scores[1])},
+            gain=_mean(gains),
+            gain_interval=mean_interval(gains, families),
+            changed=changed,
+            runs=optimizing,
+            requests=self.journal.bought + self.journal.replayed,
+            replayed=self.journal.replayed,
+            input_tokens=self.journal.tokens[0],
+            output_tokens=self.journal.tokens[1],
+            cost=self.prices.cost(*self.journal.tokens) if self.prices else None,
+            seconds=time.monotonic() - self.started,
+            tasks=[
+                OptimizedTask(id=output.task_id, before=early, after=late)
+                for (output, _), early, late in zip(before, *scores, strict=True)
+            ],
+        )
+        save_program(compiled.agent, self.folder)
+        label = f" ({work.label})" if work.label else ""
+        title = (
+            f"# {config.optimizer} over {work.name}{label}\n\nBefore: the program as it was. After: `program.json`.\n"
+        )
+        _write(self.folder / DIFF, f"{title}\n{text}")
+        _write(self.folder / SCORES, report.model_dump_json(indent=1))  # last: it says that the job is done
+        return report
+
+    def _spent(self) -> str:
+        read, written = self.journal.tokens
+        money = f", ${self.prices.cost(read, written):.2f}" if self.prices else ""
+        old = f" ({self.journal.replayed} replayed)" if self.journal.replayed else ""
+        return (
+            f"{self.journal.bought + self.journal.replayed} requests{old}, {(read + written) / 1000:.0f}k tokens{money}"
+        )
+
+
+def _check_models(models: Sequence[JournaledLM], error: Exception | None = None) -> None:
+    for lm in models:
+        if lm.halted is not None:
+            raise AceError(
+                f"the language model {lm.model!r} failed: {lm.halted}; what was paid for is kept, run the same job again to "
+                "go on"
+            ) from (error or lm.halted)
+
+
+@contextmanager
+def _kept_results(workload: Workload, journal: Journal) -> Generator[None]:
+    """Journal what tools give, unless each run makes its world anew: there, a call that is made again does no harm."""
+    if workload.metric is None:
+        yield
+        return
+    workload.program.keep_results(ToolResults(workload.program.agent.registry, journal))
+    try:
+        yield
+    finally:
+        workload.program.keep_results(None)
+
+
+def _arm(rows: Sequence[tuple[TaskOutput, Feedback]], families: Sequence[str]) -> ArmReport:
+    success = [float(feedback.success) for _, feedback in rows]
+    iterations = [float(output.usage.iterations) for output, _ in rows]
+    return ArmReport(
+        success=_mean(success),
+        iterations=_mean(iterations),
+        n=len(rows),
+        success_interval=mean_interval(success, families),
+        iterations_interval=mean_interval(iterations, families),
+        lm_calls=_mean([float(output.usage.lm_calls) for output, _ in rows]),
+    )
+
+
+def _mean(values: Sequence[float]) -> float:
+    return sum(values) / len(values)
+
+
+# -- the folder ---------------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def _claimed(folder: Path) -> Generator[None]:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        lock = FileLock(folder / ".lock", timeout=0)
+        with lock:
+            yield
+    except Timeout as error:
+        raise AceError(f"{str(folder)!r} is in use by another job; wait for it, or name another folder") from error
+    except OSError as error:
+        raise AceError(f"cannot write to {str(folder)!r}: {error.strerror}; name another folder") from error
+
+
+def _same_config(folder: Path, config: JobConfig) -> None:
+    """A folder belongs to one configuration: with another one, its journal would answer other questions."""
+    path = folder / CONFIG
+    now = config.model_dump(mode="json")
+    if not path.exists():
+        _write(path, json.dumps(now, indent=1))
+        return
+    then: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    other = [
+        f"{name} was {then.get(name)!r} and is {value!r}" for name, value in now.items() if then.get(name) != value
+    ]
+    if other:
+        raise AceError(f"{str(folder)!r} holds another job: {'; '.join(other)}; name another folder")
+
+
+def _write(path: Path, text: str) -> None:
+    part = path.with_name(f"part-{path.name}")
+    part.write_text(text, encoding="utf-8")
+    os.replace(part, path)
+
+
+# -- the screen ---------------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def _aside(path: Path) -> Generator[None]:
+    """Optimizers print and draw bars of their own for every step: that goes to a file, and the screen has one bar."""
+    with path.open("a", encoding="utf-8") as log, redirect_stdout(log), redirect_stderr(log):
+        yield
+
+
+@contextmanager
+def _bar(console: Console | None, title: str, total: int) -> Generator[Callable[[str], None]]:
+    """A bar; the value is called after each run with what was spent until then."""
+    if console is None:
+        yield lambda _: None
+        return
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    screen = Console(file=console.file)  # as it is now: not what `_aside` puts in its place
+    with Progress(*columns, TextColumn("{task.fields[spent]}"), console=screen, redirect_stdout=False) as bars:
+        bar = bars.add_task(f"{title}, runs (about)", total=total, spent="")
+        yield lambda spent: bars.update(bar, advance=1, spent=spent)

@@ -1,0 +1,229 @@
+"""The optimizers a job can run: what each needs, what it is given, and about how many runs it will make."""
+# pyright: basic, reportAttributeAccessIssue=false, reportArgumentType=false, reportCallIssue=false
+
+from __future__ import annotations
+
+import inspect
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib.util import find_spec
+from typing import Any, Literal, cast, get_args
+
+import dspy
+from pydantic import BaseModel, ConfigDict, Field
+
+from ace.core import AceError
+from ace.optimization.teleprompter import ACE
+from ace.optimization.workload import JobProgram, Workload
+from ace.playbook import Playbook
+
+OptimizerName = Literal["ace", "gepa", "mipro", "simba", "bootstrap"]
+NAMES: tuple[OptimizerName, ...] = get_args(OptimizerName)
+KEEP_TOOLS = (
+    "Tool names and arguments are listed elsewhere; never invent any. Keep the rules on JSON arguments and finish."
+)
+_CANDIDATES = 3
+_BATCH = 8
+
+
+class JobConfig(BaseModel):
+    """What a job does; the same configuration over the same journal gives the same requests.
+
+    Example:
+        >>> JobConfig(optimizer="gepa", lm="openai/gpt-5-mini").seed
+        0
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    optimizer: OptimizerName
+    workload: str = ""
+    """The suite, or a name of your own."""
+    lm: str = ""
+    """Runs the agent."""
+    reflection_lm: str = ""
+    """Writes instructions; the agent's by default."""
+    train: int = Field(default=20, ge=1)
+    """Examples to learn from."""
+    val: int = Field(default=10, ge=1)
+    """Examples to choose by."""
+    test: int = Field(default=20, ge=1)
+    """Examples that the result is measured on, and that no optimizer sees."""
+    budget: int = Field(default=150, ge=1)
+    """About so many runs of the agent."""
+    seed: int = 0
+    threads: int = Field(default=1, ge=1)
+    tool_cards: bool = True
+    """Whether tool descriptions are optimized too (by GEPA; the others leave them alone)."""
+
+    @property
+    def carded(self) -> bool:
+        """Whether tools become components: MIPROv2 and SIMBA would spend requests and demos on each of them."""
+        return self.tool_cards and self.optimizer == "gepa"
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What an optimizer works with besides the program."""
+
+    workload: Workload
+    config: JobConfig
+    task_lm: Any
+    reflection_lm: Any
+    book: Playbook
+    """Where ACE's lessons go."""
+    reflect: bool
+    """Whether ACE reads runs with the reflection model too."""
+
+
+def check(config: JobConfig, workload: Workload) -> None:
+    """Find out before a request is spent what is missing.
+
+    Raises:
+        AceError: It names everything that is.
+    """
+    missing: list[str] = []
+    if config.optimizer == "mipro" and find_spec("optuna") is None:
+        missing.append("MIPROv2 needs optuna: pip install 'dspy-ace[mipro]'")
+    if config.optimizer == "gepa" and find_spec("gepa") is None:
+        missing.append("GEPA needs gepa, which DSPy installs on Python below 3.15")
+    if config.optimizer == "gepa" and config.budget < len(workload.valset) + 2:
+        missing.append(f"GEPA first runs all {len(workload.valset)} validation examples: raise the budget over that")
+    if config.optimizer in ("mipro", "simba"):
+        try:  # they show the program's source to the model that writes instructions
+            inspect.getsource(type(workload.program))
+        except OSError:
+            missing.append("the program's source cannot be read, and this optimizer shows it to the reflection model")
+    if missing:
+        raise AceError(f"{config.optimizer} cannot run; nothing was spent. " + "; ".join(missing))
+
+
+def runs_of(config: JobConfig, workload: Workload) -> int:
+    """About how many runs of the agent an optimizer makes."""
+    train, val = len(workload.trainset), len(workload.valset)
+    if config.optimizer == "gepa":
+        return config.budget
+    if config.optimizer == "bootstrap":
+        return train
+    if config.optimizer == "ace":
+        return train * _epochs(config, train)
+    if config.optimizer == "simba":
+        return _simba_steps(config, train) * 2 * min(_BATCH, train) * _CANDIDATES + train * _CANDIDATES
+    return (_mipro_trials(config, val) + 1) * val + 2 * train
+
+
+def compile_with(setting: Setting) -> JobProgram:
+    """Run the optimizer on a copy of the program."""
+    return _COMPILE[setting.config.optimizer](setting)
+
+
+def _gepa(setting: Setting) -> JobProgram:
+    from dspy.teleprompt.gepa import InstructionProposer
+
+    work, config = setting.workload, setting.config
+
+    def metric(gold: Any, pred: Any, trace: Any = None, pred_name: Any = None, pred_trace: Any = None) -> Any:
+        feedback = work.feedback(gold, pred)
+        output = getattr(pred, "output", None)
+        # GEPA shows one step of a predictor only: the whole run stands in the feedback
+        said = [feedback.text, output.reasoning_trace if output is not None else ""]
+        return dspy.Prediction(
+            score=work.score(gold, pred), feedback="\n".join(filter(None, said)) or "No more is known."
+        )
+
+    optimizer = dspy.GEPA(
+        metric=metric,
+        max_metric_calls=config.budget,
+        reflection_lm=setting.reflection_lm,
+        instruction_proposer=InstructionProposer(additional_instructions=KEEP_TOOLS),
+        num_threads=config.threads,
+        seed=config.seed,
+    )
+    return cast(JobProgram, optimizer.compile(_student(setting), trainset=work.trainset, valset=work.valset))
+
+
+def _mipro(setting: Setting) -> JobProgram:
+    work, config = setting.workload, setting.config
+    optimizer = dspy.MIPROv2(
+        metric=work.score,
+        prompt_model=setting.reflection_lm,
+        task_model=setting.task_lm,
+        auto=None,
+        num_candidates=_CANDIDATES,
+        max_bootstrapped_demos=2,
+        max_labeled_demos=0,
+        num_threads=config.threads,
+        seed=config.seed,
+    )
+    return optimizer.compile(
+        _student(setting),
+        trainset=work.trainset,
+        valset=work.valset,
+        num_trials=_mipro_trials(config, len(work.valset)),
+        minibatch=False,
+        seed=config.seed,
+    )
+
+
+def _mipro_trials(config: JobConfig, val: int) -> int:
+    return max(2, config.budget // max(1, val) - 1)
+
+
+def _simba(setting: Setting) -> JobProgram:
+    work, config = setting.workload, setting.config
+    optimizer = dspy.SIMBA(
+        metric=work.score,
+        bsize=min(_BATCH, len(work.trainset)),
+        num_candidates=_CANDIDATES,
+        max_steps=_simba_steps(config, len(work.trainset)),
+        max_demos=2,
+        prompt_model=setting.reflection_lm,
+        num_threads=config.threads,
+    )
+    return cast(JobProgram, optimizer.compile(_student(setting), trainset=work.trainset, seed=config.seed))
+
+
+def _simba_steps(config: JobConfig, train: int) -> int:
+    return max(1, config.budget // (2 * min(_BATCH, train) * _CANDIDATES))
+
+
+def _bootstrap(setting: Setting) -> JobProgram:
+    work = setting.workload
+    # labelled demos have no trajectory, so that there are none
+    optimizer = dspy.BootstrapFewShot(metric=work.score, max_bootstrapped_demos=3, max_labeled_demos=0)
+    compiled = optimizer.compile(_student(setting), trainset=work.trainset)
+    compiled._compiled = False  # it may be optimized further, and saved as part of something else
+    return cast(JobProgram, compiled)
+
+
+def _ace(setting: Setting) -> JobProgram:
+    work, config = setting.workload, setting.config
+    optimizer = ACE(
+        lambda example, prediction, trace=None: work.feedback(example, prediction),
+        playbook=setting.book,
+        epochs=_epochs(config, len(work.trainset)),
+        reflection_lm=setting.reflection_lm if setting.reflect else None,
+        progress=False,
+    )
+    return optimizer.compile(_student(setting), trainset=work.trainset)
+
+
+def _epochs(config: JobConfig, train: int) -> int:
+    return max(1, math.ceil(config.budget / train))
+
+
+def _student(setting: Setting) -> JobProgram:
+    program = setting.workload.program.deepcopy()
+    if setting.config.carded:
+        program.agent = program.agent.with_tool_cards()
+    return program
+
+
+_COMPILE: dict[str, Callable[[Setting], JobProgram]] = {
+    "ace": _ace,
+    "gepa": _gepa,
+    "mipro": _mipro,
+    "simba": _simba,
+    "bootstrap": _bootstrap,
+}

@@ -1,0 +1,222 @@
+"""What an optimization job works on: an agent that starts afresh at every call, examples, and a score for each run."""
+# pyright: basic, reportAttributeAccessIssue=false, reportArgumentType=false, reportCallIssue=false
+
+from __future__ import annotations
+
+import hashlib
+import json
+import random
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import dspy
+
+from ace._running import Shared
+from ace.agent import Policy
+from ace.core import SuiteError, value_to_text
+from ace.evaluation.suite import Suite, SuiteTask, halves
+from ace.generator import ReActGenerator, ReActPrediction
+from ace.learner import Episode
+from ace.learner.episode import as_feedback
+from ace.optimization.tool_results import ToolResults
+from ace.tasks import Feedback, TaskInput, TaskOutput
+
+FEEDBACK = "feedback"
+"""Where a run's metadata holds what its world said of it."""
+Metric = Callable[..., Any]
+"""``metric(example, prediction)``: True or False, a number, `Feedback`, or a prediction with `score` and `feedback`."""
+
+
+class JobProgram(dspy.Module):
+    """An agent whose every call is a fresh attempt at a task."""
+
+    def __init__(self, agent: ReActGenerator, attempt: Callable[[dict[str, Any]], Episode]) -> None:
+        super().__init__()
+        self.agent = agent
+        self._attempt = Shared(attempt)
+        self._watch: Shared = Shared([])
+        self._kept: Shared = Shared(None)
+
+    def forward(self, **inputs: Any) -> ReActPrediction:
+        """Solve one task in a world of its own."""
+        episode = self.episode(inputs)
+        worker = self.agent.bound_to(episode.registry, playbook=self.agent.playbook)
+        prediction = worker(episode.task)
+        output = judged(prediction.output, episode.score(prediction.output))
+        return ReActPrediction.of(output, self.agent.signature.output_fields, self.agent.output_mode)
+
+    def episode(self, inputs: Mapping[str, Any]) -> Episode:
+        """A fresh world for some inputs."""
+        episode = self._attempt.value(dict(inputs))
+
+        def score(output: TaskOutput) -> Feedback:
+            feedback = episode.score(output)
+            for told in self._watch.value:
+                told(output, feedback)
+            return feedback
+
+        kept: ToolResults | None = self._kept.value
+        registry = episode.registry if kept is None else kept.for_run(inputs)
+        return replace(episode, registry=registry, score=score)
+
+    def watch(self, told: Callable[[TaskOutput, Feedback], None]) -> None:
+        """Call something after every run, of copies of this program too."""
+        self._watch.value.append(told)
+
+    def keep_results(self, kept: ToolResults | None) -> None:
+        """Take tools whose results are written down, in copies of this program too; None for the tools themselves."""
+        self._kept.value = kept
+
+    def set_lm(self, lm: Any) -> None:
+        """Set the model of both predictors, in place of the agent's own."""
+        self.agent.set_lm(lm)
+
+
+def judged(output: TaskOutput, feedback: Feedback) -> TaskOutput:
+    """A run with what its world said of it in its metadata."""
+    return output.model_copy(update={"metadata": {**output.metadata, FEEDBACK: feedback.model_dump(mode="json")}})
+
+
+@dataclass(frozen=True)
+class Workload:
+    """A program, its examples, and how well a run did."""
+
+    name: str
+    program: JobProgram
+    trainset: list[dspy.Example]
+    valset: list[dspy.Example]
+    testset: list[dspy.Example]
+    metric: Metric | None = None
+    """None when the program's worlds judge."""
+    label: str = ""
+    """What results are labelled with, `simulated` for example."""
+
+    def feedback(self, example: dspy.Example, prediction: Any) -> Feedback:
+        """What is to be said of a run; a run that raised has failed."""
+        output = getattr(prediction, "output", None)
+        if output is None:
+            return Feedback(success=False, text="the run raised an error", details={"score": 0.0})
+        if self.metric is None:
+            return Feedback.model_validate(output.metadata[FEEDBACK])
+        return as_feedback(self.metric(example, prediction))
+
+    def score(self, example: dspy.Example, prediction: Any, trace: Any = None) -> float:
+        """As a number from 0 to 1, for optimizers that want one."""
+        return score_of(self.feedback(example, prediction))
+
+
+def score_of(feedback: Feedback) -> float:
+    """A metric's own number; 1 or 0 where it gave none."""
+    return float(feedback.details.get("score", feedback.success))
+
+
+def suite_workload(
+    suite: Suite, *, train: int, val: int, test: int, seed: int = 0, policy: Policy | None = None, label: str = ""
+) -> Workload:
+    """An agent over a suite; training and validation tasks are of one half of each family, test tasks of the other.
+
+    Args:
+        suite: The suite; all of its tasks must offer the same tools.
+        train: How many tasks optimizers learn from.
+        val: How many they choose by.
+        test: How many the result is measured on, none of which they see.
+        seed: Of the choice.
+        policy: `Policy.lenient()` by default.
+        label: What results are labelled with.
+
+    Raises:
+        SuiteError: There are fewer tasks, or they differ in their tools.
+    """
+    first, second = halves(suite.tasks)
+    if train < 1 or val < 1 or test < 1 or train + val > len(first) or test > len(second):
+        raise SuiteError(
+            f"{suite.name!r} has {len(first)} tasks to learn from and {len(second)} to test on; expected train >= 1, "
+            f"val >= 1, test >= 1 within them, got {train} + {val} and {test}"
+        )
+    chosen = random.Random(f"{seed}|learn").sample(first, train + val)
+    tested = random.Random(f"{seed}|test").sample(second, test)
+    tasks = {task.id: task for task in suite.tasks}
+    registry = suite.episode(chosen[0]).registry
+    for task in (*chosen, *tested):
+        if suite.episode(task).registry.schema_hashes != registry.schema_hashes:
+            raise SuiteError(f"the tasks of {suite.name!r} differ in their tools; one program needs one set of tools")
+
+    def attempt(inputs: dict[str, Any]) -> Episode:
+        return suite.episode(tasks[inputs["task_id"]])
+
+    signature = dspy.Signature("task -> answer", suite.instructions)
+    agent = ReActGenerator(signature, tools=registry, policy=policy or Policy.lenient())
+    program = JobProgram(agent, attempt)
+    sets = [[_example(task) for task in some] for some in (chosen[:train], chosen[train:], tested)]
+    return Workload(suite.name, program, *sets, label=label)
+
+
+def _example(task: SuiteTask) -> dspy.Example:
+    return dspy.Example(task=task.task.text, task_id=task.id, domain=task.domain, group=task.group).with_inputs(
+        "task", "task_id"
+    )
+
+
+def program_workload(
+    agent: ReActGenerator,
+    metric: Metric,
+    *,
+    trainset: Sequence[dspy.Example],
+    valset: Sequence[dspy.Example],
+    testset: Sequence[dspy.Example],
+    name: str = "program",
+) -> Workload:
+    """Your own agent, with your own metric and examples. Its tools are really called, in every run.
+
+    Args:
+        agent: The agent; a copy of it is optimized.
+        metric: What a run is worth.
+        trainset: What optimizers learn from.
+        valset: What they choose by.
+        testset: What the result is measured on.
+        name: Stands in the results.
+
+    Raises:
+        ValueError: A set is empty, or an example lacks an input.
+    """
+    names = tuple(agent.signature.input_fields)
+    for title, examples in (("trainset", trainset), ("valset", valset), ("testset", testset)):
+        if not examples:
+            raise ValueError(f"{title} is empty; expected at least one example")
+        for number, example in enumerate(examples):
+            task_of(example, names, number)
+
+    def attempt(inputs: dict[str, Any]) -> Episode:
+        return Episode(task_of(dspy.Example(inputs), names), agent.registry, _unjudged)
+
+    sets = [[example.with_inputs(*names) for example in some] for some in (trainset, valset, testset)]
+    return Workload(name, JobProgram(agent.deepcopy(), attempt), *sets, metric=metric)
+
+
+def _unjudged(output: TaskOutput) -> Feedback:
+    """Only the metric can tell: the example is its business."""
+    return Feedback(success=output.completed)
+
+
+def task_of(example: dspy.Example, names: Sequence[str], number: int = 0) -> TaskInput:
+    """An example as a task; `task_id`, `domain` and `tenant` are read when it has them.
+
+    Args:
+        example: The example.
+        names: The signature's input fields.
+        number: Names the example in an error.
+
+    Raises:
+        ValueError: It lacks an input of the signature.
+    """
+    missing = [name for name in names if name not in example]
+    if missing:
+        raise ValueError(
+            f"example {number} lacks {', '.join(map(repr, missing))}; the signature's inputs are {list(names)}"
+        )
+    inputs = {name: example[name] for name in names}
+    text = json.dumps(inputs, sort_keys=True, default=value_to_text)
+    task_id = str(example.get("task_id", "") or "") or hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:16]
+    scope = {name: example[name] for name in ("domain", "tenant") if name in example and name not in names}
+    return TaskInput(task_id=task_id, inputs=inputs, **scope)

@@ -1,0 +1,72 @@
+"""A loopback server with the stand-ins behind it, and jobs that run against it in processes of their own."""
+
+import os
+import signal
+import subprocess
+import sys
+from collections import Counter
+from contextlib import contextmanager
+
+from ace.evaluation.suite import load_suite
+from ace.testing import SimulatedLM, SimulatedProposer
+from ace.testing.engine import Prompt
+from ace.testing.server import serve
+
+SMALL = ["--train", "8", "--val", "4", "--test", "4", "--budget", "24"]
+
+
+class Server:
+    """What was asked, and a process that is killed in the middle of a certain request."""
+
+    def __init__(self):
+        self.agent = SimulatedLM(load_suite("office"), "learner")
+        self.proposer = SimulatedProposer()
+        self.asked = []
+        self.victim = None
+        self.kill_at = None
+        self.url = ""
+
+    def answer(self, prompt: Prompt, native: bool) -> str:
+        if self.kill_at is not None and len(self.asked) == self.kill_at:
+            self.kill_at = None
+            self.victim.send_signal(signal.SIGKILL)
+            self.victim.wait()
+            return ""  # nobody reads it, and it was not counted
+        self.asked.append((prompt.system, prompt.text))
+        mine = "task" in prompt.fields and {"next_tool_name", "answer"} & set(prompt.wants)
+        return (self.agent if mine else self.proposer).engine.answer(prompt)
+
+    def job(self, out, *options):
+        """Start `ace optimize`."""
+        command = [sys.executable, "-m", "ace", "optimize", "office", "--lm", "openai/test", "--api-base", self.url]
+        # DSPy's own cache would answer in place of the journal
+        environment = {**os.environ, "DSPY_CACHEDIR": f"{out}-cache-{len(self.asked)}", "COLUMNS": "200"}
+        self.victim = subprocess.Popen(
+            [*command, "--out", str(out), *SMALL, *options],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            env=environment,
+        )
+        return self.victim
+
+    def finish(self, out, *options):
+        """Run a job to its end; what it printed."""
+        process = self.job(out, *options)
+        text, _ = process.communicate()
+        assert process.returncode == 0, text
+        return text
+
+    def take(self):
+        """What was asked since the last time."""
+        asked, self.asked = Counter(self.asked), []
+        return asked
+
+
+@contextmanager
+def loopback():
+    """A server; requests to it are counted."""
+    server = Server()
+    with serve(server.answer) as (url, _):
+        server.url = url
+        yield server

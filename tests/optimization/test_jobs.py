@@ -1,0 +1,233 @@
+"""Optimization jobs: they run to their end, survive a kill without asking twice, and their results load elsewhere."""
+
+import json
+import subprocess
+import sys
+
+import dspy
+import pytest
+from optimization.harness import loopback
+
+from ace import ReActGenerator
+from ace.core import AceError
+from ace.evaluation.suite import load_suite
+from ace.optimization import NAMES, JobConfig, load_optimized, optimize, program_workload, suite_workload
+from ace.optimization.workload import JobProgram
+from ace.playbook import Playbook
+from ace.testing import FunctionLM, SimulatedLM, SimulatedProposer
+from ace.testing.engine import render_reply
+
+
+def office(**sizes):
+    return suite_workload(load_suite("office"), **{"train": 8, "val": 4, "test": 4, **sizes}, label="simulated")
+
+
+def run(folder, optimizer, workload=None, **options):
+    config = JobConfig(optimizer=optimizer, train=8, val=4, test=4, budget=24)
+    lm = SimulatedLM(load_suite("office"))
+    return optimize(workload or office(), config, lm, out=folder, reflection_lm=SimulatedProposer(), **options)
+
+
+def killed_and_run_again(folder, optimizer):
+    """Whether a job that is killed in the middle asks the same as one that is not, and ends the same."""
+    with loopback() as server:
+        server.finish(folder / "whole", "--optimizer", optimizer)
+        whole = server.take()
+        server.kill_at = sum(whole.values()) // 2
+        job = server.job(folder / "cut", "--optimizer", optimizer)
+        job.communicate()
+        assert job.returncode == -9
+        text = server.finish(folder / "cut", "--optimizer", optimizer)
+        assert server.take() == whole, "no request is sent twice, and none is left out"
+        assert f"{sum(whole.values()) // 2} replayed" in " ".join(text.split())
+        one, other = (json.loads((folder / name / "scores.json").read_text()) for name in ("whole", "cut"))
+        for report in (one, other):
+            del report["seconds"], report["replayed"]
+        assert one == other
+        assert (folder / "whole/program.json").read_bytes() == (folder / "cut/program.json").read_bytes()
+        server.finish(folder / "cut", "--optimizer", optimizer)
+        assert not server.take(), "a job that is done only tells what came of it"
+    return one
+
+
+def same_predictions_elsewhere(folder, report):
+    """A fresh process scores the test tasks as the job did."""
+    script = f"""
+import dspy, json
+from ace.evaluation.suite import load_suite
+from ace.optimization import load_optimized, suite_workload
+from ace.testing import SimulatedLM
+suite = load_suite("office")
+work = suite_workload(suite, train=8, val=4, test=4)
+work.program.agent = load_optimized({str(folder)!r}, work.program.agent)
+with dspy.context(lm=SimulatedLM(suite)):
+    print(json.dumps([work.score(e, work.program(**e.inputs())) for e in work.testset]))
+"""
+    printed = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout
+    assert json.loads(printed.splitlines()[-1]) == [task["after"] for task in report["tasks"]]
+
+
+@pytest.mark.timeout(240)
+@pytest.mark.parametrize("optimizer", ["ace", "gepa"])
+def test_a_killed_job_asks_nothing_twice_and_loads_elsewhere(tmp_path, optimizer):
+    report = killed_and_run_again(tmp_path, optimizer)
+    same_predictions_elsewhere(tmp_path / "cut", report)
+
+
+@pytest.mark.full
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("optimizer", sorted(set(NAMES) - {"ace", "gepa"}))
+def test_every_killed_job_asks_nothing_twice_and_loads_elsewhere(tmp_path, optimizer):
+    report = killed_and_run_again(tmp_path, optimizer)
+    same_predictions_elsewhere(tmp_path / "cut", report)
+
+
+@pytest.mark.parametrize("optimizer", NAMES)
+def test_every_optimizer_runs_to_its_end_in_process(tmp_path, optimizer):
+    report = run(tmp_path, optimizer)
+    assert report.label == "simulated"
+    assert {p.name for p in tmp_path.iterdir()} >= {
+        "config.json",
+        "journal.jsonl",
+        "program.json",
+        "scores.json",
+        "diff.md",
+    }
+    assert report.arms["before"].n == report.arms["after"].n == 4
+    assert report.requests == len((tmp_path / "journal.jsonl").read_text().splitlines())
+    assert not list(tmp_path.glob("*.pkl"))
+    agent = load_optimized(tmp_path, office().program.agent)
+    assert agent.tool_changes == []
+    prompts = []
+    with dspy.context(lm=FunctionLM("test/seen", lambda prompt: prompts.append(prompt) or "")):
+        agent(task="Anything?")
+    assert set(prompts[0].tools) == {*agent.registry.names, "finish"}, "no optimizer loses the catalogue"
+
+
+def lookup(key: str) -> str:
+    """Look a key up."""
+    return {"KEY-a": "1", "KEY-b": "2"}.get(key, "no such key")
+
+
+def rules(prompt):
+    """Gets better only when the tool's description says how keys begin; as a reflection model, it says so."""
+    if "new_instruction" in prompt.system:
+        current = "Look a key up." in prompt.text
+        return json.dumps({"new_instruction": "Look a key up; it starts with KEY-." if current else "Answer."})
+    if not prompt.steps:
+        prefix = "KEY-" if "starts with KEY-" in prompt.tools["lookup"]["description"] else ""
+        args = {"key": prefix + prompt.fields["question"]}
+        return render_reply(next_thought="", next_tool_name="lookup", next_tool_args=args)
+    args = {"answer": prompt.steps[-1]["observation"]}
+    return render_reply(next_thought="", next_tool_name="finish", next_tool_args=args)
+
+
+def keys(calls=None):
+    """A workload of one's own, whose tool counts its calls."""
+
+    def counted(key: str) -> str:
+        """Look a key up."""
+        if calls is not None:
+            calls.append(key)
+        return lookup(key)
+
+    counted.__name__ = "lookup"
+    data = [dspy.Example(question=q, answer=a).with_inputs("question") for q, a in [("a", "1"), ("b", "2")]]
+    agent = ReActGenerator("question -> answer", tools=[counted])
+    return program_workload(
+        agent, lambda e, p, trace=None: p.answer == e.answer, trainset=data, valset=data, testset=data, name="keys"
+    )
+
+
+def test_a_program_of_ones_own_and_what_the_diff_says(tmp_path):
+    lm = FunctionLM("test/rules", rules)
+    work = keys()
+    report = optimize(work, JobConfig(optimizer="gepa", budget=60), lm, out=tmp_path)
+    assert (report.scores["before"], report.scores["after"]) == (0.0, 1.0)
+    assert report.changed["tool_descriptions"] == 1
+    diff = (tmp_path / "diff.md").read_text()
+    assert "## Description of the tool `lookup`" in diff
+    assert "-Look a key up.\n+Look a key up; it starts with KEY-." in diff
+    agent = load_optimized(tmp_path, work.program.agent)
+    assert agent(question="b", lm=lm).answer == "2"
+    assert work.program.agent(question="b", lm=lm).answer == "no such key", "the program itself stays as it is"
+
+
+def test_tool_results_are_not_fetched_twice(tmp_path):
+    config, asked = JobConfig(optimizer="bootstrap"), []
+
+    def interrupted(prompt):
+        asked.append(prompt)
+        if len(asked) == 4:  # the second run has called its tool
+            raise KeyboardInterrupt
+        return rules(prompt)
+
+    whole, cut, again = [], [], []
+    optimize(keys(whole), config, FunctionLM("test/rules", rules), out=tmp_path / "whole")
+    with pytest.raises(KeyboardInterrupt):
+        optimize(keys(cut), config, FunctionLM("test/rules", interrupted), out=tmp_path / "cut")
+    optimize(keys(again), config, FunctionLM("test/rules", rules), out=tmp_path / "cut")
+    assert cut == ["a", "b"]
+    assert cut + again == whole
+
+
+def test_what_is_missing_is_said_before_anything_is_spent(tmp_path, monkeypatch):
+    import ace.optimization.optimizers as optimizers
+
+    monkeypatch.setattr(optimizers, "find_spec", lambda name: None)
+    with pytest.raises(AceError, match=r"optuna.*dspy-ace\[mipro\]"):
+        run(tmp_path, "mipro")
+    with pytest.raises(AceError, match="raise the budget"):
+        optimize(office(), JobConfig(optimizer="gepa", budget=3), SimulatedLM(load_suite("office")), out=tmp_path)
+    assert not (tmp_path / "journal.jsonl").exists()
+
+
+def test_a_folder_belongs_to_one_job(tmp_path):
+    run(tmp_path, "bootstrap")
+    with pytest.raises(AceError, match="optimizer was 'bootstrap' and is 'ace'"):
+        run(tmp_path, "ace")
+    with pytest.raises(AceError, match="no program"):
+        load_optimized(tmp_path / "elsewhere", office().program.agent)
+
+
+def test_a_model_that_fails_ends_the_job_and_it_goes_on_later(tmp_path):
+    suite, calls = load_suite("office"), []
+
+    def flaky(prompt):
+        calls.append(prompt)
+        if len(calls) == 30:
+            raise ConnectionError("the server is down")
+        return SimulatedLM(suite)._answer(prompt)
+
+    config = JobConfig(optimizer="ace", budget=24)
+    with pytest.raises(AceError, match=r"failed: .*the server is down.*run the same job again"):
+        optimize(office(), config, FunctionLM("test/flaky", flaky), out=tmp_path)
+    assert len(calls) == 30, "nothing is asked of a model that is down"
+    assert not (tmp_path / "scores.json").exists()
+    report = optimize(office(), config, FunctionLM("test/flaky", flaky), out=tmp_path)
+    assert report.replayed == 29
+
+
+def test_ace_and_gepa_compose(tmp_path):
+    lm = FunctionLM("test/rules", rules)
+    work = keys()
+    with dspy.context(lm=lm):
+        optimize(work, JobConfig(optimizer="gepa", budget=60), lm, out=tmp_path / "gepa")
+        work.program.agent = load_optimized(tmp_path / "gepa", work.program.agent)
+        report = optimize(work, JobConfig(optimizer="ace", budget=2), lm, out=tmp_path / "ace")
+    assert report.scores["after"] == 1.0
+    assert report.changed["bullets"] > 0
+    both = load_optimized(tmp_path / "ace", ReActGenerator("question -> answer", tools=[lookup]))
+    assert both.cards["lookup"].signature.instructions == "Look a key up; it starts with KEY-."
+    assert isinstance(both.playbook, Playbook)
+    assert len(both.playbook) > 0
+    assert both(question="a", lm=lm).answer == "1"
+
+
+def test_a_job_program_is_a_fresh_attempt_each_time():
+    work = office()
+    example = work.trainset[0]
+    with dspy.context(lm=SimulatedLM(load_suite("office"), "oracle")):
+        assert [work.score(example, work.program(**example.inputs())) for _ in range(2)] == [1.0, 1.0]
+        copied: JobProgram = work.program.deepcopy()
+        assert work.score(example, copied(**example.inputs())) == 1.0
