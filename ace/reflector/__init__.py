@@ -8,10 +8,11 @@ from itertools import islice
 from typing import Any
 
 from ace.core import truncate
-from ace.insight import Insight
+from ace.insight import RECORD, Insight
 from ace.playbook.bullet import Provenance
 from ace.reflector import mining
 from ace.reflector.mining import Lesson, Run
+from ace.reflector.taint import steered
 from ace.tasks import Feedback, TaskOutput
 
 __all__ = ["OUTAGES", "Lesson", "Reflector"]
@@ -139,6 +140,7 @@ class Reflector:
             tool_sequence=tuple(step.tool_name for step in lesson.sequence),
             changing_tools=tuple(step.tool_name for step in lesson.sequence if step.changes_state),
             tools=lesson.tools,
+            trust="tainted" if steered(_named(lesson), output) else "trusted",
             tool_success_rate=good / len(executed) if executed else None,
             iterations=output.usage.iterations,
             constants=mining.constants(output),
@@ -151,3 +153,8 @@ class Reflector:
                 source=self.source,
             ),
         )
+
+
+def _named(lesson: Lesson) -> list[str]:
+    """The tools that a lesson would have a reader call; a record of what did not work recommends nothing."""
+    return [] if lesson.content.startswith(RECORD) else [*(step.tool_name for step in lesson.sequence), *lesson.tools]

@@ -1,8 +1,8 @@
 """Reflection with a language model: at most three lessons about one run, and a judge for runs that nobody scored.
 
 The trace is shown as data. What the model answers is checked before it becomes a lesson: one trigger and one action, 15 to
-50 words together, resting on steps that exist; and a lesson that repeats what a tool said is tainted, so that a person looks
-at it before a model does.
+50 words together, resting on steps that exist; and a lesson that repeats what a tool said, or does what it said, is tainted,
+so that a person looks at it before a model does.
 """
 # pyright: basic, reportAttributeAccessIssue=false, reportCallIssue=false
 
@@ -21,6 +21,7 @@ from pydantic import BaseModel, Field
 from ace.core import clean_text, truncate, value_to_text
 from ace.playbook.bullet import Section
 from ace.reflector.mining import Lesson
+from ace.reflector.taint import answers, commanded, echoed, steered
 from ace.tasks import Feedback, TaskOutput
 
 MAX_LESSONS = 3
@@ -212,9 +213,10 @@ def _taken(lesson: ReflectedLesson, output: TaskOutput) -> Reflected:
     action = clean_text(lesson.action.strip())
     named = tuple(dict.fromkeys(s.tool_name for s in trace if s.executed and s.tool_name in _words(action)))
     mined = Lesson(lesson.section, action, numbers, tools=named)
-    said = [step.observation for step in trace]
-    quoted = any(quotes(f"{lesson.trigger} {action}", text, output.task.text) for text in said)
-    return Reflected(mined, clean_text(lesson.trigger.strip()), "tainted" if quoted else "trusted")
+    text = f"{lesson.trigger} {action}"
+    quoted = any(quotes(text, step.observation, output.task.text) for step in trace)
+    tainted = quoted or commanded(answers(output)) or steered(named, output) or echoed(text, output)
+    return Reflected(mined, clean_text(lesson.trigger.strip()), "tainted" if tainted else "trusted")
 
 
 def quotes(text: str, source: str, allowed: str = "", words: int = QUOTED_WORDS) -> bool:
