@@ -32,7 +32,7 @@ from rich.table import Table
 
 WORLDS = ("noisy", "poisoned", "both")
 AGENTS = ("careful", "naive")
-EPOCHS = (1, 3, 8)
+EPOCHS = (1, 2, 5)
 WRONG = POISONED = 0.3
 FACTOR = 0.5
 ORDERS = (
