@@ -9,6 +9,7 @@ tool is an example for it. Names and arguments stay the tool's own, so that no o
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -26,9 +27,15 @@ TOOLS_KEY = "tools"
 def build_cards(registry: ToolRegistry) -> dict[str, dspy.Predict]:
     """One card per tool."""
     return {
-        tool.name: dspy.Predict(dspy.Signature(f"{tool.name}_arguments -> observation", tool.description))
+        tool.name: dspy.Predict(dspy.Signature(f"{arguments_of(tool.name)} -> observation", tool.description))
         for tool in registry
     }
+
+
+def arguments_of(name: str) -> str:
+    """The card's input field for a tool, whose name need not be a Python identifier."""
+    plain = re.sub(r"\W", "_", name)
+    return f"{plain}_arguments" if name.isidentifier() and name[0] != "_" else f"tool_{plain}_arguments"
 
 
 def descriptions(cards: Mapping[str, dspy.Predict]) -> dict[str, str]:
@@ -45,7 +52,7 @@ def record_calls(cards: Mapping[str, dspy.Predict], steps: Iterable[ReasoningSte
         if step.tool_name in cards:
             if len(trace) >= dspy.settings.max_trace_size:
                 trace.pop(0)
-            inputs = {f"{step.tool_name}_arguments": step.tool_args}
+            inputs = {arguments_of(step.tool_name): step.tool_args}
             trace.append((cards[step.tool_name], inputs, dspy.Prediction(observation=step.observation)))
 
 
@@ -75,11 +82,22 @@ def adopt_cards(
             kept[name] = own[name]
     for name, value in kept.items():
         demos = value.get("demos") if isinstance(value, dict) else None
-        if demos:
-            fit = [demo for demo in demos if demo.get("next_tool_name") not in lost]
+        if demos and changes:
+            fit = [demo for demo in demos if not _mentions(demo, lost)]
             if len(fit) < len(demos):
                 said.append(f"{len(demos) - len(fit)} demos of {name!r} call such a tool and are left out")
-                kept[name] = {**value, "demos": fit}
+            kept[name] = {**value, "demos": [without_catalogue(demo) for demo in fit]}
     for words in said:
         _log.warning("the program was saved with other tools: %s", words)
     return kept, said
+
+
+def without_catalogue(demo: Any) -> Any:
+    """A demo without the tools it was made with: the prompt lists those of today."""
+    return {name: demo[name] for name in demo if name != TOOLS_KEY}
+
+
+def _mentions(demo: Any, tools: set[str]) -> bool:
+    """Whether a demo calls one of some tools, now or earlier in its trajectory."""
+    calls = str([demo.get(name) for name in ("next_tool_name", "next_tool_calls", "trajectory")])
+    return any(re.search(rf"(?<!\w){re.escape(tool)}(?!\w)", calls) for tool in tools)

@@ -231,8 +231,8 @@ class ReActGenerator(Running):
         arguments are others now is left behind; the rest is loaded.
         """
         adopted = adopt_react_state(state, self.agent)
-        if not self.cards and any(name.startswith("cards[") for name in adopted):
-            self.cards = build_cards(self.registry)
+        if self.cards or any(name.startswith("cards[") for name in adopted):
+            self.cards = build_cards(self.registry)  # anew: what an earlier state said of a tool is not this one's
         own = super().dump_state()
         adopted, self.tool_changes = adopt_cards(adopted, self.registry, own)
         super().load_state(adopted, allow_unsafe_lm_state=allow_unsafe_lm_state)

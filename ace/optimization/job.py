@@ -3,26 +3,26 @@
 
 from __future__ import annotations
 
-import json
-import os
+import signal
+import threading
 import time
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import dspy
-from filelock import FileLock, Timeout
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from ace.core import AceError, TokenPrices
 from ace.evaluation.reports import ArmReport, OptimizedTask, OptimizeReport
 from ace.evaluation.stats import mean_interval
-from ace.optimization.journal import Journal, JournaledLM
+from ace.optimization.folder import claimed, finished, own_lm, parts_of, same_job, write
+from ace.optimization.journal import Halt, Journal, JournaledLM
 from ace.optimization.optimizers import JobConfig, Setting, check, compile_with, runs_of
-from ace.optimization.results import CONFIG, DIFF, JOURNAL, LOG, SCORES, changes, save_program
+from ace.optimization.results import DIFF, JOURNAL, LOG, SCORES, changes, save_program
 from ace.optimization.tool_results import ToolResults
 from ace.optimization.workload import JobProgram, Workload, score_of
 from ace.playbook import Playbook
@@ -32,7 +32,7 @@ from ace.tasks import Feedback, TaskOutput
 def optimize(
     workload: Workload,
     config: JobConfig,
-    lm: dspy.LM,
+    lm: dspy.LM | None = None,
     *,
     out: str | Path,
     reflection_lm: dspy.LM | None = None,
@@ -49,7 +49,7 @@ def optimize(
     Args:
         workload: From `suite_workload` or `program_workload`.
         config: What to do.
-        lm: Runs the agent.
+        lm: Runs the agent; by default the agent's own, or DSPy's configured one.
         out: The folder; made when it is not there.
         reflection_lm: Writes instructions; `lm` by default. Without one, ACE learns without asking a model.
         prices: Of `lm`, to count dollars.
@@ -61,12 +61,27 @@ def optimize(
     Raises:
         AceError: Something is missing, the folder belongs to another job, or a model failed; what was paid for is kept.
     """
-    folder = Path(out)
+    folder = Path(out).absolute()
+    lm = lm or own_lm(workload.program.agent) or dspy.settings.lm
+    if lm is None:
+        raise AceError("there is no language model: pass lm=, give the agent one, or call dspy.configure(lm=...)")
+    workload = replace(workload, program=workload.program.for_job(), halt=Halt())
+    config = config.model_copy(
+        update={
+            "workload": config.workload or workload.name,
+            "lm": config.lm or lm.model,
+            "reflection_lm": config.reflection_lm or (reflection_lm.model if reflection_lm else ""),
+            "train": len(workload.trainset),
+            "val": len(workload.valset),
+            "test": len(workload.testset),
+        }
+    )
     check(config, workload)
-    with _claimed(folder):
-        _same_config(folder, config)
-        if (folder / SCORES).exists():
-            return OptimizeReport.model_validate_json((folder / SCORES).read_text(encoding="utf-8"))
+    with claimed(folder):
+        same_job(folder, config, parts_of(workload, lm, reflection_lm))
+        done = finished(folder)
+        if done is not None:
+            return done
         journal = Journal(folder / JOURNAL)
         try:
             return _Job(workload, config, lm, reflection_lm, prices, folder, journal).run(console)
@@ -88,7 +103,7 @@ class _Job:
 
     def run(self, console: Console | None) -> OptimizeReport:
         work = self.workload
-        models = [JournaledLM(lm, self.journal, halt=True) for lm in (self.lm, self.reflection_lm or self.lm)]
+        models = [JournaledLM(lm, self.journal, halt=work.halt) for lm in (self.lm, self.reflection_lm or self.lm)]
         expected = 2 * len(work.testset) + runs_of(self.config, work)
         with _bar(console, self.config.optimizer, expected) as show, _aside(self.folder / LOG):
 
@@ -97,12 +112,16 @@ class _Job:
                 show(self._spent())
 
             work.program.watch(ran)
-            with dspy.context(lm=models[0]), _kept_results(work, self.journal):
-                before = self._tested(work.program, models)
+            with dspy.context(lm=models[0]), _kept_results(work, self.journal), _stopped_by_ctrl_c(work.halt):
+                if self.config.optimizer != "bootstrap" and self.reflection_lm is not None:
+                    models[1](
+                        "Answer with the word: ready"
+                    )  # a wrong name or key shows before the agent has spent anything
+                before = self._tested(work.program)
                 optimizing = self.runs
                 compiled = self._compiled(models)
                 optimizing = self.runs - optimizing
-                after = self._tested(compiled, models)
+                after = self._tested(compiled)
         return self._finish(compiled, before, after, optimizing)
 
     def _compiled(self, models: Sequence[JournaledLM]) -> JobProgram:
@@ -112,17 +131,33 @@ class _Job:
         try:
             compiled = compile_with(Setting(self.workload, self.config, *models, book=book, reflect=reflect))
         except Exception as error:
-            _check_models(models, error)
+            self._go_on(error)
             raise
-        _check_models(models)
+        self._go_on()
         return compiled
 
-    def _tested(self, program: JobProgram, models: Sequence[JournaledLM]) -> list[tuple[TaskOutput, Feedback]]:
+    def _go_on(self, error: Exception | None = None) -> None:
+        """Unless a model or the metric has failed.
+
+        Raises:
+            AceError: It says what failed, and what to do.
+        """
+        reason = self.workload.halt.reason
+        if reason is None:
+            return
+        if isinstance(reason, (AceError, KeyboardInterrupt)):
+            raise reason
+        raise AceError(
+            f"a request to {self.config.lm!r} or the reflection model failed: {reason}; what was paid for is kept, run the "
+            "same job again to go on"
+        ) from (error or reason)
+
+    def _tested(self, program: JobProgram) -> list[tuple[TaskOutput, Feedback]]:
         """The test set, one task after another."""
         rows: list[tuple[TaskOutput, Feedback]] = []
         for example in self.workload.testset:
             prediction: Any = program(**example.inputs())
-            _check_models(models)
+            self._go_on()
             rows.append((prediction.output, self.workload.feedback(example, prediction)))
         return rows
 
@@ -160,8 +195,8 @@ class _Job:
         title = (
             f"# {config.optimizer} over {work.name}{label}\n\nBefore: the program as it was. After: `program.json`.\n"
         )
-        _write(self.folder / DIFF, f"{title}\n{text}")
-        _write(self.folder / SCORES, report.model_dump_json(indent=1))  # last: it says that the job is done
+        write(self.folder / DIFF, f"{title}\n{text}")
+        write(self.folder / SCORES, report.model_dump_json(indent=1))  # last: it says that the job is done
         return report
 
     def _spent(self) -> str:
@@ -173,13 +208,22 @@ class _Job:
         )
 
 
-def _check_models(models: Sequence[JournaledLM], error: Exception | None = None) -> None:
-    for lm in models:
-        if lm.halted is not None:
-            raise AceError(
-                f"the language model {lm.model!r} failed: {lm.halted}; what was paid for is kept, run the same job again to "
-                "go on"
-            ) from (error or lm.halted)
+@contextmanager
+def _stopped_by_ctrl_c(halt: Halt) -> Generator[None]:
+    """Some optimizers finish a whole batch before they let an interrupt through: from then on nothing is asked."""
+
+    def stop(number: int, frame: Any) -> None:
+        halt.stop(KeyboardInterrupt())
+        signal.default_int_handler(number, frame)
+
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGINT, stop)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 @contextmanager
@@ -210,43 +254,6 @@ def _arm(rows: Sequence[tuple[TaskOutput, Feedback]], families: Sequence[str]) -
 
 def _mean(values: Sequence[float]) -> float:
     return sum(values) / len(values)
-
-
-# -- the folder ---------------------------------------------------------------------------------------------------------
-
-
-@contextmanager
-def _claimed(folder: Path) -> Generator[None]:
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        lock = FileLock(folder / ".lock", timeout=0)
-        with lock:
-            yield
-    except Timeout as error:
-        raise AceError(f"{str(folder)!r} is in use by another job; wait for it, or name another folder") from error
-    except OSError as error:
-        raise AceError(f"cannot write to {str(folder)!r}: {error.strerror}; name another folder") from error
-
-
-def _same_config(folder: Path, config: JobConfig) -> None:
-    """A folder belongs to one configuration: with another one, its journal would answer other questions."""
-    path = folder / CONFIG
-    now = config.model_dump(mode="json")
-    if not path.exists():
-        _write(path, json.dumps(now, indent=1))
-        return
-    then: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    other = [
-        f"{name} was {then.get(name)!r} and is {value!r}" for name, value in now.items() if then.get(name) != value
-    ]
-    if other:
-        raise AceError(f"{str(folder)!r} holds another job: {'; '.join(other)}; name another folder")
-
-
-def _write(path: Path, text: str) -> None:
-    part = path.with_name(f"part-{path.name}")
-    part.write_text(text, encoding="utf-8")
-    os.replace(part, path)
 
 
 # -- the screen ---------------------------------------------------------------------------------------------------------

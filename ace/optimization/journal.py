@@ -23,7 +23,8 @@ import anyio.to_thread
 import dspy
 from dspy import lm15
 from dspy._vendor.lm15.serde import request_to_dict, response_from_dict, response_to_dict
-from dspy.utils.exceptions import ContextWindowExceededError
+from dspy.clients.backend_selection import CLIENT_KEYS
+from dspy.utils.exceptions import LMInvalidRequestError, LMUnsupportedModelError
 
 from ace.core import AceError
 from ace.core.lines import append_line, open_lines, read_lines
@@ -66,26 +67,33 @@ class Journal:
         self._old = set(self._known)
         self._file = open_lines(self.path)
 
-    def answer(self, key: str, ask: Callable[[], Any]) -> Any:
+    def answer(self, key: str, ask: Callable[[], Any], *, counted: bool = True) -> Any:
         """What was written down for a question; otherwise ask, and write it down. Who asks at the same time waits.
 
         Args:
             key: Names the question.
             ask: Gives a JSON value; when it raises, nothing is written down.
+            counted: Whether it is a request to a model, for `replayed` and `bought`.
+
+        Raises:
+            AceError: The answer cannot be written down.
         """
         with self._lock:
             turn = self._asking.setdefault(key, threading.Lock())
         with turn:
             if key in self._known:
                 with self._lock:
-                    self.replayed += key in self._old
+                    self.replayed += counted and key in self._old
                     self._old.discard(key)
                 return self._known[key]
             value = ask()
             with self._lock:
-                append_line(self._file, json.dumps({"key": key, "answer": value}))
+                try:
+                    append_line(self._file, json.dumps({"key": key, "answer": value}))
+                except OSError as error:
+                    raise AceError(f"cannot write to {str(self.path)!r}: {error.strerror}") from error
                 self._remember(key, value)
-                self.bought += 1
+                self.bought += counted
             return value
 
     def __contains__(self, key: str) -> bool:
@@ -122,17 +130,32 @@ class Journal:
         return self
 
 
+class Halt:
+    """A switch that several models share: once it is set, none of them asks anything more.
+
+    Attributes:
+        reason: Why; None while they go on.
+    """
+
+    def __init__(self) -> None:
+        self.reason: BaseException | None = None
+
+    def stop(self, reason: BaseException) -> None:
+        """Set it; the first reason stays."""
+        self.reason = self.reason or reason
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Halt:
+        return self
+
+
 class JournaledLM(dspy.LM):
     """A language model that answers out of a journal where it can, and asks another one where it cannot.
 
     Args:
         lm: Any DSPy language model.
         journal: Where completions are kept.
-        halt: Whether nothing is asked after a request has failed: an optimizer would take the failures that follow for the
-            program's own. A prompt that is too long is the program's own.
-
-    Attributes:
-        halted: With `halt`: what failed.
+        halt: Set when a request fails; afterwards nothing is asked: an optimizer would take what follows for the program's
+            failures. A request that the model's API refuses, because it is too long for example, is the program's own.
 
     Example:
         >>> from ace.testing import FunctionLM
@@ -142,17 +165,13 @@ class JournaledLM(dspy.LM):
         (['hello'], ['hello'], 1)
     """
 
-    def __init__(self, lm: dspy.LM, journal: Journal, *, halt: bool = False) -> None:
+    def __init__(self, lm: dspy.LM, journal: Journal, *, halt: Halt | None = None) -> None:
         engine = _Engine(lm, journal, halt)
-        options = {name: lm.kwargs[name] for name in ("temperature", "max_tokens") if lm.kwargs.get(name) is not None}
+        # what concerns the connection is the inner model's business
+        options = {name: value for name, value in lm.kwargs.items() if name not in CLIENT_KEYS and value is not None}
         super().__init__(
             lm.model, engine=engine, async_engine=_AsyncEngine(engine), cache=False, num_retries=0, **options
         )
-
-    @property
-    def halted(self) -> Exception | None:
-        """See the class."""
-        return self.engine.failure
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """As `dspy.LM`."""
@@ -174,12 +193,13 @@ class JournaledLM(dspy.LM):
 class _Engine:
     """The synchronous engine contract of DSPy 3.4."""
 
-    def __init__(self, lm: dspy.LM, journal: Journal, halt: bool) -> None:
+    def __init__(self, lm: dspy.LM, journal: Journal, halt: Halt | None) -> None:
         self.lm = lm
         self.journal = journal
-        self.halt = halt
-        self.failure: Exception | None = None
-        self.supports_function_calling = bool(getattr(lm, "supports_function_calling", False))
+        self.halt = halt or Halt()
+        # what a server behind an address can do is not known: whoever asks for native tool calling knows
+        addressed = isinstance(getattr(lm, "engine", ""), str) and bool(lm.kwargs.get("api_base"))
+        self.supports_function_calling = addressed or bool(getattr(lm, "supports_function_calling", False))
         self.supports_response_schema = bool(getattr(lm, "supports_response_schema", False))
         self.supports_reasoning = bool(getattr(lm, "supports_reasoning", False))
         self.supported_params = frozenset(getattr(lm, "supported_params", ()) or ("temperature", "max_tokens"))
@@ -195,16 +215,23 @@ class _Engine:
             with dspy.context(usage_tracker=None, callbacks=[], send_stream=None):
                 return response_to_dict(self.lm(asked, **rollout))
 
-        if self.failure is not None:
-            raise self.failure
+        reason = self.halt.reason
+        if reason is not None:
+            raise reason if isinstance(reason, Exception) else AceError("interrupted")
         try:
-            return response_from_dict(self.journal.answer(key, ask))
-        except ContextWindowExceededError:
+            answer = self.journal.answer(key, ask)
+        except BaseException as error:
+            if not isinstance(error, LMInvalidRequestError) or isinstance(error, LMUnsupportedModelError):
+                self.halt.stop(error)
             raise
-        except Exception as error:
-            if self.halt:
-                self.failure = error
-            raise
+        try:
+            return response_from_dict(answer)
+        except (KeyError, TypeError, ValueError) as error:
+            damage = AceError(
+                f"{str(self.journal.path)!r} holds an answer that is no completion; begin in a new folder"
+            )
+            self.halt.stop(damage)
+            raise damage from error
 
     def stream(self, request: lm15.Request) -> Any:
         yield from lm15.response_to_events(self.complete(request))

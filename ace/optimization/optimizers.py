@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import inspect
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -13,6 +12,7 @@ from typing import Any, Literal, cast, get_args
 import dspy
 from pydantic import BaseModel, ConfigDict, Field
 
+from ace._cards import without_catalogue
 from ace.core import AceError
 from ace.optimization.teleprompter import ACE
 from ace.optimization.workload import JobProgram, Workload
@@ -88,8 +88,14 @@ def check(config: JobConfig, workload: Workload) -> None:
         missing.append("MIPROv2 needs optuna: pip install 'dspy-ace[mipro]'")
     if config.optimizer == "gepa" and find_spec("gepa") is None:
         missing.append("GEPA needs gepa, which DSPy installs on Python below 3.15")
-    if config.optimizer == "gepa" and config.budget < len(workload.valset) + 2:
-        missing.append(f"GEPA first runs all {len(workload.valset)} validation examples: raise the budget over that")
+    least = runs_of(config.model_copy(update={"budget": 1}), workload)
+    if config.optimizer == "gepa":
+        least = len(workload.valset) + 2
+    if config.budget < least:
+        missing.append(
+            f"with {len(workload.trainset)} training and {len(workload.valset)} validation examples it makes at least "
+            f"{least} runs, and the budget is {config.budget}: raise it, or take fewer examples"
+        )
     if config.optimizer in ("mipro", "simba"):
         try:  # they show the program's source to the model that writes instructions
             inspect.getsource(type(workload.program))
@@ -109,13 +115,16 @@ def runs_of(config: JobConfig, workload: Workload) -> int:
     if config.optimizer == "ace":
         return train * _epochs(config, train)
     if config.optimizer == "simba":
-        return _simba_steps(config, train) * 2 * min(_BATCH, train) * _CANDIDATES + train * _CANDIDATES
-    return (_mipro_trials(config, val) + 1) * val + 2 * train
+        return _simba_runs(_simba_steps(config, train), train)
+    return _mipro_runs(_mipro_trials(config, train, val), train, val)
 
 
 def compile_with(setting: Setting) -> JobProgram:
     """Run the optimizer on a copy of the program."""
-    return _COMPILE[setting.config.optimizer](setting)
+    compiled = _COMPILE[setting.config.optimizer](setting)
+    for _, predictor in compiled.named_predictors():  # the prompt has its catalogue: demos need none of their own
+        predictor.demos = [without_catalogue(demo) for demo in predictor.demos]
+    return compiled
 
 
 def _gepa(setting: Setting) -> JobProgram:
@@ -160,14 +169,18 @@ def _mipro(setting: Setting) -> JobProgram:
         _student(setting),
         trainset=work.trainset,
         valset=work.valset,
-        num_trials=_mipro_trials(config, len(work.valset)),
+        num_trials=_mipro_trials(config, len(work.trainset), len(work.valset)),
         minibatch=False,
         seed=config.seed,
     )
 
 
-def _mipro_trials(config: JobConfig, val: int) -> int:
-    return max(2, config.budget // max(1, val) - 1)
+def _mipro_trials(config: JobConfig, train: int, val: int) -> int:
+    return max(2, (config.budget - _mipro_runs(0, train, val)) // val)
+
+
+def _mipro_runs(trials: int, train: int, val: int) -> int:
+    return (trials + 1) * val + 2 * train
 
 
 def _simba(setting: Setting) -> JobProgram:
@@ -185,7 +198,15 @@ def _simba(setting: Setting) -> JobProgram:
 
 
 def _simba_steps(config: JobConfig, train: int) -> int:
-    return max(1, config.budget // (2 * min(_BATCH, train) * _CANDIDATES))
+    steps = 1
+    while steps < 20 and _simba_runs(steps + 1, train) <= config.budget:
+        steps += 1
+    return steps
+
+
+def _simba_runs(steps: int, train: int) -> int:
+    """Each step samples a batch with every candidate and tries new ones on it; in the end the winners run all examples."""
+    return steps * (2 * _CANDIDATES + 1) * min(_BATCH, train) + train * (1 + min(steps, _CANDIDATES))
 
 
 def _bootstrap(setting: Setting) -> JobProgram:
@@ -210,7 +231,7 @@ def _ace(setting: Setting) -> JobProgram:
 
 
 def _epochs(config: JobConfig, train: int) -> int:
-    return max(1, math.ceil(config.budget / train))
+    return max(1, config.budget // train)
 
 
 def _student(setting: Setting) -> JobProgram:

@@ -14,13 +14,11 @@ from dspy.teleprompt.teleprompt import Teleprompter
 from rich.console import Console
 from rich.progress import Progress
 
-from ace.agent import Policy
-from ace.core import SignatureError
 from ace.curator import AcceptanceGate
 from ace.generator import ReActGenerator, ReActPrediction
 from ace.learner import Episode, Learner, LearningReport
 from ace.learner.episode import GOOD_SCORE
-from ace.optimization.workload import JobProgram, judged, score_of, task_of
+from ace.optimization.workload import JobProgram, as_generator, judged, score_of, task_of
 from ace.playbook import Playbook
 from ace.reflector import Reflector
 from ace.tasks import Feedback, TaskInput, TaskOutput
@@ -193,29 +191,6 @@ def _bound(agent: ReActGenerator, book: Playbook, episode: Episode) -> ReActGene
     else:
         lm = None
     return agent.bound_to(episode.registry, playbook=book, lm=lm)
-
-
-def as_generator(program: dspy.Module) -> ReActGenerator:
-    """A `ReActGenerator` that does what a program does, with its own copy of the predictors.
-
-    Args:
-        program: A `ReActGenerator`, or a plain `dspy.ReAct` with its instructions and demos.
-
-    Raises:
-        SignatureError: The program is neither.
-    """
-    if isinstance(program, JobProgram):
-        program = program.agent
-    if isinstance(program, ReActGenerator):
-        return program.deepcopy()
-    if not isinstance(program, dspy.ReAct):
-        raise SignatureError(
-            f"expected a ReActGenerator or a dspy.ReAct, got {type(program).__name__}; pass the ReAct inside your program"
-        )
-    tools = [tool for name, tool in program.tools.items() if name != "finish"]
-    agent = ReActGenerator(program.signature, tools=tools, max_iters=program.max_iters, policy=Policy.lenient())
-    agent.load_state(program.dump_state())
-    return agent
 
 
 def _name_of(lm: Any) -> str:

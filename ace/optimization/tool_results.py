@@ -86,7 +86,7 @@ class _Run:
             self._calls[call] += 1
             key = f"{self.place}/{call}/{self._calls[call]}"
         if key in self.journal:
-            yield _Slot(_told(self.journal.answer(key, dict)), known=True)
+            yield _Slot(_told(self.journal.answer(key, dict, counted=False)), known=True)
             return
         slot = _Slot()
         try:
@@ -98,7 +98,7 @@ class _Run:
 
     def _keep(self, key: str, entry: dict[str, Any]) -> None:
         if _is_json(entry):
-            self.journal.answer(key, lambda: entry)
+            self.journal.answer(key, lambda: entry, counted=False)
 
 
 @dataclass

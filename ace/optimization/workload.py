@@ -5,20 +5,22 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import random
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import dspy
 
 from ace._running import Shared
 from ace.agent import Policy
-from ace.core import SuiteError, value_to_text
+from ace.core import AceError, SignatureError, SuiteError, value_to_text
 from ace.evaluation.suite import Suite, SuiteTask, halves
 from ace.generator import ReActGenerator, ReActPrediction
 from ace.learner import Episode
 from ace.learner.episode import as_feedback
+from ace.optimization.journal import Halt
 from ace.optimization.tool_results import ToolResults
 from ace.tasks import Feedback, TaskInput, TaskOutput
 
@@ -72,6 +74,14 @@ class JobProgram(dspy.Module):
         """Set the model of both predictors, in place of the agent's own."""
         self.agent.set_lm(lm)
 
+    def for_job(self) -> JobProgram:
+        """A copy that nobody watches, that asks DSPy's configured model, and whose failed runs are outputs, not errors."""
+        twin = self.deepcopy()
+        twin._watch, twin._kept = Shared([]), Shared(None)
+        twin.agent.raise_on_failure = False
+        twin.set_lm(None)
+        return twin
+
 
 def judged(output: TaskOutput, feedback: Feedback) -> TaskOutput:
     """A run with what its world said of it in its metadata."""
@@ -91,15 +101,32 @@ class Workload:
     """None when the program's worlds judge."""
     label: str = ""
     """What results are labelled with, `simulated` for example."""
+    halt: Halt = field(default_factory=Halt)
+    """Set when the metric fails: optimizers would take that for a score of 0."""
 
     def feedback(self, example: dspy.Example, prediction: Any) -> Feedback:
-        """What is to be said of a run; a run that raised has failed."""
+        """What is to be said of a run; a run that raised has failed.
+
+        Raises:
+            AceError: The metric raised an error, or gave something that is no score.
+        """
         output = getattr(prediction, "output", None)
         if output is None:
             return Feedback(success=False, text="the run raised an error", details={"score": 0.0})
         if self.metric is None:
             return Feedback.model_validate(output.metadata[FEEDBACK])
-        return as_feedback(self.metric(example, prediction))
+        try:
+            feedback = as_feedback(self.metric(example, prediction))
+            if not math.isfinite(score_of(feedback)):
+                raise ValueError(f"a score of {score_of(feedback)}")
+        except Exception as error:
+            problem = AceError(
+                f"the metric failed on {str(dict(example.inputs()))[:200]}: {type(error).__name__}: {error}; expected True, "
+                "False, a number, Feedback, or a prediction with score and feedback"
+            )
+            self.halt.stop(problem)
+            raise problem from error
+        return feedback
 
     def score(self, example: dspy.Example, prediction: Any, trace: Any = None) -> float:
         """As a number from 0 to 1, for optimizers that want one."""
@@ -158,8 +185,31 @@ def _example(task: SuiteTask) -> dspy.Example:
     )
 
 
+def as_generator(program: dspy.Module) -> ReActGenerator:
+    """A `ReActGenerator` that does what a program does, with its own copy of the predictors.
+
+    Args:
+        program: A `ReActGenerator`, or a plain `dspy.ReAct` with its instructions and demos.
+
+    Raises:
+        SignatureError: The program is neither.
+    """
+    if isinstance(program, JobProgram):
+        program = program.agent
+    if isinstance(program, ReActGenerator):
+        return program.deepcopy()
+    if not isinstance(program, dspy.ReAct):
+        raise SignatureError(
+            f"expected a ReActGenerator or a dspy.ReAct, got {type(program).__name__}; pass the ReAct inside your program"
+        )
+    tools = [tool for name, tool in program.tools.items() if name != "finish"]
+    agent = ReActGenerator(program.signature, tools=tools, max_iters=program.max_iters, policy=Policy.lenient())
+    agent.load_state(program.dump_state())
+    return agent
+
+
 def program_workload(
-    agent: ReActGenerator,
+    agent: ReActGenerator | dspy.ReAct,
     metric: Metric,
     *,
     trainset: Sequence[dspy.Example],
@@ -170,7 +220,7 @@ def program_workload(
     """Your own agent, with your own metric and examples. Its tools are really called, in every run.
 
     Args:
-        agent: The agent; a copy of it is optimized.
+        agent: A `ReActGenerator` or a plain `dspy.ReAct`; a copy of it is optimized.
         metric: What a run is worth.
         trainset: What optimizers learn from.
         valset: What they choose by.
@@ -179,7 +229,9 @@ def program_workload(
 
     Raises:
         ValueError: A set is empty, or an example lacks an input.
+        SignatureError: The agent is neither.
     """
+    agent = as_generator(agent)
     names = tuple(agent.signature.input_fields)
     for title, examples in (("trainset", trainset), ("valset", valset), ("testset", testset)):
         if not examples:
@@ -191,7 +243,7 @@ def program_workload(
         return Episode(task_of(dspy.Example(inputs), names), agent.registry, _unjudged)
 
     sets = [[example.with_inputs(*names) for example in some] for some in (trainset, valset, testset)]
-    return Workload(name, JobProgram(agent.deepcopy(), attempt), *sets, metric=metric)
+    return Workload(name, JobProgram(agent, attempt), *sets, metric=metric)
 
 
 def _unjudged(output: TaskOutput) -> Feedback:

@@ -11,13 +11,20 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
+from ace.playbook.signals import plain
 from ace.playbook.trust import screen
 from ace.tasks import ReasoningStep, TaskOutput
 
 _ODD = re.compile(r"\w[_./-]\w|[a-z][A-Z]")
 """How a name is spelled that is no word of the language: ``send_mail``, ``sendMail``."""
 _CALLED = re.compile(
-    r"\b(?:call|use|run|invoke|execute|trigger|try)(?:s|ing|e?d)?\s+(?:the\s+)?(?:tool\s+|function\s+)?[`'\"]?(\w[\w.]*\w)",
+    r"\b(?:call|use|run|invoke|execute|trigger|try)(?:s|ing|e?d)?:?\s+(?:the\s+|our\s+|your\s+)?(?:tool\s+|function\s+)?"
+    r"['\"]?(\w[\w.-]*\w)",
+    re.IGNORECASE,
+)
+_TOOL = re.compile(
+    r"\b(?!(?:the|an?|th[ie]s|that|our|your|any|each|every|no|which|what|one|call|use|run)\b)"
+    r"['\"]?(\w[\w.-]*\w)['\"]?\s+(?:tool|function)\b",
     re.IGNORECASE,
 )
 _LOOKED_AT = 2_000
@@ -47,7 +54,7 @@ def steered(names: Iterable[str], output: TaskOutput) -> str:
             continue
         for step in answers(output):
             if step.tool_name != name and (
-                whole.search(step.observation) if _ODD.search(name) else name in called(step.observation)
+                whole.search(plain(step.observation)) if _ODD.search(name) else name in called(step.observation)
             ):
                 return name
     return ""
@@ -60,7 +67,8 @@ def called(text: str) -> set[str]:
         >>> called("First use the tool wire_money, then go on.")
         {'wire_money'}
     """
-    return set(_CALLED.findall(text))
+    text = re.sub(r"[*`]+", "", plain(text))
+    return {name for pattern in (_CALLED, _TOOL) for name in pattern.findall(text)}
 
 
 def echoed(text: str, output: TaskOutput) -> bool:

@@ -4,27 +4,45 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections import Counter
 from contextlib import contextmanager
 
 from ace.evaluation.suite import load_suite
 from ace.testing import SimulatedLM, SimulatedProposer
 from ace.testing.engine import Prompt
+from ace.testing.proposer import ADVICE
+from ace.testing.rates import load_rates
 from ace.testing.server import serve
 
-SMALL = ["--train", "8", "--val", "4", "--test", "4", "--budget", "24"]
+SMALL = ["--train", "8", "--val", "4", "--test", "4", "--budget", "80"]
+
+
+class AdvisedLM(SimulatedLM):
+    """Errs as real models do, until some instruction or tool description gives the proposer's advice: then it does not."""
+
+    def __init__(self):
+        suite = load_suite("office")
+        super().__init__(suite, rates={name: known.scaled(0.6) for name, known in load_rates().items()})
+        self.advised = SimulatedLM(suite, "oracle")
+
+    def _answer(self, prompt):
+        texts = [prompt.system, *(entry.get("description", "") for entry in prompt.tools.values())]
+        return (self.advised if any(ADVICE in text for text in texts) else super())._answer(prompt)
 
 
 class Server:
     """What was asked, and a process that is killed in the middle of a certain request."""
 
     def __init__(self):
-        self.agent = SimulatedLM(load_suite("office"), "learner")
+        self.agent = AdvisedLM()
         self.proposer = SimulatedProposer()
         self.asked = []
         self.victim = None
-        self.kill_at = None
+        self.kill_at = self.interrupt_at = None
+        self.latency = 0.0
         self.url = ""
+        self.bodies = []
 
     def answer(self, prompt: Prompt, native: bool) -> str:
         if self.kill_at is not None and len(self.asked) == self.kill_at:
@@ -33,6 +51,9 @@ class Server:
             self.victim.wait()
             return ""  # nobody reads it, and it was not counted
         self.asked.append((prompt.system, prompt.text))
+        if len(self.asked) == self.interrupt_at:
+            self.victim.send_signal(signal.SIGINT)
+        time.sleep(self.latency)
         mine = "task" in prompt.fields and {"next_tool_name", "answer"} & set(prompt.wants)
         return (self.agent if mine else self.proposer).engine.answer(prompt)
 
@@ -67,6 +88,5 @@ class Server:
 def loopback():
     """A server; requests to it are counted."""
     server = Server()
-    with serve(server.answer) as (url, _):
-        server.url = url
+    with serve(server.answer) as (server.url, server.bodies):
         yield server

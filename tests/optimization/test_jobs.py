@@ -1,12 +1,14 @@
 """Optimization jobs: they run to their end, survive a kill without asking twice, and their results load elsewhere."""
 
 import json
+import os
 import subprocess
 import sys
+from pathlib import Path
 
 import dspy
 import pytest
-from optimization.harness import loopback
+from optimization.harness import AdvisedLM, loopback
 
 from ace import ReActGenerator
 from ace.core import AceError
@@ -17,15 +19,16 @@ from ace.playbook import Playbook
 from ace.testing import FunctionLM, SimulatedLM, SimulatedProposer
 from ace.testing.engine import render_reply
 
+BUDGET = dict.fromkeys(NAMES, 80) | {"simba": 200}
+
 
 def office(**sizes):
     return suite_workload(load_suite("office"), **{"train": 8, "val": 4, "test": 4, **sizes}, label="simulated")
 
 
 def run(folder, optimizer, workload=None, **options):
-    config = JobConfig(optimizer=optimizer, train=8, val=4, test=4, budget=24)
-    lm = SimulatedLM(load_suite("office"))
-    return optimize(workload or office(), config, lm, out=folder, reflection_lm=SimulatedProposer(), **options)
+    config = JobConfig(optimizer=optimizer, budget=BUDGET[optimizer])
+    return optimize(workload or office(), config, AdvisedLM(), out=folder, reflection_lm=SimulatedProposer(), **options)
 
 
 def killed_and_run_again(folder, optimizer):
@@ -56,14 +59,16 @@ def same_predictions_elsewhere(folder, report):
 import dspy, json
 from ace.evaluation.suite import load_suite
 from ace.optimization import load_optimized, suite_workload
-from ace.testing import SimulatedLM
-suite = load_suite("office")
-work = suite_workload(suite, train=8, val=4, test=4)
+from optimization.harness import AdvisedLM
+work = suite_workload(load_suite("office"), train=8, val=4, test=4)
 work.program.agent = load_optimized({str(folder)!r}, work.program.agent)
-with dspy.context(lm=SimulatedLM(suite)):
+with dspy.context(lm=AdvisedLM()):
     print(json.dumps([work.score(e, work.program(**e.inputs())) for e in work.testset]))
 """
-    printed = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])}
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, env=environment)
+    assert done.returncode == 0, done.stderr
+    printed = done.stdout
     assert json.loads(printed.splitlines()[-1]) == [task["after"] for task in report["tasks"]]
 
 
@@ -86,6 +91,8 @@ def test_every_killed_job_asks_nothing_twice_and_loads_elsewhere(tmp_path, optim
 def test_every_optimizer_runs_to_its_end_in_process(tmp_path, optimizer):
     report = run(tmp_path, optimizer)
     assert report.label == "simulated"
+    assert sum(report.changed.values()) > 0, "a job that changes nothing shows nothing"
+    assert report.runs <= 1.2 * BUDGET[optimizer]
     assert {p.name for p in tmp_path.iterdir()} >= {
         "config.json",
         "journal.jsonl",
@@ -177,8 +184,10 @@ def test_what_is_missing_is_said_before_anything_is_spent(tmp_path, monkeypatch)
     monkeypatch.setattr(optimizers, "find_spec", lambda name: None)
     with pytest.raises(AceError, match=r"optuna.*dspy-ace\[mipro\]"):
         run(tmp_path, "mipro")
-    with pytest.raises(AceError, match="raise the budget"):
-        optimize(office(), JobConfig(optimizer="gepa", budget=3), SimulatedLM(load_suite("office")), out=tmp_path)
+    for optimizer in sorted(set(NAMES) - {"mipro"}):
+        monkeypatch.setattr(optimizers, "find_spec", lambda name: name)
+        with pytest.raises(AceError, match=r"makes at least \d+ runs, and the budget is 3: raise it"):
+            optimize(office(), JobConfig(optimizer=optimizer, budget=3), AdvisedLM(), out=tmp_path)
     assert not (tmp_path / "journal.jsonl").exists()
 
 
@@ -186,6 +195,15 @@ def test_a_folder_belongs_to_one_job(tmp_path):
     run(tmp_path, "bootstrap")
     with pytest.raises(AceError, match="optimizer was 'bootstrap' and is 'ace'"):
         run(tmp_path, "ace")
+    with pytest.raises(AceError, match="the examples is another one"):
+        run(tmp_path, "bootstrap", office(seed=1))
+    other = office()
+    other.program.agent.max_iters = 3
+    with pytest.raises(AceError, match="the program is another one"):
+        run(tmp_path, "bootstrap", other)
+    (tmp_path / "scores.json").write_text("{")
+    with pytest.raises(AceError, match=r"scores.json' is damaged; delete it and run the job again"):
+        run(tmp_path, "bootstrap")
     with pytest.raises(AceError, match="no program"):
         load_optimized(tmp_path / "elsewhere", office().program.agent)
 
@@ -199,7 +217,7 @@ def test_a_model_that_fails_ends_the_job_and_it_goes_on_later(tmp_path):
             raise ConnectionError("the server is down")
         return SimulatedLM(suite)._answer(prompt)
 
-    config = JobConfig(optimizer="ace", budget=24)
+    config = JobConfig(optimizer="ace", budget=80)
     with pytest.raises(AceError, match=r"failed: .*the server is down.*run the same job again"):
         optimize(office(), config, FunctionLM("test/flaky", flaky), out=tmp_path)
     assert len(calls) == 30, "nothing is asked of a model that is down"
@@ -231,3 +249,102 @@ def test_a_job_program_is_a_fresh_attempt_each_time():
         assert [work.score(example, work.program(**example.inputs())) for _ in range(2)] == [1.0, 1.0]
         copied: JobProgram = work.program.deepcopy()
         assert work.score(example, copied(**example.inputs())) == 1.0
+
+
+def test_the_agents_own_model_is_journaled_too(tmp_path):
+    asked = []
+
+    def answer(prompt):
+        asked.append(prompt)
+        return rules(prompt)
+
+    work = keys()
+    work.program.agent.lm = FunctionLM("test/own", answer)
+    report = optimize(work, JobConfig(optimizer="bootstrap"), out=tmp_path)
+    assert report.lm == "test/own"
+    assert report.requests == len(asked) > 0
+    assert report.input_tokens > 0
+    assert work.program.agent.lm.model == "test/own"
+
+
+def test_a_models_own_settings_reach_it(tmp_path):
+    with loopback() as server:
+        options = {"temperature": 0.3, "top_p": 0.5, "stop": ["ZZZ"], "max_tokens": 77}
+        lm = dspy.LM("openai/test", api_base=server.url, api_key="none", cache=False, **options)
+        optimize(office(), JobConfig(optimizer="bootstrap"), lm, out=tmp_path)
+        body = server.bodies[0]
+    assert (body["temperature"], body["top_p"], body["stop"]) == (0.3, 0.5, ["ZZZ"])
+    assert 77 in (body.get("max_tokens"), body.get("max_completion_tokens"))
+
+
+@pytest.mark.parametrize("optimizer", NAMES)
+@pytest.mark.parametrize("verdict", [ZeroDivisionError("oops"), None, float("nan"), {"score": 1}])
+def test_a_metric_that_fails_ends_the_job_and_names_the_example(tmp_path, optimizer, verdict):
+    tested = len(keys().testset)
+    seen = []
+
+    def metric(example, prediction):
+        seen.append(example)
+        if len(seen) <= tested:  # the first measurement goes well
+            return False
+        if isinstance(verdict, Exception):
+            raise verdict
+        return verdict
+
+    work = keys()
+    work = program_workload(
+        work.program.agent, metric, trainset=work.trainset, valset=work.valset, testset=work.testset
+    )
+    with pytest.raises(AceError, match=r"the metric failed on .*question"):
+        optimize(work, JobConfig(optimizer=optimizer), FunctionLM("test/rules", rules), out=tmp_path)
+    assert not (tmp_path / "scores.json").exists()
+
+
+def test_an_error_of_the_metrics_is_no_error_of_the_folder(tmp_path):
+    def metric(example, prediction):
+        return open("/nowhere/gold.json")
+
+    work = keys()
+    work = program_workload(
+        work.program.agent, metric, trainset=work.trainset, valset=work.valset, testset=work.testset
+    )
+    with pytest.raises(AceError, match="FileNotFoundError"):
+        optimize(work, JobConfig(optimizer="ace"), FunctionLM("test/rules", rules), out=tmp_path)
+
+
+def test_a_plain_react_is_a_program_too(tmp_path):
+    data = keys().trainset
+    work = program_workload(
+        dspy.ReAct("question -> answer", tools=[lookup]), lambda e, p: 1.0, trainset=data, valset=data, testset=data
+    )
+    assert (
+        optimize(work, JobConfig(optimizer="bootstrap"), FunctionLM("test/rules", rules), out=tmp_path).scores["after"]
+        == 1
+    )
+
+
+@pytest.mark.parametrize("name", ["my-tool", "a.b", "_private", "2fast", "it's"])
+def test_tools_of_any_name_can_have_cards(name, tmp_path):
+    from ace.tools import Tool
+
+    agent = ReActGenerator("question -> answer", tools=[Tool.from_function(lookup, name=name)]).with_tool_cards()
+    agent.cards[name].signature = agent.cards[name].signature.with_instructions("Better words.")
+    agent.save(tmp_path / "p.json")
+    again = ReActGenerator("question -> answer", tools=[Tool.from_function(lookup, name=name)])
+    again.load(tmp_path / "p.json")
+    assert again.cards[name].signature.instructions == "Better words."
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("optimizer", ["gepa", "ace"])
+def test_ctrl_c_ends_a_job_soon_and_it_goes_on_later(tmp_path, optimizer):
+    with loopback() as server:
+        server.latency, server.interrupt_at = 0.2, 60
+        job = server.job(tmp_path / "cut", "--optimizer", optimizer)
+        text, _ = job.communicate()
+        assert job.returncode == 130, text
+        assert "Traceback" not in text
+        assert len(server.asked) <= 62, "nothing is asked after an interrupt but what was under way"
+        server.latency, server.interrupt_at, before = 0, None, server.take()
+        server.finish(tmp_path / "cut", "--optimizer", optimizer)
+        assert sum((before & server.take()).values()) <= 1
