@@ -70,7 +70,9 @@ def test_claims_are_complete_and_name_known_issues():
         assert claim["issue"] in ("first-light", "run-time", "playbook", "learning", "evidence", "workflows")
         assert ("simulated" in claim["says"]) == (
             "simulated" in claim["command"]
-            or claim["name"].startswith(("demo", "follower", "bad-calls", "alternatives", "scores", "cache-hits"))
+            or claim["name"].startswith(
+                ("demo", "follower", "bad-calls", "alternatives", "scores", "cache-hits", "teachers")
+            )
         ) or claim["name"] == "demo-seconds"
 
 
