@@ -18,11 +18,15 @@ def open_lines(path: Path) -> int:
 
 
 def append_line(file: int, line: str) -> None:
-    """Write one line; on return it survives the end of the process."""
-    data = f"{line}\n".encode()
-    written = os.write(file, data)
-    while written < len(data):  # the disk is nearly full, or a signal came
-        written += os.write(file, data[written:])
+    """Write one line; on return it survives the end of the process. When it fails, the file is as it was before."""
+    data, before = f"{line}\n".encode(), os.fstat(file).st_size
+    try:
+        written = os.write(file, data)
+        while written < len(data):  # the disk is nearly full, or a signal came
+            written += os.write(file, data[written:])
+    except BaseException:
+        os.ftruncate(file, before)  # the next line must not be glued to a piece of this one
+        raise
 
 
 def read_lines(path: Path, take: Callable[[Any], None], damaged: Callable[[int, Exception], Exception]) -> None:

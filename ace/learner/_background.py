@@ -26,7 +26,7 @@ class Background:
     def __init__(self, work: Callable[[Lived], object], size: int) -> None:
         self._work = weakref.WeakMethod(work)  # the thread must not keep a forgotten learner alive
         self._size = size
-        self._queue: queue.Queue[Lived | None] = queue.Queue()
+        self._queue: queue.Queue[tuple[Lived, bool] | None] = queue.Queue()
         self._room = threading.Semaphore(size)
         self._thread: threading.Thread | None = None
         self._start_lock = threading.Lock()
@@ -47,14 +47,13 @@ class Background:
 
     def put(self, lived: Lived, *, wait: bool = True) -> None:
         """Queue a run; waits while the queue is full, unless it comes out of the state file."""
-        if wait and not self._room.acquire(blocking=False):
+        held = self._room.acquire(blocking=False)
+        if wait and not held:
             _log.warning("%d runs wait to be learned from; the agent waits too", self._size)
-            self._room.acquire()
-        elif not wait:
-            self._room.acquire(blocking=False)
+            held = self._room.acquire()
         with self._idle:
             self._pending += 1
-        self._queue.put(lived)
+        self._queue.put((lived, held))
         with self._start_lock:
             if self._thread is None or not self._thread.is_alive():
                 self._thread = threading.Thread(target=self._run, daemon=True, name="ace-learner")
@@ -81,17 +80,21 @@ class Background:
             self._thread = None
 
     def _run(self) -> None:
-        while (lived := self._queue.get()) is not None:
+        while (item := self._queue.get()) is not None:
+            lived, held = item
             work = self._work()
             try:
                 if work is not None:
                     work(lived)
-            except Exception as error:  # the next run may teach something; with a state file this one is tried again
+            except (
+                BaseException
+            ) as error:  # the next run may teach something; with a state file this one is tried again
                 _log.exception("could not learn from run %s", lived.key)
                 self._error = error
             finally:
                 del work
-                self._room.release()
+                if held:
+                    self._room.release()
                 with self._idle:
                     self._pending -= 1
                     self._idle.notify_all()

@@ -93,7 +93,10 @@ def _intermediate_steps(trace: Any, steps: Sequence[Any]) -> Iterator[TraceEvent
         if not isinstance(action, Mapping) and isinstance(action, Sequence) and not isinstance(action, str):
             action = dict(zip(("tool", "tool_input", "log"), action, strict=False))
         yield TraceEvent("thought", str(_get(action, "log", "") or ""))
-        yield TraceEvent("call", name=str(_get(action, "tool", "")), args=_get(action, "tool_input"))
+        given = _get(action, "tool_input")
+        if isinstance(given, str) and given.strip() and not given.strip().startswith("{"):
+            given = {"input": given}  # a tool of one argument is called with its bare text
+        yield TraceEvent("call", name=str(_get(action, "tool", "")), args=given)
         yield TraceEvent("result", value_to_text(observed))
     if (answer := _get(trace, "output")) is not None:
         stopped = str(answer).startswith("Agent stopped due to")
@@ -112,11 +115,16 @@ def _messages(_: Any, messages: Sequence[Any]) -> Iterator[TraceEvent]:
 
 def _message(message: Any) -> Iterator[TraceEvent]:
     role = str(_get(message, "role") or _get(message, "type") or "")
+    blocks = _get(message, "content")
+    if isinstance(blocks, (list, tuple)) and any(_get(b, "type") in ("tool_use", "tool_result") for b in blocks):
+        yield from _blocks(role, blocks)
+        return
     content = _content(_get(message, "content"))
     if role in ("user", "human"):
         yield TraceEvent("user", content)
     elif role in ("assistant", "ai"):
-        calls = _get(message, "tool_calls") or ()
+        legacy = _get(message, "function_call")
+        calls = _get(message, "tool_calls") or ([legacy] if legacy else ())
         if content:
             yield TraceEvent("thought" if calls else "answer", content)
         for call in calls:
@@ -130,6 +138,25 @@ def _message(message: Any) -> Iterator[TraceEvent]:
         yield TraceEvent("result", content, call_id=str(_get(message, "tool_call_id") or ""), failed=failed or None)
     elif role not in ("system", "developer"):
         raise ValueError(f"a message has the role {role!r}; expected user, assistant, tool or system")
+
+
+def _blocks(role: str, blocks: Sequence[Any]) -> Iterator[TraceEvent]:
+    """The content blocks of Anthropic's API: text, calls, and results inside a message of the user."""
+    for block in blocks:
+        kind = _get(block, "type")
+        if kind == "tool_use":
+            yield TraceEvent(
+                "call",
+                name=str(_get(block, "name", "")),
+                args=_get(block, "input"),
+                call_id=str(_get(block, "id") or ""),
+            )
+        elif kind == "tool_result":
+            failed = True if _get(block, "is_error") else None
+            text = _content(_get(block, "content"))
+            yield TraceEvent("result", text, call_id=str(_get(block, "tool_use_id") or ""), failed=failed)
+        elif kind == "text":
+            yield TraceEvent("user" if role == "user" else "thought", str(_get(block, "text", "")))
 
 
 def _parts(parts: Sequence[Any]) -> Iterator[TraceEvent]:

@@ -52,7 +52,7 @@ class Learning:
         self._hashes = tools
         self._spool = spool
         bullets = playbook.bullets if spool is not None and spool.waiting else ()
-        self._taught = {run for bullet in bullets for run in bullet.provenance.run_ids}
+        self._taught = {run for b in bullets if b.section != "Observations" for run in b.provenance.run_ids}
         """Runs that bullets rest on although the state file does not know that they were learned from."""
         self._credited: set[str] | None = None
         self._proposed: list[tuple[list[Insight], Mapping[str, str]]] = []
@@ -64,7 +64,8 @@ class Learning:
         """Learn from one run, and remember that it was."""
         feedback = lived.feedback
         if feedback is None:
-            assert self.judge is not None
+            if self.judge is None:
+                raise PlaybookError(f"run {lived.key} waits for a judge; give the Learner one, or another state file")
             feedback = self.judge(lived.output)
         with self._lock:
             self._hashes = lived.schema_hashes or self._hashes
@@ -111,8 +112,12 @@ class Learning:
             insights = [insight for found, _ in proposed for insight in found]
             hashes = {name: digest for _, known in proposed for name, digest in known.items()}
             unmarked, self._unmarked = self._unmarked, []
-            if insights:  # when this fails, their runs stay unmarked, and the next process learns from them
-                self._curated(insights, hashes, gate=self.gate)
+            try:
+                if insights:
+                    self._curated(insights, hashes, gate=self.gate)
+            except BaseException:  # they are proposed again, by this process or the next
+                self._proposed, self._unmarked = [*proposed, *self._proposed], [*unmarked, *self._unmarked]
+                raise
             for lived, success in unmarked if self._spool is not None else ():
                 self._spool.done(lived, success)  # pyright: ignore[reportOptionalMemberAccess]
 
@@ -134,14 +139,16 @@ class Learning:
     ) -> bool:
         """Commit lessons and credit; whether there was credit."""
         for attempts_left in reversed(range(ATTEMPTS)):
+            self.playbook.refresh()  # what others have added is not added again
             known, tags = self.playbook.revision, credits()
             deltas = [*tags, *self.curator.curate(insights, hashes)]
-            if gate is not None and any(delta.kind == "add" for delta in deltas):
+            if gate is not None and any(map(_shown, deltas)):
                 verdict = gate(self.playbook, deltas)
                 self.verdicts.append(verdict)
                 if not verdict.accepted:
-                    self.report.refused += sum(delta.kind == "add" for delta in deltas)
-                    return False
+                    self.report.refused += sum(map(_shown, deltas))
+                    # evidence needs no gate, and what waits for review is shown to nobody
+                    deltas = [delta for delta in deltas if _needs_no_gate(delta)]
             try:
                 self.playbook.commit(deltas, author=self.author, tools=hashes)
             except PlaybookError:
@@ -166,3 +173,17 @@ class Learning:
             return []
         asked = (*output.injected_bullets, *output.metadata.get("withheld_bullets", ()))
         return credit(output, feedback, self.playbook.some(asked))
+
+
+def _shown(delta: Delta) -> bool:
+    """Whether it is a new bullet that agents will see."""
+    return delta.kind == "add" and delta.bullet.stage != "quarantined" and delta.bullet.trust != "tainted"
+
+
+def _needs_no_gate(delta: Delta) -> bool:
+    """Evidence, credit, and what waits for review; what would leave a full book for refused bullets stays."""
+    return (
+        delta.kind == "tag"
+        or (delta.kind == "merge" and not delta.absorbed)
+        or (delta.kind == "add" and not _shown(delta))
+    )

@@ -41,6 +41,9 @@ def alignment(bullet: PlaybookBullet, steps: Sequence[ReasoningStep]) -> float:
     without changing calls fits a run that changed nothing.
     """
     done = [step.tool_name for step in steps if step.executed and step.changes_state]
+    if not done and not bullet.changing_tools and bullet.tool_sequence:  # then the reads are all there is
+        read = [step.tool_name for step in steps if step.executed]
+        return 2 * _common(bullet.tool_sequence, read) / (len(bullet.tool_sequence) + len(read)) if read else 0.0
     if sequence_key(done) == bullet.key:
         return 1.0
     total = len(done) + len(bullet.changing_tools)

@@ -19,6 +19,7 @@ from ace.reflector import Reflector
 from ace.tasks import Feedback, TaskOutput
 from ace.tools import ToolRegistry
 
+_NONE: Any = object()
 QUEUE_SIZE = 1_000
 """So many observed runs may wait; then `observe` waits too."""
 
@@ -144,7 +145,7 @@ class Learner(Learning):
                 key=place,
                 place=place,
                 output=output,
-                feedback=episode.score(output),
+                feedback=as_feedback(episode.score(output)),
                 schema_hashes=hashes,
                 group=episode.group,
             )
@@ -258,15 +259,17 @@ class Learner(Learning):
             )
         before = replace(self.report)
         given = iter(feedback) if feedback is not None and not callable(feedback) else None
+        taught = {run for bullet in self.playbook.bullets for run in bullet.provenance.run_ids}
         for number, trace in enumerate(traces):
             output = read_trace(trace, **options)
-            if given is not None:
-                verdict = next(given, None)
-                if verdict is None:
-                    raise ValueError(f"there is no feedback for trace {number}, counted from 0")
-                known = as_feedback(verdict)
-            else:
-                known = as_feedback(feedback(output)) if callable(feedback) else None
+            verdict = feedback(output) if callable(feedback) else next(given, _NONE) if given is not None else None
+            if verdict is _NONE or (verdict is None and self.judge is None):
+                raise ValueError(f"there is no feedback for trace {number}, counted from 0")
+            if output.run_id in taught:  # a trace's content is its id: the same one teaches nothing new
+                self.report.skipped += 1
+                continue
+            taught.add(output.run_id)
+            known = None if verdict is None else as_feedback(verdict)
             self._take(
                 Lived(key=output.run_id, output=output, feedback=known, schema_hashes=dict(self._tools)), keep=False
             )
