@@ -15,7 +15,17 @@ from ace.playbook.bullet import PlaybookBullet, sequence_key
 from ace.playbook.dedup import THRESHOLDS, calibrate, same_lesson, text_of
 from ace.playbook.delta import Add, Delta, Merge
 from ace.playbook.embedder import embedded
-from ace.playbook.similarity import JACCARD, difference, jaccard, marks, words
+from ace.playbook.similarity import (
+    JACCARD,
+    contradiction,
+    difference,
+    is_negative,
+    is_number,
+    jaccard,
+    marks,
+    opposed,
+    words,
+)
 
 __all__ = ["AcceptanceGate", "Curator", "Gate", "GateVerdict"]
 
@@ -139,7 +149,7 @@ class Curator:
         """Whether a reader would take two bullets for the same: nearly the same words, or the calibrated rule says so."""
         known = text_of(bullet)
         if jaccard(known, text) >= JACCARD:
-            return True
+            return not contradiction(known, text)
         if cosine < WORTH_A_LOOK or difference(known, text):
             return False
         one, other = embedded(self.playbook.embedder, [known, text])
@@ -147,7 +157,11 @@ class Curator:
 
     def _says(self, bullet: PlaybookBullet, insight: Insight) -> bool:
         """Whether a bullet of the same situation and changing calls gives the same advice; calls are advice enough."""
-        if insight.tool_sequence or words(bullet.content) == words(insight.content):
+        if insight.tool_sequence and not insight.changing_tools:
+            return set(bullet.tool_sequence) == set(insight.tool_sequence)  # then the reads are the advice
+        if insight.tool_sequence or (
+            words(bullet.content) == words(insight.content) and not contradiction(bullet.content, insight.content)
+        ):
             return True
         if bullet.content.startswith(RECORD) and insight.content.startswith(RECORD):
             return True
@@ -168,25 +182,32 @@ def _filled_in(one: str, other: str, constants: Collection[str]) -> bool:
         constants: Texts of the lesson's task that the run passed to a tool as they stand there; numbers do not count.
     """
     left, right = one.lower().split(), other.lower().split()
-    filled = {word for text in constants for word in text.lower().split() if not word.isdigit()}
-    return all(
-        kind == "equal" or (kind == "replace" and all(word.strip(".,;:!?'\"()") in filled for word in right[start:end]))
-        for kind, _, _, start, end in SequenceMatcher(None, left, right, autojunk=False).get_opcodes()
-    )
+    filled = {word.strip(".,;:!?'\"()") for text in constants for word in text.lower().split()}
+    for kind, i1, i2, start, end in SequenceMatcher(None, left, right, autojunk=False).get_opcodes():
+        if kind == "equal":
+            continue
+        changed = [*left[i1:i2], *right[start:end]]
+        if kind != "replace" or any(is_number(word) or is_negative(word) for word in changed):
+            return False
+        if any(word.strip(".,;:!?'\"()") not in filled for word in right[start:end]):
+            return False
+    return not opposed(one, other)
 
 
 def _numbers_differ(one: str, other: str) -> bool:
     return marks(one).numbers != marks(other).numbers
 
 
-_NAME = re.compile(r"(?<=[a-z,;] )['\"“]?[A-Z][\w-]*(?:['\"”])?")
+_NAME = re.compile(r"(?<=[a-z,;] )['\"“]?[A-Z][a-z-]+\b(?:['\"”])?")
+"""A capitalised word inside a sentence; NOT, EUR and GetOrder are no names of people."""
 
 
 def _same_detail(bullet: PlaybookBullet, insight: Insight) -> bool:
     """Whether two lessons about tools, which hold for any task, are the same."""
     if bullet.trigger:
         return False
-    return words(bullet.content) == words(insight.content) or jaccard(bullet.content, insight.content) >= SAME_DETAIL
+    alike = words(bullet.content) == words(insight.content) or jaccard(bullet.content, insight.content) >= SAME_DETAIL
+    return alike and not contradiction(bullet.content, insight.content)
 
 
 def _repeats(one: Insight, other: Insight) -> bool:

@@ -8,8 +8,10 @@ import numpy as np
 
 from ace.playbook import Playbook
 from ace.playbook.bullet import PlaybookBullet, sequence_key
+from ace.playbook.dedup import text_of
 from ace.playbook.delta import Add, Delta, Merge, Remove
 from ace.playbook.scoring import utility
+from ace.playbook.similarity import contradiction
 
 _UNSHOWN = {"retired": 0.0, "quarantined": 0.01}
 """What is not shown leaves first; what waits for review after what was retired."""
@@ -50,6 +52,9 @@ def make_room(playbook: Playbook, deltas: Sequence[Delta]) -> list[Delta]:
             break  # everything is pinned: the commit says so
         index, heir = choice
         bullet = all_of_them[index]
+        # advice in words may be near another in vectors and say the opposite; the same calls are the same advice
+        if heir is not None and not bullet.key and contradiction(text_of(bullet), text_of(all_of_them[heir])):
+            heir = None
         over -= sizes[index]
         if index >= len(here):
             dropped.add(index - len(here))

@@ -127,8 +127,8 @@ class AcceptanceGate:
         scores: list[float] = []
         for task in dict(self._sets())[name]:
             for repeat in range(self.repeats):
+                self.calls += 1  # also one that raises was paid for
                 scores.append(float(self.score(task, repeat, source)))
-                self.calls += 1
         mean = sum(scores) / len(scores)
         if current is not None:
             self._before = {k: v for k, v in self._before.items() if k[:2] == key[:2]} | {key: mean}

@@ -8,6 +8,8 @@ from difflib import SequenceMatcher
 from functools import lru_cache
 from typing import NamedTuple
 
+from ace.playbook.opposites import OPPOSITES
+
 JACCARD = 0.9
 """Of the sets of lower-case words; above it two texts are twins, whatever their vectors say."""
 
@@ -113,6 +115,7 @@ def marks(text: str) -> Marks:
         >>> marks("Never call `refund` more than two times")
         Marks(numbers=frozenset({'2'}), negations=1, identifiers=frozenset({'refund'}))
     """
+    text = _calm(text)
     identifiers = {_bare(found) for found in _IDENTIFIER.findall(text)}
     plain = _IDENTIFIER.sub(" ", text)
     spoken = _WORD.findall(plain.lower())
@@ -125,7 +128,16 @@ def marks(text: str) -> Marks:
 
 
 def _in_order(text: str) -> list[str]:
-    return [_bare(found) for found in _IDENTIFIER.findall(text)]
+    return [_bare(found) for found in _IDENTIFIER.findall(_calm(text))]
+
+
+def _calm(text: str) -> str:
+    """The text where NOT is no name, but the word that it is."""
+    return _SHOUTED.sub(lambda found: found[0].lower() if found[0].lower() in _SPOKEN else found[0], text)
+
+
+_SHOUTED = re.compile(r"\b[A-Z]{2,}\b")
+_SPOKEN = _NEGATIVE | _FUNCTION
 
 
 def _bare(identifier: str) -> str:
@@ -160,7 +172,44 @@ def difference(a: str, b: str) -> str:
         one, other = _stems(a), _stems(b)
         if set(one) == set(other) and sorted(one) != sorted(other):
             return "the order of the names"
-    return _opposed(a, b) or _shifted(a, b) or _replaced(a, b) or _reordered(a, b) or _unknown_script(a, b)
+    return opposed(a, b) or _shifted(a, b) or _replaced(a, b) or _reordered(a, b) or _unknown_script(a, b)
+
+
+def contradiction(a: str, b: str) -> str:
+    """What turns one of two texts that read alike into another lesson; empty when nothing does.
+
+    Negations, names of tools, opposites, force and order; not names of people, dates, numbers and other words, in which a
+    lesson's examples may differ.
+
+    Example:
+        >>> contradiction("Do refund the order, then tell Ana", "Do not refund the order, then tell Bo")
+        'a negation'
+        >>> contradiction("Refund the order, then tell Ana", "Refund the order, then tell Bo")
+        ''
+    """
+    left, right = (frozenset(_in_order(text)) for text in (a, b))
+    if left != right:
+        return f"names: {_listed(left - right)} / {_listed(right - left)}"
+    if marks(a).negations != marks(b).negations:
+        return "a negation"
+    return opposed(a, b) or _shifted(a, b) or _reordered(a, b)
+
+
+def is_number(word: str) -> bool:
+    """Whether a word of a text counts something: ``3``, ``20.5``, ``20%``, ``three``.
+
+    Example:
+        >>> [is_number(word) for word in ("3,", "20.5", "three", "2026-03-01", "Ana")]
+        [True, True, True, False, False]
+    """
+    bare = word.lower().strip(".,;:!?'\"()%$€")
+    return bare in _NUMBER_WORDS or re.fullmatch(r"[-+]?\d+(?:[.,]\d+)*", bare) is not None
+
+
+def is_negative(word: str) -> bool:
+    """Whether a word turns a meaning round: ``not``, ``without``, ``don't``."""
+    bare = word.lower().strip(".,;:!?'\"()")
+    return bare in _NEGATIVE or bare.endswith(("n't", "n’t"))
 
 
 def covers(survivor: str, removed: str) -> bool:
@@ -173,133 +222,12 @@ def _listed(items: frozenset[str]) -> str:
     return ", ".join(sorted(items)) or "-"
 
 
-_OPPOSITES = frozenset(
-    frozenset(pair.split("/"))
-    for pair in [
-        "always/never",
-        "before/after",
-        "include/exclude",
-        "allow/deny",
-        "allow/forbid",
-        "allow/refuse",
-        "allow/block",
-        "enable/disable",
-        "with/without",
-        "ascending/descending",
-        "increase/decrease",
-        "add/remove",
-        "accept/reject",
-        "accept/decline",
-        "first/last",
-        "oldest/newest",
-        "earliest/latest",
-        "above/below",
-        "over/under",
-        "more/fewer",
-        "more/less",
-        "most/least",
-        "longer/shorter",
-        "up/down",
-        "upper/lower",
-        "on/off",
-        "open/close",
-        "opens/closes",
-        "start/end",
-        "start/stop",
-        "true/false",
-        "public/private",
-        "sender/recipient",
-        "sender/receiver",
-        "import/export",
-        "read/write",
-        "manual/automatic",
-        "manually/automatically",
-        "required/optional",
-        "inclusive/exclusive",
-        "left/right",
-        "source/target",
-        "buy/sell",
-        "succeed/fail",
-        "succeeds/fails",
-        "success/failure",
-        "safe/unsafe",
-        "trust/distrust",
-        "prefer/avoid",
-        "prefers/avoids",
-        "keep/drop",
-        "keep/delete",
-        "keep/discard",
-        "all/none",
-        "larger/smaller",
-        "higher/lower",
-        "high/low",
-        "early/late",
-        "earlier/later",
-        "minimum/maximum",
-        "min/max",
-        "front/back",
-        "top/bottom",
-        "inside/outside",
-        "internal/external",
-        "online/offline",
-        "encrypt/decrypt",
-        "lock/unlock",
-        "show/hide",
-        "visible/hidden",
-        "synchronous/asynchronous",
-        "local/remote",
-        "inbound/outbound",
-        "input/output",
-        "upload/download",
-        "credit/debit",
-        "parent/child",
-        "lend/borrow",
-        "push/pull",
-        "lowercase/uppercase",
-        "wins/loses",
-        "first/second",
-        "client/server",
-        "buyer/seller",
-        "can/cannot",
-        "possible/impossible",
-        "available/unavailable",
-        "cheap/expensive",
-        "cheaper/dearer",
-        "approve/reject",
-        "join/leave",
-        "mandatory/optional",
-        "hot/cold",
-        "warm/cold",
-        "wet/dry",
-        "legal/illegal",
-        "strict/lenient",
-        "sequential/parallel",
-        "serially/parallel",
-        "eager/lazy",
-        "plural/singular",
-        "relative/absolute",
-        "narrow/broad",
-        "narrow/widen",
-        "once/repeatedly",
-        "recommend/discourage",
-        "strictly/loosely",
-        "stop/continue",
-        "pause/resume",
-        "attach/detach",
-        "mount/unmount",
-        "register/unregister",
-        "follow/unfollow",
-        "like/unlike",
-    ]
-)
-
-
-def _opposed(a: str, b: str) -> str:
+def opposed(a: str, b: str) -> str:
     """Two texts of nearly the same words that differ in a word and its opposite."""
     left, right = words(a) - words(b), words(b) - words(a)
     for one in left:
         for other in right:
-            if frozenset((one, other)) in _OPPOSITES or {one, other} in _prefixed(one, other):
+            if frozenset((one, other)) in OPPOSITES or {one, other} in _prefixed(one, other):
                 return f"opposites: {one} / {other}"
     return ""
 

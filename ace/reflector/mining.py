@@ -12,12 +12,14 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import groupby
 from typing import Any
 
 from ace.core import TOOL_ERROR_KINDS, truncate, value_to_text
 from ace.insight import RECORD
 from ace.playbook.bullet import Section
+from ace.reflector.taint import quotes
 from ace.tasks import Feedback, ReasoningStep, TaskOutput
 
 MAX_CONTENT = 600
@@ -32,11 +34,21 @@ _Handed = frozenset[tuple[str, str]]
 Run = tuple[TaskOutput, str]
 """A run and its task's family, "" when that is not known."""
 _REFUSAL = re.compile(
-    r"^\W*(?:\w+ ){0,4}?(?:error|errors|failed|failure|invalid|missing|refused|denied|unknown|unable|cannot|could not|"
-    r"must|not (?:\w+ )?(?:found|valid|allowed|provided|permitted|available|supported|exist)|no such|does not exist|"
-    r"is required)\b",
+    r"^\W*(?:\w+ ){0,4}?(?:error|errors|failed|failure|invalid|missing|refused|denied|(?-i:[Uu]nknown(?= [a-z]))|unable|"
+    r"cannot|could not|must|not (?:\w+ )?(?:found|valid|allowed|provided|permitted|available|supported|exist)|no such|"
+    r"does not exist|is required)\b",
     re.IGNORECASE,
 )
+_DONE = (
+    r"(?:deleted|removed|cleared|cleaned|created|updated|changed|sent|added|marked|reordered|ordered|booked|cancell?ed|"
+    r"saved|moved|assigned|closed|opened|archived|restored|retried|fixed|reported|scheduled|refunded|done|completed|"
+    r"succeeded)"
+)
+_WAS_DONE = re.compile(
+    rf"(?<!not )(?<!already )(?<!be )(?<!been )(?<!never )\b{_DONE}\b|\b(?:no|0|zero|without) (?:\w+ )?errors?\b",
+    re.IGNORECASE,
+)
+"""An answer that says what was done is no refusal, whatever was deleted or marked."""
 _LONGEST_REFUSAL = 200
 """Characters; what is longer is data that happens to begin so."""
 _BROKEN = frozenset(kind for kind, traits in TOOL_ERROR_KINDS.items() if traits.counts) | {"unavailable"}
@@ -77,7 +89,7 @@ def pitfall(output: TaskOutput, feedback: Feedback) -> Lesson:
     problems = [*_problems(trace)]
     if not output.completed:
         problems.append(f"the run ended by {output.termination_reason.replace('_', ' ')}")
-    elif feedback.text:
+    elif feedback.text and not any(quotes(feedback.text, s.observation, output.task.text) for s in trace):
         problems.append(feedback.text)
     content = f"{RECORD} {tried}. {'; '.join(problems)}".rstrip(". ") + "."
     return Lesson(
@@ -125,7 +137,7 @@ def recoveries(output: TaskOutput) -> Iterator[Lesson]:
         if not changed:
             continue  # other values from the same place: nothing to tell
         kind = failed.error.kind.replace("_", " ") if failed.error else "refused"
-        content = f"{worked.tool_name} fails ({kind}) when its arguments are guessed; it worked {', '.join(changed)}."
+        content = f"{worked.tool_name} failed ({kind}); it worked {', '.join(changed)}."
         yield Lesson(
             "Pitfalls", truncate(content, MAX_CONTENT), (number, later), tools=(worked.tool_name,), general=True
         )
@@ -227,7 +239,9 @@ def _worked(step: ReasoningStep) -> bool:
     """Whether a call did what it should; many tools refuse in words, as an answer like any other."""
     if not step.executed or step.outcome != "success":
         return False
-    return len(step.observation) > _LONGEST_REFUSAL or not _REFUSAL.match(step.observation)
+    if len(step.observation) > _LONGEST_REFUSAL or not _REFUSAL.match(step.observation):
+        return True
+    return bool(_WAS_DONE.search(step.observation))
 
 
 def _mended(steps: Sequence[ReasoningStep]) -> Iterator[tuple[int, ReasoningStep, int, ReasoningStep]]:
@@ -286,8 +300,15 @@ def _source(value: Any, before: Sequence[ReasoningStep]) -> str | None:
     text = _text(value)
     if not text:
         return None
-    whole = _whole(text)
-    return next((step.tool_name for step in reversed(before) if whole.search(step.observation)), None)
+    whole, lower = _whole(text), text.lower()
+    # a plain search first: it is a hundred times as fast on long answers
+    holding = (step for step in reversed(before) if lower in _lower(step.observation))
+    return next((step.tool_name for step in holding if whole.search(step.observation)), None)
+
+
+@lru_cache(maxsize=2_048)
+def _lower(text: str) -> str:
+    return text.lower()
 
 
 def _text(value: Any) -> str:

@@ -73,7 +73,7 @@ def test_a_tainted_lesson_waits(book):
 
 def test_details_about_a_tool_gather(book):
     def detail(run, more=""):
-        text = f"refund fails (refused) when its arguments are guessed; it worked with order from find{more}."
+        text = f"refund failed (refused); it worked with order from find{more}."
         return Insight(
             section="Pitfalls", trigger="", content=text, tools=("refund",), provenance=Provenance(run_ids=(run,))
         )

@@ -18,9 +18,7 @@ def test_arguments_that_were_refused_and_what_was_accepted():
         step("refund", "done", changes=True, order="o-17"),
     )
     (lesson,) = mining.recoveries(output)
-    assert lesson.content == (
-        "refund fails (refused) when its arguments are guessed; it worked with order from find, not in the model's own words."
-    )
+    assert lesson.content == ("refund failed (refused); it worked with order from find, not in the model's own words.")
     assert lesson.steps == (2, 3)
     assert lesson.general
 
@@ -32,7 +30,7 @@ def test_a_refusal_in_words_is_a_refusal():
         step("refund", "done", changes=True, order="o-17"),
     )
     assert [s.tool_name for s in mining.strategy(output).sequence] == ["find", "refund"]
-    assert "refund fails" in next(mining.recoveries(output)).content
+    assert "refund failed" in next(mining.recoveries(output)).content
 
 
 @pytest.mark.parametrize(
