@@ -1,6 +1,7 @@
 """Logs that the frameworks themselves made: nothing of them is imitated but the language model."""
 
 import ast
+import asyncio
 import json
 
 import pytest
@@ -72,7 +73,7 @@ def pydantic_ai_result(last, **options):
     ]
     script = iter([*replies, ModelResponse(parts=[last])])
     agent = Agent(FunctionModel(lambda messages, info: next(script)), tools=shop(ModelRetry), **options)
-    return agent.run_sync(TASK)
+    return asyncio.run(agent.run(TASK))  # `run_sync` leaves its event loop open
 
 
 def check_lessons(book, *forms):
