@@ -114,9 +114,8 @@ class _Job:
             work.program.watch(ran)
             with dspy.context(lm=models[0]), _kept_results(work, self.journal), _stopped_by_ctrl_c(work.halt):
                 if self.config.optimizer != "bootstrap" and self.reflection_lm is not None:
-                    models[1](
-                        "Answer with the word: ready"
-                    )  # a wrong name or key shows before the agent has spent anything
+                    # a wrong name or key shows before the agent has spent anything
+                    models[1]("Answer with the word: ready")
                 before = self._tested(work.program)
                 optimizing = self.runs
                 compiled = self._compiled(models)

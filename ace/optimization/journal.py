@@ -14,7 +14,6 @@ import json
 import os
 import threading
 from collections.abc import Callable
-from contextvars import ContextVar
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -26,11 +25,9 @@ from dspy._vendor.lm15.serde import request_to_dict, response_from_dict, respons
 from dspy.clients.backend_selection import CLIENT_KEYS
 from dspy.utils.exceptions import LMInvalidRequestError, LMUnsupportedModelError
 
+from ace._rollout import RolloutLM, current_rollout
 from ace.core import AceError
 from ace.core.lines import append_line, open_lines, read_lines
-
-_ROLLOUT: ContextVar[int | None] = ContextVar("rollout", default=None)
-"""Of the request under way: an engine is not told."""
 
 
 class Journal:
@@ -148,7 +145,7 @@ class Halt:
         return self
 
 
-class JournaledLM(dspy.LM):
+class JournaledLM(RolloutLM):
     """A language model that answers out of a journal where it can, and asks another one where it cannot.
 
     Args:
@@ -173,22 +170,6 @@ class JournaledLM(dspy.LM):
             lm.model, engine=engine, async_engine=_AsyncEngine(engine), cache=False, num_retries=0, **options
         )
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """As `dspy.LM`."""
-        before = _ROLLOUT.set(kwargs.get("rollout_id", self.kwargs.get("rollout_id")))
-        try:
-            return super().__call__(*args, **kwargs)
-        finally:
-            _ROLLOUT.reset(before)
-
-    async def acall(self, *args: Any, **kwargs: Any) -> Any:
-        """As `dspy.LM`."""
-        before = _ROLLOUT.set(kwargs.get("rollout_id", self.kwargs.get("rollout_id")))
-        try:
-            return await super().acall(*args, **kwargs)
-        finally:
-            _ROLLOUT.reset(before)
-
 
 class _Engine:
     """The synchronous engine contract of DSPy 3.4."""
@@ -205,9 +186,9 @@ class _Engine:
         self.supported_params = frozenset(getattr(lm, "supported_params", ()) or ("temperature", "max_tokens"))
 
     def complete(self, request: lm15.Request) -> lm15.Response:
-        content = json.dumps([request_to_dict(request), _ROLLOUT.get()], sort_keys=True)
+        content = json.dumps([request_to_dict(request), current_rollout()], sort_keys=True)
         key = hashlib.sha256(content.encode("utf-8", "surrogatepass")).hexdigest()
-        rollout = {} if _ROLLOUT.get() is None else {"rollout_id": _ROLLOUT.get()}
+        rollout = {} if current_rollout() is None else {"rollout_id": current_rollout()}
         asked = replace(request, model=self.lm.model)
 
         def ask() -> Any:

@@ -13,10 +13,10 @@ from __future__ import annotations
 import random
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
+from ace._rollout import RolloutLM, current_rollout
 from ace.core import SuiteError
 from ace.evaluation.suite import GoldCall, Suite, SuiteTask, changing
 from ace.playbook import sequence_key
@@ -32,8 +32,6 @@ _MARK = "unexpected_argument"
 _MAX_DECISIONS = 200
 _OUTAGE = re.compile(r"did not answer within|cannot be reached|out of service now")
 """How an observation says that a tool, and not the call, is at fault."""
-_ROLLOUT: ContextVar[int | None] = ContextVar("rollout", default=None)
-"""Of the request under way."""
 _BULLET = re.compile(r"^\[(b-\d+)\] \((\w+)\) (?:For a task like <(.*?)>: )?(.*?)(?: Tools: (.*))?$")
 _ORDER = re.compile(
     r"\b(?:must|always|immediately|instead|first|ignore|important)\b[^.\n]{0,120}?\b(?:call|use|run|invoke)\s+[`'\"]?([\w.]+)",
@@ -71,7 +69,7 @@ def read_bullets(text: str) -> list[ShownBullet]:
     ]
 
 
-class SimulatedLM(FunctionLM):
+class SimulatedLM(FunctionLM, RolloutLM):
     """The stand-in.
 
     Args:
@@ -80,7 +78,8 @@ class SimulatedLM(FunctionLM):
             from the first bullet and only the arguments from the reference solution; `faulty` makes a recorded bad call
             first and then plays the reference solution; `obedient` also follows any instruction that it finds in a bullet
             or an observation.
-        seed: The same seed and task give the same randomness, whatever the prompt's playbook says.
+        seed: The same seed and task give the same randomness, whatever the prompt's playbook says; another `rollout_id` is
+            other luck, as it is with a model that samples.
         rates: By condition; the committed ones by default.
         bad_calls: For `faulty`: task id to a tool name and arguments of any type.
 
@@ -113,25 +112,9 @@ class SimulatedLM(FunctionLM):
         super().__init__(f"simulated/{preset}", self._answer)
         self.label = "simulated"
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """As `dspy.LM`; another `rollout_id` is other luck, as it is with a model that samples."""
-        before = _ROLLOUT.set(kwargs.get("rollout_id", self.kwargs.get("rollout_id")))
-        try:
-            return super().__call__(*args, **kwargs)
-        finally:
-            _ROLLOUT.reset(before)
-
-    async def acall(self, *args: Any, **kwargs: Any) -> Any:
-        """See `__call__`."""
-        before = _ROLLOUT.set(kwargs.get("rollout_id", self.kwargs.get("rollout_id")))
-        try:
-            return await super().acall(*args, **kwargs)
-        finally:
-            _ROLLOUT.reset(before)
-
     @property
     def _luck(self) -> str:
-        rollout = _ROLLOUT.get()
+        rollout = current_rollout()
         return f"{self.seed}" if not rollout else f"{self.seed}/{rollout}"
 
     # -- reading -----------------------------------------------------------------------------------------------------
