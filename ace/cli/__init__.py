@@ -7,6 +7,10 @@ import sys
 import typer
 
 from ace.cli import bench, demo, doctor, evaluate, learn, optimize, playbook_upkeep, run, suite
+from ace.cli._interrupt import insist_on_ctrl_c
+
+INTERRUPTED = 130
+"""Exit code of a command that Ctrl-C ended, as shells have it."""
 
 app = typer.Typer(
     name="ace",
@@ -32,17 +36,20 @@ def main() -> None:
     """Run the command line; errors of this library are one line and exit code 2, Ctrl-C is 130."""
     from ace.core import AceError
 
+    insist_on_ctrl_c()
     try:
-        sys.exit(app(standalone_mode=False) or 0)
+        code = app(standalone_mode=False) or 0
     except AceError as error:
         typer.secho(f"error: {error}", fg="red", err=True)
         sys.exit(2)
-    except (KeyboardInterrupt, typer.Abort):
-        typer.secho("interrupted; everything committed so far is kept", err=True)
-        sys.exit(130)
+    except (KeyboardInterrupt, typer.Abort):  # before the command began; inside it, Typer makes it exit code 130
+        code = INTERRUPTED
     except Exception as error:
         # click's own errors know how to show themselves; anything else is a bug and may show its traceback
         if hasattr(error, "show") and hasattr(error, "exit_code"):
             error.show()  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType]
             sys.exit(error.exit_code)  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType, reportUnknownArgumentType]
         raise
+    if code == INTERRUPTED:
+        typer.secho("interrupted; everything committed so far is kept", err=True)
+    sys.exit(code)
