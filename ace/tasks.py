@@ -38,7 +38,7 @@ class TaskInput(BaseModel):
         'support'
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     task_id: str = Field(default_factory=lambda: f"task-{uuid.uuid4().hex[:12]}")
     inputs: dict[str, Any]
@@ -59,7 +59,7 @@ class TaskInput(BaseModel):
 class StepError(BaseModel):
     """Why a step failed, in words fit for the model."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     kind: str
     """One of `ace.core.ToolErrorKind`: `unknown_tool`, `invalid_args`, `timeout`, `refused` ..."""
@@ -71,7 +71,7 @@ class StepError(BaseModel):
 class ReasoningStep(BaseModel):
     """One tool call, with the thought before it and what came back. Several may share an iteration."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     iteration: int
     """From 1; an iteration is one committed model decision."""
@@ -98,7 +98,7 @@ class ReasoningStep(BaseModel):
 class ErrorRecord(BaseModel):
     """One entry of a run's error history."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     iteration: int
     tool: str
@@ -114,7 +114,7 @@ class ErrorRecord(BaseModel):
 class RunError(BaseModel):
     """What ended a run before the model finished."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     kind: TerminationReason
     message: str
@@ -123,7 +123,7 @@ class RunError(BaseModel):
 class RequestedCall(BaseModel):
     """A call that waits for a decision."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     tool_call_id: str
     tool_name: str
@@ -137,7 +137,7 @@ class ApprovalRequest(BaseModel):
     approve is to make the call again.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     kind: Literal["approval", "unknown_effect"]
     reason: str
@@ -147,7 +147,7 @@ class ApprovalRequest(BaseModel):
 class RunSummary(BaseModel):
     """The running summary of a long run."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     objective: str = ""
     actions: str = ""
@@ -163,7 +163,7 @@ class RunSummary(BaseModel):
 class TaskOutput(BaseModel):
     """What came out of a run: the answer, how it was found, what it cost, and why it ended."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     task_id: str
     run_id: str
@@ -226,7 +226,7 @@ class Feedback(BaseModel):
         0.0
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     success: bool
     text: str = ""

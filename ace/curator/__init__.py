@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from difflib import SequenceMatcher
 from typing import Literal
 
@@ -13,7 +13,7 @@ from ace.insight import RECORD, Insight
 from ace.playbook import Playbook
 from ace.playbook.bullet import PlaybookBullet, sequence_key
 from ace.playbook.dedup import THRESHOLDS, calibrate, same_lesson, text_of
-from ace.playbook.delta import Add, Delta, Merge
+from ace.playbook.delta import Add, Delta, Merge, apply
 from ace.playbook.embedder import embedded
 from ace.playbook.similarity import (
     JACCARD,
@@ -37,6 +37,8 @@ SAME_DETAIL = 0.75
 """Lessons about a tool that share this much of their words (Jaccard) are the same."""
 MIN_CONFIDENCE = 0.6
 """Lessons from a verdict that is less sure wait for review."""
+_NOT_WRITTEN = 900_000_000
+"""Bullets that are not in the book yet are told apart by numbers from here on."""
 
 
 class Curator:
@@ -82,28 +84,35 @@ class Curator:
             insights: What the reflector found.
             schema_hashes: Of the tools the run had; a bullet remembers those it speaks of.
         """
-        deltas: list[Delta] = []
-        fresh: list[Insight] = []
+        deltas: dict[str, Delta] = {}
+        fresh: dict[str, PlaybookBullet] = {}
+        seen: list[Insight] = []
         for insight in insights:
-            if any(_repeats(insight, other) for other in fresh):
+            if any(_repeats(insight, other) for other in seen):
                 continue
-            twin = self._twin(insight)
+            twin = self._twin(insight, list(fresh.values()))
             if twin == "enough":
                 continue
+            name = f"b-{_NOT_WRITTEN + len(deltas)}"
             if twin is None:
-                fresh.append(insight)
-                deltas.append(self._add(insight, schema_hashes))
+                seen.append(insight)
+                deltas[name] = add = self._add(insight, schema_hashes)
+                fresh[name] = add.bullet.model_copy(update={"id": name})
             elif not set(insight.provenance.run_ids) <= set(twin.provenance.run_ids):
-                deltas.append(
-                    Merge(
-                        bullet_id=twin.id,
-                        provenance=insight.provenance,
-                        avg_iterations=float(insight.iterations),
-                        tool_success_rate=insight.tool_success_rate,
-                        reason=f"the same lesson again: {insight.evidence}",
-                    )
+                merge = Merge(
+                    bullet_id=twin.id,
+                    provenance=insight.provenance,
+                    avg_iterations=float(insight.iterations),
+                    tool_success_rate=insight.tool_success_rate,
+                    reason=f"the same lesson again: {insight.evidence}",
                 )
-        return make_room(self.playbook, deltas)
+                if twin.id not in fresh:
+                    deltas[name] = merge
+                    continue
+                fresh[twin.id] = _joined(twin, merge)
+                written = fresh[twin.id].model_copy(update={"id": ""})
+                deltas[twin.id] = Add(bullet=written, reason=f"{deltas[twin.id].reason}, and again: {insight.evidence}")
+        return make_room(self.playbook, list(deltas.values()))
 
     def _add(self, insight: Insight, schema_hashes: Mapping[str, str]) -> Add:
         bullet, reason = insight.as_bullet(dict(schema_hashes)), f"a new lesson: {insight.evidence}"
@@ -112,10 +121,11 @@ class Curator:
             reason = f"held: whoever judged the run was {100 * insight.confidence:.0f} % sure; {insight.evidence}"
         return Add(bullet=bullet, reason=reason)
 
-    def _twin(self, insight: Insight) -> PlaybookBullet | Literal["enough"] | None:
-        """The bullet that already says it; or that there is enough of this kind."""
+    def _twin(self, insight: Insight, fresh: Sequence[PlaybookBullet]) -> PlaybookBullet | Literal["enough"] | None:
+        """The bullet that already says it, in the book or among what other runs just taught; or that there is enough."""
         said = insight.trigger or insight.content
         found = self.playbook.similar(said, insight.section, insight.domain, insight.tenant)
+        found += self._near(said, insight, fresh)
         if not insight.trigger:
             return next((bullet for bullet, _ in found if _same_detail(bullet, insight)), None)
         of_its_kind = [
@@ -144,6 +154,17 @@ class Curator:
         if insight.content.startswith(RECORD) and len(records) >= MAX_PITFALLS:
             return "enough"
         return None
+
+    def _near(self, said: str, insight: Insight, fresh: Sequence[PlaybookBullet]) -> list[tuple[PlaybookBullet, float]]:
+        """As `Playbook.similar`, among bullets that are not written yet; one run's own lessons differ already."""
+        scope, runs = (insight.section, insight.domain, insight.tenant), set(insight.provenance.run_ids)
+        others = [
+            b for b in fresh if (b.section, b.domain, b.tenant) == scope and not runs <= set(b.provenance.run_ids)
+        ]
+        if not others:
+            return []
+        query, *rows = embedded(self.playbook.embedder, [said, *(bullet.searched for bullet in others)])
+        return [(bullet, float(query @ row)) for bullet, row in zip(others, rows, strict=True)]
 
     def _reads_alike(self, bullet: PlaybookBullet, text: str, cosine: float) -> bool:
         """Whether a reader would take two bullets for the same: nearly the same words, or the calibrated rule says so."""
@@ -210,8 +231,16 @@ def _same_detail(bullet: PlaybookBullet, insight: Insight) -> bool:
     return alike and not contradiction(bullet.content, insight.content)
 
 
+def _joined(bullet: PlaybookBullet, merge: Merge) -> PlaybookBullet:
+    (joined,) = apply({bullet.id: bullet}, merge, 0).values()
+    assert joined is not None
+    return joined
+
+
 def _repeats(one: Insight, other: Insight) -> bool:
     """Whether two lessons of one run are the same."""
+    if not set(one.provenance.run_ids) <= set(other.provenance.run_ids):
+        return False
     return (one.section, one.trigger, one.tool_sequence) == (other.section, other.trigger, other.tool_sequence) and (
         words(one.content) == words(other.content)
     )

@@ -10,7 +10,7 @@ from ace.curator import Curator, Gate, GateVerdict
 from ace.insight import Insight
 from ace.learner.credit import credit
 from ace.learner.episode import LearningReport, count
-from ace.learner.spool import Lived, Spool
+from ace.learner.spool import MAX_KEPT_RUNS, Lived, Spool
 from ace.playbook import Playbook, Tag
 from ace.playbook.delta import Delta
 from ace.reflector import OUTAGES, Reflector
@@ -18,8 +18,6 @@ from ace.tasks import Feedback, TaskOutput
 
 ATTEMPTS = 5
 """A lesson is curated anew so often when other processes change the book at the same time."""
-MAX_KEPT_RUNS = 1_000
-"""So many successful runs are looked through for sub-sequences that recur."""
 
 
 class Learning:
@@ -57,7 +55,9 @@ class Learning:
         self._credited: set[str] | None = None
         self._proposed: list[tuple[list[Insight], Mapping[str, str]]] = []
         self._unmarked: list[tuple[Lived, bool]] = []
-        self._succeeded: dict[str, tuple[TaskOutput, str]] = {}
+        self._succeeded: dict[tuple[str | None, str], tuple[TaskOutput, str]] = {}
+        for lived in spool.succeeded.values() if spool is not None else ():
+            self._remember(lived)
         self._lock = threading.RLock()
 
     def _take(self, lived: Lived, keep: bool = True) -> Feedback:
@@ -74,10 +74,8 @@ class Learning:
             self.report.successes += feedback.success
             self.report.invented += len(lived.output.metadata.get("invented_bullets", ()))
             self.report.usage += lived.output.usage
-            if feedback.success and lived.output.completed:
-                self._succeeded[lived.output.task_id] = (lived.output, lived.group)
-                while len(self._succeeded) > MAX_KEPT_RUNS:
-                    self._succeeded.pop(next(iter(self._succeeded)))
+            if feedback.success:
+                self._remember(lived)
             gated = self.gate is not None
             self._commit(lived, feedback, [] if gated else insights)
             if gated:
@@ -86,6 +84,13 @@ class Learning:
                 self._unmarked.append((lived, feedback.success))
             self._propose(now=not gated)
         return feedback
+
+    def _remember(self, lived: Lived) -> None:
+        """Keep a run that succeeded, to look through for what recurs."""
+        if lived.output.completed:
+            self._succeeded[lived.output.task.tenant, lived.output.task_id] = (lived.output, lived.group)
+            while len(self._succeeded) > MAX_KEPT_RUNS:
+                self._succeeded.pop(next(iter(self._succeeded)))
 
     def _insights(self, lived: Lived, feedback: Feedback) -> list[Insight]:
         if lived.output.run_id in self._taught:
@@ -139,7 +144,7 @@ class Learning:
     ) -> bool:
         """Commit lessons and credit; whether there was credit."""
         for attempts_left in reversed(range(ATTEMPTS)):
-            self.playbook.refresh()  # what others have added is not added again
+            self.playbook.refresh()
             known, tags = self.playbook.revision, credits()
             deltas = [*tags, *self.curator.curate(insights, hashes)]
             if gate is not None and any(map(_shown, deltas)):
@@ -150,7 +155,9 @@ class Learning:
                     # evidence needs no gate, and what waits for review is shown to nobody
                     deltas = [delta for delta in deltas if _needs_no_gate(delta)]
             try:
-                self.playbook.commit(deltas, author=self.author, tools=hashes)
+                # what others have added since the search is not added again; the last attempt is for a busy book
+                at = known if attempts_left else None
+                self.playbook.commit(deltas, author=self.author, tools=hashes, at=at)
             except PlaybookError:
                 # when somebody else changed the book meanwhile, a bullet may have gone, and gets no credit
                 if self.playbook.revision == known or not attempts_left:

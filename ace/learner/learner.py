@@ -215,7 +215,7 @@ class Learner(Learning):
     def close(self) -> None:
         """Learn from what waits, and let go of the state file."""
         try:
-            if self._background.used:
+            if self._background.used or self._proposed:
                 self.flush()
         finally:
             self._background.stop()
@@ -261,10 +261,17 @@ class Learner(Learning):
         given = iter(feedback) if feedback is not None and not callable(feedback) else None
         taught = {run for bullet in self.playbook.bullets for run in bullet.provenance.run_ids}
         for number, trace in enumerate(traces):
-            output = read_trace(trace, **options)
+            try:
+                output = read_trace(trace, **options)
+            except ValueError as error:
+                raise ValueError(
+                    f"trace {number}, counted from 0: {error}; those before it were learned from"
+                ) from error
             verdict = feedback(output) if callable(feedback) else next(given, _NONE) if given is not None else None
             if verdict is _NONE or (verdict is None and self.judge is None):
-                raise ValueError(f"there is no feedback for trace {number}, counted from 0")
+                raise ValueError(
+                    f"there is no feedback for trace {number}, counted from 0; those before it were learned from"
+                )
             if output.run_id in taught:  # a trace's content is its id: the same one teaches nothing new
                 self.report.skipped += 1
                 continue

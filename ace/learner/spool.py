@@ -14,13 +14,16 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic_core import PydanticSerializationError
 
-from ace.core import PlaybookError, value_to_text
+from ace.core import PlaybookError, clean_value, value_to_text
 from ace.core.lines import append_line, open_lines, read_lines
 from ace.tasks import Feedback, TaskOutput
 
 COMPACT_AFTER = 10_000
 """After so many runs were learned from, the file is written anew without them."""
+MAX_KEPT_RUNS = 1_000
+"""So many successful runs are looked through for sub-sequences that recur."""
 
 
 class Lived(BaseModel):
@@ -72,6 +75,8 @@ class Spool:
         """Runs that have not been learned from, in order."""
         self.learned: dict[str, bool] = {}
         """Places of those that have, and whether they succeeded."""
+        self.succeeded: dict[str, Lived] = {}
+        """By place, the last of those that did: what recurs over tasks is looked for in them."""
         self._done = 0
         try:
             read_lines(self.path, self._take, self._damaged)
@@ -82,7 +87,7 @@ class Spool:
 
     def put(self, lived: Lived) -> None:
         """Keep a run; on return it survives the end of the process, after `sync` also a power cut."""
-        line = lived.model_dump_json(fallback=value_to_text)
+        line = _line(lived)
         with self._lock:
             self._append(line)
             self.waiting[lived.key] = lived
@@ -90,8 +95,8 @@ class Spool:
     def done(self, lived: Lived, success: bool) -> None:
         """A run has been learned from."""
         with self._lock:
-            self._append(json.dumps({"learned": lived.key, "place": lived.place, "success": success}))
-            self._forget(lived.key, lived.place, success)
+            self._append(_learned(lived.key, lived.place, success))
+            self._forget(lived, lived.key, lived.place, success)
             self._done += 1
             if self._done >= COMPACT_AFTER:
                 self._compact()
@@ -112,10 +117,15 @@ class Spool:
                 self._file = -1
                 self._claim.release()
 
-    def _forget(self, key: str, place: str, success: bool) -> None:
+    def _forget(self, lived: Lived | None, key: str, place: str, success: bool) -> None:
         self.waiting.pop(key, None)
-        if place:
-            self.learned[place] = success
+        if not place:
+            return
+        self.learned[place] = success
+        if success and lived is not None:
+            self.succeeded[place] = lived
+            while len(self.succeeded) > MAX_KEPT_RUNS:
+                self.succeeded.pop(next(iter(self.succeeded)))
 
     def _append(self, line: str) -> None:
         append_line(self._file, line)
@@ -128,7 +138,8 @@ class Spool:
 
     def _take(self, entry: Mapping[str, object]) -> None:
         if "learned" in entry:
-            self._forget(str(entry["learned"]), str(entry["place"]), bool(entry["success"]))
+            key = str(entry["learned"])
+            self._forget(self.waiting.get(key), key, str(entry["place"]), bool(entry["success"]))
         else:
             lived = Lived.model_validate(entry)
             self.waiting[lived.key] = lived
@@ -138,9 +149,11 @@ class Spool:
         try:
             with os.fdopen(handle, "w", encoding="utf-8") as file:
                 for place, success in self.learned.items():
-                    file.write(json.dumps({"learned": "", "place": place, "success": success}) + "\n")
+                    file.write(_learned("", place, success) + "\n")
+                for lived in self.succeeded.values():
+                    file.write(f"{_line(lived)}\n{_learned(lived.key, lived.place, True)}\n")
                 for lived in self.waiting.values():
-                    file.write(lived.model_dump_json(fallback=value_to_text) + "\n")
+                    file.write(_line(lived) + "\n")
                 file.flush()
                 os.fsync(file.fileno())
             os.replace(name, self.path)
@@ -150,6 +163,22 @@ class Spool:
         os.close(self._file)
         self._file = open_lines(self.path)
         self._done = 0
+
+
+def _learned(key: str, place: str, success: bool) -> str:
+    return json.dumps({"learned": key, "place": place, "success": success})
+
+
+def _line(lived: Lived) -> str:
+    try:
+        return lived.model_dump_json(fallback=value_to_text)
+    except PydanticSerializationError:  # a lone surrogate: no file can hold it, and one odd character costs no run
+        try:
+            return json.dumps(clean_value(lived.model_dump(mode="json", fallback=value_to_text)))
+        except (ValueError, RecursionError) as error:
+            raise PlaybookError(
+                f"cannot keep run {lived.output.run_id!r}: {error}; its steps hold what JSON cannot hold"
+            ) from error
 
 
 def _short(error: Exception) -> str:

@@ -62,7 +62,7 @@ def read_trace(
     if isinstance(trace, (str, bytes)):
         try:
             trace = json.loads(trace)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise ValueError(f"a trace that is text must be JSON: {error}") from error
     if isinstance(trace, Mapping) and "structured_trace" in trace:
         try:

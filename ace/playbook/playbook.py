@@ -206,7 +206,9 @@ class Playbook(Retrieving, Upkeep):
 
     # -- writing -----------------------------------------------------------------------------------------------------
 
-    def commit(self, deltas: Iterable[Delta], *, author: str = "", tools: Collection[str] = ()) -> int:
+    def commit(
+        self, deltas: Iterable[Delta], *, author: str = "", tools: Collection[str] = (), at: int | None = None
+    ) -> int:
         """Write deltas as one revision: all of them, or none.
 
         New words that are tainted, or that the screen holds back, wait in quarantine for review.
@@ -215,17 +217,19 @@ class Playbook(Retrieving, Upkeep):
             deltas: What to change, in order.
             author: Who changes it.
             tools: Names of registered tools, besides the book's own: the screen knows them.
+            at: Write only if the book is still at this revision, for deltas that rest on having looked at all of it.
 
         Returns:
             The new revision; the old one when there was nothing to write.
 
         Raises:
-            PlaybookError: A delta does not apply, or the book would exceed `book_budget`.
+            PlaybookError: A delta does not apply, the book would exceed `book_budget`, or it is not at revision `at` any
+                more.
         """
-        self._commit(self._taken(deltas, tools), author, tools=tools)
+        self._commit(self._taken(deltas, tools, at), author, tools=tools)
         return self.revision
 
-    def _taken(self, deltas: Iterable[Delta], tools: Collection[str] = ()) -> Plan:
+    def _taken(self, deltas: Iterable[Delta], tools: Collection[str] = (), at: int | None = None) -> Plan:
         wanted = [checked(delta) for delta in deltas]
         for delta in wanted:
             if isinstance(delta, Restore):
@@ -234,7 +238,13 @@ class Playbook(Retrieving, Upkeep):
                 )
             if isinstance(delta, Add):  # looked at before others have to wait for the commit
                 self._seen.look(delta.bullet, self.tools.union(tools))
-        return lambda _: wanted
+
+        def plan(newest: int) -> Sequence[Delta]:
+            if at is not None and newest != at:
+                raise PlaybookError(f"the playbook is at revision {newest}, not at {at} any more; look at it again")
+            return wanted
+
+        return plan
 
     def _commit(
         self,

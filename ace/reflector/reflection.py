@@ -29,6 +29,7 @@ MIN_WORDS, MAX_WORDS = 15, 50
 """Of trigger and action together."""
 _MAX_STEPS = 40
 _MAX_OBSERVATION = 400
+_UNSPACED = re.compile(r"[\u0e00-\u0e7f\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]")
 
 
 class ReflectedLesson(BaseModel):
@@ -196,7 +197,7 @@ def _problem(lesson: ReflectedLesson, output: TaskOutput, taken: Sequence[Reflec
         return "more than three"
     if not trigger or not action:
         return "no trigger or no action"
-    if not MIN_WORDS <= len(f"{trigger} {action}".split()) <= MAX_WORDS:
+    if not MIN_WORDS <= _length(f"{trigger} {action}") <= MAX_WORDS:
         return "not 15 to 50 words"
     if not lesson.steps or not all(1 <= n <= len(output.structured_trace) for n in lesson.steps):
         return "rests on no step"
@@ -216,6 +217,11 @@ def _taken(lesson: ReflectedLesson, output: TaskOutput) -> Reflected:
     quoted = any(quotes(text, step.observation, output.task.text) for step in trace)
     tainted = quoted or commanded(answers(output)) or steered(named, output) or echoed(text, output)
     return Reflected(mined, clean_text(lesson.trigger.strip()), "tainted" if tainted else "trusted")
+
+
+def _length(text: str) -> int:
+    """In words; Chinese, Japanese and Thai put no spaces between theirs, and two characters count as one."""
+    return len(_UNSPACED.sub(" ", text).split()) + len(_UNSPACED.findall(text)) // 2
 
 
 def _words(text: str) -> list[str]:

@@ -3,17 +3,21 @@
 import asyncio
 import os
 import resource
+import threading
+from functools import partial
 
 import pytest
 from learner.runs import run_of, step
 
-from ace import Feedback, Learner, Playbook
+from ace import Feedback, Learner, Playbook, ToolRegistry
+from ace.core import PlaybookError
 from ace.core.lines import append_line, open_lines, read_lines
-from ace.curator import AcceptanceGate
-from ace.learner import read_trace
+from ace.curator import AcceptanceGate, Curator
+from ace.learner import Episode, read_trace
 from ace.learner.credit import alignment
 from ace.playbook import CallableEmbedder, PlaybookBullet
 from ace.reflector import mining
+from ace.tasks import ReasoningStep, TaskInput
 
 GOOD = Feedback(success=True)
 
@@ -177,8 +181,6 @@ def test_a_gate_that_fails_keeps_its_proposals_and_counts_its_calls(book):
 
 
 def test_a_restart_with_waiting_runs_keeps_the_bound(book, tmp_path):
-    import threading
-
     go, state = threading.Event(), tmp_path / "runs.jsonl"
 
     def judge(output):
@@ -220,3 +222,107 @@ def test_a_long_trace_is_mined_in_no_time():
     started = time.monotonic()
     mining.strategy(run_of(*steps))
     assert time.monotonic() - started < 20  # it was a minute
+
+
+def test_lessons_that_wait_for_one_gate_are_compared_with_each_other(book):
+    gate = AcceptanceGate(lambda task, repeat, source: float(len(source) > 0), ["t"])
+    with Learner(book, gate=gate, gate_every=10) as learner:
+        for number in range(3):
+            learner.learn(refund(number, "Refund the order of Ana"), GOOD)
+    (bullet,) = book.bullets
+    assert bullet.provenance.run_ids == ("r0", "r1", "r2")
+
+
+def test_two_that_learn_at_the_same_time_add_no_twins(tmp_path):
+    embedder = CallableEmbedder("toy", lambda texts: [[float(len(text)), 1.0] for text in texts])
+    with (
+        Playbook.open(tmp_path / "p.db", embedder=embedder) as one,
+        Playbook.open(tmp_path / "p.db", embedder=embedder) as two,
+    ):
+        other = Learner(two)
+
+        class Overtaken(Curator):
+            def curate(self, insights, schema_hashes):
+                found = super().curate(insights, schema_hashes)
+                if not other.report.runs:
+                    other.learn(refund(1, "Refund the order of Ana"), GOOD)
+                return found
+
+        Learner(one, curator=Overtaken(one)).learn(refund(2, "Refund the order of Ana"), GOOD)
+        one.refresh()
+        (bullet,) = one.bullets
+        assert bullet.provenance.run_ids == ("r1", "r2")
+
+
+def test_an_odd_character_costs_no_run(book, tmp_path):
+    state = tmp_path / "runs.jsonl"
+    odd = run_of(step("refund", "paid \ud800", changes=True, order="o\ud800"), text="Refund \ud800 the order")
+    go = threading.Event()
+
+    def judge(output):
+        assert go.wait(30)
+        return GOOD
+
+    first = Learner(book, judge=judge, state=state)
+    first.observe(odd)
+    kept = state.read_text()
+    go.set()
+    first.close()
+    state.write_text(kept)
+    with Playbook(embedder=book.embedder) as fresh, Learner(fresh, judge=judge, state=state) as learner:
+        learner.flush()
+        assert learner.report.runs == len(fresh) == 1
+
+
+def test_what_no_json_can_hold_is_refused_by_name(book, tmp_path):
+    deep = 1
+    for _ in range(1_500):
+        deep = [deep]
+    with Learner(book, state=tmp_path / "runs.jsonl") as learner:
+        with pytest.raises(PlaybookError, match="cannot keep run 'r1'"):
+            learner.observe(run_of(step("refund", order=deep)), True)
+        learner.observe(refund(2), True)
+    assert learner.report.runs == 1
+    with pytest.raises(ValueError, match="finite"):
+        ReasoningStep(iteration=1, tool_call_id="c", tool_name="t", outcome="success", seconds=float("nan"))
+
+
+def test_an_interrupted_fit_still_sees_what_recurs(book, tmp_path):
+    """Successes of before count, also when the state file was closed in between; another tenant's do not."""
+
+    def chain(number, family):
+        return Episode(
+            task=TaskInput(task_id=f"t{number}", inputs={"task": f"Do {number}"}),
+            registry=ToolRegistry(),
+            score=lambda output: True,
+            group=family,
+        )
+
+    class Agent:
+        def run(self, task):
+            number = int(task.task_id[1:])
+            if number == 2 and not resumed:
+                raise KeyboardInterrupt
+            found = step("find", f"id-{number}", customer=f"c{number}")
+            return run_of(
+                found, step("pay", changes=True, order=f"id-{number}"), run_id=f"r{number}", task_id=task.task_id
+            )
+
+    tasks = [partial(chain, number, f"family {number % 2}") for number in range(4)]
+    resumed: list[int] = []
+    with pytest.raises(KeyboardInterrupt), Learner(book, lambda _: Agent(), state=tmp_path / "s") as learner:
+        learner.fit(tasks)
+    resumed.append(1)
+    with Learner(book, lambda _: Agent(), state=tmp_path / "s") as learner:
+        learner.fit(tasks)
+        assert (learner.report.runs, learner.report.skipped) == (2, 2)
+    (seen,) = [bullet for bullet in book.bullets if bullet.section == "Observations"]
+    assert set(seen.provenance.run_ids) == {"r0", "r1", "r2", "r3"}
+
+
+def test_an_unreadable_trace_is_named_and_costs_no_other(book):
+    learner = Learner(book)
+    with pytest.raises(ValueError, match="trace 1, counted from 0"):
+        learner.learn_from_traces([OLD, "{", BLOCKS], lambda run: True)
+    report = learner.learn_from_traces([OLD, BLOCKS], lambda run: True)
+    assert (report.runs, report.skipped) == (1, 1)

@@ -33,6 +33,16 @@ def test_a_lesson_of_the_language_model_becomes_an_insight():
     assert not reflector.refused
 
 
+def test_a_lesson_in_a_script_without_spaces_has_words_too():
+    said = {
+        "trigger": "客户要求退回已经收到的订单的款项",
+        "action": "先按客户姓名查找订单,再把查到的订单编号交给 refund 工具办理退款",
+    }
+    (insight,), reflector = reflected({**LESSON, **said})
+    assert insight.content == said["action"]
+    assert not reflector.refused
+
+
 @pytest.mark.parametrize(
     ("changes", "why"),
     [
