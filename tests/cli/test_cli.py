@@ -237,6 +237,11 @@ def test_a_run_that_fails_says_so_by_its_exit_code(tmp_path):
     assert "model_transport" in text
 
 
+def heed_ctrl_c():
+    """A shell's background jobs ignore Ctrl-C, and so would their children."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 def interrupted(words, cwd, ready):
     """Start a command, send Ctrl-C as soon as `ready(what it printed)` holds, and wait for its end."""
     log = cwd / "log.txt"
@@ -247,8 +252,7 @@ def interrupted(words, cwd, ready):
             stdout=file,
             stderr=subprocess.STDOUT,
             env={**os.environ, "COLUMNS": "200"},
-            # a shell's background jobs ignore Ctrl-C, and so would their children
-            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+            preexec_fn=heed_ctrl_c,
         )
         try:
             deadline = time.monotonic() + 120
@@ -280,7 +284,7 @@ def test_ctrl_c_arrives_even_when_python_drops_it_inside_a_finalizer():
         "ace.cli.main()\n"
     )
     ended = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, timeout=50, restore_signals=True
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=50, preexec_fn=heed_ctrl_c
     )
     assert ended.returncode == 130, ended.stderr
     assert ended.stderr.strip() == "interrupted; everything committed so far is kept"
