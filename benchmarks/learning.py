@@ -3,7 +3,8 @@
 For each seed a playbook is learned on half of every office family's tasks, with the estimated error rates and at most 40
 attempts at each task; the other half is run without memory, with the playbook, with gold bullets and with random bullets, at
 the estimated rates, at half and at twice all rates (each at most 0.95; six runs of each task, success is rare there). With
-unseen families, all lessons of a task's own family are left out. Intervals: bootstrap over families, arms paired.
+unseen families, all lessons of a task's own family are left out. Intervals: families
+drawn as a whole, seeds (each learned a playbook of its own) a random effect, arms paired.
 """
 
 from __future__ import annotations
@@ -75,6 +76,7 @@ def one_seed(seed: int) -> dict[str, Any]:
                         {
                             "rates": name,
                             "unseen": unseen,
+                            "seed": seed,
                             "arm": attempt.arm,
                             "task": f"{seed}/{attempt.seed}/{attempt.task.id}",
                             "family": attempt.task.group,
@@ -88,31 +90,36 @@ def one_seed(seed: int) -> dict[str, Any]:
 
 def compare(rows: list[dict[str, Any]]) -> dict[str, Any]:
     """Shares of the way from none to gold, and what unseen families lose."""
-    from ace.evaluation.stats import mean_interval, share_closed
+    from ace.evaluation.stats import difference, share_closed
 
     found: dict[str, Any] = {}
     for name in FACTORS:
         seen = _arms([row for row in rows if row["rates"] == name and not row["unseen"]])
         other = _arms([row for row in rows if row["rates"] == name and row["unseen"]])
-        families = [row["family"] for row in seen["none"]]
+        families, seeds = _units(seen["none"])
         part: dict[str, Any] = {"closed": {}}
         for metric in ("iterations", "success"):
             values = {arm: [row[metric] for row in found_rows] for arm, found_rows in seen.items()}
             part[metric] = {arm: sum(v) / len(v) for arm, v in values.items()}
             for arm in ("playbook", "random"):
-                closed = share_closed(values["none"], values[arm], values["gold"], families)
-                part["closed"].setdefault(metric, {})[arm] = dict(zip(BOUNDS, closed, strict=True))
+                closed = share_closed(values["none"], values[arm], values["gold"], families, seeds)
+                part["closed"].setdefault(metric, {})[arm] = dict(zip(BOUNDS, closed[:3], strict=True))
         part["fewer_iterations"] = 1 - part["iterations"]["playbook"] / part["iterations"]["none"]
-        lost = [b["success"] - a["success"] for a, b in zip(other["none"], other["playbook"], strict=True)]
-        low, high = mean_interval(lost, [row["family"] for row in other["none"]])
+        before, after = ([row["success"] for row in other[arm]] for arm in ARMS[:2])
+        gained = difference(before, after, *_units(other["none"]))
         part["unseen_success"] = {
-            "difference": 100 * sum(lost) / len(lost),
-            "low": 100 * low,
-            "high": 100 * high,
-            "most_lost": -100 * low,
+            "difference": 100 * gained.value,
+            "low": 100 * gained.low,
+            "high": 100 * gained.high,
+            "most_lost": -100 * gained.low,
         }
         found[name] = part
     return found
+
+
+def _units(rows: list[dict[str, Any]]) -> tuple[list[str], list[int]]:
+    """Family and seed of each row."""
+    return [row["family"] for row in rows], [row["seed"] for row in rows]
 
 
 def _arms(rows: list[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:

@@ -8,8 +8,8 @@ rates, 6 % of the tasks succeed without memory.
 
 Three agents run the held-out tasks: without memory, with the playbook (its trust, screen and scores; no gate is asked), and
 with a book that takes every lesson for trusted, screens nothing and gives no credit. They are compared after each of several
-epochs of learning; the worst epoch counts. Intervals: bootstrap over families, arms paired. An agent that a wrong bullet
-misleads in every task loses 12 points in this stand-in: noise alone cannot cost a naive book more.
+epochs of learning; the worst epoch counts. Intervals: families drawn as a whole, seeds a random effect, arms paired. An
+agent that a wrong bullet misleads in every task loses 12 points in this stand-in: noise alone cannot cost a naive book more.
 """
 
 from __future__ import annotations
@@ -163,6 +163,7 @@ def one_run(job: tuple[int, str, str]) -> list[dict[str, Any]]:
                             "agent": agent if arm == "playbook" else "none",
                             "epoch": epoch + 1 if arm == "playbook" else 0,
                             "task": f"{seed}/{task.id}",
+                            "seed": seed,
                             "family": task.group,
                             "success": float(episode.score(output).success),
                         }
@@ -174,7 +175,7 @@ def one_run(job: tuple[int, str, str]) -> list[dict[str, Any]]:
 
 def compare(rows: list[dict[str, Any]]) -> dict[str, Any]:
     """What each agent gains over no memory, in points of success, at its worst epoch."""
-    from ace.evaluation.stats import mean_interval
+    from ace.evaluation.stats import mean
 
     found: dict[str, Any] = {}
     for world in WORLDS:
@@ -186,11 +187,11 @@ def compare(rows: list[dict[str, Any]]) -> dict[str, Any]:
             for epoch in EPOCHS:
                 own = [row for row in here if row["agent"] == agent and row["epoch"] == epoch]
                 gains = [row["success"] - none[row["task"]] for row in own]
-                low, high = mean_interval(gains, [row["family"] for row in own])
+                found_gain = mean(gains, [row["family"] for row in own], [row["seed"] for row in own])
                 epochs[epoch] = {
-                    "gain": 100 * sum(gains) / max(1, len(gains)),
-                    "low": 100 * low,
-                    "high": 100 * high,
+                    "gain": 100 * found_gain.value,
+                    "low": 100 * found_gain.low,
+                    "high": 100 * found_gain.high,
                 }
             worst = min(epochs.values(), key=lambda gain: gain["gain"])
             part[agent] = {"epochs": epochs, "lost": -worst["gain"], "lost_at_most": -worst["low"]}

@@ -15,7 +15,7 @@ from rich.table import Table
 if TYPE_CHECKING:
     from pydantic import BaseModel
 
-    from ace.evaluation.reports import ArmReport
+    from ace.evaluation.reports import ArmReport, Interval
 
 console = Console(markup=False)
 """No markup: what is printed comes from models, users and files, and may hold brackets."""
@@ -100,6 +100,11 @@ def read_lines(path: Path) -> list[str]:
         raise SuiteError(f"cannot read {str(path)!r}: {error}; expected a UTF-8 text file") from error
 
 
+def span(interval: Interval, shape: str, times: float = 1.0, to: str = " - ") -> str:
+    """An interval as text; a question mark where nothing bounds it."""
+    return to.join("?" if bound is None else shape.format(times * bound) for bound in interval)
+
+
 def arms_table(title: str, arms: dict[str, ArmReport]) -> Table:
     """Success and iterations per arm, with intervals."""
     table = Table(title=title, title_justify="left")
@@ -110,9 +115,9 @@ def arms_table(title: str, arms: dict[str, ArmReport]) -> Table:
         table.add_row(
             name,
             f"{100 * arm.success:.1f} %",
-            f"{100 * arm.success_interval[0]:.1f} - {100 * arm.success_interval[1]:.1f}",
+            span(arm.success_interval, "{:.1f}", 100),
             f"{arm.iterations:.2f}",
-            f"{arm.iterations_interval[0]:.2f} - {arm.iterations_interval[1]:.2f}",
+            span(arm.iterations_interval, "{:.2f}"),
             f"{arm.lm_calls:.2f}",
             str(arm.n),
         )

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.table import Table
 
-from ace.cli._shared import ApiBaseOption, JsonOption, LmOption, check_writable, console, write_json
+from ace.cli._shared import ApiBaseOption, JsonOption, LmOption, check_writable, console, span, write_json
 
 if TYPE_CHECKING:
     from ace.evaluation.reports import OptimizeReport
@@ -99,12 +99,11 @@ def _show(report: OptimizeReport, folder: Path) -> None:
     for name in ("program", "score", "success", "95 %", "iterations", "n"):
         table.add_column(name, justify="left" if name == "program" else "right")
     for name, arm in report.arms.items():
-        low, high = arm.success_interval
         table.add_row(
             name,
             f"{report.scores[name]:.3f}",
             f"{100 * arm.success:.1f} %",
-            f"{100 * low:.1f} - {100 * high:.1f}",
+            span(arm.success_interval, "{:.1f}", 100),
             f"{arm.iterations:.2f}",
             str(arm.n),
         )
@@ -112,12 +111,13 @@ def _show(report: OptimizeReport, folder: Path) -> None:
     low, high = report.gain_interval
     verdict = (
         "more than chance"
-        if low > 0
+        if low is not None and low > 0
         else "less than before"
-        if high < 0
+        if high is not None and high < 0
         else "no difference that chance would not make"
     )
-    console.print(f"gain {report.gain:+.3f}, 95 % {low:+.3f} to {high:+.3f}: {verdict}", highlight=False)
+    interval = span(report.gain_interval, "{:+.3f}", to=" to ")
+    console.print(f"gain {report.gain:+.3f}, 95 % {interval}: {verdict}", highlight=False)
     what = ", ".join(f"{count} {name.replace('_', ' ')}" for name, count in report.changed.items())
     money = f", ${report.cost:.2f}" if report.cost is not None else ""
     console.print(

@@ -11,8 +11,8 @@ class _Report(BaseModel):
     model_config = ConfigDict(extra="forbid", populate_by_name=True)
 
 
-Interval = tuple[float, float]
-"""95 %, low and high."""
+Interval = tuple[float | None, float | None]
+"""95 %, low and high; null where nothing bounds it, as with tasks of a single family."""
 
 
 class ArmReport(_Report):
@@ -24,7 +24,7 @@ class ArmReport(_Report):
     """Mean iterations per run, of all runs."""
     n: int
     success_interval: Interval
-    """Bootstrap over task families."""
+    """Families are drawn as a whole: Wilson's shape, CR2 variance, Student's quantiles."""
     iterations_interval: Interval
     lm_calls: float = 0.0
 
@@ -218,7 +218,7 @@ class OptimizeReport(_Report):
     gain: float
     """After minus before, of the score."""
     gain_interval: Interval
-    """Paired by task; bootstrap over task families."""
+    """Paired by task; families are drawn as a whole."""
     changed: dict[str, int]
     """How many `instructions`, `tool_descriptions`, `demos` and `bullets` differ."""
     runs: int

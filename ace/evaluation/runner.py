@@ -14,7 +14,7 @@ import dspy
 from ace.agent import Policy
 from ace.evaluation.arms import arm_source
 from ace.evaluation.reports import ArmReport, DomainReport, InvalidAction, RunReport
-from ace.evaluation.stats import mean_interval
+from ace.evaluation.stats import mean, share
 from ace.evaluation.suite import Suite, SuiteTask
 from ace.generator import BulletSource, ReActGenerator
 from ace.learner import Episode
@@ -128,8 +128,8 @@ def _arm(rows: Sequence[RunReport]) -> ArmReport:
         success=sum(success) / len(rows),
         iterations=sum(iterations) / len(rows),
         n=len(rows),
-        success_interval=mean_interval(success, groups),
-        iterations_interval=mean_interval(iterations, groups),
+        success_interval=share(success, groups).interval,
+        iterations_interval=mean(iterations, groups).interval,
         lm_calls=sum(row.lm_calls for row in rows) / len(rows),
     )
 

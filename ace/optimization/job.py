@@ -18,7 +18,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from ace.core import AceError, TokenPrices
 from ace.evaluation.reports import ArmReport, OptimizedTask, OptimizeReport
-from ace.evaluation.stats import mean_interval
+from ace.evaluation.stats import mean, share
 from ace.optimization.folder import claimed, finished, own_lm, parts_of, same_job, write
 from ace.optimization.journal import Halt, Journal, JournaledLM
 from ace.optimization.optimizers import JobConfig, Setting, check, compile_with, runs_of
@@ -175,7 +175,7 @@ class _Job:
             arms={"before": _arm(before, families), "after": _arm(after, families)},
             scores={"before": _mean(scores[0]), "after": _mean(scores[1])},
             gain=_mean(gains),
-            gain_interval=mean_interval(gains, families),
+            gain_interval=mean(gains, families).interval,
             changed=changed,
             runs=optimizing,
             requests=self.journal.bought + self.journal.replayed,
@@ -245,8 +245,8 @@ def _arm(rows: Sequence[tuple[TaskOutput, Feedback]], families: Sequence[str]) -
         success=_mean(success),
         iterations=_mean(iterations),
         n=len(rows),
-        success_interval=mean_interval(success, families),
-        iterations_interval=mean_interval(iterations, families),
+        success_interval=share(success, families).interval,
+        iterations_interval=mean(iterations, families).interval,
         lm_calls=_mean([float(output.usage.lm_calls) for output, _ in rows]),
     )
 

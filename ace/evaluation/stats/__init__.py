@@ -1,0 +1,39 @@
+"""Estimates with 95 % intervals, tests for pairs, and what repeated runs show."""
+
+from ace.evaluation.stats.clustered import (
+    LEVEL,
+    Estimate,
+    Spread,
+    difference,
+    mean,
+    ratio,
+    share,
+    share_closed,
+    share_interval,
+    spread,
+)
+from ace.evaluation.stats.paired import Comparison, compare, holm, mcnemar, smallest_effect
+from ace.evaluation.stats.repeats import Bin, Calibration, calibration, learning_curve, pass_hat_k
+
+__all__ = [
+    "LEVEL",
+    "Bin",
+    "Calibration",
+    "Comparison",
+    "Estimate",
+    "Spread",
+    "calibration",
+    "compare",
+    "difference",
+    "holm",
+    "learning_curve",
+    "mcnemar",
+    "mean",
+    "pass_hat_k",
+    "ratio",
+    "share",
+    "share_closed",
+    "share_interval",
+    "smallest_effect",
+    "spread",
+]

@@ -1,0 +1,124 @@
+"""Two arms on the same tasks: is the difference more than chance, and how large would one have to be to show?"""
+# pyright: basic
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from scipy import stats
+
+from ace.evaluation.stats.clustered import LEVEL, Estimate, difference, spread
+
+
+class Comparison(NamedTuple):
+    """One metric of two arms on the same runs."""
+
+    difference: Estimate
+    """After minus before; its p value respects families."""
+    gained: int
+    """Runs that only the second arm got right; 0 for what is no yes or no."""
+    lost: int
+    """Runs that only the first arm got right."""
+    mcnemar: float
+    """Mid-p value, for runs that are independent; nan for what is no yes or no."""
+    smallest_effect: float
+    """What these tasks would have shown with a power of 80 %."""
+
+
+def compare(
+    before: Sequence[float],
+    after: Sequence[float],
+    clusters: Sequence[object] | None = None,
+    seeds: Sequence[object] | None = None,
+) -> Comparison:
+    """Compare two arms, paired by position.
+
+    Args:
+        before: Shape (n,); only 0 and 1 for McNemar's test.
+        after: Shape (n,), the same tasks and seeds.
+        clusters: The family of each; each by itself when None.
+        seeds: See `spread`.
+
+    Raises:
+        ValueError: They are not as many.
+
+    Example:
+        >>> found = compare([0, 0, 0, 1], [1, 1, 0, 1], ["a", "a", "b", "b"])
+        >>> found.difference.value, found.gained, found.lost
+        (0.5, 2, 0)
+    """
+    found = difference(before, after, clusters, seeds)
+    binary = set(before) | set(after) <= {0, 1}
+    gained = sum(late > early for early, late in zip(before, after, strict=True)) if binary else 0
+    lost = sum(late < early for early, late in zip(before, after, strict=True)) if binary else 0
+    changes = np.subtract(np.asarray(after, dtype=float), np.asarray(before, dtype=float))
+    names = range(len(changes)) if clusters is None else clusters
+    known = spread(changes, names, seeds) if len(changes) else None
+    return Comparison(
+        difference=found,
+        gained=gained,
+        lost=lost,
+        mcnemar=mid_p(gained, lost) if binary else float("nan"),
+        smallest_effect=smallest_effect(known.variance, known.df) if known else float("nan"),
+    )
+
+
+def mcnemar(before: Sequence[bool], after: Sequence[bool]) -> float:
+    """McNemar's test with the mid-p value (Fagerland, Lydersen and Laake 2013): for tasks that are independent.
+
+    Args:
+        before: Whether each task was solved, shape (n,).
+        after: The same tasks in the other arm.
+
+    Example:
+        >>> round(mcnemar([False] * 6 + [True] * 4, [True] * 6 + [True] * 4), 4)
+        0.0156
+    """
+    gained = sum(late and not early for early, late in zip(before, after, strict=True))
+    lost = sum(early and not late for early, late in zip(before, after, strict=True))
+    return mid_p(gained, lost)
+
+
+def mid_p(gained: int, lost: int) -> float:
+    """The mid-p value of so many tasks that only one of two arms solved.
+
+    Example:
+        >>> mid_p(3, 3)
+        1.0
+    """
+    if gained == lost:
+        return 1.0
+    n, fewer = gained + lost, min(gained, lost)
+    return float(min(1.0, 2 * stats.binom.cdf(fewer, n, 0.5) - stats.binom.pmf(fewer, n, 0.5)))
+
+
+def holm(p_values: Mapping[str, float]) -> dict[str, float]:
+    """P values corrected for how many comparisons there are (Holm 1979); nan, which compares nothing, stays nan.
+
+    Example:
+        >>> holm({"a": 0.01, "b": 0.04})
+        {'a': 0.02, 'b': 0.04}
+    """
+    known = sorted((p, name) for name, p in p_values.items() if not math.isnan(p))
+    steps = np.maximum.accumulate([p * (len(known) - place) for place, (p, _) in enumerate(known)]) if known else []
+    return {**p_values, **{name: min(1.0, float(p)) for (_, name), p in zip(known, steps, strict=True)}}
+
+
+def smallest_effect(variance: float, df: float, power: float = 0.8) -> float:
+    """The smallest difference that a comparison with this spread would show with a certain power, two-sided at 5 %.
+
+    Args:
+        variance: Of the mean difference, from `spread`.
+        df: Its degrees of freedom.
+        power: The chance to see it.
+
+    Example:
+        >>> round(smallest_effect(0.0004, 11), 3)
+        0.062
+    """
+    if not df or not math.isfinite(variance):
+        return float("nan")
+    return float((stats.t.ppf((1 + LEVEL) / 2, df) + stats.t.ppf(power, df)) * math.sqrt(variance))

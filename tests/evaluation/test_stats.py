@@ -1,0 +1,175 @@
+"""The estimators against closed forms, other libraries and simulated truth; full counts in `benchmarks/estimators.py`."""
+
+import importlib.util
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy import stats as reference
+
+from ace.evaluation.stats import (
+    calibration,
+    compare,
+    difference,
+    holm,
+    learning_curve,
+    mcnemar,
+    mean,
+    pass_hat_k,
+    ratio,
+    share,
+    share_closed,
+    smallest_effect,
+    spread,
+)
+
+VALUES = np.random.default_rng(0).normal(3, 1, 40)
+
+
+def test_a_mean_of_independent_values_is_the_t_test():
+    found, known = mean(VALUES), reference.ttest_1samp(VALUES, 0)
+    low, high = known.confidence_interval(0.95)
+    assert found == pytest.approx((VALUES.mean(), low, high, known.pvalue))
+
+
+def test_a_mean_over_equal_families_is_the_t_test_of_their_means():
+    families = np.repeat(np.arange(8), 5)
+    low, high = reference.ttest_1samp(VALUES.reshape(8, 5).mean(axis=1), 0).confidence_interval(0.95)
+    assert mean(VALUES, families.tolist())[:3] == pytest.approx((VALUES.mean(), low, high))
+
+
+def test_unequal_families_agree_with_statsmodels():
+    sm = pytest.importorskip("statsmodels.api")
+    families = np.repeat(np.arange(5), [2, 3, 5, 10, 20])
+    fit = sm.OLS(VALUES, np.ones(40)).fit(cov_type="cluster", cov_kwds={"groups": families, "use_correction": False})
+    # CR0 lacks the correction of 1 - size / n for each family
+    sums = np.bincount(families, VALUES - VALUES.mean())
+    assert fit.cov_params()[0, 0] == pytest.approx((sums**2).sum() / 40**2)
+    corrected = (sums**2 / (1 - np.array([2, 3, 5, 10, 20]) / 40)).sum() / 40**2
+    found = spread(VALUES, families.tolist())
+    assert found.variance == pytest.approx(corrected)
+    assert 1 < found.df < 4, "one family holds half of the runs: five families are worth fewer"
+
+
+def test_degrees_of_freedom_are_those_of_the_matrix_formula():
+    sizes = np.array([2.0, 3.0, 5.0, 10.0, 20.0])
+    scale = 1 / np.sqrt(1 - sizes / 40)
+    moments = scale[:, None] * (np.diag(sizes) - np.outer(sizes, sizes) / 40) * scale[None]
+    found = spread(VALUES, np.repeat(np.arange(5), sizes.astype(int)).tolist())
+    assert found.df == pytest.approx(np.trace(moments) ** 2 / np.sum(moments**2))
+
+
+def test_seeds_that_share_something_widen_the_interval():
+    luck = np.random.default_rng(0)
+    seeds, families = np.tile(np.arange(5), 24), np.repeat(np.arange(12), 10)
+    shared = luck.normal(0, 1, 5)[seeds] + luck.normal(0, 0.1, 120)
+    assert spread(shared, families, seeds).variance > 50 * spread(shared, families).variance
+    own = np.tile([1.0, -1.0, 1.0, -1.0, 0.0], 24) * np.repeat([1, -1], 60)
+    assert spread(own, families, seeds) == spread(own, families)
+
+
+@pytest.mark.parametrize("right", [0, 1, 10, 39, 40])
+def test_a_share_stays_between_nothing_and_everything(right):
+    found = share([1.0] * right + [0.0] * (40 - right), list(range(8)) * 5)
+    assert 0 <= found.low <= found.value <= found.high <= 1
+    assert found.high - found.low > 0.01
+
+
+def test_one_family_says_nothing_about_others():
+    found = difference([0, 0], [1, 0], ["a", "a"])
+    assert (found.value, found.interval) == (0.5, (None, None))
+    assert math.isnan(found.p)
+    assert share([1.0, 0.0], ["a", "a"])[1:3] == (0.0, 1.0)
+    assert math.isnan(mean([]).value)
+
+
+def test_a_ratio_covers_what_fieller_does():
+    luck = np.random.default_rng(0)
+    below, families = luck.normal(5, 1, 60), list(range(12)) * 5
+    found = ratio(2 * below, below, families)
+    assert found[:3] == pytest.approx((2, 2, 2))
+    unsure = ratio(below, luck.normal(0, 1, 60), families)
+    assert unsure.interval == (None, None), "what it is divided by may be 0"
+    assert math.isnan(share_closed([1, 1], [1, 1], [1, 1], ["a", "b"]).value)
+
+
+def test_mcnemar_is_the_exact_test_less_half_of_the_point():
+    for gained, lost in ((6, 0), (9, 3), (4, 5), (0, 0)):
+        before, after = [False] * gained + [True] * lost + [True] * 7, [True] * gained + [False] * lost + [True] * 7
+        n = gained + lost
+        exact = reference.binomtest(min(gained, lost), n).pvalue if n else 1.0
+        half = float(reference.binom.pmf(min(gained, lost), n, 0.5)) if n and gained != lost else 0.0
+        assert mcnemar(before, after) == pytest.approx(exact - half)
+
+
+def test_holm_agrees_with_statsmodels():
+    multitest = pytest.importorskip("statsmodels.stats.multitest")
+    p = {f"c{i}": float(v) for i, v in enumerate(np.random.default_rng(1).random(9) ** 3)}
+    known = multitest.multipletests(list(p.values()), method="holm")[1]
+    found = holm({**p, "none": float("nan")})
+    assert [found[name] for name in p] == pytest.approx(list(known))
+    assert math.isnan(found["none"])
+    assert holm({}) == {}
+
+
+def test_the_smallest_effect_is_found_four_times_of_five():
+    luck, found = np.random.default_rng(0), 0
+    effect = smallest_effect(1 / 20, 19)
+    for _ in range(2_000):
+        found += reference.ttest_1samp(luck.normal(effect, 1, 20), 0).pvalue < 0.05
+    assert 0.77 < found / 2_000 < 0.84
+    assert math.isnan(smallest_effect(float("nan"), 0))
+
+
+def test_a_comparison_tells_who_won_and_lost():
+    found = compare([0, 0, 1, 1], [1, 1, 1, 0], list("abcd"))
+    assert (found.gained, found.lost) == (2, 1)
+    assert found.mcnemar == mcnemar([False, False, True, True], [True, True, True, False])
+    assert found.smallest_effect > 0.5
+    assert math.isnan(compare([1.5, 2.0], [1.0, 1.0], list("ab")).mcnemar)
+    with pytest.raises(ValueError, match="argument 2"):
+        compare([0, 1], [1])
+
+
+def test_pass_hat_k_is_the_share_of_all_subsets():
+    runs = {"a": [True, True, False, True], "b": [False] * 4, "c": [True] * 4}
+    assert pass_hat_k(runs, 1).value == pytest.approx((0.75 + 0 + 1) / 3)
+    assert pass_hat_k(runs, 3).value == pytest.approx((0.25 + 0 + 1) / 3)
+    with pytest.raises(ValueError, match=r"pass\^5 needs at least 5 runs"):
+        pass_hat_k(runs, 5)
+
+
+def test_calibration_of_a_perfect_and_of_a_boasting_model():
+    assert calibration([1.0, 0.0], [True, False])[:2] == (0.0, 0.0)
+    boasting = calibration([0.95] * 10, [True] * 5 + [False] * 5)
+    assert boasting.error == pytest.approx(0.45)
+    assert boasting.bins[0].n == 10
+    for bad in ([1.2], [float("nan")]):
+        with pytest.raises(ValueError, match="from 0 to 1"):
+            calibration(bad, [True])
+    with pytest.raises(ValueError, match="as many"):
+        calibration([], [])
+
+
+def test_a_learning_curve_has_points_of_equally_many_runs():
+    curve = learning_curve([0.0] * 50 + [1.0] * 50, list(range(100)), [str(i % 5) for i in range(100)], points=4)
+    assert [round(step, 1) for step, _ in curve] == [12.0, 37.0, 62.0, 87.0]
+    assert [found.value for _, found in curve] == [0, 0, 1, 1]
+    assert learning_curve([], []) == []
+
+
+def test_intervals_cover_and_tests_keep_their_size():
+    path = Path(__file__).parents[2] / "benchmarks" / "estimators.py"
+    spec = importlib.util.spec_from_file_location("estimators", path)
+    estimators = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(estimators)
+    luck = np.random.default_rng(7)
+    found = estimators.coverage(estimators.WORLDS["different"], 0.7, 400, luck)
+    for name in ("share", "difference", "share closed"):
+        assert 91.5 <= found[name] <= 98, found
+    for name in ("share, clusters ignored", "difference, clusters ignored"):
+        assert found[name] < 93, found
+    tests = estimators.sizes(0.7, 400, luck)
+    assert 2 <= tests["mcnemar"] <= 8, tests
+    assert tests["mcnemar, clusters ignored"] > 15, tests
