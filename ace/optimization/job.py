@@ -17,12 +17,13 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from ace.core import AceError, TokenPrices
+from ace.core.folders import claimed, replace_text, same_job
 from ace.evaluation.reports import ArmReport, OptimizedTask, OptimizeReport
 from ace.evaluation.stats import mean, share
-from ace.optimization.folder import claimed, finished, own_lm, parts_of, same_job, write
+from ace.optimization.folder import finished, own_lm, parts_of
 from ace.optimization.journal import Halt, Journal, JournaledLM
 from ace.optimization.optimizers import JobConfig, Setting, check, compile_with, runs_of
-from ace.optimization.results import DIFF, JOURNAL, LOG, SCORES, changes, save_program
+from ace.optimization.results import CONFIG, DIFF, JOURNAL, LOG, SCORES, changes, save_program
 from ace.optimization.tool_results import ToolResults
 from ace.optimization.workload import JobProgram, Workload, score_of
 from ace.playbook import Playbook
@@ -78,7 +79,7 @@ def optimize(
     )
     check(config, workload)
     with claimed(folder):
-        same_job(folder, config, parts_of(workload, lm, reflection_lm))
+        same_job(folder / CONFIG, config.model_dump(mode="json"), parts_of(workload, lm, reflection_lm))
         done = finished(folder)
         if done is not None:
             return done
@@ -194,8 +195,8 @@ class _Job:
         title = (
             f"# {config.optimizer} over {work.name}{label}\n\nBefore: the program as it was. After: `program.json`.\n"
         )
-        write(self.folder / DIFF, f"{title}\n{text}")
-        write(self.folder / SCORES, report.model_dump_json(indent=1))  # last: it says that the job is done
+        replace_text(self.folder / DIFF, f"{title}\n{text}")
+        replace_text(self.folder / SCORES, report.model_dump_json(indent=1))  # last: it says that the job is done
         return report
 
     def _spent(self) -> str:
