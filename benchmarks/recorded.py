@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from ace.agent import Policy
-from ace.evaluation.runner import by_domain, evaluate
+from ace.evaluation.runner import evaluate
+from ace.evaluation.summary import by_domain
 from ace.evaluation.workbench import WorkBenchSuite, read_recordings
 from ace.evaluation.workbench.differences import replay_is_right, ways
 from ace.testing import RecordedLM

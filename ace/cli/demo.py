@@ -37,8 +37,8 @@ def demo(
     from ace.agent import Policy
     from ace.evaluation.office import OfficeSuite
     from ace.evaluation.reports import DemoReport
-    from ace.evaluation.runner import closed, summarise
     from ace.evaluation.suite import halves
+    from ace.evaluation.summary import closed, summarise
     from ace.playbook import Playbook
 
     policy = Policy.lenient()
@@ -135,17 +135,17 @@ def _learn(suite: OfficeSuite, train: Sequence[SuiteTask], playbook: Playbook, p
 def _compare(
     suite: OfficeSuite, tasks: Sequence[SuiteTask], playbook: Playbook, policy: Policy, seeds: int, *, unseen: bool
 ) -> list[RunReport]:
-    from ace.evaluation.arms import ARMS
+    from ace.evaluation.arms import FIXED
     from ace.evaluation.runner import evaluate
     from ace.testing import SimulatedLM
 
     runs: list[RunReport] = []
-    with progress_bar("comparing", len(tasks) * len(ARMS) * seeds) as advance:
+    with progress_bar("comparing", len(tasks) * len(FIXED) * seeds) as advance:
         for attempt in evaluate(
             suite,
             lambda seed: SimulatedLM(suite, seed=seed),
             tasks=tasks,
-            arms=ARMS,
+            arms=FIXED,
             seeds=range(seeds),
             policy=policy,
             playbook=playbook,

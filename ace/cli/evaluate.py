@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import sqlite3
 import time
+from contextlib import ExitStack, closing
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.table import Table
 
+from ace.cli._evaluate_views import show
 from ace.cli._shared import (
     ApiBaseOption,
     JsonOption,
     LmOption,
-    arms_table,
     check_writable,
     console,
     progress_bar,
@@ -22,147 +25,335 @@ from ace.cli._shared import (
 )
 
 if TYPE_CHECKING:
-    from ace.evaluation.reports import Difference, EvaluateReport, RunReport
-    from ace.evaluation.runner import Attempt
-    from ace.evaluation.suite import Suite
+    from collections.abc import Mapping, Sequence
+
+    from ace.cli._lm import LMChoice
+    from ace.evaluation.log import RunLog
+    from ace.evaluation.reports import BulletEffect, Difference, RunReport
+    from ace.evaluation.runner import Evaluation
+    from ace.evaluation.suite import Suite, SuiteTask
+    from ace.playbook import Playbook
 
 EXAMPLES = (
-    "Examples: ace evaluate office --lm simulated --arms none,gold | "
+    "Examples: ace evaluate office --lm simulated --arms none,playbook,online,gold --seeds 5 | "
     "ace evaluate workbench:PATH --lm recorded:gpt-4_all --json out.json | "
-    "ace evaluate office --lm openai/gpt-5-mini --arms none,playbook --playbook office.db --limit 20"
+    "ace evaluate office --lm openai/gpt-5-mini --arms none,playbook --playbook office.db --limit 20 --workers 16 "
+    "--max-cost 5 | ace evaluate office --lm simulated --arms none,old=office.db@40,new=office.db    "
+    "Run again after Ctrl-C, it goes on."
 )
+FOLDER = Path("ace-evaluations")
+
+
+@dataclass
+class _Arms:
+    """What `--arms` names."""
+
+    names: list[str] = field(default_factory=list)
+    books: dict[str, Playbook] = field(default_factory=dict)
+    """Of arms like ``old=office.db@40``."""
 
 
 def evaluate(
     suite: Annotated[str, typer.Argument(help="office, or workbench:PATH")],
     lm: LmOption = "",
-    arms: Annotated[str, typer.Option(help="Comma-separated: none, playbook, gold, random.")] = "none",
+    arms: Annotated[
+        str,
+        typer.Option(
+            help="Comma-separated: none, playbook, online, gold, random, full-history; or NAME=PLAYBOOK.db, or "
+            "NAME=PLAYBOOK.db@REVISION."
+        ),
+    ] = "none",
     seeds: Annotated[int, typer.Option(min=1, help="Runs per task and arm.")] = 1,
-    playbook: Annotated[Path | None, typer.Option(help="The playbook of the arms that need one.")] = None,
+    playbook: Annotated[
+        Path | None,
+        typer.Option(
+            help="Of the arms playbook and random; without it, one is learned on the first half of each family."
+        ),
+    ] = None,
+    epochs: Annotated[int, typer.Option(min=1, help="Where a playbook is learned: how often a task is tried.")] = 5,
     unseen: Annotated[bool, typer.Option(help="Leave out all lessons of a task's own family.")] = False,
     limit: Annotated[int | None, typer.Option(min=1, help="Only the first N tasks.")] = None,
     program: Annotated[
         Path | None, typer.Option(help="A folder of `ace optimize`: its instructions, tool descriptions and playbook.")
     ] = None,
-    half: Annotated[str, typer.Option(help="all, or one half of each family: first, second.")] = "all",
+    half: Annotated[
+        str,
+        typer.Option(help="all, or one half of each family: first, second. The second where a playbook is learned."),
+    ] = "",
+    workers: Annotated[int, typer.Option(min=1, help="Runs under way at once.")] = 1,
+    engine: Annotated[str, typer.Option(help="threads or asyncio.")] = "threads",
+    max_cost: Annotated[float | None, typer.Option(help="Begin no run after so many US dollars.")] = None,
+    max_requests: Annotated[int | None, typer.Option(help="The same, in requests to the model.")] = None,
+    max_tokens: Annotated[int | None, typer.Option(help="The same, in tokens.")] = None,
+    max_seconds: Annotated[float | None, typer.Option(help="The same, in seconds.")] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Folder for every run and its trace; one in ace-evaluations by default.")
+    ] = None,
     api_base: ApiBaseOption = None,
     json_file: JsonOption = None,
+    markdown_file: Annotated[
+        Path | None, typer.Option("--markdown", help="Also write the report as Markdown to this file.")
+    ] = None,
+    html_file: Annotated[
+        Path | None, typer.Option("--html", help="Also write the report as one HTML page to this file.")
+    ] = None,
 ) -> None:
-    """Run a suite's tasks under each arm and compare."""
+    """Run a suite's tasks under each arm and compare.
+
+    Every run is on disk as it comes: after Ctrl-C or a crash, the same command goes on.
+    """
     check_writable(json_file)
+    check_writable(markdown_file)
+    check_writable(html_file)
     from ace.cli._lm import choose_lm, load_suite_for
-    from ace.core import PlaybookError, SuiteError
-    from ace.evaluation.arms import ARMS
+    from ace.core import SuiteError
+    from ace.core.folders import digest, replace_text
+    from ace.evaluation import study as studies
+    from ace.evaluation.engines import engine_of
     from ace.evaluation.reports import EvaluateReport
-    from ace.evaluation.runner import by_domain, evaluate, summarise
+    from ace.evaluation.runner import Caps
+    from ace.evaluation.runner import evaluate as evaluation_of
     from ace.evaluation.suite import halves
-    from ace.playbook import Playbook
 
-    names = [name.strip() for name in arms.split(",") if name.strip()]
-    if not names or set(names) - set(ARMS):
-        raise SuiteError(f"--arms {arms!r}: expected some of {', '.join(ARMS)}, separated by commas")
-    if {"playbook", "random"} & set(names) and playbook is None:
-        raise SuiteError("the arms playbook and random need --playbook FILE; `ace learn` and `ace demo` make one")
-    if playbook is not None and not playbook.exists():
-        raise PlaybookError(f"there is no playbook {str(playbook)!r}; `ace learn` makes one")
-    if half not in ("all", "first", "second"):
+    engine_of(engine, workers)  # a wrong one shows before anything has been spent
+    if half not in ("", "all", "first", "second"):
         raise SuiteError(f"--half {half!r}: expected all, first or second")
-    loaded = load_suite_for(suite, lm)
-    choice = choose_lm(lm, loaded, api_base)
-    tasks = list(loaded.tasks) if half == "all" else halves(loaded.tasks)[half == "second"]
-    tasks = [task for task in tasks if choice.knows(task)][:limit]
-    if not tasks:
-        raise SuiteError(f"{lm!r} holds none of the tasks of {suite!r}")
-    prepare = None
-    if program is not None:
-        from ace.optimization import load_optimized
+    with ExitStack() as stack:
+        chosen = _arms(arms, stack)
+        book = _book(playbook, stack) if playbook is not None else None
+        if not lm and suite == "office":
+            lm = "simulated"
+            console.print("no --lm: our stand-in for a language model, whatever it shows is simulated", highlight=False)
+        loaded = load_suite_for(suite, lm)
+        choice = choose_lm(lm, loaded, api_base)
+        learns = book is None and bool({"playbook", "random"} & set(chosen.names))
+        if learns and choice.label.startswith("recorded:"):
+            raise SuiteError("recorded runs can not learn: the arms playbook and random need --playbook FILE")
+        first, second = halves(loaded.tasks)
+        part = half or ("second" if learns else "all")
+        if learns and part != "second":
+            raise SuiteError("a playbook is learned on the first half and compared on the second; pass --playbook FILE")
+        tasks = [t for t in {"all": loaded.tasks, "first": first, "second": second}[part] if choice.knows(t)][:limit]
+        if not tasks:
+            raise SuiteError(f"{lm!r} holds none of the tasks of {suite!r}")
+        prepare = None
+        if program is not None:
+            from ace.optimization import load_optimized
 
-        prepare = partial(load_optimized, program)
-    started = time.monotonic()
-    runs: list[RunReport] = []
-    differences: list[Difference] = []
-    interrupted = False
-    book = Playbook.open(playbook) if playbook else None
-    console.print(f"{loaded.name}, {choice.name}, policy: {choice.policy.name}   {choice.label}", highlight=False)
-    try:
-        with progress_bar("running", len(tasks) * len(names) * seeds) as advance:
-            for attempt in evaluate(
-                loaded,
-                choice.lm_for,
-                tasks=tasks,
-                arms=names,
-                seeds=range(seeds),
-                policy=choice.policy,
-                playbook=book,
-                unseen=unseen,
-                prepare=prepare,
-            ):
-                row, difference = _row(loaded, choice.lm_for(0), attempt)
-                runs.append(row)
-                differences += difference
-                advance(f"arm {attempt.arm}")
-    except KeyboardInterrupt:
-        interrupted = True
-    if not runs:
-        raise KeyboardInterrupt
-    report = EvaluateReport(
-        run=choice.name,
-        suite=loaded.name,
-        label=choice.label,
-        policy=choice.policy.name,
-        domains=by_domain([run for run in runs if run.arm == names[0]]),
-        arms=summarise(runs),
-        runs=runs,
-        differences=differences,
-        interrupted=interrupted,
-        seconds=time.monotonic() - started,
-    )
-    _show(report, names[0])
+            prepare = partial(load_optimized, program)
+        config = {
+            "suite": suite,
+            "lm": lm,
+            "arms": chosen.names,
+            "seeds": seeds,
+            "half": part,
+            "unseen": unseen,
+            "limit": limit,
+            "program": str(program or ""),
+            "epochs": epochs if learns else 0,
+        }
+        own = {**chosen.books, **({"playbook": book} if book is not None else {})}
+        parts = studies.parts_of(loaded, tasks, choice.policy, own)
+        folder = out or FOLDER / f"{loaded.name}-{digest([config, parts])[:8]}"
+        started = time.monotonic()
+        console.print(f"{loaded.name}, {choice.name}, policy: {choice.policy.name}   {choice.label}", highlight=False)
+        log = stack.enter_context(studies.study(folder, config, parts, anew=out is None))
+        if log.done:
+            console.print(f"{len(log.done)} runs are in {folder} already", highlight=False)
+        books: Playbook | Mapping[int, Playbook] | None = book
+        if learns:
+            with progress_bar("learning", len(first) * epochs * seeds) as advance:
+                books = stack.enter_context(
+                    studies.learned_playbooks(
+                        folder,
+                        loaded,
+                        [task for task in first if choice.knows(task)],
+                        choice.lm_for,
+                        policy=choice.policy,
+                        seeds=range(seeds),
+                        epochs=epochs,
+                        source=choice.label or choice.name,
+                        on_run=advance,
+                    )
+                )
+        runs = evaluation_of(
+            loaded,
+            choice.lm_for,
+            tasks=tasks,
+            arms=chosen.names,
+            seeds=range(seeds),
+            policy=choice.policy,
+            playbook=books,
+            playbooks=chosen.books,
+            unseen=unseen,
+            prepare=prepare,
+            log=log,
+            engine=engine,
+            workers=workers,
+            caps=Caps(max_cost, max_requests, max_tokens, max_seconds),
+        )
+        interrupted = _run(runs)
+        rows, differences = _rows(loaded, choice, tasks, log)
+        if not rows:
+            raise KeyboardInterrupt
+        report = _report(EvaluateReport, loaded, choice, chosen.names, rows, learns)
+        _quote(report.bullets, books, chosen.books)
+        report = report.model_copy(
+            update={
+                "differences": differences,
+                "interrupted": interrupted,
+                "stopped": runs.stopped if not interrupted else "",
+                "folder": str(folder),
+                "seconds": time.monotonic() - started,
+            }
+        )
+        if html_file is not None:
+            from ace.evaluation.html import html, traces_of
+
+            html_file.write_text(html(report, traces_of(report, log)), encoding="utf-8")
+        if not interrupted and not runs.stopped:
+            replace_text(folder / studies.REPORT, report.model_dump_json(indent=1, by_alias=True))
+    show(report, chosen.names[0])
     write_json(report, json_file)
+    if html_file is not None:
+        console.print(f"HTML: {html_file}", highlight=False)
+    if markdown_file is not None:
+        from ace.evaluation.markdown import markdown
+
+        markdown_file.write_text(markdown(report), encoding="utf-8")
+        console.print(f"Markdown: {markdown_file}", highlight=False)
+    if report.stopped:
+        console.print(f"stopped: {report.stopped}; the same command with a higher cap goes on", highlight=False)
     if interrupted:
-        console.print("interrupted: the table holds what was run until then")
+        console.print("interrupted: the table holds what was run until then; the same command goes on")
         raise typer.Exit(130)
 
 
-def _row(suite: Suite, lm: object, attempt: Attempt) -> tuple[RunReport, list[Difference]]:
-    """One run as a row; recorded runs are also compared with the replay that published scores rest on."""
+def _arms(text: str, stack: ExitStack) -> _Arms:
+    from ace.core import SuiteError
+    from ace.evaluation.arms import ARMS
+
+    found = _Arms()
+    for word in filter(None, (word.strip() for word in text.split(","))):
+        name, given, path = word.partition("=")
+        if given:
+            file, _, revision = path.rpartition("@") if path.rpartition("@")[2].isdigit() else (path, "", "")
+            found.books[name] = _book(Path(file), stack, int(revision) if revision else None)
+        elif name not in ARMS:
+            raise SuiteError(
+                f"--arms {text!r}: expected some of {', '.join(ARMS)}, or NAME=PLAYBOOK.db, with commas between"
+            )
+        if name in found.names:
+            raise SuiteError(f"--arms {text!r} names {name!r} twice")
+        found.names.append(name)
+    if not found.names or set(found.books) & set(ARMS):
+        raise SuiteError(
+            f"--arms {text!r}: expected arms, separated by commas; NAME=PLAYBOOK.db needs a name of its own"
+        )
+    return found
+
+
+def _book(path: Path, stack: ExitStack, revision: int | None = None) -> Playbook:
+    """A playbook; of an earlier revision, a copy that was rolled back."""
+    from ace.core import PlaybookError
+    from ace.playbook import Playbook
+
+    if not path.exists():
+        raise PlaybookError(f"there is no playbook {str(path)!r}; `ace learn` makes one")
+    if revision is None:
+        return stack.enter_context(Playbook.open(path))
+    copy = Path(stack.enter_context(TemporaryDirectory())) / path.name
+    with closing(sqlite3.connect(path)) as old, closing(sqlite3.connect(copy)) as new:
+        old.backup(new)
+    book = stack.enter_context(Playbook.open(copy))
+    book.rollback(revision)
+    return book
+
+
+def _run(runs: Evaluation) -> bool:
+    """Make the runs; whether Ctrl-C ended it."""
+    interrupted = False
+    with progress_bar("running", runs.total) as advance:
+        while True:
+            try:
+                for attempt in runs:
+                    money = f", ${runs.spent.cost:.2f}" if runs.spent.cost else ""
+                    advance(f"arm {attempt.arm}, {runs.spent.lm_calls} requests{money}")
+                return interrupted
+            except KeyboardInterrupt:
+                if interrupted:  # a second one: what is under way is dropped
+                    runs.close()
+                    return True
+                interrupted = True
+                runs.stop("interrupted")
+
+
+def _rows(
+    suite: Suite, choice: LMChoice, tasks: Sequence[SuiteTask], log: RunLog
+) -> tuple[list[RunReport], list[Difference]]:
+    """All runs; recorded ones are also compared with the replay that published scores rest on."""
     from ace.evaluation.reports import Difference
     from ace.evaluation.workbench import WorkBenchSuite
     from ace.evaluation.workbench.differences import replay_is_right, ways
     from ace.testing import RecordedLM
 
-    row = attempt.report()
-    recording = lm.recording(attempt.task.task.text) if isinstance(lm, RecordedLM) else None
-    if recording is None or not isinstance(suite, WorkBenchSuite):
-        return row, []
-    row.empty = recording.empty
-    row.ways = ways(recording, attempt.output)
-    replay = replay_is_right(suite, attempt.task, recording)
-    if replay == row.correct:
-        return row, []
-    return row, [Difference(id=row.id, live=row.correct, replay=replay, ways=row.ways)]
+    lm: Any = choice.lm_for(0)
+    if not isinstance(lm, RecordedLM) or not isinstance(suite, WorkBenchSuite):
+        return list(log.rows()), []
+    rows: list[RunReport] = []
+    differences: list[Difference] = []
+    known = {task.id: task for task in tasks}
+    for row, output, _ in log.runs():
+        rows.append(row)
+        recording = lm.recording(output.task.text)
+        if recording is None:
+            continue
+        row.empty, row.ways = recording.empty, ways(recording, output)
+        replay = replay_is_right(suite, known[row.id], recording)
+        if replay != row.correct:
+            differences.append(Difference(id=row.id, live=row.correct, replay=replay, ways=row.ways))
+    return rows, differences
 
 
-def _show(report: EvaluateReport, first_arm: str) -> None:
-    label = f" ({report.label})" if report.label else ""
-    table = Table(title=f"{report.suite}, arm {first_arm}{label}", title_justify="left")
-    table.add_column("domain")
-    for name in ("n", "correct", "share", "empty", "error"):
-        table.add_column(name, justify="right")
-    rows = {**report.domains}
-    for name, row in rows.items():
-        table.add_row(
-            name, str(row.n), str(row.correct), f"{100 * row.correct / row.n:.1f} %", str(row.empty), str(row.error)
-        )
-    n, correct = sum(r.n for r in rows.values()), sum(r.correct for r in rows.values())
-    empty, error = sum(r.empty for r in rows.values()), sum(r.error for r in rows.values())
-    table.add_section()
-    table.add_row("all", str(n), str(correct), f"{100 * correct / n:.1f} %", str(empty), str(error))
-    console.print(table)
-    console.print(arms_table(f"arms{label}", report.arms))
-    if report.label.startswith("recorded:"):
-        console.print(f"live and replay differ in {len(report.differences)} runs", highlight=False)
-        for row in report.differences:
-            console.print(
-                f"  {row.id}: live {row.live}, replay {row.replay}, by {', '.join(row.ways)}", highlight=False
-            )
+def _quote(
+    effects: Sequence[BulletEffect], books: Playbook | Mapping[int, Playbook] | None, own: Mapping[str, Playbook]
+) -> None:
+    """Say what the bullets say that a report speaks of."""
+    from ace.playbook import Playbook
+    from ace.playbook.render import render_bullet
+
+    for effect in effects:
+        book = own.get(effect.after)
+        if book is None:
+            book = books if isinstance(books, Playbook) or books is None else books[effect.seed or 0]
+        for bullet in book.some([effect.bullet]).values() if book is not None else ():
+            effect.text = render_bullet(bullet)
+
+
+def _report(
+    kind: Any, suite: Suite, choice: LMChoice, names: Sequence[str], rows: Sequence[RunReport], learns: bool
+) -> Any:
+    from ace.evaluation import findings
+    from ace.evaluation.arms import LEARNING
+    from ace.evaluation.summary import by_domain, comparisons, summarise, ways_closed
+
+    order = {name: place for place, name in enumerate(names)}
+    rows = sorted(rows, key=lambda row: order[row.arm])  # whatever ended first
+    seeded = [*LEARNING, *(("playbook", "random") if learns else ())]
+    pairs = {name: findings.pairs_of(rows, names[0], name) for name in names[1:]}
+    shows = {name: some for name, some in pairs.items() if name not in ("gold", "random", "none", *LEARNING)}
+    return kind(
+        run=choice.name,
+        suite=suite.name,
+        label=choice.label,
+        policy=choice.policy.name,
+        domains=by_domain([run for run in rows if run.arm == names[0]]),
+        arms=summarise(rows),
+        runs=list(rows),
+        comparisons=comparisons(rows, names[0], seeded),
+        closed=ways_closed(rows, seeded),
+        families=[effect for some in pairs.values() for effect in findings.families(some)],
+        bullets=[effect for name, some in shows.items() for effect in findings.bullets(some, name in seeded)],
+        regressions=[row for some in pairs.values() for row in findings.regressions(some)],
+        curves=[point for name in names for point in findings.curve(rows, name)],
+    )

@@ -40,14 +40,17 @@ def read_lines(path: Path, take: Callable[[Any], None], damaged: Callable[[int, 
     """
     if not path.exists():
         return
-    data = path.read_bytes()
-    *lines, torn = data.split(b"\n")
-    for number, line in enumerate(lines, 1):
-        try:
-            take(json.loads(line))
-        except (ValueError, TypeError, KeyError) as error:
-            raise damaged(number, error) from error
-    if torn:
+    sound = 0
+    with path.open("rb") as file:  # line by line: the file may be larger than the memory
+        for number, line in enumerate(file, 1):
+            if not line.endswith(b"\n"):
+                break
+            sound += len(line)
+            try:
+                take(json.loads(line))
+            except (ValueError, TypeError, KeyError) as error:
+                raise damaged(number, error) from error
+    if sound < path.stat().st_size:
         _log.warning("the last line of %s was torn when its process ended; it is cut off", path.name)
         with path.open("r+b") as file:
-            file.truncate(len(data) - len(torn))
+            file.truncate(sound)

@@ -1,30 +1,22 @@
-"""What an agent is given to remember: nothing, the playbook, the right answer's recipe, or random recipes."""
+"""What an agent is given to remember: nothing, the playbook, the right answer's recipe, random recipes, or its own past."""
 
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping
 from typing import Literal, get_args
 
 from ace.core import SuiteError
+from ace.evaluation.memories import FixedBullets
 from ace.evaluation.suite import Suite, SuiteTask, changing
 from ace.playbook import Filters, Playbook, PlaybookBullet
 from ace.playbook._retrieving import DEFAULT_K
-from ace.tasks import TaskInput
 
-Arm = Literal["none", "playbook", "gold", "random"]
+Arm = Literal["none", "playbook", "online", "gold", "random", "full-history"]
 ARMS: tuple[Arm, ...] = get_args(Arm)
-
-
-class FixedBullets:
-    """Shows the same bullets whatever is asked."""
-
-    def __init__(self, bullets: list[PlaybookBullet]) -> None:
-        self.bullets = bullets
-
-    def retrieve_for(self, task: TaskInput, tools: Mapping[str, str]) -> list[PlaybookBullet]:
-        """The fixed bullets."""
-        return self.bullets
+LEARNING: tuple[Arm, ...] = ("online", "full-history")
+"""These learn from each run before the next, and run their tasks one after another, in an order drawn from the seed."""
+FIXED: tuple[Arm, ...] = tuple(arm for arm in ARMS if arm not in LEARNING)
+"""These show the same whatever was run before."""
 
 
 def gold_bullet(suite: Suite, task: SuiteTask) -> PlaybookBullet:
@@ -51,7 +43,7 @@ def arm_source(
     """What the agent's `playbook` is in an arm, for one task.
 
     Args:
-        arm: One of `ARMS`.
+        arm: One of `ARMS` that does not learn.
         suite: The suite.
         task: The task; its own lessons are never shown in the playbook arm.
         playbook: Needed by `playbook` and `random`.
@@ -63,6 +55,8 @@ def arm_source(
     """
     if arm not in ARMS:
         raise SuiteError(f"no arm {arm!r}; there are {', '.join(ARMS)}")
+    if arm in LEARNING:
+        raise SuiteError(f"the arm {arm!r} has a memory of its own for each seed; use ace.evaluation.evaluate")
     if arm == "none":
         return None
     if arm == "gold":

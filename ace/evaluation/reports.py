@@ -27,6 +27,91 @@ class ArmReport(_Report):
     """Families are drawn as a whole: Wilson's shape, CR2 variance, Student's quantiles."""
     iterations_interval: Interval
     lm_calls: float = 0.0
+    memory_tokens: float = 0.0
+    """Mean per run."""
+    tokens: float = 0.0
+    """Input and output, mean per run, as the model's API reported them."""
+    seconds: float = 0.0
+    """Mean wall time per run."""
+    cost: float = 0.0
+    """US dollars of all runs, where prices are known."""
+    pass_hat_k: dict[int, float] = Field(default_factory=dict)
+    """The chance that k runs of a task all succeed, where each task has several."""
+
+
+class ComparisonReport(_Report):
+    """One arm against another on the same tasks with the same seeds."""
+
+    metric: str
+    """`success`, `iterations`, or `tokens`."""
+    before: str
+    after: str
+    n: int
+    difference: float
+    """After minus before."""
+    interval: Interval
+    """Families are drawn as a whole."""
+    p: float | None
+    """Two-sided; null where nothing can be said."""
+    p_corrected: float | None
+    """Holm's correction for all comparisons of the report."""
+    gained: int = 0
+    """Success: runs that only the second arm got right."""
+    lost: int = 0
+    mcnemar: float | None = None
+    """Success: mid-p value, which takes all runs for independent."""
+    smallest_effect: float | None = None
+    """What these tasks would have shown with a power of 80 %."""
+
+
+class FamilyEffect(_Report):
+    """What the tasks of one family gain in success over the first arm."""
+
+    after: str
+    group: str
+    n: int
+    difference: float
+    interval: Interval
+    iterations: float
+    """Change in the mean."""
+
+
+class BulletEffect(_Report):
+    """What runs that were shown a bullet gain in success over the first arm; not what the bullet alone caused."""
+
+    after: str
+    bullet: str
+    seed: int | None
+    """Whose playbook it stands in, where each seed has its own."""
+    n: int
+    difference: float
+    interval: Interval
+    text: str = ""
+
+
+class Regression(_Report):
+    """A task that the first arm solves more often."""
+
+    after: str
+    id: str
+    group: str
+    lost: int
+    """Seeds that the first arm solved and this one did not."""
+    gained: int
+    n: int
+    seed: int
+    """One of those lost."""
+    bullets: list[str]
+
+
+class CurvePoint(_Report):
+    """Success of an arm that learns while it goes."""
+
+    arm: str
+    learned_from: float
+    """Mean number of runs it had learned from before."""
+    success: float
+    interval: Interval
 
 
 class DemoReport(_Report):
@@ -70,6 +155,19 @@ class RunReport(_Report):
     """Hash over the hashes of all tables after the run."""
     tables_sha256: dict[str, str]
     invalid_actions: int
+    input_tokens: int = 0
+    output_tokens: int = 0
+    memory_tokens: int = 0
+    """Of what stood in the prompt's playbook."""
+    cost: float = 0.0
+    """US dollars, where prices are known."""
+    seconds: float = 0.0
+    confidence: float | None = None
+    """What a verifier gave the answer."""
+    bullets: list[str] = Field(default_factory=list)
+    """Ids of the bullets that stood in the prompt."""
+    learned_from: int = 0
+    """Arms that learn while they go: how many runs were learned from before this one."""
     errors: list[InvalidAction] = Field(default_factory=list)
     empty: bool = False
     """Recorded runs: the recording has no step."""
@@ -110,8 +208,19 @@ class EvaluateReport(_Report):
     """Of the first arm."""
     arms: dict[str, ArmReport]
     runs: list[RunReport]
+    comparisons: list[ComparisonReport] = Field(default_factory=list)
+    closed: dict[str, dict[str, tuple[float | None, float | None, float | None]]] = Field(default_factory=dict)
+    """For each arm and metric, how much of the way from `none` to `gold` it went: estimate, low, high."""
+    families: list[FamilyEffect] = Field(default_factory=list)
+    bullets: list[BulletEffect] = Field(default_factory=list)
+    regressions: list[Regression] = Field(default_factory=list)
+    curves: list[CurvePoint] = Field(default_factory=list)
     differences: list[Difference] = Field(default_factory=list)
     interrupted: bool = False
+    stopped: str = ""
+    """Which cap ended the evaluation before all runs were made."""
+    folder: str = ""
+    """Where every run lies with its trace."""
     seconds: float = 0.0
 
 

@@ -1,27 +1,46 @@
-"""Runs suites: one agent per set of tools, a fresh world per task, one record per run."""
+"""Runs suites: one agent per set of tools, a fresh world per task, one record per run, nothing that was paid for lost."""
 # pyright: basic, reportCallIssue=false, reportArgumentType=false
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import random
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import dspy
 
 from ace.agent import Policy
-from ace.evaluation.arms import arm_source
-from ace.evaluation.reports import ArmReport, DomainReport, InvalidAction, RunReport
-from ace.evaluation.stats import mean, share
+from ace.core import RunUsage, SuiteError
+from ace.evaluation.arms import LEARNING, arm_source
+from ace.evaluation.engines import Engine, engine_of
+from ace.evaluation.log import RunLog
+from ace.evaluation.memories import FullHistory, Memory, Online
+from ace.evaluation.reports import InvalidAction, RunReport
 from ace.evaluation.suite import Suite, SuiteTask
 from ace.generator import BulletSource, ReActGenerator
 from ace.learner import Episode
 from ace.playbook import Playbook
-from ace.tasks import Feedback, TaskOutput
+from ace.playbook.render import count_tokens, render_bullets
+from ace.reflector import OUTAGES
+from ace.tasks import Feedback, TaskInput, TaskOutput
 
+Preparation = Callable[[ReActGenerator], ReActGenerator]
+"""Makes an agent of the one that a suite would use; it may be any other over the same tools."""
 INVALID = frozenset({"unknown_tool", "invalid_args", "unparsable"})
+TRANSIENT = ("LMRateLimitError", "LMServerError", "LMTimeoutError", "LMTransportError")
+"""DSPy's names for what passes: the run is made again."""
+FATAL = ("LMAuthError", "LMBillingError", "LMConfigurationError", "LMNotConfiguredError", "LMUnsupportedModelError")
+"""And for what does not: no further run can succeed."""
+OUTAGE_RETRIES = 3
+"""A run that a model's outage ended is made again so often before it counts."""
+PAUSE_SECONDS = 1.0
+"""After an outage nothing new starts for so long; twice as long after the next."""
 
 
 @dataclass
@@ -30,17 +49,19 @@ class AgentPool:
 
     suite: Suite
     policy: Policy
-    prepare: Callable[[ReActGenerator], ReActGenerator] | None = None
+    prepare: Preparation | None = None
     """Applied to each agent, to load an optimized program for example; its playbook serves where no other is given."""
     _agents: dict[tuple[str, ...], ReActGenerator] = field(default_factory=dict)
+    _lock: Any = field(default_factory=threading.Lock)
 
     def agent(self, episode: Episode, lm: Any, playbook: BulletSource | None = None) -> ReActGenerator:
         """An agent over the episode's world."""
         names = episode.registry.names
-        if names not in self._agents:
-            signature = dspy.Signature("task -> answer", self.suite.instructions)
-            made = ReActGenerator(signature, tools=episode.registry, policy=self.policy)
-            self._agents[names] = self.prepare(made) if self.prepare else made
+        with self._lock:
+            if names not in self._agents:
+                signature = dspy.Signature("task -> answer", self.suite.instructions)
+                made = ReActGenerator(signature, tools=episode.registry, policy=self.policy)
+                self._agents[names] = self.prepare(made) if self.prepare else made
         agent = self._agents[names]
         source = agent.playbook if playbook is None else playbook
         return agent.bound_to(episode.registry, playbook=source, lm=lm)
@@ -55,11 +76,16 @@ class Attempt:
     seed: int
     output: TaskOutput
     feedback: Feedback
+    memory_tokens: int = 0
+    """Of what stood in the prompt's playbook."""
+    learned_from: int = 0
+    """How many runs its arm had learned from before."""
 
     def report(self) -> RunReport:
         """As a row of the JSON report."""
         tables: dict[str, str] = self.feedback.details.get("state_sha256", {})
         invalid = [record for record in self.output.error_history if record.kind in INVALID]
+        usage = self.output.usage
         return RunReport(
             id=self.task.id,
             arm=self.arm,
@@ -67,14 +93,179 @@ class Attempt:
             domain=self.task.domain,
             group=self.task.group,
             correct=self.feedback.success,
-            iterations=self.output.usage.iterations,
-            lm_calls=self.output.usage.lm_calls,
+            iterations=usage.iterations,
+            lm_calls=usage.lm_calls,
             termination=self.output.termination_reason,
             state_sha256=hashlib.sha256(json.dumps(tables, sort_keys=True).encode()).hexdigest(),
             tables_sha256=tables,
-            invalid_actions=len(invalid) + self.output.usage.reprompts,
+            invalid_actions=len(invalid) + usage.reprompts,
+            input_tokens=usage.input_tokens,
+            output_tokens=usage.output_tokens,
+            memory_tokens=self.memory_tokens,
+            cost=usage.cost,
+            seconds=usage.seconds,
+            confidence=self.output.confidence,
+            bullets=list(self.output.injected_bullets),
+            learned_from=self.learned_from,
             errors=[InvalidAction(iteration=r.iteration, kind=r.kind, tool=r.tool, message=r.message) for r in invalid],
         )
+
+
+@dataclass(frozen=True)
+class Caps:
+    """Where an evaluation stops; runs that are under way then are finished, and counted."""
+
+    cost: float | None = None
+    """US dollars."""
+    requests: int | None = None
+    tokens: int | None = None
+    seconds: float | None = None
+
+    def reached(self, spent: RunUsage, seconds: float) -> str:
+        """Which one was reached; empty when none was."""
+        now = {
+            "cost": spent.cost,
+            "requests": spent.lm_calls,
+            "tokens": spent.input_tokens + spent.output_tokens,
+            "seconds": seconds,
+        }
+        names = [name for name, value in now.items() if (cap := getattr(self, name)) is not None and value >= cap]
+        return f"{names[0]} reached {getattr(self, names[0])}" if names else ""
+
+
+@dataclass
+class _Job:
+    """Tasks of one arm and seed that are run one after another: one task, or all of an arm that learns from them."""
+
+    arm: str
+    seed: int
+    tasks: deque[SuiteTask]
+    memory: Memory | None = None
+    lived: int = 0
+    outages: int = 0
+
+
+class _Watched:
+    """Counts what a source of bullets shows."""
+
+    def __init__(self, source: BulletSource) -> None:
+        self.source = source
+        self.tokens = 0
+
+    def retrieve_for(self, task: TaskInput, tools: Mapping[str, str]) -> Any:
+        found = self.source.retrieve_for(task, tools)
+        self.tokens += count_tokens(render_bullets(found)) if found else 0
+        return found
+
+
+class Evaluation(Iterator[Attempt]):
+    """Yields each run as it is done; see `evaluate`.
+
+    Attributes:
+        total: Runs that were to be made when it began, without those that the log held.
+        spent: What the finished runs used.
+        stopped: Why it ended early; empty when it did not.
+    """
+
+    def __init__(
+        self,
+        suite: Suite,
+        lms: Mapping[int, Any],
+        jobs: Sequence[_Job],
+        pools: Mapping[str, AgentPool],
+        sources: Callable[[_Job, SuiteTask], BulletSource | None],
+        engine: Engine,
+        log: RunLog | None,
+        caps: Caps,
+    ) -> None:
+        self.suite = suite
+        self.total = sum(len(job.tasks) for job in jobs)
+        self.spent = RunUsage()
+        self.stopped = ""
+        self._lms, self._pools, self._sources = lms, pools, sources
+        self._waiting = deque(job for job in jobs if job.tasks)
+        self._engine, self._log, self._caps = engine, log, caps
+        self._limit = engine.workers
+        self._begun = time.monotonic()
+        self._pause, self._again_at = PAUSE_SECONDS, 0.0
+
+    def stop(self, why: str) -> None:
+        """Begin no further run; those under way are still yielded."""
+        self.stopped = self.stopped or why
+        self._waiting.clear()
+
+    def __next__(self) -> Attempt:
+        while True:
+            self._begin()
+            if not self._engine.under_way:
+                if self._waiting:  # after an outage
+                    time.sleep(max(0.0, self._again_at - time.monotonic()))
+                    continue
+                self._engine.close()
+                raise StopIteration
+            job, attempt = self._engine.result()
+            if self._kept(job, attempt):
+                return attempt
+
+    def close(self) -> None:
+        """Drop what is under way."""
+        self._waiting.clear()
+        self._engine.close()
+
+    def _begin(self) -> None:
+        while self._waiting and self._engine.under_way < self._limit and time.monotonic() >= self._again_at:
+            why = self._caps.reached(self.spent, time.monotonic() - self._begun)
+            if why:
+                self.stop(why)
+                return
+            job = self._waiting.popleft()
+            self._engine.start(job, self._prepare)
+
+    def _prepare(self, job: _Job) -> tuple[Any, TaskInput, Callable[[TaskOutput], Attempt]]:
+        """The agent, its task, and what to do with the output; called where the run is made."""
+        task = job.tasks[0]
+        episode = self.suite.episode(task)
+        agent = self._pools.get(job.arm, self._pools[""]).agent(episode, self._lms[job.seed], self._sources(job, task))
+        watched = _Watched(agent.playbook) if agent.playbook is not None else None
+        agent.playbook = watched
+
+        def finish(output: TaskOutput) -> Attempt:
+            try:
+                feedback = episode.score(output)
+            except Exception as error:
+                raise SuiteError(f"the scorer of task {task.id!r} failed: {error}") from error
+            if job.memory is not None and output.termination_reason not in OUTAGES:
+                job.memory.live(task, output, feedback, episode.registry.schema_hashes)
+            return Attempt(task, job.arm, job.seed, output, feedback, watched.tokens if watched else 0, job.lived)
+
+        return agent, episode.task, finish
+
+    def _kept(self, job: _Job, attempt: Attempt) -> bool:
+        """Record a run and let the next of its job wait for its turn; or have it made again after an outage."""
+        error = attempt.output.error
+        message = error.message if error is not None and error.kind == "model_transport" else ""
+        if message.startswith(FATAL):
+            self.stop(message)
+            raise SuiteError(f"the language model takes no request: {message}; what was run before is kept")
+        outage = message.startswith(TRANSIENT)
+        if outage and job.outages < OUTAGE_RETRIES and not self.stopped:
+            job.outages += 1
+            self.spent += attempt.output.usage
+            self._limit = max(1, self._limit // 2)
+            self._again_at = time.monotonic() + self._pause
+            self._pause = min(60.0, 2 * self._pause)
+            self._waiting.appendleft(job)
+            return False
+        if not outage:
+            self._limit, self._pause = min(self._engine.workers, self._limit + 1), PAUSE_SECONDS
+        self.spent += attempt.output.usage
+        if self._log is not None:
+            self._log.put(attempt.report(), attempt.output, attempt.feedback)
+        job.tasks.popleft()
+        job.lived, job.outages = job.lived + 1, 0
+        if job.tasks and not self.stopped:
+            self._waiting.appendleft(job)
+        return True
 
 
 def evaluate(
@@ -85,77 +276,79 @@ def evaluate(
     arms: Sequence[str] = ("none",),
     seeds: Iterable[int] = (0,),
     policy: Policy | None = None,
-    playbook: Playbook | None = None,
+    playbook: Playbook | Mapping[int, Playbook] | None = None,
+    playbooks: Mapping[str, Playbook] | None = None,
     unseen: bool = False,
-    prepare: Callable[[ReActGenerator], ReActGenerator] | None = None,
-) -> Iterator[Attempt]:
-    """Run tasks under arms and seeds, one after another, and yield each attempt as it is done.
+    prepare: Preparation | Mapping[str, Preparation] | None = None,
+    log: RunLog | None = None,
+    engine: str = "threads",
+    workers: int = 1,
+    caps: Caps | None = None,
+) -> Evaluation:
+    """Run tasks under arms and seeds and yield each attempt as it is done.
 
     Args:
         suite: The suite.
         lm_for: The language model of a seed.
         tasks: Which tasks; all by default.
-        arms: See `ace.evaluation.arms`.
+        arms: See `ace.evaluation.arms`; and names in `playbooks` and `prepare`.
         seeds: Each task is run once per arm and seed.
         policy: `Policy.lenient()` by default.
-        playbook: For the arms that need one.
+        playbook: For the arms that need one; or one for each seed.
+        playbooks: Further arms, each with a playbook of its own.
         unseen: Whether lessons of the task's own family are left out.
-        prepare: See `AgentPool`.
+        prepare: See `AgentPool`; or further arms, each with a function that makes its generator.
+        log: Where runs are kept; what it holds already is not run again, and arms that learn go on from there.
+        engine: `threads` or `asyncio`; with one worker, everything runs in the caller's thread.
+        workers: How many runs are under way at once; an arm that learns makes one after another.
+        caps: Where to stop.
+
+    Raises:
+        SuiteError: There is no such arm or engine, or an arm lacks its playbook.
     """
-    pool = AgentPool(suite, policy or Policy.lenient(), prepare)
+    books, seeds = playbooks or {}, tuple(seeds)
+    own = prepare if isinstance(prepare, Mapping) else {}
+    pools = {name: AgentPool(suite, policy or Policy.lenient(), made) for name, made in own.items()}
+    pools[""] = AgentPool(suite, policy or Policy.lenient(), None if isinstance(prepare, Mapping) else prepare)
     lms = {seed: lm_for(seed) for seed in seeds}
+    chosen = list(suite.tasks if tasks is None else tasks)
+
+    def source(job: _Job, task: SuiteTask) -> BulletSource | None:
+        if job.memory is not None:
+            return job.memory.source(task)
+        if job.arm in own:
+            return None
+        book = books[job.arm] if job.arm in books else playbook[job.seed] if isinstance(playbook, Mapping) else playbook
+        arm = "playbook" if job.arm in books else job.arm
+        return arm_source(arm, suite, task, book, seed=job.seed, unseen=unseen)
+
+    jobs: list[_Job] = []
     for arm in arms:
-        for seed, lm in lms.items():
-            for task in suite.tasks if tasks is None else tasks:
-                episode = suite.episode(task)
-                source = arm_source(arm, suite, task, playbook, seed=seed, unseen=unseen)
-                output = pool.agent(episode, lm, source).run(episode.task)
-                yield Attempt(task, arm, seed, output, episode.score(output))
+        for seed in seeds:
+            if arm in LEARNING:
+                jobs.append(_learning(arm, seed, chosen, suite, str(getattr(lms[seed], "label", "")), unseen, log))
+                continue
+            if chosen and arm not in own:
+                source(_Job(arm, seed, deque()), chosen[0])  # what is missing shows before anything has been spent
+            done = log.done if log is not None else ()
+            jobs += [_Job(arm, seed, deque([task])) for task in chosen if (arm, seed, task.id) not in done]
+    return Evaluation(suite, lms, jobs, pools, source, engine_of(engine, workers), log, caps or Caps())
 
 
-def summarise(runs: Sequence[RunReport]) -> dict[str, ArmReport]:
-    """Success and iterations per arm, with intervals that respect task families."""
-    arms: dict[str, list[RunReport]] = {}
-    for run in runs:
-        arms.setdefault(run.arm, []).append(run)
-    return {arm: _arm(rows) for arm, rows in arms.items()}
-
-
-def _arm(rows: Sequence[RunReport]) -> ArmReport:
-    groups = [row.group for row in rows]
-    success, iterations = [float(row.correct) for row in rows], [float(row.iterations) for row in rows]
-    return ArmReport(
-        success=sum(success) / len(rows),
-        iterations=sum(iterations) / len(rows),
-        n=len(rows),
-        success_interval=share(success, groups).interval,
-        iterations_interval=mean(iterations, groups).interval,
-        lm_calls=sum(row.lm_calls for row in rows) / len(rows),
-    )
-
-
-def by_domain(runs: Sequence[RunReport]) -> dict[str, DomainReport]:
-    """Counts per domain."""
-    domains: dict[str, DomainReport] = {}
-    for run in runs:
-        row = domains.setdefault(run.domain, DomainReport())
-        row.n += 1
-        row.correct += run.correct
-        row.empty += run.empty
-        row.error += run.termination != "completed"
-    return domains
-
-
-def closed(arms: dict[str, ArmReport]) -> dict[str, dict[str, float]]:
-    """How much of the way from `none` to `gold` each arm goes; empty when the two do not differ."""
-    none, gold = arms.get("none"), arms.get("gold")
-    if none is None or gold is None:
-        return {}
-    shares: dict[str, dict[str, float]] = {}
-    for name, arm in arms.items():
-        shares[name] = {
-            metric: (getattr(arm, metric) - getattr(none, metric)) / (getattr(gold, metric) - getattr(none, metric))
-            for metric in ("iterations", "success")
-            if getattr(gold, metric) != getattr(none, metric)
-        }
-    return shares
+def _learning(
+    arm: str, seed: int, tasks: Sequence[SuiteTask], suite: Suite, label: str, unseen: bool, log: RunLog | None
+) -> _Job:
+    """The job of an arm that learns while it goes, after what the log says that it has lived through."""
+    memory: Memory = Online(label, unseen) if arm == "online" else FullHistory(unseen=unseen)
+    order = list(tasks)
+    random.Random(f"{seed}|order").shuffle(order)
+    job = _Job(arm, seed, deque(order), memory)
+    if log is not None and any(key[:2] == (arm, seed) for key in log.done):
+        for row, output, feedback in log.runs(arm, seed):
+            if not job.tasks or job.tasks[0].id != row.id:
+                raise SuiteError(f"the runs of arm {arm!r} and seed {seed} in {str(log.path)!r} are of other tasks")
+            task = job.tasks.popleft()
+            job.lived += 1
+            if output.termination_reason not in OUTAGES:
+                memory.live(task, output, feedback, suite.episode(task).registry.schema_hashes)
+    return job

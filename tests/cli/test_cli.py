@@ -197,11 +197,15 @@ def test_doctor_is_content():
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (["evaluate", "office"], "--lm"),
+        (["evaluate", "workbench:/nowhere"], "/nowhere"),
         (["evaluate", "nowhere", "--lm", "simulated"], "workbench:PATH"),
         (["evaluate", "workbench:/nowhere", "--lm", "simulated"], "/nowhere"),
         (["evaluate", "office", "--lm", "simulated", "--arms", "magic"], "magic"),
-        (["evaluate", "office", "--lm", "simulated", "--arms", "playbook"], "--playbook"),
+        (["evaluate", "office", "--lm", "simulated", "--arms", "playbook", "--half", "first"], "--playbook"),
+        (["evaluate", "office", "--lm", "simulated", "--arms", "none,none"], "twice"),
+        (["evaluate", "office", "--lm", "simulated", "--arms", "old=nowhere.db"], "nowhere.db"),
+        (["evaluate", "office", "--lm", "simulated", "--engine", "steam"], "steam"),
+        (["evaluate", "office", "--lm", "simulated", "--half", "third"], "third"),
         (["evaluate", "office", "--lm", "simulated:genius"], "genius"),
         (["evaluate", "office", "--lm", "recorded:gpt-4_all"], "workbench:PATH"),
         (["run"], "--suite"),

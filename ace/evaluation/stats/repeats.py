@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ace.evaluation.stats.clustered import Estimate, mean
+from ace.evaluation.stats.clustered import Estimate, mean, share
 
 
 def pass_hat_k(runs: Mapping[str, Sequence[bool]], k: int, clusters: Mapping[str, object] | None = None) -> Estimate:
@@ -41,7 +41,7 @@ def learning_curve(
     """How a value goes on while an agent learns, with a band.
 
     Args:
-        values: Of each run, shape (n,).
+        values: Of each run, shape (n,); what lies from 0 to 1 is taken for a share.
         steps: How many runs were learned from before it, shape (n,).
         clusters: The family of each run.
         points: The curve has at most so many, of equally many runs each.
@@ -55,9 +55,10 @@ def learning_curve(
     """
     order = np.argsort(np.asarray(steps), kind="stable")
     curve: list[tuple[float, Estimate]] = []
+    estimate = share if all(0 <= value <= 1 for value in values) else mean
     for part in np.array_split(order, min(points, len(order))) if len(order) else ():
         chosen = None if clusters is None else [clusters[i] for i in part]
-        found = mean([values[i] for i in part], chosen)
+        found = estimate([values[i] for i in part], chosen)
         curve.append((float(np.mean([steps[i] for i in part])), found._replace(p=float("nan"))))
     return curve
 

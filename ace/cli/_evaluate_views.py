@@ -1,0 +1,80 @@
+"""What `ace evaluate` prints."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rich.table import Table
+
+from ace.cli._shared import arms_table, console, span
+
+if TYPE_CHECKING:
+    from ace.evaluation.reports import ComparisonReport, EvaluateReport
+
+
+def show(report: EvaluateReport, first_arm: str) -> None:
+    """Domains of the first arm, all arms, and what is more than chance."""
+    label = f" ({report.label})" if report.label else ""
+    console.print(_domains(report, first_arm, label))
+    console.print(arms_table(f"arms{label}", report.arms))
+    if report.comparisons:
+        console.print(_comparisons(report.comparisons, first_arm, label))
+        for arm, found in report.closed.items():
+            told = [
+                f"{100 * (value or 0):.0f} % [{span((low, high), '{:.0f}', 100, ', ')}] in {metric}"
+                for metric, (value, low, high) in found.items()
+            ]
+            console.print(f"{arm} goes {' and '.join(told)} of the way from none to gold{label}", highlight=False)
+    if report.label.startswith("recorded:"):
+        console.print(f"live and replay differ in {len(report.differences)} runs", highlight=False)
+        for row in report.differences:
+            console.print(
+                f"  {row.id}: live {row.live}, replay {row.replay}, by {', '.join(row.ways)}", highlight=False
+            )
+    if report.folder:
+        console.print(f"every run with its trace: {report.folder}", highlight=False)
+
+
+def _domains(report: EvaluateReport, first_arm: str, label: str) -> Table:
+    table = Table(title=f"{report.suite}, arm {first_arm}{label}", title_justify="left")
+    table.add_column("domain")
+    for name in ("n", "correct", "share", "empty", "error"):
+        table.add_column(name, justify="right")
+    rows = {**report.domains}
+    for name, row in rows.items():
+        table.add_row(
+            name, str(row.n), str(row.correct), f"{100 * row.correct / row.n:.1f} %", str(row.empty), str(row.error)
+        )
+    n, correct = sum(r.n for r in rows.values()), sum(r.correct for r in rows.values())
+    empty, error = sum(r.empty for r in rows.values()), sum(r.error for r in rows.values())
+    table.add_section()
+    table.add_row("all", str(n), str(correct), f"{100 * correct / n:.1f} %" if n else "", str(empty), str(error))
+    return table
+
+
+def _comparisons(rows: list[ComparisonReport], first_arm: str, label: str) -> Table:
+    table = Table(title=f"against arm {first_arm}, paired by task and seed{label}", title_justify="left")
+    for name in ("arm", "metric"):
+        table.add_column(name)
+    for name in ("difference", "95 %", "p", "p corrected", "gained", "lost", "could show"):
+        table.add_column(name, justify="right")
+    for row in rows:
+        points = row.metric == "success"
+        times = 100.0 if points else 1.0
+        shape = {"success": "{:+.1f}", "iterations": "{:+.2f}"}.get(row.metric, "{:+.0f}")
+        table.add_row(
+            row.after,
+            "success, points" if points else row.metric,
+            shape.format(times * row.difference),
+            span(row.interval, shape, times, " to "),
+            _p(row.p),
+            _p(row.p_corrected),
+            str(row.gained) if points else "",
+            str(row.lost) if points else "",
+            "" if row.smallest_effect is None else shape.format(times * row.smallest_effect).lstrip("+"),
+        )
+    return table
+
+
+def _p(value: float | None) -> str:
+    return "?" if value is None else "< 0.001" if value < 0.001 else f"{value:.3f}"

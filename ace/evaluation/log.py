@@ -1,0 +1,95 @@
+"""Every run of an evaluation on disk as it comes, with its trace."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from ace.core import SuiteError, clean_value, value_to_text
+from ace.core.lines import append_line, open_lines, read_lines
+from ace.evaluation.reports import RunReport
+from ace.tasks import Feedback, TaskOutput
+
+Key = tuple[str, int, str]
+"""Arm, seed and task of a run."""
+
+
+class RunLog:
+    """Runs as JSON lines; one that stands here is not made again.
+
+    Args:
+        path: Made when it is not there; a torn last line is cut off.
+
+    Raises:
+        SuiteError: The file is damaged before its last line.
+
+    Example:
+        >>> with RunLog(getfixture("tmp_path") / "runs.jsonl") as log:
+        ...     len(log.done)
+        0
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.done: set[Key] = set()
+        """What stood there when the log was opened."""
+        read_lines(path, self._known, self._damaged)
+        self._file = open_lines(path)
+
+    def put(self, row: RunReport, output: TaskOutput, feedback: Feedback) -> None:
+        """Keep a run; on return it survives the end of the process."""
+        value = {"row": row.model_dump(mode="json"), "output": None, "feedback": None}
+        value["output"] = output.model_dump(mode="json", fallback=value_to_text)
+        value["feedback"] = feedback.model_dump(mode="json", fallback=value_to_text)
+        append_line(self._file, json.dumps(clean_value(value)))
+
+    def rows(self) -> Iterator[RunReport]:
+        """What the report needs of each run, in the order in which they ended."""
+        for value in self._values():
+            yield RunReport.model_validate(value["row"])
+
+    def runs(self, arm: str | None = None, seed: int | None = None) -> Iterator[tuple[RunReport, TaskOutput, Feedback]]:
+        """Runs with their traces.
+
+        Args:
+            arm: Only those of this arm.
+            seed: Only those of this seed.
+        """
+        for value in self._values():
+            row = value["row"]
+            if (arm is None or row["arm"] == arm) and (seed is None or row["seed"] == seed):
+                yield (
+                    RunReport.model_validate(row),
+                    TaskOutput.model_validate(value["output"]),
+                    Feedback.model_validate(value["feedback"]),
+                )
+
+    def close(self) -> None:
+        """Put everything on the disk, and let go of the file."""
+        if self._file >= 0:
+            os.fsync(self._file)
+            os.close(self._file)
+            self._file = -1
+
+    def __enter__(self) -> RunLog:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _values(self) -> Iterator[Any]:
+        with self.path.open("rb") as file:  # one at a time: the file may be larger than the memory
+            for line in file:
+                yield json.loads(line)
+
+    def _known(self, value: Any) -> None:
+        row = RunReport.model_validate(value["row"])
+        self.done.add((row.arm, row.seed, row.id))
+
+    def _damaged(self, number: int, error: Exception) -> SuiteError:
+        return SuiteError(
+            f"line {number} of {str(self.path)!r} is damaged ({error}); move the file away to run everything anew"
+        )
