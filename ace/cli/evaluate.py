@@ -286,6 +286,10 @@ def _run(runs: Evaluation) -> bool:
                     return True
                 interrupted = True
                 runs.stop("interrupted")
+                if runs.under_way:
+                    console.print(
+                        f"{runs.under_way} runs under way are finished; Ctrl-C again drops them", highlight=False
+                    )
 
 
 def _rows(

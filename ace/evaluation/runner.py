@@ -189,6 +189,11 @@ class Evaluation(Iterator[Attempt]):
         self._begun = time.monotonic()
         self._pause, self._again_at = PAUSE_SECONDS, 0.0
 
+    @property
+    def under_way(self) -> int:
+        """Runs that have begun and not ended."""
+        return self._engine.under_way
+
     def stop(self, why: str) -> None:
         """Begin no further run; those under way are still yielded."""
         self.stopped = self.stopped or why
