@@ -10,10 +10,17 @@ import threading
 from collections.abc import Callable
 from typing import Any, Protocol
 
+import dspy
+
 from ace.core import SuiteError
 
 Prepare = Callable[[Any], tuple[Any, Any, Callable[[Any], Any]]]
 """From a job to the agent, its task, and what makes a result of the output."""
+
+
+def forgetful() -> Any:
+    """While a run is made, DSPy keeps neither requests nor calls: it would keep the last 10,000 of each in memory."""
+    return dspy.context(disable_history=True, trace=None)
 
 
 class Engine(Protocol):
@@ -53,7 +60,8 @@ class Inline:
         assert self._next is not None
         (job, prepare), self._next, self.under_way = self._next, None, 0
         agent, task, finish = prepare(job)
-        return job, finish(agent.run(task))
+        with forgetful():
+            return job, finish(agent.run(task))
 
     def close(self) -> None:
         """See `Engine`."""
@@ -105,7 +113,8 @@ class Threads(_Queued):
             job, prepare = item
             try:
                 agent, task, finish = prepare(job)
-                self._results.put((job, finish(agent.run(task)), None))
+                with forgetful():
+                    self._results.put((job, finish(agent.run(task)), None))
             except BaseException as error:  # raised again where results are waited for
                 self._results.put((job, None, error))
 
@@ -145,7 +154,8 @@ class EventLoop(_Queued):
     async def _work(self, job: Any, prepare: Prepare) -> None:
         try:
             agent, task, finish = await asyncio.to_thread(prepare, job)
-            output = await agent.arun(task)
+            with forgetful():
+                output = await agent.arun(task)
             self._results.put((job, await asyncio.to_thread(finish, output), None))
         except BaseException as error:  # raised again where results are waited for
             self._results.put((job, None, error))
