@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from rich.table import Table
 
 from ace.cli._shared import arms_table, console, span
+from ace.evaluation.wording import p_value
 
 if TYPE_CHECKING:
     from ace.evaluation.reports import ComparisonReport, EvaluateReport
@@ -67,14 +68,10 @@ def _comparisons(rows: list[ComparisonReport], first_arm: str, label: str) -> Ta
             "success, points" if points else row.metric,
             shape.format(times * row.difference),
             span(row.interval, shape, times, " to "),
-            _p(row.p),
-            _p(row.p_corrected),
+            p_value(row.p),
+            p_value(row.p_corrected),
             str(row.gained) if points else "",
             str(row.lost) if points else "",
             "" if row.smallest_effect is None else shape.format(times * row.smallest_effect).lstrip("+"),
         )
     return table
-
-
-def _p(value: float | None) -> str:
-    return "?" if value is None else "< 0.001" if value < 0.001 else f"{value:.3f}"

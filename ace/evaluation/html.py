@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ace.core import SuiteError
 from ace.evaluation.reports import EvaluateReport, Interval
+from ace.evaluation.wording import p_value, span
 
 if TYPE_CHECKING:
     from ace.evaluation.log import RunLog
@@ -57,7 +58,7 @@ def html(report: EvaluateReport, traces: Mapping[Trace, str] | None = None) -> s
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("ace.evaluation"), autoescape=True, trim_blocks=True, lstrip_blocks=True
     )
-    environment.filters.update(points=_points, span=_span, p=_p)
+    environment.filters.update(span=span, p=p_value)
     most = max((arm.iterations_interval[1] or arm.iterations for arm in report.arms.values()), default=1.0)
     return environment.get_template("report.html.j2").render(
         report=report,
@@ -157,15 +158,3 @@ def _curves(report: EvaluateReport) -> list[dict[str, Any]]:
 
 def _path(points: Sequence[tuple[float, float]]) -> str:
     return " ".join(f"{x:.2f},{y:.2f}" for x, y in points)
-
-
-def _points(value: float | None) -> str:
-    return "?" if value is None else f"{100 * value:+.1f}"
-
-
-def _span(interval: Interval, times: float = 1.0, digits: int = 1) -> str:
-    return " to ".join("?" if bound is None else f"{times * bound:.{digits}f}" for bound in interval)
-
-
-def _p(value: float | None) -> str:
-    return "?" if value is None else "< 0.001" if value < 0.001 else f"{value:.3f}"

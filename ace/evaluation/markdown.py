@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from ace.evaluation.reports import BulletEffect, EvaluateReport, FamilyEffect, Interval
+from ace.evaluation.reports import BulletEffect, EvaluateReport, FamilyEffect
+from ace.evaluation.wording import p_value, span
 
 
 def markdown(report: EvaluateReport) -> str:
@@ -23,7 +24,7 @@ def markdown(report: EvaluateReport) -> str:
         parts += [title, _effects((_bullet(row), row) for row in report.bullets)]
     if report.curves:
         rows = (
-            (p.arm, f"{p.learned_from:.0f}", f"{100 * p.success:.0f}", _span(p.interval, 100)) for p in report.curves
+            (p.arm, f"{p.learned_from:.0f}", f"{100 * p.success:.0f}", span(p.interval, 100)) for p in report.curves
         )
         parts += ["## While it learns", _table(("arm", "learned from", "success, %", "95 %"), rows)]
     if report.regressions:
@@ -51,9 +52,9 @@ def _arms(report: EvaluateReport) -> str:
             name,
             str(arm.n),
             f"{100 * arm.success:.1f}",
-            _span(arm.success_interval, 100),
+            span(arm.success_interval, 100),
             f"{arm.iterations:.2f}",
-            _span(arm.iterations_interval, 1, 2),
+            span(arm.iterations_interval, 1, 2),
             f"{arm.tokens:.0f}",
             f"{arm.memory_tokens:.0f}",
             f"{arm.seconds:.2f}",
@@ -77,9 +78,9 @@ def _comparisons(report: EvaluateReport) -> str:
                 "success, points" if points else row.metric,
                 str(row.n),
                 f"{times * row.difference:+.{digits}f}",
-                _span(row.interval, times, digits),
-                _p(row.p),
-                _p(row.p_corrected),
+                span(row.interval, times, digits),
+                p_value(row.p),
+                p_value(row.p_corrected),
                 str(row.gained) if points else "",
                 str(row.lost) if points else "",
                 effect,
@@ -90,7 +91,7 @@ def _comparisons(report: EvaluateReport) -> str:
 
 def _closed(report: EvaluateReport) -> str:
     rows = (
-        (arm, metric, f"{100 * (value or 0):.0f} %", _span((low, high), 100, 0))
+        (arm, metric, f"{100 * (value or 0):.0f} %", span((low, high), 100, 0))
         for arm, found in report.closed.items()
         for metric, (value, low, high) in found.items()
     )
@@ -98,18 +99,10 @@ def _closed(report: EvaluateReport) -> str:
 
 
 def _effects(effects: Iterable[tuple[str, FamilyEffect | BulletEffect]]) -> str:
-    rows = ((e.after, name, str(e.n), f"{100 * e.difference:+.1f}", _span(e.interval, 100)) for name, e in effects)
+    rows = ((e.after, name, str(e.n), f"{100 * e.difference:+.1f}", span(e.interval, 100)) for name, e in effects)
     return _table(("arm", "", "runs", "difference", "95 %"), rows)
 
 
 def _bullet(effect: BulletEffect) -> str:
     where = "" if effect.seed is None else f" of seed {effect.seed}"
     return f"{effect.bullet}{where} {effect.text}".strip()
-
-
-def _span(interval: Interval, times: float, digits: int = 1) -> str:
-    return " to ".join("?" if bound is None else f"{times * bound:.{digits}f}" for bound in interval)
-
-
-def _p(value: float | None) -> str:
-    return "?" if value is None else "< 0.001" if value < 0.001 else f"{value:.3f}"
