@@ -86,9 +86,8 @@ class Background:
             try:
                 if work is not None:
                     work(lived)
-            except (
-                BaseException
-            ) as error:  # the next run may teach something; with a state file this one is tried again
+            except BaseException as error:  # not even a judge that is cancelled may end this thread
+                # the next run may teach something; with a state file this one is tried again
                 _log.exception("could not learn from run %s", lived.key)
                 self._error = error
             finally:
