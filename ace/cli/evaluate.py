@@ -115,7 +115,11 @@ def evaluate(
     from ace.evaluation.runner import evaluate as evaluation_of
     from ace.evaluation.suite import halves
 
-    engine_of(engine, workers)  # a wrong one shows before anything has been spent
+    engine_of(engine, workers)  # what is wrong or missing shows before anything has been spent
+    if html_file is not None:
+        from ace.evaluation.html import page_template
+
+        page_template()
     if half not in ("", "all", "first", "second"):
         raise SuiteError(f"--half {half!r}: expected all, first or second")
     with ExitStack() as stack:
@@ -154,6 +158,8 @@ def evaluate(
         }
         own = {**chosen.books, **({"playbook": book} if book is not None else {})}
         parts = studies.parts_of(loaded, tasks, choice.policy, own)
+        if program is not None:
+            parts["program"] = digest([path.read_text(encoding="utf-8") for path in sorted(program.glob("*.json"))])
         folder = out or FOLDER / f"{loaded.name}-{digest([config, parts])[:8]}"
         started = time.monotonic()
         console.print(f"{loaded.name}, {choice.name}, policy: {choice.policy.name}   {choice.label}", highlight=False)
@@ -194,8 +200,10 @@ def evaluate(
         )
         interrupted = _run(runs)
         rows, differences = _rows(loaded, choice, tasks, log)
-        if not rows:
+        if not rows and interrupted:
             raise KeyboardInterrupt
+        if not rows:
+            raise SuiteError(f"no run was made: {runs.stopped}")
         report = _report(EvaluateReport, loaded, choice, chosen.names, rows, learns)
         _quote(report.bullets, books, chosen.books)
         report = report.model_copy(

@@ -39,6 +39,24 @@ class Axis(NamedTuple):
         return 100 * (min(max(value, self.start), self.end) - self.start) / (self.end - self.start or 1.0)
 
 
+def page_template() -> Any:
+    """The page's template.
+
+    Raises:
+        SuiteError: Jinja is missing.
+    """
+    try:
+        import jinja2
+    except ImportError as error:
+        raise SuiteError('an HTML report needs Jinja; install it with: pip install "dspy-ace[report]"') from error
+    # everything is escaped: names, tasks and traces come from users, tools and models
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader("ace.evaluation"), autoescape=True, trim_blocks=True, lstrip_blocks=True
+    )
+    environment.filters.update(span=span, p=p_value)
+    return environment.get_template("report.html.j2")
+
+
 def html(report: EvaluateReport, traces: Mapping[Trace, str] | None = None) -> str:
     """The report as a page; whatever a stand-in produced is labelled.
 
@@ -49,18 +67,8 @@ def html(report: EvaluateReport, traces: Mapping[Trace, str] | None = None) -> s
     Raises:
         SuiteError: Jinja is missing.
     """
-    try:
-        import jinja2
-    except ImportError as error:
-        raise SuiteError('an HTML report needs Jinja; install it with: pip install "dspy-ace[report]"') from error
-
-    # everything is escaped: names, tasks and traces come from users, tools and models
-    environment = jinja2.Environment(
-        loader=jinja2.PackageLoader("ace.evaluation"), autoescape=True, trim_blocks=True, lstrip_blocks=True
-    )
-    environment.filters.update(span=span, p=p_value)
     most = max((arm.iterations_interval[1] or arm.iterations for arm in report.arms.values()), default=1.0)
-    return environment.get_template("report.html.j2").render(
+    return page_template().render(
         report=report,
         base=next(iter(report.arms), ""),
         seeds=len({run.seed for run in report.runs}),

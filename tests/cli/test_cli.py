@@ -206,6 +206,7 @@ def test_doctor_is_content():
         (["evaluate", "office", "--lm", "simulated", "--arms", "old=nowhere.db"], "nowhere.db"),
         (["evaluate", "office", "--lm", "simulated", "--engine", "steam"], "steam"),
         (["evaluate", "office", "--lm", "simulated", "--half", "third"], "third"),
+        (["evaluate", "office", "--lm", "simulated", "--out", "o", "--max-seconds", "0"], "no run was made: seconds"),
         (["evaluate", "office", "--lm", "simulated:genius"], "genius"),
         (["evaluate", "office", "--lm", "recorded:gpt-4_all"], "workbench:PATH"),
         (["run"], "--suite"),
