@@ -22,6 +22,7 @@ $(VENV)/.user: pyproject.toml constraints.txt
 $(VENV)/.dev: pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[offline,dev]'
+	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps -c constraints.txt bfcl-eval  # its services need none
 	touch $(VENV)/.user $@
 
 demo: $(VENV)/.user ## learn on half of the office tasks, show what the playbook does to the other half

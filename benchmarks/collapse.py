@@ -21,7 +21,8 @@ from rich.progress import track
 from ace.cli._lm import choose_lm
 from ace.curator.budget import make_room
 from ace.evaluation.runner import AgentPool
-from ace.evaluation.suite import changing, halves, load_suite
+from ace.evaluation.splits import halves
+from ace.evaluation.suite import changing, load_suite
 from ace.learner import Learner
 from ace.playbook import Add, Playbook
 

@@ -38,7 +38,7 @@ def one_seed(seed: int) -> dict[str, Any]:
     from ace.agent import Policy
     from ace.evaluation.office import OfficeSuite
     from ace.evaluation.runner import AgentPool, evaluate
-    from ace.evaluation.suite import halves
+    from ace.evaluation.splits import halves
     from ace.learner import Learner
     from ace.playbook import Playbook
     from ace.reflector import Reflector

@@ -94,7 +94,7 @@ def one_run(job: tuple[int, str, str]) -> list[dict[str, Any]]:
     from ace.agent import Policy
     from ace.evaluation.office import OfficeSuite
     from ace.evaluation.runner import AgentPool
-    from ace.evaluation.suite import halves
+    from ace.evaluation.splits import halves
     from ace.learner import Learner
     from ace.playbook import Playbook
     from ace.reflector import Reflector

@@ -50,7 +50,9 @@ def test_every_snippet_runs(name, tmp_path):
         assert "40.8" in outputs[1].stdout
 
 
-@pytest.mark.parametrize("name", ["runtime", "migrating", "playbook", "learning", "optimization", "evaluation"])
+@pytest.mark.parametrize(
+    "name", ["runtime", "migrating", "playbook", "learning", "optimization", "evaluation", "suites"]
+)
 def test_every_snippet_of_a_guide_runs(name, tmp_path):
     found = blocks(f"docs/{name}.md")
     python, bash = ("\n".join(text for language, text in found if language == kind) for kind in ("python", "bash"))

@@ -28,11 +28,12 @@ class LMChoice:
     """Whether a task can be asked: a recorded run may hold some of them only."""
 
 
-def load_suite_for(spec: str, lm: str) -> Suite:
+def load_suite_for(spec: str, lm: str = "", judge: str = "", api_base: str | None = None) -> Suite:
     """A suite as a model needs it: recorded runs were offered certain toolkits."""
+    judges = {"judge": _hosted(judge, api_base)} if judge else {}
     if lm.startswith("recorded:"):
-        return load_suite(spec, toolkits="all" if lm.removesuffix(".csv").endswith("_all") else "domains")
-    return load_suite(spec)
+        return load_suite(spec, toolkits="all" if lm.removesuffix(".csv").endswith("_all") else "domains", **judges)
+    return load_suite(spec, **judges)
 
 
 def choose_lm(spec: str, suite: Suite | None, api_base: str | None = None) -> LMChoice:

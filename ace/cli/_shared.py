@@ -29,6 +29,19 @@ LmOption = Annotated[
         help="Any DSPy model name, 'simulated[:PRESET]', or 'recorded:RUN' (WorkBench).",
     ),
 ]
+JudgeOption = Annotated[
+    str,
+    typer.Option(
+        envvar="ACE_JUDGE_LM", help="The model that judges, where a suite's tasks have criteria; not the agent's own."
+    ),
+]
+SplitOption = Annotated[
+    str,
+    typer.Option(
+        help="How tasks are split in two: halves (of each family), own (as tasks say), or random, family or time, with a "
+        "share as in family:0.7. By default own where tasks say it, else halves."
+    ),
+]
 ApiBaseOption = Annotated[
     str | None, typer.Option("--api-base", envvar="ACE_API_BASE", help="Base URL of an OpenAI-compatible server.")
 ]

@@ -37,7 +37,7 @@ def demo(
     from ace.agent import Policy
     from ace.evaluation.office import OfficeSuite
     from ace.evaluation.reports import DemoReport
-    from ace.evaluation.suite import halves
+    from ace.evaluation.splits import halves
     from ace.evaluation.summary import closed, summarise
     from ace.playbook import Playbook
 

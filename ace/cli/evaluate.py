@@ -17,12 +17,15 @@ from ace.cli._evaluate_views import show
 from ace.cli._shared import (
     ApiBaseOption,
     JsonOption,
+    JudgeOption,
     LmOption,
+    SplitOption,
     check_writable,
     console,
     progress_bar,
     write_json,
 )
+from ace.evaluation.wording import SUITE_SPECS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -54,7 +57,7 @@ class _Arms:
 
 
 def evaluate(
-    suite: Annotated[str, typer.Argument(help="office, or workbench:PATH")],
+    suite: Annotated[str, typer.Argument(help=SUITE_SPECS)],
     lm: LmOption = "",
     arms: Annotated[
         str,
@@ -67,7 +70,7 @@ def evaluate(
     playbook: Annotated[
         Path | None,
         typer.Option(
-            help="Of the arms playbook and random; without it, one is learned on the first half of each family."
+            help="Of the arms playbook and random; without it, one is learned on the first part of the split."
         ),
     ] = None,
     epochs: Annotated[int, typer.Option(min=1, help="Where a playbook is learned: how often a task is tried.")] = 5,
@@ -76,9 +79,9 @@ def evaluate(
     program: Annotated[
         Path | None, typer.Option(help="A folder of `ace optimize`: its instructions, tool descriptions and playbook.")
     ] = None,
-    half: Annotated[
-        str,
-        typer.Option(help="all, or one half of each family: first, second. The second where a playbook is learned."),
+    split: SplitOption = "",
+    part: Annotated[
+        str, typer.Option(help="Which part of the split: all, first, second. The second where a playbook is learned.")
     ] = "",
     workers: Annotated[int, typer.Option(min=1, help="Runs under way at once.")] = 1,
     engine: Annotated[str, typer.Option(help="threads or asyncio.")] = "threads",
@@ -89,6 +92,7 @@ def evaluate(
     out: Annotated[
         Path | None, typer.Option(help="Folder for every run and its trace; one in ace-evaluations by default.")
     ] = None,
+    judge_lm: JudgeOption = "",
     api_base: ApiBaseOption = None,
     json_file: JsonOption = None,
     markdown_file: Annotated[
@@ -113,30 +117,30 @@ def evaluate(
     from ace.evaluation.reports import EvaluateReport
     from ace.evaluation.runner import Caps
     from ace.evaluation.runner import evaluate as evaluation_of
-    from ace.evaluation.suite import halves
+    from ace.evaluation.splits import split as split_of
 
     engine_of(engine, workers)  # what is wrong or missing shows before anything has been spent
     if html_file is not None:
         from ace.evaluation.html import page_template
 
         page_template()
-    if half not in ("", "all", "first", "second"):
-        raise SuiteError(f"--half {half!r}: expected all, first or second")
+    if part not in ("", "all", "first", "second"):
+        raise SuiteError(f"--part {part!r}: expected all, first or second")
     with ExitStack() as stack:
         chosen = _arms(arms, stack)
         book = _book(playbook, stack) if playbook is not None else None
         if not lm and suite == "office":
             lm = "simulated"
             console.print("no --lm: our stand-in for a language model, whatever it shows is simulated", highlight=False)
-        loaded = load_suite_for(suite, lm)
+        loaded = load_suite_for(suite, lm, judge_lm, api_base)
         choice = choose_lm(lm, loaded, api_base)
         learns = book is None and bool({"playbook", "random"} & set(chosen.names))
         if learns and choice.label.startswith("recorded:"):
             raise SuiteError("recorded runs can not learn: the arms playbook and random need --playbook FILE")
-        first, second = halves(loaded.tasks)
-        part = half or ("second" if learns else "all")
+        part = part or ("second" if learns else "all")
         if learns and part != "second":
-            raise SuiteError("a playbook is learned on the first half and compared on the second; pass --playbook FILE")
+            raise SuiteError("a playbook is learned on the first part and compared on the second; pass --playbook FILE")
+        first, second = split_of(loaded.tasks, split) if part != "all" else ([], [])
         tasks = [t for t in {"all": loaded.tasks, "first": first, "second": second}[part] if choice.knows(t)][:limit]
         if not tasks:
             raise SuiteError(f"{lm!r} holds none of the tasks of {suite!r}")
@@ -150,7 +154,8 @@ def evaluate(
             "lm": lm,
             "arms": chosen.names,
             "seeds": seeds,
-            "half": part,
+            "part": part,
+            "split": split,
             "unseen": unseen,
             "limit": limit,
             "program": str(program or ""),

@@ -9,7 +9,17 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ace.cli._shared import ApiBaseOption, JsonOption, check_writable, console, progress_bar, write_json
+from ace.cli._shared import (
+    ApiBaseOption,
+    JsonOption,
+    JudgeOption,
+    SplitOption,
+    check_writable,
+    console,
+    progress_bar,
+    write_json,
+)
+from ace.evaluation.wording import SUITE_SPECS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -25,20 +35,22 @@ EXAMPLES = (
 
 
 def learn(
-    source: Annotated[str, typer.Option("--from", help="The suite: office, or workbench:PATH.")],
+    source: Annotated[str, typer.Option("--from", help=SUITE_SPECS)],
     playbook: Annotated[Path, typer.Option(help="The playbook to fill; made if it is not there.")],
     runs: Annotated[
         list[str] | None, typer.Option(help="Learn from this recorded run instead of running an LM; may be repeated.")
     ] = None,
     lm: Annotated[str, typer.Option("--lm", envvar="ACE_LM", help="As for `ace evaluate`.")] = "",
-    epochs: Annotated[int, typer.Option(min=1, help="How often the training half is run.")] = 1,
+    epochs: Annotated[int, typer.Option(min=1, help="How often the first part is run.")] = 1,
     state: Annotated[
         Path | None, typer.Option(help="Remembers what was learned from; PLAYBOOK.learned.jsonl by default.")
     ] = None,
+    split: SplitOption = "",
+    judge_lm: JudgeOption = "",
     api_base: ApiBaseOption = None,
     json_file: JsonOption = None,
 ) -> None:
-    """Learn from the runs of one half of each family's tasks, and look up the other half.
+    """Learn from the runs of one part of the suite's tasks, and look up the other part.
 
     Success is what the suite's scorer says, never what the model says.
     """
@@ -47,7 +59,7 @@ def learn(
     from ace.core import SuiteError
     from ace.evaluation.reports import LearnReport
     from ace.evaluation.runner import AgentPool
-    from ace.evaluation.suite import halves
+    from ace.evaluation.splits import split as split_of
     from ace.learner import Agent, Episode, Learner, LearningReport
     from ace.playbook import Playbook
     from ace.reflector import Reflector
@@ -56,9 +68,9 @@ def learn(
     if bool(runs) == bool(lm):
         raise SuiteError("pass either --runs RUN (recorded) or --lm NAME")
     specs = [f"recorded:{run}" for run in runs] if runs else [lm]
-    suite = load_suite_for(source, specs[0])
+    suite = load_suite_for(source, specs[0], judge_lm, api_base)
     choices = [choose_lm(spec, suite, api_base) for spec in specs]
-    train, test = halves(suite.tasks)
+    train, test = split_of(suite.tasks, split)
     for choice in choices:
         if not any(choice.knows(task) for task in train):
             raise SuiteError(f"{choice.name!r} holds none of the tasks of {source!r}")
@@ -119,7 +131,7 @@ def learn(
             highlight=False,
         )
     console.print(
-        f"held-out half: of n = {n} tasks whose changing calls some run taught, {report.held_out['hit@3']:.1f} % find a "
+        f"held-out part: of n = {n} tasks whose changing calls some run taught, {report.held_out['hit@3']:.1f} % find a "
         "Strategy with them among the first three bullets",
         highlight=False,
     )
@@ -138,7 +150,7 @@ def _held_out(suite: Suite, test: Sequence[SuiteTask], book: Playbook) -> tuple[
     taught = {bullet.key for bullet in book.bullets if bullet.section == "Strategies"}
     asked = [task for task in test if changing(suite, task) in taught]
     hits = 0
-    with progress_bar("looking up the other half", len(asked)) as advance:
+    with progress_bar("looking up the other part", len(asked)) as advance:
         for task in asked:
             found = book.retrieve(task.task.text, domain=task.task.domain)
             hits += any(b.section == "Strategies" and b.key == changing(suite, task) for b in found)

@@ -9,6 +9,7 @@ import typer
 from rich.table import Table
 
 from ace.cli._shared import ApiBaseOption, JsonOption, LmOption, check_writable, console, span, write_json
+from ace.evaluation.wording import SUITE_SPECS
 
 if TYPE_CHECKING:
     from ace.evaluation.reports import OptimizeReport
@@ -16,12 +17,12 @@ if TYPE_CHECKING:
 EXAMPLES = (
     "Examples: ace optimize office --lm simulated --optimizer ace --out office-ace | "
     "ace optimize office --lm openai/gpt-5-mini --optimizer gepa --out office-gepa --budget 300 | "
-    "ace evaluate office --lm simulated --half second --program office-ace    Run again after Ctrl-C, it goes on."
+    "ace evaluate office --lm simulated --part second --program office-ace    Run again after Ctrl-C, it goes on."
 )
 
 
 def optimize(
-    suite: Annotated[str, typer.Argument(help="office, or workbench:PATH")],
+    suite: Annotated[str, typer.Argument(help=SUITE_SPECS)],
     optimizer: Annotated[str, typer.Option(help="ace, gepa, mipro, simba or bootstrap.")] = "ace",
     lm: LmOption = "",
     out: Annotated[Path | None, typer.Option(help="The result folder; SUITE-OPTIMIZER by default.")] = None,

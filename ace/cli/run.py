@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ace.cli._shared import ApiBaseOption, JsonOption, LmOption, check_writable, console, write_json
+from ace.cli._shared import ApiBaseOption, JsonOption, JudgeOption, LmOption, check_writable, console, write_json
 
 if TYPE_CHECKING:
     from ace.tools import Tool
@@ -40,6 +40,7 @@ def run(
     run_store: Annotated[Path | None, typer.Option(help="Keep every step of the run in this folder.")] = None,
     resume: Annotated[str | None, typer.Option(help="Go on with this run of --run-store.")] = None,
     decision: Annotated[str | None, typer.Option(help="approve or deny, for a run that waits for one.")] = None,
+    judge_lm: JudgeOption = "",
     api_base: ApiBaseOption = None,
     json_file: JsonOption = None,
 ) -> None:
@@ -54,7 +55,7 @@ def run(
         raise SuiteError("pass one of: a task in words, --suite with --task, --resume with --run-store")
     if resume is not None and run_store is None:
         raise SuiteError("--resume needs --run-store, the folder that holds the run")
-    loaded = load_suite_for(suite, lm) if suite else None
+    loaded = load_suite_for(suite, lm, judge_lm, api_base) if suite else None
     choice = choose_lm(lm, loaded, api_base)
     from ace.generator import ReActGenerator
     from ace.playbook import Playbook

@@ -10,7 +10,16 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from ace.cli._shared import JsonOption, check_writable, console, progress_bar, read_lines, write_json
+from ace.cli._shared import (
+    JsonOption,
+    JudgeOption,
+    check_writable,
+    console,
+    progress_bar,
+    read_lines,
+    write_json,
+)
+from ace.evaluation.wording import SUITE_SPECS
 
 if TYPE_CHECKING:
     from ace.evaluation.reports import GoldenReport, TasksReport
@@ -21,7 +30,7 @@ app = typer.Typer(
     no_args_is_help=True,
     epilog="Example: ace suite check workbench:PATH --golden PATH/golden.jsonl",
 )
-SuiteArgument = Annotated[str, typer.Argument(help="office, or workbench:PATH")]
+SuiteArgument = Annotated[str, typer.Argument(help=SUITE_SPECS)]
 
 
 @app.command("list", epilog="Example: ace suite list office")
@@ -33,6 +42,10 @@ def list_tasks(
     if suite is None:
         console.print("office: 200 tasks over 5 domains, generated from a seed; needs nothing")
         console.print("workbench:PATH: the public WorkBench, 690 tasks, from its folder")
+        console.print("bfcl[:CATEGORY]: BFCL's multi-turn conversations, 734 turns; needs the package bfcl-eval")
+        console.print("tau:FOLDER: a folder as tau-bench has them: tasks.jsonl, tools.py, state.json")
+        console.print("FILE.jsonl[:TOOLS.py]: tasks of your own, with tools from a Python file")
+        console.print("FILE.py:NAME: a suite of your own making")
         return
     from ace.evaluation.suite import load_suite
 
@@ -69,15 +82,16 @@ def show(suite: SuiteArgument, task_id: Annotated[str, typer.Argument(help="A ta
 def check(
     suite: SuiteArgument,
     golden: Annotated[Path | None, typer.Option(help="JSON lines with calls, their results and final states.")] = None,
+    judge_lm: JudgeOption = "",
     json_file: JsonOption = None,
 ) -> None:
     """Check that gold plans run, that the scorer tells right from wrong, and that golden calls give their results."""
     check_writable(json_file)
+    from ace.cli._lm import load_suite_for
     from ace.evaluation.reports import SuiteCheckReport
-    from ace.evaluation.suite import load_suite
 
-    loaded = load_suite(suite)
-    report = SuiteCheckReport(suite=loaded.name, golden=_golden(loaded, golden), tasks=_tasks(loaded))
+    loaded = load_suite_for(suite, judge=judge_lm)
+    report = SuiteCheckReport(suite=loaded.name, golden=_golden(loaded, golden), tasks=_linted(loaded))
     tasks, cases = report.tasks, report.golden
     console.print(f"golden cases: {cases.passed} of {cases.n} give their results and states", highlight=False)
     for case in cases.failed[:10]:
@@ -98,9 +112,12 @@ def check(
 def _golden(suite: Suite, path: Path | None) -> GoldenReport:
     from ace.core import SuiteError
     from ace.evaluation.reports import GoldenReport
+    from ace.evaluation.suite import GoldenSuite
 
     if path is None:
         return GoldenReport(n=0, passed=0, failed=[])
+    if not isinstance(suite, GoldenSuite):
+        raise SuiteError(f"the suite {suite.name!r} cannot replay golden cases")
     try:
         cases: list[Any] = [json.loads(line) for line in read_lines(path) if line.strip()]
     except ValueError as error:
@@ -121,38 +138,8 @@ def _golden(suite: Suite, path: Path | None) -> GoldenReport:
     return GoldenReport(n=len(cases), passed=len(cases) - len(failed), failed=failed)
 
 
-def _tasks(suite: Suite) -> TasksReport:
-    """Every task's gold plan in a fresh world, and the same task left alone."""
-    from ace.evaluation.reports import TasksReport
-    from ace.tasks import TaskOutput
-    from ace.tools import ToolCall, call_tool, check_call
+def _linted(suite: Suite) -> TasksReport:
+    from ace.evaluation.lint import lint
 
-    ids = [task.id for task in suite.tasks]
-    report = TasksReport(
-        n=len(ids), gold_plans_run=0, oracle_right=0, empty_wrong=0, empty_expected=0,
-        unique_ids=len(set(ids)) == len(ids), problems=[],
-    )  # fmt: skip
-    if not report.unique_ids:
-        report.problems.append("some ids come twice")
-    with progress_bar("tasks", len(ids)) as advance:
-        for task in suite.tasks:
-            done = TaskOutput(task_id=task.id, run_id="check", task=task.task, termination_reason="completed")
-            episode, failures = suite.episode(task), 0
-            for number, call in enumerate(task.gold):
-                checked: ToolCall = check_call(episode.registry, call.name, call.args, f"c{number}")
-                result = call_tool(episode.registry.get(call.name), checked)
-                refused = isinstance(result.content, str) and "not found" in result.content
-                failures += result.outcome != "success" or refused
-            right = episode.score(done).success
-            report.gold_plans_run += not failures
-            report.oracle_right += right
-            if failures or not right:
-                report.problems.append(f"{task.id}: {failures} gold calls fail, scored {'right' if right else 'wrong'}")
-            untouched = suite.episode(task).score(done)
-            if untouched.details["state_sha256"] != episode.score(done).details["state_sha256"]:
-                report.empty_expected += 1
-                report.empty_wrong += not untouched.success
-                if untouched.success:
-                    report.problems.append(f"{task.id}: doing nothing is scored right")
-            advance()
-    return report
+    with progress_bar("tasks", len(suite.tasks)) as advance:
+        return lint(suite, advance)

@@ -9,7 +9,8 @@ if TYPE_CHECKING:
     from ace.evaluation.arms import ARMS, arm_source
     from ace.evaluation.retrieval_bench import bench_retrieval
     from ace.evaluation.runner import evaluate
-    from ace.evaluation.suite import GoldCall, Suite, SuiteTask, halves, load_suite
+    from ace.evaluation.splits import halves, split
+    from ace.evaluation.suite import GoldCall, Suite, SuiteTask, load_suite
 
 _HOME_OF = {
     "ARMS": "ace.evaluation.arms",
@@ -19,7 +20,8 @@ _HOME_OF = {
     "arm_source": "ace.evaluation.arms",
     "bench_retrieval": "ace.evaluation.retrieval_bench",
     "evaluate": "ace.evaluation.runner",
-    "halves": "ace.evaluation.suite",
+    "halves": "ace.evaluation.splits",
+    "split": "ace.evaluation.splits",
     "load_suite": "ace.evaluation.suite",
 }
 
@@ -33,6 +35,7 @@ __all__ = [
     "evaluate",
     "halves",
     "load_suite",
+    "split",
 ]
 
 

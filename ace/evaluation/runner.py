@@ -13,8 +13,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import dspy
-
 from ace.agent import Policy
 from ace.core import RunUsage, SuiteError
 from ace.evaluation.arms import LEARNING, arm_source
@@ -22,7 +20,7 @@ from ace.evaluation.engines import Engine, engine_of
 from ace.evaluation.log import RunLog
 from ace.evaluation.memories import FullHistory, Memory, Online
 from ace.evaluation.reports import InvalidAction, RunReport
-from ace.evaluation.suite import Suite, SuiteTask
+from ace.evaluation.suite import Suite, SuiteTask, signature_of
 from ace.generator import BulletSource, ReActGenerator
 from ace.learner import Episode
 from ace.playbook import Playbook
@@ -59,8 +57,7 @@ class AgentPool:
         names = episode.registry.names
         with self._lock:
             if names not in self._agents:
-                signature = dspy.Signature("task -> answer", self.suite.instructions)
-                made = ReActGenerator(signature, tools=episode.registry, policy=self.policy)
+                made = ReActGenerator(signature_of(self.suite), tools=episode.registry, policy=self.policy)
                 self._agents[names] = self.prepare(made) if self.prepare else made
         agent = self._agents[names]
         source = agent.playbook if playbook is None else playbook

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from ace.core import SuiteError
+from ace.evaluation.wording import SUITE_SPECS
 from ace.learner import Episode
 from ace.playbook import sequence_key
 from ace.tasks import TaskInput
+
+TASK_SIGNATURE = "task -> answer"
 
 
 class GoldCall(BaseModel):
@@ -33,9 +37,16 @@ class SuiteTask(BaseModel):
     """For the table of results; `task.domain` narrows retrieval."""
     group: str
     """The family: tasks of one template."""
-    gold: tuple[GoldCall, ...]
+    gold: tuple[GoldCall, ...] = ()
+    """Empty where nothing is to be called, and where there is no reference solution."""
     answer: str = "Done."
-    """What the reference solution says at the end; it is not scored."""
+    """What the reference solution says at the end."""
+    outputs: dict[str, Any] = Field(default_factory=dict)
+    """The same for a signature with other output fields than `answer`."""
+    split: str = ""
+    """`train` or `test`, where the suite itself says so."""
+    time: datetime | None = None
+    """When it was asked, where that is known; UTC where it names no zone."""
 
     @property
     def id(self) -> str:
@@ -46,8 +57,7 @@ class SuiteTask(BaseModel):
 class Suite(Protocol):
     """A set of tasks over a world that tools change.
 
-    `episode` gives a fresh world each time: tools bound to it, and a scorer that looks at its final state. The scorer's
-    `Feedback.details` holds ``state_sha256``.
+    A suite whose agents have other inputs or outputs than ``task -> answer`` also has a `signature`, as DSPy takes it.
     """
 
     name: str
@@ -56,7 +66,7 @@ class Suite(Protocol):
 
     @property
     def tasks(self) -> Sequence[SuiteTask]:
-        """All tasks, in a fixed order."""
+        """All tasks, in a fixed order; ids are unique."""
         ...
 
     @property
@@ -65,28 +75,34 @@ class Suite(Protocol):
         ...
 
     def episode(self, task: SuiteTask) -> Episode:
-        """A fresh attempt at one task."""
+        """A fresh attempt at one task: tools bound to a world of its own, and a scorer that looks at it after the run.
+
+        The scorer's `Feedback.details` may hold ``state_sha256``, a digest for each part of the world: reports then say in
+        which state a run ended, and `ace.evaluation.lint` where doing nothing is right.
+        """
         ...
+
+
+@runtime_checkable
+class GoldenSuite(Suite, Protocol):
+    """A suite that can replay recorded calls, to show that its tools are those of the benchmark."""
 
     def check_case(self, case: Mapping[str, Any]) -> list[str]:
         """Replay one golden case; returns what differs."""
         ...
 
 
+def signature_of(suite: Suite) -> Any:
+    """The signature of the agents that run a suite's tasks."""
+    import dspy
+
+    given: Any = getattr(suite, "signature", TASK_SIGNATURE)
+    return dspy.Signature(given, suite.instructions) if isinstance(given, str) else given  # pyright: ignore
+
+
 def changing(suite: Suite, task: SuiteTask) -> tuple[str, ...]:
     """The multiset of changing calls in a task's reference solution."""
     return sequence_key(call.name for call in task.gold if call.name in suite.writing_tools)
-
-
-def halves(tasks: Sequence[SuiteTask]) -> tuple[list[SuiteTask], list[SuiteTask]]:
-    """Split every family in two: its 1st, 3rd, 5th ... task, and the others."""
-    seen: dict[str, int] = {}
-    first: list[SuiteTask] = []
-    second: list[SuiteTask] = []
-    for task in tasks:
-        count = seen[task.group] = seen.get(task.group, 0) + 1
-        (first if count % 2 else second).append(task)
-    return first, second
 
 
 def _office(_argument: str, **options: Any) -> Suite:
@@ -103,12 +119,53 @@ def _workbench(argument: str, **options: Any) -> Suite:
     return WorkBenchSuite(Path(argument), **{k: v for k, v in options.items() if k == "toolkits"})
 
 
-SUITES: dict[str, Callable[..., Suite]] = {"office": _office, "workbench": _workbench}
+def _bfcl(argument: str, **options: Any) -> Suite:
+    from ace.evaluation.bfcl import BfclSuite
+
+    return BfclSuite(argument or "base")
+
+
+def _tau(argument: str, **options: Any) -> Suite:
+    from ace.evaluation.files import FileSuite
+
+    if not argument:
+        raise SuiteError("the suite 'tau' needs a folder with tasks.jsonl, tools.py and state.json: tau:PATH")
+    return FileSuite.from_folder(Path(argument), options.get("judge"))
+
+
+def _file(spec: str, **options: Any) -> Suite:
+    from ace.evaluation.files import FileSuite
+
+    tasks, _, tools = spec.partition(".jsonl")
+    path = Path(f"{tasks}.jsonl")
+    return FileSuite(path, Path(tools[1:]) if tools else path.with_name("tools.py"), judge=options.get("judge"))
+
+
+def _own(spec: str, **options: Any) -> Suite:
+    from ace.evaluation.toolbox import import_file
+
+    path, _, name = spec.rpartition(":")
+    found: Any = getattr(import_file(Path(path)), name, None)
+    made: Any = found() if callable(found) and not hasattr(found, "episode") else found
+    if not all(hasattr(made, part) for part in ("name", "instructions", "tasks", "writing_tools", "episode")):
+        raise SuiteError(
+            f"{name!r} in {path!r} is no suite; expected an object with name, instructions, tasks, writing_tools and "
+            "episode, or a function that makes one"
+        )
+    return made
+
+
+SUITES: dict[str, Callable[..., Suite]] = {"office": _office, "workbench": _workbench, "bfcl": _bfcl, "tau": _tau}
 """By name; each takes what stands after the colon."""
 
 
 def load_suite(spec: str, **options: Any) -> Suite:
-    """Load a suite by its name, ``office`` or ``workbench:PATH``.
+    """Load a suite.
+
+    Args:
+        spec: ``office``; ``workbench:PATH``; ``bfcl`` or ``bfcl:long_context``; ``tau:FOLDER``; ``tasks.jsonl``, with its
+            tools in ``tools.py`` beside it or in ``tasks.jsonl:TOOLS.py``; or ``FILE.py:NAME``, a suite of your own.
+        **options: `judge`, the language model that judges; `seed` (office); `toolkits` (workbench).
 
     Raises:
         SuiteError: There is no such suite, or its files are missing.
@@ -118,6 +175,10 @@ def load_suite(spec: str, **options: Any) -> Suite:
         200
     """
     name, _, argument = spec.partition(":")
-    if name not in SUITES:
-        raise SuiteError(f"no suite {spec!r}; there are 'office' and 'workbench:PATH'")
-    return SUITES[name](argument, **options)
+    if name in SUITES:
+        return SUITES[name](argument, **options)
+    if spec.endswith(".jsonl") or ".jsonl:" in spec:
+        return _file(spec, **options)
+    if ".py:" in spec:
+        return _own(spec, **options)
+    raise SuiteError(f"no suite {spec!r}; expected {SUITE_SPECS}")

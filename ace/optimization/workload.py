@@ -16,7 +16,8 @@ import dspy
 from ace._running import Shared
 from ace.agent import Policy
 from ace.core import AceError, SignatureError, SuiteError, value_to_text
-from ace.evaluation.suite import Suite, SuiteTask, halves
+from ace.evaluation.splits import halves
+from ace.evaluation.suite import Suite, SuiteTask, signature_of
 from ace.generator import ReActGenerator, ReActPrediction
 from ace.learner import Episode
 from ace.learner.episode import as_feedback
@@ -172,8 +173,7 @@ def suite_workload(
     def attempt(inputs: dict[str, Any]) -> Episode:
         return suite.episode(tasks[inputs["task_id"]])
 
-    signature = dspy.Signature("task -> answer", suite.instructions)
-    agent = ReActGenerator(signature, tools=registry, policy=policy or Policy.lenient())
+    agent = ReActGenerator(signature_of(suite), tools=registry, policy=policy or Policy.lenient())
     program = JobProgram(agent, attempt)
     sets = [[_example(task) for task in some] for some in (chosen[:train], chosen[train:], tested)]
     return Workload(suite.name, program, *sets, label=label)

@@ -100,7 +100,7 @@ def test_a_playbook_is_learned_listed_searched_and_moved(tmp_path):
     assert f"{report['bullets']} bullets" in ace("playbook", "list", tmp_path / "q.db")
     ace(
         "evaluate", "office", "--lm", "simulated", "--arms", "none,playbook,random", "--playbook", book, "--limit", 8,
-        "--half", "second", "--json", tmp_path / "e.json",
+        "--part", "second", "--json", tmp_path / "e.json",
     )  # fmt: skip
     report = valid(tmp_path / "e.json", "evaluate")
     assert (report["label"], report["policy"], len(report["runs"])) == ("simulated", "lenient", 24)
@@ -201,11 +201,11 @@ def test_doctor_is_content():
         (["evaluate", "nowhere", "--lm", "simulated"], "workbench:PATH"),
         (["evaluate", "workbench:/nowhere", "--lm", "simulated"], "/nowhere"),
         (["evaluate", "office", "--lm", "simulated", "--arms", "magic"], "magic"),
-        (["evaluate", "office", "--lm", "simulated", "--arms", "playbook", "--half", "first"], "--playbook"),
+        (["evaluate", "office", "--lm", "simulated", "--arms", "playbook", "--part", "first"], "--playbook"),
         (["evaluate", "office", "--lm", "simulated", "--arms", "none,none"], "twice"),
         (["evaluate", "office", "--lm", "simulated", "--arms", "old=nowhere.db"], "nowhere.db"),
         (["evaluate", "office", "--lm", "simulated", "--engine", "steam"], "steam"),
-        (["evaluate", "office", "--lm", "simulated", "--half", "third"], "third"),
+        (["evaluate", "office", "--lm", "simulated", "--part", "third"], "third"),
         (["evaluate", "office", "--lm", "simulated", "--out", "o", "--max-seconds", "0"], "no run was made: seconds"),
         (["evaluate", "office", "--lm", "simulated:genius"], "genius"),
         (["evaluate", "office", "--lm", "recorded:gpt-4_all"], "workbench:PATH"),

@@ -264,7 +264,7 @@ def test_the_command_killed_at_random_moments_shows_the_same_table(tmp_path):
         "none,online,gold",
         "--seeds",
         "2",
-        "--half",
+        "--part",
         "second",
         "--limit",
         "5",

@@ -10,7 +10,7 @@ from ace import Policy
 from ace.core import SuiteError
 from ace.evaluation.retrieval_bench import suite_tasks
 from ace.evaluation.runner import evaluate
-from ace.evaluation.suite import halves
+from ace.evaluation.splits import halves
 from ace.evaluation.summary import by_domain
 from ace.evaluation.workbench import WorkBenchSuite, read_recordings
 from ace.evaluation.workbench.dates import DateParseError, point_in_time
