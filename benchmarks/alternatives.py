@@ -20,8 +20,8 @@ from rich.table import Table
 from ace.agent import Policy, RetryPolicy
 from ace.core import ToolError
 from ace.evaluation.arms import arm_source
+from ace.evaluation.attempts import AgentPool
 from ace.evaluation.office import OfficeSuite
-from ace.evaluation.runner import AgentPool
 from ace.evaluation.stats import share_interval
 from ace.evaluation.suite import SuiteTask
 from ace.learner import Episode, Learner

@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.table import Table
 
 from ace.agent import Policy
-from ace.evaluation.runner import AgentPool
+from ace.evaluation.attempts import AgentPool
 from ace.evaluation.workbench import WorkBenchSuite
 from ace.tasks import TaskOutput
 from ace.testing import SimulatedLM

@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.progress import track
 
 from ace.agent import Policy
-from ace.evaluation.runner import AgentPool
+from ace.evaluation.attempts import AgentPool
 from ace.evaluation.suite import load_suite
 from ace.learner import Learner
 from ace.playbook import Playbook

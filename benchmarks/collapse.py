@@ -20,7 +20,7 @@ from rich.progress import track
 
 from ace.cli._lm import choose_lm
 from ace.curator.budget import make_room
-from ace.evaluation.runner import AgentPool
+from ace.evaluation.attempts import AgentPool
 from ace.evaluation.splits import halves
 from ace.evaluation.suite import changing, load_suite
 from ace.learner import Learner

@@ -92,8 +92,8 @@ def one_run(job: tuple[int, str, str]) -> list[dict[str, Any]]:
     import torch
 
     from ace.agent import Policy
+    from ace.evaluation.attempts import AgentPool
     from ace.evaluation.office import OfficeSuite
-    from ace.evaluation.runner import AgentPool
     from ace.evaluation.splits import halves
     from ace.learner import Learner
     from ace.playbook import Playbook

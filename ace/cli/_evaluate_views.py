@@ -56,7 +56,7 @@ def _domains(report: EvaluateReport, first_arm: str, label: str) -> Table:
 def _comparisons(rows: list[ComparisonReport], first_arm: str, label: str) -> Table:
     table = Table(title=f"against arm {first_arm}, paired by task and seed{label}", title_justify="left")
     for name in ("arm", "metric"):
-        table.add_column(name)
+        table.add_column(name, no_wrap=True)
     for name in ("difference", "95 %", "p", "p corrected", "gained", "lost", "could show"):
         table.add_column(name, justify="right")
     for row in rows:

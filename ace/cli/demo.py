@@ -98,7 +98,7 @@ def _learn(suite: OfficeSuite, train: Sequence[SuiteTask], playbook: Playbook, p
     """Run the training tasks; ones that were solved are not run again."""
     from collections import Counter
 
-    from ace.evaluation.runner import AgentPool
+    from ace.evaluation.attempts import AgentPool
     from ace.learner import Agent, Episode, Learner
     from ace.reflector import Reflector
     from ace.tasks import Feedback, TaskOutput

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import sqlite3
 import time
-from contextlib import ExitStack, closing
-from dataclasses import dataclass, field
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -31,6 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from ace.cli._lm import LMChoice
+    from ace.evaluation.engines import Engine
     from ace.evaluation.log import RunLog
     from ace.evaluation.reports import BulletEffect, Difference, RunReport
     from ace.evaluation.runner import Evaluation
@@ -47,15 +45,6 @@ EXAMPLES = (
 FOLDER = Path("ace-evaluations")
 
 
-@dataclass
-class _Arms:
-    """What `--arms` names."""
-
-    names: list[str] = field(default_factory=list)
-    books: dict[str, Playbook] = field(default_factory=dict)
-    """Of arms like ``old=office.db@40``."""
-
-
 def evaluate(
     suite: Annotated[str, typer.Argument(help=SUITE_SPECS)],
     lm: LmOption = "",
@@ -68,11 +57,12 @@ def evaluate(
     ] = "none",
     seeds: Annotated[int, typer.Option(min=1, help="Runs per task and arm.")] = 1,
     playbook: Annotated[
-        Path | None,
+        str,
         typer.Option(
-            help="Of the arms playbook and random; without it, one is learned on the first part of the split."
+            help="Of the arms playbook and random; without it, one is learned on the first part of the split. "
+            "A file, or postgresql://USER@HOST/DB."
         ),
-    ] = None,
+    ] = "",
     epochs: Annotated[int, typer.Option(min=1, help="Where a playbook is learned: how often a task is tried.")] = 5,
     unseen: Annotated[bool, typer.Option(help="Leave out all lessons of a task's own family.")] = False,
     limit: Annotated[int | None, typer.Option(min=1, help="Only the first N tasks.")] = None,
@@ -84,7 +74,13 @@ def evaluate(
         str, typer.Option(help="Which part of the split: all, first, second. The second where a playbook is learned.")
     ] = "",
     workers: Annotated[int, typer.Option(min=1, help="Runs under way at once.")] = 1,
-    engine: Annotated[str, typer.Option(help="threads or asyncio.")] = "threads",
+    engine: Annotated[str, typer.Option(help="threads, asyncio, or ray, a cluster.")] = "threads",
+    ray_address: Annotated[
+        str, typer.Option(envvar="RAY_ADDRESS", help="Of the Ray cluster; a local one is started by default.")
+    ] = "",
+    store: Annotated[
+        str, typer.Option(help="postgresql://USER@HOST/DB: where learned playbooks lie, so that all workers read them.")
+    ] = "",
     max_cost: Annotated[float | None, typer.Option(help="Begin no run after so many US dollars.")] = None,
     max_requests: Annotated[int | None, typer.Option(help="The same, in requests to the model.")] = None,
     max_tokens: Annotated[int | None, typer.Option(help="The same, in tokens.")] = None,
@@ -109,6 +105,7 @@ def evaluate(
     check_writable(json_file)
     check_writable(markdown_file)
     check_writable(html_file)
+    from ace.cli._evaluate_arms import arms_of, online_book, open_book
     from ace.cli._lm import choose_lm, load_suite_for
     from ace.core import SuiteError
     from ace.core.folders import digest, replace_text
@@ -119,7 +116,8 @@ def evaluate(
     from ace.evaluation.runner import evaluate as evaluation_of
     from ace.evaluation.splits import split as split_of
 
-    engine_of(engine, workers)  # what is wrong or missing shows before anything has been spent
+    if engine != "ray":
+        engine_of(engine, workers)  # what is wrong or missing shows before anything has been spent
     if html_file is not None:
         from ace.evaluation.html import page_template
 
@@ -127,8 +125,8 @@ def evaluate(
     if part not in ("", "all", "first", "second"):
         raise SuiteError(f"--part {part!r}: expected all, first or second")
     with ExitStack() as stack:
-        chosen = _arms(arms, stack)
-        book = _book(playbook, stack) if playbook is not None else None
+        chosen = arms_of(arms, stack)
+        book = open_book(playbook, stack) if playbook else None
         if not lm and suite == "office":
             lm = "simulated"
             console.print("no --lm: our stand-in for a language model, whatever it shows is simulated", highlight=False)
@@ -185,8 +183,16 @@ def evaluate(
                         epochs=epochs,
                         source=choice.label or choice.name,
                         on_run=advance,
+                        store=store,
                     )
                 )
+        made: str | Engine = engine
+        if engine == "ray":
+            from ace.cli._site import BUILD
+            from ace.evaluation.cluster import RayCluster
+
+            told = {"suite": suite, "lm": lm, "judge_lm": judge_lm, "api_base": api_base, "program": str(program or "")}
+            made = RayCluster(workers, BUILD, told, address=ray_address or None)
         runs = evaluation_of(
             loaded,
             choice.lm_for,
@@ -199,8 +205,9 @@ def evaluate(
             unseen=unseen,
             prepare=prepare,
             log=log,
-            engine=engine,
+            engine=made,
             workers=workers,
+            online_book=online_book(folder, store, stack) if store else None,
             caps=Caps(max_cost, max_requests, max_tokens, max_seconds),
         )
         interrupted = _run(runs)
@@ -240,47 +247,6 @@ def evaluate(
     if interrupted:
         console.print("interrupted: the table holds what was run until then; the same command goes on")
         raise typer.Exit(130)
-
-
-def _arms(text: str, stack: ExitStack) -> _Arms:
-    from ace.core import SuiteError
-    from ace.evaluation.arms import ARMS
-
-    found = _Arms()
-    for word in filter(None, (word.strip() for word in text.split(","))):
-        name, given, path = word.partition("=")
-        if given:
-            file, _, revision = path.rpartition("@") if path.rpartition("@")[2].isdigit() else (path, "", "")
-            found.books[name] = _book(Path(file), stack, int(revision) if revision else None)
-        elif name not in ARMS:
-            raise SuiteError(
-                f"--arms {text!r}: expected some of {', '.join(ARMS)}, or NAME=PLAYBOOK.db, with commas between"
-            )
-        if name in found.names:
-            raise SuiteError(f"--arms {text!r} names {name!r} twice")
-        found.names.append(name)
-    if not found.names or set(found.books) & set(ARMS):
-        raise SuiteError(
-            f"--arms {text!r}: expected arms, separated by commas; NAME=PLAYBOOK.db needs a name of its own"
-        )
-    return found
-
-
-def _book(path: Path, stack: ExitStack, revision: int | None = None) -> Playbook:
-    """A playbook; of an earlier revision, a copy that was rolled back."""
-    from ace.core import PlaybookError
-    from ace.playbook import Playbook
-
-    if not path.exists():
-        raise PlaybookError(f"there is no playbook {str(path)!r}; `ace learn` makes one")
-    if revision is None:
-        return stack.enter_context(Playbook.open(path))
-    copy = Path(stack.enter_context(TemporaryDirectory())) / path.name
-    with closing(sqlite3.connect(path)) as old, closing(sqlite3.connect(copy)) as new:
-        old.backup(new)
-    book = stack.enter_context(Playbook.open(copy))
-    book.rollback(revision)
-    return book
 
 
 def _run(runs: Evaluation) -> bool:

@@ -57,8 +57,8 @@ def learn(
     check_writable(json_file)
     from ace.cli._lm import choose_lm, load_suite_for
     from ace.core import SuiteError
+    from ace.evaluation.attempts import AgentPool
     from ace.evaluation.reports import LearnReport
-    from ace.evaluation.runner import AgentPool
     from ace.evaluation.splits import split as split_of
     from ace.learner import Agent, Episode, Learner, LearningReport
     from ace.playbook import Playbook

@@ -64,7 +64,7 @@ def run(
         raise PlaybookError(f"there is no playbook {str(playbook)!r}; `ace learn` makes one")
     book = Playbook.open(playbook) if playbook else None
     if loaded is not None:
-        from ace.evaluation.runner import AgentPool
+        from ace.evaluation.attempts import AgentPool
 
         found = next((t for t in loaded.tasks if t.id == task_id), None)
         if found is None:

@@ -14,8 +14,21 @@ import dspy
 
 from ace.core import SuiteError
 
-Prepare = Callable[[Any], tuple[Any, Any, Callable[[Any], Any]]]
-"""From a job to the agent, its task, and what makes a result of the output."""
+
+class Work(Protocol):
+    """What an engine makes of a job."""
+
+    def prepare(self, job: Any) -> tuple[Any, Any, Callable[[Any], Any]]:
+        """The agent, its task, and what makes a result of the output; called where the run is made."""
+        ...
+
+    def order(self, job: Any) -> str:
+        """The same for another machine, as JSON; called by the thread that starts jobs."""
+        ...
+
+    def made(self, job: Any, answer: str) -> Any:
+        """The result, from the JSON that another machine sent."""
+        ...
 
 
 def forgetful() -> Any:
@@ -28,9 +41,13 @@ class Engine(Protocol):
 
     workers: int
     """So many runs may be under way."""
-    under_way: int
 
-    def start(self, job: Any, prepare: Prepare) -> None:
+    @property
+    def under_way(self) -> int:
+        """Runs that have begun and not ended."""
+        ...
+
+    def start(self, job: Any, work: Work) -> None:
         """Begin a run."""
         ...
 
@@ -49,17 +66,17 @@ class Inline:
     def __init__(self) -> None:
         self.workers = 1
         self.under_way = 0
-        self._next: tuple[Any, Prepare] | None = None
+        self._next: tuple[Any, Work] | None = None
 
-    def start(self, job: Any, prepare: Prepare) -> None:
+    def start(self, job: Any, work: Work) -> None:
         """See `Engine`."""
-        self._next, self.under_way = (job, prepare), 1
+        self._next, self.under_way = (job, work), 1
 
     def result(self) -> tuple[Any, Any]:
         """See `Engine`."""
         assert self._next is not None
-        (job, prepare), self._next, self.under_way = self._next, None, 0
-        agent, task, finish = prepare(job)
+        (job, work), self._next, self.under_way = self._next, None, 0
+        agent, task, finish = work.prepare(job)
         with forgetful():
             return job, finish(agent.run(task))
 
@@ -89,18 +106,18 @@ class Threads(_Queued):
 
     def __init__(self, workers: int) -> None:
         super().__init__(workers)
-        self._jobs: queue.SimpleQueue[tuple[Any, Prepare] | None] = queue.SimpleQueue()
+        self._jobs: queue.SimpleQueue[tuple[Any, Work] | None] = queue.SimpleQueue()
         self._started = 0
 
-    def start(self, job: Any, prepare: Prepare) -> None:
+    def start(self, job: Any, work: Work) -> None:
         """See `Engine`."""
         if self._started < self.workers:
             self._started += 1
             # the thread sees the caller's context, DSPy's settings among it
             run = contextvars.copy_context().run
-            threading.Thread(target=run, args=(self._work,), daemon=True, name="ace-evaluate").start()
+            threading.Thread(target=run, args=(self._serve,), daemon=True, name="ace-evaluate").start()
         self.under_way += 1
-        self._jobs.put((job, prepare))
+        self._jobs.put((job, work))
 
     def close(self) -> None:
         """See `Engine`."""
@@ -108,11 +125,11 @@ class Threads(_Queued):
             self._jobs.put(None)
         self._started = 0
 
-    def _work(self) -> None:
+    def _serve(self) -> None:
         while (item := self._jobs.get()) is not None:
-            job, prepare = item
+            job, work = item
             try:
-                agent, task, finish = prepare(job)
+                agent, task, finish = work.prepare(job)
                 with forgetful():
                     self._results.put((job, finish(agent.run(task)), None))
             except BaseException as error:  # raised again where results are waited for
@@ -127,13 +144,13 @@ class EventLoop(_Queued):
         self._loop: asyncio.AbstractEventLoop | None = None
         self._context = contextvars.copy_context()
 
-    def start(self, job: Any, prepare: Prepare) -> None:
+    def start(self, job: Any, work: Work) -> None:
         """See `Engine`."""
         if self._loop is None:
             self._loop = asyncio.new_event_loop()
             threading.Thread(target=self._serve, args=(self._loop,), daemon=True, name="ace-evaluate").start()
         self.under_way += 1
-        asyncio.run_coroutine_threadsafe(self._work(job, prepare), self._loop)
+        asyncio.run_coroutine_threadsafe(self._run(job, work), self._loop)
 
     def close(self) -> None:
         """See `Engine`."""
@@ -151,9 +168,9 @@ class EventLoop(_Queued):
             loop.run_until_complete(loop.shutdown_asyncgens())
             loop.close()
 
-    async def _work(self, job: Any, prepare: Prepare) -> None:
+    async def _run(self, job: Any, work: Work) -> None:
         try:
-            agent, task, finish = await asyncio.to_thread(prepare, job)
+            agent, task, finish = await asyncio.to_thread(work.prepare, job)
             with forgetful():
                 output = await agent.arun(task)
             self._results.put((job, await asyncio.to_thread(finish, output), None))

@@ -35,13 +35,14 @@ class Online:
     Args:
         source: Who teaches, for the lessons' provenance.
         unseen: Whether lessons of a task's own family are left out.
+        book: An empty playbook; one in memory by default.
     """
 
-    def __init__(self, source: str, unseen: bool = False) -> None:
+    def __init__(self, source: str, unseen: bool = False, book: Playbook | None = None) -> None:
         from ace.learner import Learner
         from ace.reflector import Reflector
 
-        self.book = Playbook()
+        self.book = Playbook() if book is None else book  # an empty one is falsy
         self._learner = Learner(self.book, reflector=Reflector(source))
         self._unseen = unseen
 

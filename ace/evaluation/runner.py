@@ -3,34 +3,27 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import random
-import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from ace.agent import Policy
 from ace.core import RunUsage, SuiteError
 from ace.evaluation.arms import LEARNING, arm_source
+from ace.evaluation.attempts import AgentPool, Attempt, Made, Preparation, pools_of, set_up
 from ace.evaluation.engines import Engine, engine_of
 from ace.evaluation.log import RunLog
 from ace.evaluation.memories import FullHistory, Memory, Online
-from ace.evaluation.reports import InvalidAction, RunReport
-from ace.evaluation.suite import Suite, SuiteTask, signature_of
-from ace.generator import BulletSource, ReActGenerator
-from ace.learner import Episode
-from ace.playbook import Playbook
-from ace.playbook.render import count_tokens, render_bullets
+from ace.evaluation.suite import Suite, SuiteTask
+from ace.generator import BulletSource
+from ace.playbook import GuardedPlaybook, Playbook
 from ace.reflector import OUTAGES
-from ace.tasks import Feedback, TaskInput, TaskOutput
+from ace.tasks import TaskInput, TaskOutput
 
-Preparation = Callable[[ReActGenerator], ReActGenerator]
-"""Makes an agent of the one that a suite would use; it may be any other over the same tools."""
-INVALID = frozenset({"unknown_tool", "invalid_args", "unparsable"})
 TRANSIENT = ("LMRateLimitError", "LMServerError", "LMTimeoutError", "LMTransportError")
 """DSPy's names for what passes: the run is made again."""
 FATAL = ("LMAuthError", "LMBillingError", "LMConfigurationError", "LMNotConfiguredError", "LMUnsupportedModelError")
@@ -39,73 +32,6 @@ OUTAGE_RETRIES = 3
 """A run that a model's outage ended is made again so often before it counts."""
 PAUSE_SECONDS = 1.0
 """After an outage nothing new starts for so long; twice as long after the next."""
-
-
-@dataclass
-class AgentPool:
-    """Agents for the episodes of a suite; those with the same tools share one set of predictors."""
-
-    suite: Suite
-    policy: Policy
-    prepare: Preparation | None = None
-    """Applied to each agent, to load an optimized program for example; its playbook serves where no other is given."""
-    _agents: dict[tuple[str, ...], ReActGenerator] = field(default_factory=dict)
-    _lock: Any = field(default_factory=threading.Lock)
-
-    def agent(self, episode: Episode, lm: Any, playbook: BulletSource | None = None) -> ReActGenerator:
-        """An agent over the episode's world."""
-        names = episode.registry.names
-        with self._lock:
-            if names not in self._agents:
-                made = ReActGenerator(signature_of(self.suite), tools=episode.registry, policy=self.policy)
-                self._agents[names] = self.prepare(made) if self.prepare else made
-        agent = self._agents[names]
-        source = agent.playbook if playbook is None else playbook
-        return agent.bound_to(episode.registry, playbook=source, lm=lm)
-
-
-@dataclass(frozen=True)
-class Attempt:
-    """What one run of one task gave."""
-
-    task: SuiteTask
-    arm: str
-    seed: int
-    output: TaskOutput
-    feedback: Feedback
-    memory_tokens: int = 0
-    """Of what stood in the prompt's playbook."""
-    learned_from: int = 0
-    """How many runs its arm had learned from before."""
-
-    def report(self) -> RunReport:
-        """As a row of the JSON report."""
-        tables: dict[str, str] = self.feedback.details.get("state_sha256", {})
-        invalid = [record for record in self.output.error_history if record.kind in INVALID]
-        usage = self.output.usage
-        return RunReport(
-            id=self.task.id,
-            arm=self.arm,
-            seed=self.seed,
-            domain=self.task.domain,
-            group=self.task.group,
-            correct=self.feedback.success,
-            iterations=usage.iterations,
-            lm_calls=usage.lm_calls,
-            termination=self.output.termination_reason,
-            state_sha256=hashlib.sha256(json.dumps(tables, sort_keys=True).encode()).hexdigest(),
-            tables_sha256=tables,
-            invalid_actions=len(invalid) + usage.reprompts,
-            input_tokens=usage.input_tokens,
-            output_tokens=usage.output_tokens,
-            memory_tokens=self.memory_tokens,
-            cost=usage.cost,
-            seconds=usage.seconds,
-            confidence=self.output.confidence,
-            bullets=list(self.output.injected_bullets),
-            learned_from=self.learned_from,
-            errors=[InvalidAction(iteration=r.iteration, kind=r.kind, tool=r.tool, message=r.message) for r in invalid],
-        )
 
 
 @dataclass(frozen=True)
@@ -140,19 +66,6 @@ class _Job:
     memory: Memory | None = None
     lived: int = 0
     outages: int = 0
-
-
-class _Watched:
-    """Counts what a source of bullets shows."""
-
-    def __init__(self, source: BulletSource) -> None:
-        self.source = source
-        self.tokens = 0
-
-    def retrieve_for(self, task: TaskInput, tools: Mapping[str, str]) -> Any:
-        found = self.source.retrieve_for(task, tools)
-        self.tokens += count_tokens(render_bullets(found)) if found else 0
-        return found
 
 
 class Evaluation(Iterator[Attempt]):
@@ -221,26 +134,38 @@ class Evaluation(Iterator[Attempt]):
                 self.stop(why)
                 return
             job = self._waiting.popleft()
-            self._engine.start(job, self._prepare)
+            self._engine.start(job, self)
 
-    def _prepare(self, job: _Job) -> tuple[Any, TaskInput, Callable[[TaskOutput], Attempt]]:
-        """The agent, its task, and what to do with the output; called where the run is made."""
+    def prepare(self, job: _Job) -> tuple[Any, TaskInput, Callable[[TaskOutput], Attempt]]:
+        """See `Work`."""
         task = job.tasks[0]
-        episode = self.suite.episode(task)
-        agent = self._pools.get(job.arm, self._pools[""]).agent(episode, self._lms[job.seed], self._sources(job, task))
-        watched = _Watched(agent.playbook) if agent.playbook is not None else None
-        agent.playbook = watched
+        agent, given, finish = set_up(
+            self.suite, self._pools, job.arm, self._lms[job.seed], task, self._sources(job, task)
+        )
+        return agent, given, lambda output: self._lived(job, finish(output))
 
-        def finish(output: TaskOutput) -> Attempt:
-            try:
-                feedback = episode.score(output)
-            except Exception as error:
-                raise SuiteError(f"the scorer of task {task.id!r} failed: {error}") from error
-            if job.memory is not None and output.termination_reason not in OUTAGES:
-                job.memory.live(task, output, feedback, episode.registry.schema_hashes)
-            return Attempt(task, job.arm, job.seed, output, feedback, watched.tokens if watched else 0, job.lived)
+    def order(self, job: _Job) -> str:
+        """See `Work`: what to run, and what the agent is to be shown or where it finds it."""
+        task = job.tasks[0]
+        source = self._sources(job, task)
+        told: dict[str, Any] = {"arm": job.arm, "seed": job.seed, "task": task.id}
+        if isinstance(source, GuardedPlaybook) and isinstance(source.playbook, Playbook) and source.playbook.server_url:
+            guard = {"exclude_tasks": source.filters.exclude_tasks, "exclude_groups": source.filters.exclude_groups}
+            told["book"] = {"url": source.playbook.server_url, "revision": source.playbook.revision, **guard}
+        elif source is not None:
+            episode = self.suite.episode(task)
+            shown = source.retrieve_for(episode.task, episode.registry.schema_hashes)
+            told["bullets"] = [bullet.model_dump(mode="json") for bullet in shown]
+        return json.dumps(told)
 
-        return agent, episode.task, finish
+    def made(self, job: _Job, answer: str) -> Attempt:
+        """See `Work`."""
+        return self._lived(job, Made.from_json(answer))
+
+    def _lived(self, job: _Job, made: Made) -> Attempt:
+        if job.memory is not None and made.output.termination_reason not in OUTAGES:
+            job.memory.live(job.tasks[0], made.output, made.feedback, made.hashes)
+        return Attempt(job.tasks[0], job.arm, job.seed, made.output, made.feedback, made.memory_tokens, job.lived)
 
     def _kept(self, job: _Job, attempt: Attempt) -> bool:
         """Record a run and let the next of its job wait for its turn; or have it made again after an outage."""
@@ -283,9 +208,10 @@ def evaluate(
     unseen: bool = False,
     prepare: Preparation | Mapping[str, Preparation] | None = None,
     log: RunLog | None = None,
-    engine: str = "threads",
+    engine: str | Engine = "threads",
     workers: int = 1,
     caps: Caps | None = None,
+    online_book: Callable[[int], Playbook] | None = None,
 ) -> Evaluation:
     """Run tasks under arms and seeds and yield each attempt as it is done.
 
@@ -301,17 +227,18 @@ def evaluate(
         unseen: Whether lessons of the task's own family are left out.
         prepare: See `AgentPool`; or further arms, each with a function that makes its generator.
         log: Where runs are kept; what it holds already is not run again, and arms that learn go on from there.
-        engine: `threads` or `asyncio`; with one worker, everything runs in the caller's thread.
+        engine: `threads` or `asyncio`; with one worker, everything runs in the caller's thread. Or an `Engine`, as
+            `ace.evaluation.cluster.RayCluster`.
         workers: How many runs are under way at once; an arm that learns makes one after another.
         caps: Where to stop.
+        online_book: Where the arm `online` learns: from a seed to an empty playbook; one in memory by default.
 
     Raises:
         SuiteError: There is no such arm or engine, or an arm lacks its playbook.
     """
     books, seeds = playbooks or {}, tuple(seeds)
     own = prepare if isinstance(prepare, Mapping) else {}
-    pools = {name: AgentPool(suite, policy or Policy.lenient(), made) for name, made in own.items()}
-    pools[""] = AgentPool(suite, policy or Policy.lenient(), None if isinstance(prepare, Mapping) else prepare)
+    pools = pools_of(suite, policy, prepare)
     lms = {seed: lm_for(seed) for seed in seeds}
     chosen = list(suite.tasks if tasks is None else tasks)
 
@@ -328,20 +255,24 @@ def evaluate(
     for arm in arms:
         for seed in seeds:
             if arm in LEARNING:
-                jobs.append(_learning(arm, seed, chosen, suite, str(getattr(lms[seed], "label", "")), unseen, log))
+                memory: Memory = FullHistory(unseen=unseen)
+                if arm == "online":
+                    label = str(getattr(lms[seed], "label", ""))
+                    memory = Online(label, unseen, online_book(seed) if online_book is not None else None)
+                jobs.append(_learning(arm, seed, chosen, suite, memory, log))
                 continue
             if chosen and arm not in own:
                 source(_Job(arm, seed, deque()), chosen[0])  # what is missing shows before anything has been spent
             done = log.done if log is not None else ()
             jobs += [_Job(arm, seed, deque([task])) for task in chosen if (arm, seed, task.id) not in done]
-    return Evaluation(suite, lms, jobs, pools, source, engine_of(engine, workers), log, caps or Caps())
+    made = engine_of(engine, workers) if isinstance(engine, str) else engine
+    return Evaluation(suite, lms, jobs, pools, source, made, log, caps or Caps())
 
 
 def _learning(
-    arm: str, seed: int, tasks: Sequence[SuiteTask], suite: Suite, label: str, unseen: bool, log: RunLog | None
+    arm: str, seed: int, tasks: Sequence[SuiteTask], suite: Suite, memory: Memory, log: RunLog | None
 ) -> _Job:
     """The job of an arm that learns while it goes, after what the log says that it has lived through."""
-    memory: Memory = Online(label, unseen) if arm == "online" else FullHistory(unseen=unseen)
     order = list(tasks)
     random.Random(f"{seed}|order").shuffle(order)
     job = _Job(arm, seed, deque(order), memory)

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import shutil
+import uuid
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import partial
@@ -11,16 +12,17 @@ from pathlib import Path
 from typing import Any
 
 from ace.agent import Policy
-from ace.core.folders import claimed, digest, same_job
+from ace.core.folders import claimed, digest, replace_text, same_job
+from ace.evaluation.attempts import AgentPool
 from ace.evaluation.log import RunLog
-from ace.evaluation.runner import AgentPool
 from ace.evaluation.suite import Suite, SuiteTask
 from ace.learner import Learner
 from ace.playbook import Playbook
+from ace.playbook.engine import schema_url
 from ace.reflector import Reflector
 from ace.tools.changes import describe_tools
 
-CONFIG, RUNS, REPORT = "config.json", "runs.jsonl", "report.json"
+CONFIG, RUNS, REPORT, STORE = "config.json", "runs.jsonl", "report.json", "store"
 LUCK = 1_000
 """Learning draws other luck than the runs that are compared: seed 0 learns with 1,000, 1,001 and so on."""
 
@@ -61,6 +63,30 @@ def study(folder: Path, config: Mapping[str, Any], parts: Mapping[str, str], *, 
             yield log
 
 
+def study_book(folder: Path, name: str, store: str = "", *, anew: bool = False) -> Playbook:
+    """A playbook of a study: a file in its folder, or a schema of a PostgreSQL server that other machines reach too.
+
+    Args:
+        folder: Of the study.
+        name: Within the study.
+        store: ``postgresql://...``; empty for a file.
+        anew: Whether what is there already is dropped.
+
+    Raises:
+        PlaybookError: The store cannot be reached.
+    """
+    if not store:
+        path = folder / f"{name}.db"
+        if anew:
+            path.unlink(missing_ok=True)
+        return Playbook.open(path)
+    known = folder / STORE  # which schemas are this study's: its folder may be moved, and another take its place
+    if not known.exists():
+        replace_text(known, f"ace_{uuid.uuid4().hex[:12]}")
+    schema = f"{known.read_text(encoding='utf-8')}_{name}".replace("-", "_")
+    return Playbook.open(schema_url(store, schema, anew=anew))
+
+
 @contextmanager
 def learned_playbooks(
     folder: Path,
@@ -73,15 +99,16 @@ def learned_playbooks(
     epochs: int,
     source: str,
     on_run: Callable[[], None] = lambda: None,
+    store: str = "",
 ) -> Generator[dict[int, Playbook]]:
     """A playbook for each seed, learned on some tasks, each run at most `epochs` times until it is solved.
 
-    They lie in the folder as ``playbook-SEED.db``; after an interruption, learning goes on where it was.
+    They lie in the folder as ``playbook-SEED.db``, or in the store; after an interruption, learning goes on where it was.
     """
     with ExitStack() as stack:
         books: dict[int, Playbook] = {}
         for seed in seeds:
-            book = books[seed] = stack.enter_context(Playbook.open(folder / f"playbook-{seed}.db"))
+            book = books[seed] = stack.enter_context(study_book(folder, f"playbook-{seed}", store))
             pool = AgentPool(suite, policy)
 
             def agent_for(episode: Any, seed: int = seed, book: Playbook = book, pool: AgentPool = pool) -> Any:

@@ -1,6 +1,6 @@
 """Memory: bullets, the journal of their changes, the index that finds them."""
 
-from ace.playbook._retrieving import Trial
+from ace.playbook._retrieving import GuardedPlaybook, Trial
 from ace.playbook._upkeep import verify_book
 from ace.playbook.bullet import PlaybookBullet, Provenance, Section, Stage, sequence_key
 from ace.playbook.dedup import Calibration, calibrate, labelled_pairs
@@ -20,6 +20,7 @@ __all__ = [
     "Embedder",
     "Explanation",
     "Filters",
+    "GuardedPlaybook",
     "Merge",
     "MiniLMEmbedder",
     "Playbook",

@@ -9,7 +9,7 @@ from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy import event
-from sqlalchemy.exc import NoSuchModuleError
+from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError
 
 from ace.core import PlaybookError
 
@@ -30,6 +30,43 @@ def book_url(path: str | Path) -> str | sa.URL:
     if not parent.is_dir():
         raise PlaybookError(f"cannot open the playbook {text!r}: the folder {str(parent)!r} does not exist")
     return sa.URL.create("sqlite", database=str(Path(path).resolve()))
+
+
+def schema_url(server: str, schema: str, *, anew: bool = False) -> str:
+    """A playbook of its own on a PostgreSQL server that may hold many, one in each schema.
+
+    Args:
+        server: As ``postgresql://user@host/db``.
+        schema: Made when it is not there.
+        anew: Whether what it holds is dropped.
+
+    Returns:
+        The URL to open it by; it holds the password, if there is one.
+
+    Raises:
+        PlaybookError: It is no such server, or the schema cannot be made.
+    """
+    try:
+        url = sa.make_url(server)
+    except ArgumentError:
+        url = None
+    if url is None or not url.drivername.startswith("postgres"):
+        raise PlaybookError(
+            f"a store for several playbooks is a PostgreSQL server, postgresql://USER@HOST/DB; got {server!r}"
+        )
+    url = url.set(drivername="postgresql+psycopg")
+    engine = connect(url, memory=False)
+    quoted = engine.dialect.identifier_preparer.quote_identifier(schema)
+    try:
+        with engine.begin() as connection:
+            if anew:
+                connection.exec_driver_sql(f"DROP SCHEMA IF EXISTS {quoted} CASCADE")
+            connection.exec_driver_sql(f"CREATE SCHEMA IF NOT EXISTS {quoted}")
+    except DBAPIError as error:
+        raise PlaybookError(f"cannot make the schema {schema!r} in {url.render_as_string()!r}: {error.orig}") from error
+    finally:
+        engine.dispose()
+    return url.update_query_dict({"options": f"-csearch_path={schema}"}).render_as_string(hide_password=False)
 
 
 def connect(url: sa.URL, memory: bool) -> sa.Engine:

@@ -126,6 +126,12 @@ class Playbook(Retrieving, Upkeep):
         # one memory, however often an optimizer copies the program around it
         return self
 
+    @property
+    def server_url(self) -> str | None:
+        """Where other machines reach it, password included; None for a file and for memory."""
+        url = self._store.engine.url
+        return None if url.get_backend_name() == "sqlite" else url.render_as_string(hide_password=False)
+
     # -- reading -----------------------------------------------------------------------------------------------------
 
     def _default_folder(self) -> Path | None:

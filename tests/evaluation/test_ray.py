@@ -1,0 +1,86 @@
+"""Runs on a Ray cluster with two local workers give what they give here, task by task."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from ace.core import PlaybookError, SuiteError
+from ace.evaluation import evaluate, load_suite
+from ace.evaluation.cluster import RayCluster
+from ace.playbook.engine import schema_url
+from ace.testing import SimulatedLM
+
+ray = pytest.importorskip("ray", reason="no Ray: pip install 'dspy-ace[dev]'")
+ACE = Path(sys.executable).with_name("ace")
+ARMS = "none,playbook,online,gold,random,full-history"
+TOLD = {"suite": "office", "lm": "simulated", "judge_lm": "", "api_base": None, "program": ""}
+
+
+def command(folder, *words):
+    folder.mkdir(exist_ok=True)
+    words = ["evaluate", "office", "--lm", "simulated", "--arms", ARMS, *words, "--json", "out.json"]
+    done = subprocess.run([ACE, *words], cwd=folder, capture_output=True, text=True, timeout=3_000)
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
+    report = json.loads((folder / "out.json").read_text(encoding="utf-8"))
+    runs = {(run["arm"], run["seed"], run["id"]): run for run in report["runs"]}
+    for run in runs.values():
+        del run["seconds"]
+    return report, runs
+
+
+@pytest.mark.timeout(600)
+def test_the_same_numbers_with_one_store_behind_all_workers(tmp_path, postgres):
+    few = ("--seeds", "2", "--limit", "6", "--epochs", "1")
+    _, here = command(tmp_path / "here", *few)
+    _, there = command(tmp_path / "there", *few, "--engine", "ray", "--workers", "2", "--store", postgres)
+    assert len(here) == 6 * 2 * 6
+    assert there == here
+    assert not list((tmp_path / "there").rglob("playbook-*.db"))
+
+
+@pytest.mark.full
+@pytest.mark.timeout(3_600)
+def test_the_whole_evaluation_gives_the_same_numbers_on_ray(tmp_path):
+    first, here = command(tmp_path / "here", "--seeds", "5")
+    second, there = command(tmp_path / "there", "--seeds", "5", "--engine", "ray", "--workers", "2")
+    assert len(here) == 6 * 5 * 100
+    assert there == here
+    assert second["comparisons"] == first["comparisons"]
+
+
+@pytest.fixture
+def cluster():
+    made = RayCluster(4, "ace.cli._site:site", TOLD, processes=2)
+    yield made
+    made.close()
+
+
+def test_a_worker_that_dies_loses_nothing(cluster):
+    suite = load_suite("office")
+    runs = evaluate(suite, lambda seed: SimulatedLM(suite, seed=seed), tasks=suite.tasks[:40], engine=cluster)
+    found = [next(runs)]
+    killed = ray.get(cluster._actors[0].pid.remote())
+    os.kill(killed, 9)
+    found += runs
+    assert len({attempt.task.id for attempt in found}) == len(found) == 40
+    alone = evaluate(suite, lambda seed: SimulatedLM(suite, seed=seed), tasks=suite.tasks[:40])
+    assert {a.task.id: a.output.usage.iterations for a in alone} == {
+        a.task.id: a.output.usage.iterations for a in found
+    }
+
+
+def test_what_goes_wrong_on_a_worker_is_said(tmp_path):
+    with pytest.raises(SuiteError, match=r"Ray cluster cannot be used: .*no suite 'nowhere'"):
+        RayCluster(1, "ace.cli._site:site", {**TOLD, "suite": "nowhere"}, processes=1)
+    with pytest.raises(SuiteError, match="at least 1 worker"):
+        RayCluster(0, "ace.cli._site:site", TOLD)
+
+
+def test_a_store_must_be_a_server(postgres, tmp_path):
+    with pytest.raises(PlaybookError, match="postgresql://USER@HOST/DB; got"):
+        schema_url(str(tmp_path / "book.db"), "one")
+    assert "one" in schema_url(postgres, "one")
