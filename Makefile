@@ -8,7 +8,7 @@ export TOKENIZERS_PARALLELISM ?= false
 export LITELLM_LOCAL_MODEL_COST_MAP ?= True
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all check fix bench coverage gate verify contracts rates clean
+.PHONY: help demo test test-all check fix bench bench-peers coverage gate verify contracts rates clean
 
 help: ## show this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -51,6 +51,9 @@ bench: $(VENV)/.dev ## run the benchmarks (about 30 minutes; ACE_DATA names the 
 	$(BIN)/python benchmarks/playbook_peers.py
 	$(BIN)/python benchmarks/cache_hits.py
 	$(BIN)/python benchmarks/million.py $(if $(ACE_DATA),--data $(ACE_DATA))
+
+bench-peers: $(VENV)/.dev ## print the table of peers: same tasks, same stand-in (about 6 minutes, virtual environments included)
+	$(BIN)/python benchmarks/peers_table.py
 
 coverage: $(VENV)/.dev ## measure the coverage of core, agent and tools
 	$(BIN)/python benchmarks/coverage_of.py

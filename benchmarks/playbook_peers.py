@@ -21,11 +21,11 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
+from ace.evaluation.playbook_bench import bullets, sentences
 from ace.playbook import CallableEmbedder, MiniLMEmbedder, Playbook
 
 sys.path.insert(0, str(Path(__file__).parent))
 from peer import Peer
-from playbook_speed import bullets, sentences
 
 COUNT, ROUNDS, WARM, K = 10_000, 60, 5, 3
 PEERS = {

@@ -9,7 +9,6 @@ because embedding is not what is timed there.
 from __future__ import annotations
 
 import json
-import random
 import statistics
 import subprocess
 import sys
@@ -22,40 +21,11 @@ from typing import Any
 import numpy as np
 from rich.console import Console
 
-from ace.playbook import Add, CallableEmbedder, MiniLMEmbedder, Playbook, PlaybookBullet, labelled_pairs
+from ace.evaluation.playbook_bench import bullets, sentences
+from ace.playbook import CallableEmbedder, MiniLMEmbedder, Playbook
 from ace.playbook.onnx import OnnxMiniLMEmbedder
 
 ROUNDS = 60
-
-
-def sentences(count: int, seed: int = 0) -> list[str]:
-    """Distinct texts: halves of the labelled lessons, put together anew."""
-    halves = [part for pair in labelled_pairs() for text in (pair.a, pair.b) for part in _halves(text)]
-    dice, made = random.Random(seed), dict[str, None]()
-    while len(made) < count:
-        made[f"{dice.choice(halves)} {dice.choice(halves)} ({len(made)})"] = None
-    return list(made)
-
-
-def _halves(text: str) -> tuple[str, str]:
-    words = text.split()
-    return " ".join(words[: len(words) // 2]), " ".join(words[len(words) // 2 :])
-
-
-def bullets(texts: Sequence[str]) -> list[Add]:
-    return [
-        Add(
-            bullet=PlaybookBullet(
-                section="Strategies",
-                trigger=text,
-                content="Do it with care.",
-                tool_sequence=("look", f"tool{n % 60}"),
-                changing_tools=(f"tool{n % 60}",),
-                tool_schema_hashes={"look": "a", f"tool{n % 60}": "b"},
-            )
-        )
-        for n, text in enumerate(texts)
-    ]
 
 
 def timed(act: Callable[[], Any]) -> float:

@@ -32,6 +32,7 @@ MODELS: dict[str, Any] = {
     "demo": reports.DemoReport,
     "evaluate": reports.EvaluateReport,
     "bench-retrieval": reports.BenchRetrievalReport,
+    "bench-playbook": reports.BenchPlaybookReport,
     "suite-check": reports.SuiteCheckReport,
     "learn": reports.LearnReport,
     "optimize": reports.OptimizeReport,

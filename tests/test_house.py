@@ -71,7 +71,7 @@ def test_claims_are_complete_and_name_known_issues():
         assert ("simulated" in claim["says"]) == (
             "simulated" in claim["command"]
             or claim["name"].startswith(
-                ("demo", "follower", "bad-calls", "alternatives", "scores", "cache-hits", "teachers")
+                ("demo", "follower", "bad-calls", "alternatives", "scores", "cache-hits", "teachers", "peers")
             )
         ) or claim["name"] == "demo-seconds"
 

@@ -21,6 +21,8 @@ class Arms:
     names: list[str] = field(default_factory=list)
     books: dict[str, Playbook] = field(default_factory=dict)
     """Of arms like ``old=office.db@40``."""
+    models: dict[str, str] = field(default_factory=dict)
+    """Of arms like ``big=lm:openai/gpt-5``."""
 
 
 def arms_of(text: str, stack: ExitStack) -> Arms:
@@ -35,20 +37,21 @@ def arms_of(text: str, stack: ExitStack) -> Arms:
     found = Arms()
     for word in filter(None, (word.strip() for word in text.split(","))):
         name, given, path = word.partition("=")
-        if given:
+        if given and path.startswith(("lm:", "recorded:", "simulated")):
+            found.models[name] = path.removeprefix("lm:")
+        elif given:
             file, _, revision = path.rpartition("@") if path.rpartition("@")[2].isdigit() else (path, "", "")
             found.books[name] = open_book(file, stack, int(revision) if revision else None)
         elif name not in ARMS:
             raise SuiteError(
-                f"--arms {text!r}: expected some of {', '.join(ARMS)}, or NAME=PLAYBOOK.db, with commas between"
+                f"--arms {text!r}: expected some of {', '.join(ARMS)}, NAME=PLAYBOOK.db or NAME=lm:MODEL, and commas "
+                "between"
             )
         if name in found.names:
             raise SuiteError(f"--arms {text!r} names {name!r} twice")
         found.names.append(name)
-    if not found.names or set(found.books) & set(ARMS):
-        raise SuiteError(
-            f"--arms {text!r}: expected arms, separated by commas; NAME=PLAYBOOK.db needs a name of its own"
-        )
+    if not found.names or (set(found.books) | set(found.models)) & set(ARMS):
+        raise SuiteError(f"--arms {text!r}: expected arms, separated by commas; NAME=... needs a name of its own")
     return found
 
 

@@ -10,13 +10,17 @@ from ace.cli._shared import arms_table, console, span
 from ace.evaluation.wording import p_value
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from ace.evaluation.reports import ComparisonReport, EvaluateReport
 
 
-def show(report: EvaluateReport, first_arm: str) -> None:
-    """Domains of the first arm, all arms, and what is more than chance."""
+def show(report: EvaluateReport, by_domain: Sequence[str]) -> None:
+    """Domains of some arms, all arms, and what is more than chance."""
+    first_arm = by_domain[0]
     label = f" ({report.label})" if report.label else ""
-    console.print(_domains(report, first_arm, label))
+    for arm in by_domain:
+        console.print(_domains(report, arm, label))
     console.print(arms_table(f"arms{label}", report.arms))
     if report.comparisons:
         console.print(_comparisons(report.comparisons, first_arm, label))
@@ -26,22 +30,23 @@ def show(report: EvaluateReport, first_arm: str) -> None:
                 for metric, (value, low, high) in found.items()
             ]
             console.print(f"{arm} goes {' and '.join(told)} of the way from none to gold{label}", highlight=False)
-    if report.label.startswith("recorded:"):
+    if "recorded:" in report.label:
         console.print(f"live and replay differ in {len(report.differences)} runs", highlight=False)
         for row in report.differences:
             console.print(
-                f"  {row.id}: live {row.live}, replay {row.replay}, by {', '.join(row.ways)}", highlight=False
+                f"  {row.arm}, {row.id}: live {row.live}, replay {row.replay}, by {', '.join(row.ways)}",
+                highlight=False,
             )
     if report.folder:
         console.print(f"every run with its trace: {report.folder}", highlight=False)
 
 
-def _domains(report: EvaluateReport, first_arm: str, label: str) -> Table:
-    table = Table(title=f"{report.suite}, arm {first_arm}{label}", title_justify="left")
+def _domains(report: EvaluateReport, arm: str, label: str) -> Table:
+    table = Table(title=f"{report.suite}, arm {arm}{label}", title_justify="left")
     table.add_column("domain")
     for name in ("n", "correct", "share", "empty", "error"):
         table.add_column(name, justify="right")
-    rows = {**report.domains}
+    rows = report.domains[arm]
     for name, row in rows.items():
         table.add_row(
             name, str(row.n), str(row.correct), f"{100 * row.correct / row.n:.1f} %", str(row.empty), str(row.error)
@@ -58,7 +63,7 @@ def _comparisons(rows: list[ComparisonReport], first_arm: str, label: str) -> Ta
     for name in ("arm", "metric"):
         table.add_column(name, no_wrap=True)
     for name in ("difference", "95 %", "p", "p corrected", "gained", "lost", "could show"):
-        table.add_column(name, justify="right")
+        table.add_column(name, justify="right", no_wrap=name in ("p", "gained", "lost"))
     for row in rows:
         points = row.metric == "success"
         times = 100.0 if points else 1.0

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -26,14 +26,30 @@ class LMChoice:
     """The model of a seed."""
     knows: Callable[[SuiteTask], bool] = lambda task: True
     """Whether a task can be asked: a recorded run may hold some of them only."""
+    others: Mapping[str, Callable[[int], Any]] = field(default_factory=dict[str, Callable[[int], Any]])
+    """By arm, where arms have models of their own."""
+
+    def of(self, arm: str, seed: int) -> Any:
+        """The model of an arm."""
+        return self.others.get(arm, self.lm_for)(seed)
 
 
-def load_suite_for(spec: str, lm: str = "", judge: str = "", api_base: str | None = None) -> Suite:
-    """A suite as a model needs it: recorded runs were offered certain toolkits."""
+def load_suite_for(
+    spec: str, lm: str = "", judge: str = "", api_base: str | None = None, others: Iterable[str] = ()
+) -> Suite:
+    """A suite as its models need it: recorded runs were offered certain toolkits.
+
+    Raises:
+        SuiteError: They need different ones.
+    """
     judges = {"judge": _hosted(judge, api_base)} if judge else {}
-    if lm.startswith("recorded:"):
-        return load_suite(spec, toolkits="all" if lm.removesuffix(".csv").endswith("_all") else "domains", **judges)
-    return load_suite(spec, **judges)
+    recorded = [name.removesuffix(".csv") for name in (lm, *others) if name.startswith("recorded:")]
+    kinds = {"all" if name.endswith("_all") else "domains" for name in recorded}
+    if len(kinds) > 1:
+        raise SuiteError(
+            f"the recorded runs {', '.join(recorded)} were offered different tools; compare those that were not"
+        )
+    return load_suite(spec, **judges, **({"toolkits": kinds.pop()} if kinds else {}))
 
 
 def choose_lm(spec: str, suite: Suite | None, api_base: str | None = None) -> LMChoice:
@@ -51,6 +67,25 @@ def choose_lm(spec: str, suite: Suite | None, api_base: str | None = None) -> LM
         return _recorded(spec, argument, suite)
     model = _hosted(spec, api_base)
     return LMChoice(spec, "", Policy.lenient(), lambda seed: model)
+
+
+def with_others(lm: str, others: Mapping[str, str], suite: Suite, api_base: str | None = None) -> LMChoice:
+    """The model that `--lm` names, and those that arms name for themselves; `--lm` may be left out when all do.
+
+    Raises:
+        SuiteError: One of them is no model.
+    """
+    found = {arm: choose_lm(spec, suite, api_base) for arm, spec in others.items()}
+    chosen = [*([choose_lm(lm, suite, api_base)] if lm or not found else []), *found.values()]
+    replays = next((choice.policy for choice in chosen if choice.label.startswith("recorded:")), None)
+    return LMChoice(
+        ", ".join(dict.fromkeys(choice.name for choice in chosen)),
+        ", ".join(dict.fromkeys(choice.label for choice in chosen if choice.label)),
+        replays or chosen[0].policy,
+        chosen[0].lm_for,
+        lambda task: all(choice.knows(task) for choice in chosen),
+        {arm: choice.lm_for for arm, choice in found.items()},
+    )
 
 
 def reflection_for(spec: str, choice: LMChoice, seed: int, api_base: str | None = None) -> Any:

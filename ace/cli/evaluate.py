@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ace.cli._evaluate_live import watched
 from ace.cli._evaluate_views import show
 from ace.cli._shared import (
     ApiBaseOption,
@@ -52,7 +53,7 @@ def evaluate(
         str,
         typer.Option(
             help="Comma-separated: none, playbook, online, gold, random, full-history; or NAME=PLAYBOOK.db, or "
-            "NAME=PLAYBOOK.db@REVISION."
+            "NAME=PLAYBOOK.db@REVISION; or NAME=lm:MODEL, NAME=recorded:RUN."
         ),
     ] = "none",
     seeds: Annotated[int, typer.Option(min=1, help="Runs per task and arm.")] = 1,
@@ -106,7 +107,7 @@ def evaluate(
     check_writable(markdown_file)
     check_writable(html_file)
     from ace.cli._evaluate_arms import arms_of, online_book, open_book
-    from ace.cli._lm import choose_lm, load_suite_for
+    from ace.cli._lm import load_suite_for, with_others
     from ace.core import SuiteError
     from ace.core.folders import digest, replace_text
     from ace.evaluation import study as studies
@@ -127,13 +128,13 @@ def evaluate(
     with ExitStack() as stack:
         chosen = arms_of(arms, stack)
         book = open_book(playbook, stack) if playbook else None
-        if not lm and suite == "office":
+        if not lm and suite == "office" and set(chosen.names) - set(chosen.models):
             lm = "simulated"
             console.print("no --lm: our stand-in for a language model, whatever it shows is simulated", highlight=False)
-        loaded = load_suite_for(suite, lm, judge_lm, api_base)
-        choice = choose_lm(lm, loaded, api_base)
+        loaded = load_suite_for(suite, lm, judge_lm, api_base, chosen.models.values())
+        choice = with_others(lm, chosen.models, loaded, api_base)
         learns = book is None and bool({"playbook", "random"} & set(chosen.names))
-        if learns and choice.label.startswith("recorded:"):
+        if learns and "recorded:" in choice.label:
             raise SuiteError("recorded runs can not learn: the arms playbook and random need --playbook FILE")
         part = part or ("second" if learns else "all")
         if learns and part != "second":
@@ -151,6 +152,7 @@ def evaluate(
             "suite": suite,
             "lm": lm,
             "arms": chosen.names,
+            "models": chosen.models,
             "seeds": seeds,
             "part": part,
             "split": split,
@@ -191,7 +193,14 @@ def evaluate(
             from ace.cli._site import BUILD
             from ace.evaluation.cluster import RayCluster
 
-            told = {"suite": suite, "lm": lm, "judge_lm": judge_lm, "api_base": api_base, "program": str(program or "")}
+            told = {
+                "suite": suite,
+                "lm": lm,
+                "models": chosen.models,
+                "judge_lm": judge_lm,
+                "api_base": api_base,
+                "program": str(program or ""),
+            }
             made = RayCluster(workers, BUILD, told, address=ray_address or None)
         runs = evaluation_of(
             loaded,
@@ -202,6 +211,7 @@ def evaluate(
             policy=choice.policy,
             playbook=books,
             playbooks=chosen.books,
+            models=choice.others,
             unseen=unseen,
             prepare=prepare,
             log=log,
@@ -210,7 +220,7 @@ def evaluate(
             online_book=online_book(folder, store, stack) if store else None,
             caps=Caps(max_cost, max_requests, max_tokens, max_seconds),
         )
-        interrupted = _run(runs)
+        interrupted = _run(runs, chosen.names, choice.label)
         rows, differences = _rows(loaded, choice, tasks, log)
         if not rows and interrupted:
             raise KeyboardInterrupt
@@ -233,7 +243,7 @@ def evaluate(
             html_file.write_text(html(report, traces_of(report, log)), encoding="utf-8")
         if not interrupted and not runs.stopped:
             replace_text(folder / studies.REPORT, report.model_dump_json(indent=1, by_alias=True))
-    show(report, chosen.names[0])
+    show(report, [chosen.names[0], *(name for name in chosen.models if name != chosen.names[0])])
     write_json(report, json_file)
     if html_file is not None:
         console.print(f"HTML: {html_file}", highlight=False)
@@ -249,15 +259,14 @@ def evaluate(
         raise typer.Exit(130)
 
 
-def _run(runs: Evaluation) -> bool:
+def _run(runs: Evaluation, arms: Sequence[str], label: str) -> bool:
     """Make the runs; whether Ctrl-C ended it."""
     interrupted = False
-    with progress_bar("running", runs.total) as advance:
+    with watched(runs, arms, label) as told:
         while True:
             try:
                 for attempt in runs:
-                    money = f", ${runs.spent.cost:.2f}" if runs.spent.cost else ""
-                    advance(f"arm {attempt.arm}, {runs.spent.lm_calls} requests{money}")
+                    told(attempt)
                 return interrupted
             except KeyboardInterrupt:
                 if interrupted:  # a second one: what is under way is dropped
@@ -280,21 +289,21 @@ def _rows(
     from ace.evaluation.workbench.differences import replay_is_right, ways
     from ace.testing import RecordedLM
 
-    lm: Any = choice.lm_for(0)
-    if not isinstance(lm, RecordedLM) or not isinstance(suite, WorkBenchSuite):
+    if "recorded:" not in choice.label or not isinstance(suite, WorkBenchSuite):
         return list(log.rows()), []
     rows: list[RunReport] = []
     differences: list[Difference] = []
     known = {task.id: task for task in tasks}
     for row, output, _ in log.runs():
         rows.append(row)
-        recording = lm.recording(output.task.text)
+        lm = choice.of(row.arm, 0)
+        recording = lm.recording(output.task.text) if isinstance(lm, RecordedLM) else None
         if recording is None:
             continue
         row.empty, row.ways = recording.empty, ways(recording, output)
         replay = replay_is_right(suite, known[row.id], recording)
         if replay != row.correct:
-            differences.append(Difference(id=row.id, live=row.correct, replay=replay, ways=row.ways))
+            differences.append(Difference(id=row.id, arm=row.arm, live=row.correct, replay=replay, ways=row.ways))
     return rows, differences
 
 
@@ -330,7 +339,7 @@ def _report(
         suite=suite.name,
         label=choice.label,
         policy=choice.policy.name,
-        domains=by_domain([run for run in rows if run.arm == names[0]]),
+        domains={name: by_domain([run for run in rows if run.arm == name]) for name in names},
         arms=summarise(rows),
         runs=list(rows),
         comparisons=comparisons(rows, names[0], seeded),
@@ -339,4 +348,5 @@ def _report(
         bullets=[effect for name, some in shows.items() for effect in findings.bullets(some, name in seeded)],
         regressions=[row for some in pairs.values() for row in findings.regressions(some)],
         curves=[point for name in names for point in findings.curve(rows, name)],
+        calibrations=findings.calibrations(rows),
     )

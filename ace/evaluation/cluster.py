@@ -33,21 +33,24 @@ class Site:
     lm_for: Callable[[int], Any]
     pools: Mapping[str, AgentPool]
     """By arm; that of other arms under the empty name."""
+    models: Mapping[str, Callable[[int], Any]] = field(default_factory=dict)
+    """Of arms that have a language model of their own."""
     _books: dict[str, Playbook] = field(default_factory=dict)
     _lock: Any = field(default_factory=threading.Lock)
 
     def __post_init__(self) -> None:
         self._tasks = {task.id: task for task in self.suite.tasks}
-        self._lms: dict[int, Any] = {}
+        self._lms: dict[tuple[str, int], Any] = {}
 
     def make(self, order: Mapping[str, Any]) -> Made:
         """Make one run; several threads may."""
         seed, task = order["seed"], self._tasks[order["task"]]
+        key = (order["arm"] if order["arm"] in self.models else "", seed)
         with self._lock:
-            if seed not in self._lms:
-                self._lms[seed] = self.lm_for(seed)
+            if key not in self._lms:
+                self._lms[key] = self.models.get(key[0], self.lm_for)(seed)
             source = self._source(order)
-        agent, given, finish = set_up(self.suite, self.pools, order["arm"], self._lms[seed], task, source)
+        agent, given, finish = set_up(self.suite, self.pools, order["arm"], self._lms[key], task, source)
         with forgetful():
             return finish(agent.run(given))
 

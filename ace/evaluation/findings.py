@@ -5,8 +5,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from ace.evaluation.reports import BulletEffect, CurvePoint, FamilyEffect, Interval, Regression, RunReport
-from ace.evaluation.stats import difference, learning_curve
+from ace.evaluation.reports import (
+    BulletEffect,
+    CalibrationReport,
+    ConfidenceBin,
+    CurvePoint,
+    FamilyEffect,
+    Interval,
+    Regression,
+    RunReport,
+)
+from ace.evaluation.stats import calibration, difference, learning_curve, share
 
 MIN_RUNS = 5
 """A bullet that was shown in fewer runs is not spoken of."""
@@ -117,3 +126,23 @@ def curve(runs: Iterable[RunReport], arm: str, points: int = 10) -> list[CurvePo
     return [
         CurvePoint(arm=arm, learned_from=step, success=point.value, interval=point.interval) for step, point in found
     ]
+
+
+def calibrations(runs: Iterable[RunReport]) -> dict[str, CalibrationReport]:
+    """For each arm whose runs state a confidence, whether it is met by success."""
+    arms: dict[str, list[RunReport]] = {}
+    for run in runs:
+        if run.confidence is not None:
+            arms.setdefault(run.arm, []).append(run)
+    return {arm: _calibration(rows) for arm, rows in arms.items()}
+
+
+def _calibration(rows: Sequence[RunReport]) -> CalibrationReport:
+    said = [float(row.confidence or 0.0) for row in rows]
+    found = calibration(said, [row.correct for row in rows])
+    bins: list[ConfidenceBin] = []
+    for part in found.bins:
+        of = [rows[place] for place in part.runs]
+        came = share([float(row.correct) for row in of], [row.group for row in of])
+        bins.append(ConfidenceBin(confidence=part.confidence, success=came.value, interval=came.interval, n=part.n))
+    return CalibrationReport(n=len(rows), brier=found.brier, error=found.error, bins=bins)

@@ -91,6 +91,12 @@ def html(report: EvaluateReport, traces: Mapping[Trace, str] | None = None) -> s
             (e.after, _mark(e.bullet, e.difference, e.interval, 100, e.text or f"{e.n} runs")) for e in report.bullets
         ),
         curves=_curves(report),
+        sure={
+            arm: [
+                _mark(f"{100 * b.confidence:.0f} % sure", b.success, b.interval, 100, f"{b.n} runs") for b in found.bins
+            ]
+            for arm, found in report.calibrations.items()
+        },
         regressions=[
             (
                 row,

@@ -13,6 +13,8 @@ def markdown(report: EvaluateReport) -> str:
     label = f", **{report.label}**" if report.label else ""
     parts = [f"# {report.suite}: {report.run}{label}", f"Policy `{report.policy}`, {len(report.runs)} runs."]
     parts += ["## Arms", _arms(report)]
+    if any(len(found) > 1 for found in report.domains.values()):
+        parts += ["## Domains, % of n", _domains(report)]
     if report.comparisons:
         parts += [f"## Against `{report.comparisons[0].before}`, paired by task and seed", _comparisons(report)]
     if report.closed:
@@ -27,6 +29,12 @@ def markdown(report: EvaluateReport) -> str:
             (p.arm, f"{p.learned_from:.0f}", f"{100 * p.success:.0f}", span(p.interval, 100)) for p in report.curves
         )
         parts += ["## While it learns", _table(("arm", "learned from", "success, %", "95 %"), rows)]
+    for arm, found in report.calibrations.items():
+        bins = (
+            (f"{100 * b.confidence:.0f}", f"{100 * b.success:.0f}", span(b.interval, 100), str(b.n)) for b in found.bins
+        )
+        title = f"## Confidence of `{arm}`: Brier score {found.brier:.3f}, expected calibration error {found.error:.3f}"
+        parts += [title, _table(("sure, %", "success, %", "95 %", "n"), bins)]
     if report.regressions:
         lost = (
             (r.after, f"`{r.id}`", f"{r.lost} of {r.n}", str(r.gained), str(r.seed), " ".join(r.bullets))
@@ -43,6 +51,21 @@ def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
     lines += ["| " + " | ".join(cell.replace("|", "\\|").replace("\n", " ") for cell in row) + " |" for row in rows]
     return "\n".join(lines)
+
+
+def _domains(report: EvaluateReport) -> str:
+    names = dict.fromkeys(name for found in report.domains.values() for name in found)
+    rows = (
+        (
+            name,
+            *(
+                f"{100 * found[name].correct / found[name].n:.1f} of {found[name].n}" if name in found else ""
+                for found in report.domains.values()
+            ),
+        )
+        for name in names
+    )
+    return _table(("domain", *report.domains), rows)
 
 
 def _arms(report: EvaluateReport) -> str:

@@ -186,10 +186,31 @@ class DomainReport(_Report):
     """Runs that did not end by the model's own finish."""
 
 
+class ConfidenceBin(_Report):
+    """Runs of an arm that are about as sure."""
+
+    confidence: float
+    success: float
+    interval: Interval
+    n: int
+
+
+class CalibrationReport(_Report):
+    """Whether runs that say they are sure are right."""
+
+    n: int
+    brier: float
+    """Mean squared difference between confidence and success; 0 is perfect."""
+    error: float
+    """Expected calibration error over the bins."""
+    bins: list[ConfidenceBin]
+
+
 class Difference(_Report):
     """A recorded run that is right live and wrong replayed, or the other way round."""
 
     id: str
+    arm: str
     live: bool
     replay: bool
     ways: list[str]
@@ -204,8 +225,8 @@ class EvaluateReport(_Report):
     label: str
     """`simulated`, `recorded:RUN`, or empty for a real model."""
     policy: str
-    domains: dict[str, DomainReport]
-    """Of the first arm."""
+    domains: dict[str, dict[str, DomainReport]]
+    """By arm and domain."""
     arms: dict[str, ArmReport]
     runs: list[RunReport]
     comparisons: list[ComparisonReport] = Field(default_factory=list)
@@ -215,6 +236,8 @@ class EvaluateReport(_Report):
     bullets: list[BulletEffect] = Field(default_factory=list)
     regressions: list[Regression] = Field(default_factory=list)
     curves: list[CurvePoint] = Field(default_factory=list)
+    calibrations: dict[str, CalibrationReport] = Field(default_factory=dict)
+    """Of arms whose runs say how sure they are."""
     differences: list[Difference] = Field(default_factory=list)
     interrupted: bool = False
     stopped: str = ""
@@ -251,6 +274,37 @@ class BenchRetrievalReport(_Report):
     """The bullet of the task itself is left out."""
     group: RetrievalSplit
     """All bullets of its group are left out."""
+
+
+class Milliseconds(_Report):
+    """How long something took."""
+
+    p50: float
+    p95: float
+    p99: float
+
+
+class BenchPlaybookReport(_Report):
+    """``ace bench playbook --json``; times on one machine."""
+
+    bullets: int
+    embedder: str
+    store: str
+    """`sqlite` or `postgresql`."""
+    load_seconds: float
+    """To fill it, embedding included; for a copy, to bring its index up to date."""
+    open_ms: float
+    """To open it again, with its saved index."""
+    embedding: Milliseconds
+    """Of one query, apart."""
+    retrieval: Milliseconds
+    """Of a query that was not asked before, embedding included."""
+    retrieval_cached: Milliseconds
+    """Of the same query again."""
+    commit: Milliseconds
+    """Of one new bullet, on the disk."""
+    megabytes: float | None
+    """On the disk, indexes included; null for a server."""
 
 
 class GoldenReport(_Report):

@@ -80,7 +80,7 @@ class Evaluation(Iterator[Attempt]):
     def __init__(
         self,
         suite: Suite,
-        lms: Mapping[int, Any],
+        lms: Mapping[tuple[str, int], Any],
         jobs: Sequence[_Job],
         pools: Mapping[str, AgentPool],
         sources: Callable[[_Job, SuiteTask], BulletSource | None],
@@ -140,7 +140,7 @@ class Evaluation(Iterator[Attempt]):
         """See `Work`."""
         task = job.tasks[0]
         agent, given, finish = set_up(
-            self.suite, self._pools, job.arm, self._lms[job.seed], task, self._sources(job, task)
+            self.suite, self._pools, job.arm, self._lms[job.arm, job.seed], task, self._sources(job, task)
         )
         return agent, given, lambda output: self._lived(job, finish(output))
 
@@ -197,7 +197,7 @@ class Evaluation(Iterator[Attempt]):
 
 def evaluate(
     suite: Suite,
-    lm_for: Callable[[int], Any],
+    lm_for: Callable[[int], Any] | None,
     *,
     tasks: Sequence[SuiteTask] | None = None,
     arms: Sequence[str] = ("none",),
@@ -205,6 +205,7 @@ def evaluate(
     policy: Policy | None = None,
     playbook: Playbook | Mapping[int, Playbook] | None = None,
     playbooks: Mapping[str, Playbook] | None = None,
+    models: Mapping[str, Callable[[int], Any]] | None = None,
     unseen: bool = False,
     prepare: Preparation | Mapping[str, Preparation] | None = None,
     log: RunLog | None = None,
@@ -217,13 +218,14 @@ def evaluate(
 
     Args:
         suite: The suite.
-        lm_for: The language model of a seed.
+        lm_for: The language model of a seed; None where every arm has its own.
         tasks: Which tasks; all by default.
-        arms: See `ace.evaluation.arms`; and names in `playbooks` and `prepare`.
+        arms: See `ace.evaluation.arms`; and names in `playbooks`, `models` and `prepare`.
         seeds: Each task is run once per arm and seed.
         policy: `Policy.lenient()` by default.
         playbook: For the arms that need one; or one for each seed.
         playbooks: Further arms, each with a playbook of its own.
+        models: Further arms, each with a language model of its own, by seed, and no memory.
         unseen: Whether lessons of the task's own family are left out.
         prepare: See `AgentPool`; or further arms, each with a function that makes its generator.
         log: Where runs are kept; what it holds already is not run again, and arms that learn go on from there.
@@ -239,13 +241,14 @@ def evaluate(
     books, seeds = playbooks or {}, tuple(seeds)
     own = prepare if isinstance(prepare, Mapping) else {}
     pools = pools_of(suite, policy, prepare)
-    lms = {seed: lm_for(seed) for seed in seeds}
+    models = models or {}
+    lms = {(arm, seed): _model(arm, seed, models.get(arm, lm_for)) for arm in arms for seed in seeds}
     chosen = list(suite.tasks if tasks is None else tasks)
 
     def source(job: _Job, task: SuiteTask) -> BulletSource | None:
         if job.memory is not None:
             return job.memory.source(task)
-        if job.arm in own:
+        if job.arm in own or job.arm in models:
             return None
         book = books[job.arm] if job.arm in books else playbook[job.seed] if isinstance(playbook, Mapping) else playbook
         arm = "playbook" if job.arm in books else job.arm
@@ -257,16 +260,22 @@ def evaluate(
             if arm in LEARNING:
                 memory: Memory = FullHistory(unseen=unseen)
                 if arm == "online":
-                    label = str(getattr(lms[seed], "label", ""))
+                    label = str(getattr(lms[arm, seed], "label", ""))
                     memory = Online(label, unseen, online_book(seed) if online_book is not None else None)
                 jobs.append(_learning(arm, seed, chosen, suite, memory, log))
                 continue
-            if chosen and arm not in own:
+            if chosen and arm not in own and arm not in models:
                 source(_Job(arm, seed, deque()), chosen[0])  # what is missing shows before anything has been spent
             done = log.done if log is not None else ()
             jobs += [_Job(arm, seed, deque([task])) for task in chosen if (arm, seed, task.id) not in done]
     made = engine_of(engine, workers) if isinstance(engine, str) else engine
     return Evaluation(suite, lms, jobs, pools, source, made, log, caps or Caps())
+
+
+def _model(arm: str, seed: int, lm_for: Callable[[int], Any] | None) -> Any:
+    if lm_for is None:
+        raise SuiteError(f"the arm {arm!r} has no language model")
+    return lm_for(seed)
 
 
 def _learning(

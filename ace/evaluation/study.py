@@ -63,7 +63,7 @@ def study(folder: Path, config: Mapping[str, Any], parts: Mapping[str, str], *, 
             yield log
 
 
-def study_book(folder: Path, name: str, store: str = "", *, anew: bool = False) -> Playbook:
+def study_book(folder: Path, name: str, store: str = "", *, anew: bool = False, embedder: Any = None) -> Playbook:
     """A playbook of a study: a file in its folder, or a schema of a PostgreSQL server that other machines reach too.
 
     Args:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -46,27 +47,46 @@ def schema_url(server: str, schema: str, *, anew: bool = False) -> str:
     Raises:
         PlaybookError: It is no such server, or the schema cannot be made.
     """
-    try:
+    url = _server(server)
+    with _schemas(url, schema) as (connection, quoted):
+        if anew:
+            connection.exec_driver_sql(f"DROP SCHEMA IF EXISTS {quoted} CASCADE")
+        connection.exec_driver_sql(f"CREATE SCHEMA IF NOT EXISTS {quoted}")
+    return url.update_query_dict({"options": f"-csearch_path={schema}"}).render_as_string(hide_password=False)
+
+
+def drop_schema(server: str, schema: str) -> None:
+    """Drop a playbook that `schema_url` made room for.
+
+    Raises:
+        PlaybookError: The server cannot be reached.
+    """
+    with _schemas(_server(server), schema) as (connection, quoted):
+        connection.exec_driver_sql(f"DROP SCHEMA IF EXISTS {quoted} CASCADE")
+
+
+def _server(server: str) -> sa.URL:
+    with suppress(ArgumentError):
         url = sa.make_url(server)
-    except ArgumentError:
-        url = None
-    if url is None or not url.drivername.startswith("postgres"):
-        raise PlaybookError(
-            f"a store for several playbooks is a PostgreSQL server, postgresql://USER@HOST/DB; got {server!r}"
-        )
-    url = url.set(drivername="postgresql+psycopg")
+        if url.drivername.startswith("postgres"):
+            return url.set(drivername="postgresql+psycopg")
+    raise PlaybookError(
+        f"a store for several playbooks is a PostgreSQL server, postgresql://USER@HOST/DB; got {server!r}"
+    )
+
+
+@contextmanager
+def _schemas(url: sa.URL, schema: str) -> Generator[tuple[sa.Connection, str]]:
     engine = connect(url, memory=False)
-    quoted = engine.dialect.identifier_preparer.quote_identifier(schema)
     try:
         with engine.begin() as connection:
-            if anew:
-                connection.exec_driver_sql(f"DROP SCHEMA IF EXISTS {quoted} CASCADE")
-            connection.exec_driver_sql(f"CREATE SCHEMA IF NOT EXISTS {quoted}")
+            yield connection, engine.dialect.identifier_preparer.quote_identifier(schema)
     except DBAPIError as error:
-        raise PlaybookError(f"cannot make the schema {schema!r} in {url.render_as_string()!r}: {error.orig}") from error
+        raise PlaybookError(
+            f"cannot reach the schema {schema!r} in {url.render_as_string()!r}: {error.orig}"
+        ) from error
     finally:
         engine.dispose()
-    return url.update_query_dict({"options": f"-csearch_path={schema}"}).render_as_string(hide_password=False)
 
 
 def connect(url: sa.URL, memory: bool) -> sa.Engine:

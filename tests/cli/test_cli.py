@@ -130,7 +130,11 @@ def test_recorded_runs_are_evaluated_and_learned_from(tmp_path):
     suite = f"workbench:{WORKBENCH}"
     text = ace("evaluate", suite, "--lm", "recorded:gpt-4_all", "--limit", 30, "--json", tmp_path / "e.json")
     report = valid(tmp_path / "e.json", "evaluate")
-    assert (report["policy"], report["label"], report["domains"]["email"]["n"]) == ("replay", "recorded:gpt-4_all", 30)
+    assert (report["policy"], report["label"], report["domains"]["none"]["email"]["n"]) == (
+        "replay",
+        "recorded:gpt-4_all",
+        30,
+    )
     assert "policy: replay" in text
     ace(
         "learn",

@@ -81,7 +81,7 @@ def test_markdown_holds_every_table_and_the_label(rows):
         suite="office | mine",
         label="simulated",
         policy="lenient",
-        domains=by_domain(rows),
+        domains={"none": by_domain([row for row in rows if row.arm == "none"])},
         arms=summarise(rows),
         runs=rows,
         comparisons=comparisons(rows),
@@ -105,3 +105,15 @@ def test_markdown_holds_every_table_and_the_label(rows):
     tables = [line for line in text.split("\n") if line.startswith("|")]
     assert all(line.endswith("|") for line in tables)
     assert EvaluateReport.model_validate_json(report.model_dump_json()) == report
+
+
+def test_confidence_is_compared_with_what_came_of_it():
+    said = [(0.95, True), (0.95, False), (1.0, True), (0.3, False)]
+    runs = [
+        row("mine", task, 0, right).model_copy(update={"confidence": sure})
+        for task, (sure, right) in zip(TASKS, said, strict=False)
+    ]
+    (found,) = findings.calibrations([*runs, row("none", "refund#0", 0, True)]).values()
+    assert [(part.n, round(part.success, 2)) for part in found.bins] == [(1, 0.0), (3, 0.67)]
+    assert found.n == 4
+    assert findings.calibrations([row("none", "refund#0", 0, True)]) == {}

@@ -7,7 +7,7 @@ from html.parser import HTMLParser
 import pytest
 
 from ace.evaluation import evaluate
-from ace.evaluation.findings import curve, families, pairs_of
+from ace.evaluation.findings import calibrations, curve, families, pairs_of
 from ace.evaluation.html import html, traces_of
 from ace.evaluation.log import RunLog
 from ace.evaluation.office import OfficeSuite
@@ -49,7 +49,7 @@ def page(tmp_path_factory):
             suite="office",
             label="simulated",
             policy="lenient",
-            domains=by_domain(rows),
+            domains={arm: by_domain([row for row in rows if row.arm == arm]) for arm in arms},
             arms=summarise(rows),
             runs=rows,
             comparisons=comparisons(rows),
@@ -58,6 +58,7 @@ def page(tmp_path_factory):
             bullets=[hurt],
             regressions=[lost],
             curves=curve(rows, "online"),
+            calibrations=calibrations([row.model_copy(update={"confidence": 0.8}) for row in rows]),
         )
         text = html(report, traces_of(report, log))
     path = folder / "report.html"
@@ -77,7 +78,16 @@ def test_the_page_needs_nothing_and_runs_nothing(page):
     assert "&lt;script&gt;" in text
     trace = re.search(r"<h3>online, seed 0</h3><pre>(.*?)</pre>", text, re.S)[1]
     assert "completed" in trace or "max_iterations" in trace
-    for title in ("Against none", "While it learns", "Where it helps", "Where it hurts", "pass^k", "Share of the way"):
+    for title in (
+        "Against none",
+        "While it learns",
+        "Where it helps",
+        "Where it hurts",
+        "pass^k",
+        "Share of the way",
+        "By domain",
+        "80 % sure",
+    ):
         assert title in text
 
 

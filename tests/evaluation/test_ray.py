@@ -17,7 +17,7 @@ from ace.testing import SimulatedLM
 ray = pytest.importorskip("ray", reason="no Ray: pip install 'dspy-ace[dev]'")
 ACE = Path(sys.executable).with_name("ace")
 ARMS = "none,playbook,online,gold,random,full-history"
-TOLD = {"suite": "office", "lm": "simulated", "judge_lm": "", "api_base": None, "program": ""}
+TOLD = {"suite": "office", "lm": "simulated", "models": {}, "judge_lm": "", "api_base": None, "program": ""}
 
 
 def command(folder, *words):
@@ -34,22 +34,12 @@ def command(folder, *words):
 
 @pytest.mark.timeout(600)
 def test_the_same_numbers_with_one_store_behind_all_workers(tmp_path, postgres):
-    few = ("--seeds", "2", "--limit", "6", "--epochs", "1")
+    few = ("--seeds", "1", "--limit", "5", "--epochs", "1")
     _, here = command(tmp_path / "here", *few)
     _, there = command(tmp_path / "there", *few, "--engine", "ray", "--workers", "2", "--store", postgres)
-    assert len(here) == 6 * 2 * 6
+    assert len(here) == 6 * 5
     assert there == here
     assert not list((tmp_path / "there").rglob("playbook-*.db"))
-
-
-@pytest.mark.full
-@pytest.mark.timeout(3_600)
-def test_the_whole_evaluation_gives_the_same_numbers_on_ray(tmp_path):
-    first, here = command(tmp_path / "here", "--seeds", "5")
-    second, there = command(tmp_path / "there", "--seeds", "5", "--engine", "ray", "--workers", "2")
-    assert len(here) == 6 * 5 * 100
-    assert there == here
-    assert second["comparisons"] == first["comparisons"]
 
 
 @pytest.fixture

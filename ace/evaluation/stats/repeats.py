@@ -69,6 +69,8 @@ class Bin(NamedTuple):
     confidence: float
     success: float
     n: int
+    runs: tuple[int, ...]
+    """Their places in what was given."""
 
 
 class Calibration(NamedTuple):
@@ -103,7 +105,12 @@ def calibration(confidence: Sequence[float], success: Sequence[bool], bins: int 
         raise ValueError("a confidence is a probability, from 0 to 1")
     place = np.minimum((said * bins).astype(int), bins - 1)
     found = [
-        Bin(float(said[place == i].mean()), float(came[place == i].mean()), int((place == i).sum()))
+        Bin(
+            float(said[place == i].mean()),
+            float(came[place == i].mean()),
+            int((place == i).sum()),
+            tuple(np.flatnonzero(place == i).tolist()),
+        )
         for i in sorted(set(place.tolist()))
     ]
     error = sum(part.n * abs(part.confidence - part.success) for part in found) / len(said)

@@ -1,0 +1,35 @@
+"""Are the suites sound? Reference solutions run and are right, doing nothing is not: ``python benchmarks/suites.py OUT.json``."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from rich.progress import track
+
+from ace.evaluation import load_suite
+from ace.evaluation.lint import lint
+
+SUITES = ("office", "bfcl", "bfcl:long_context", "bfcl:miss_param")
+
+
+def main() -> None:
+    """Check each, print, write."""
+    found: dict[str, Any] = {}
+    for name in track(SUITES, "suites"):
+        report = lint(load_suite(name))
+        idle = 100 * (report.empty_expected - report.empty_wrong) / report.empty_expected
+        found[name] = {
+            "tasks": report.n,
+            "right": report.oracle_right,
+            "idle_percent": idle,
+            "problems": report.problems,
+        }
+        print(f"{name}: {report.oracle_right} of {report.n} right after their reference solution; {report.problems}")
+    Path(sys.argv[1]).write_text(json.dumps(found, indent=1), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

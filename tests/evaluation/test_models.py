@@ -1,0 +1,96 @@
+"""Arms with language models of their own, and WorkBench's recorded GPT-4 against its GPT-3.5."""
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from conftest import WORKBENCH, needs_workbench
+
+from ace.core import SuiteError
+from ace.evaluation import evaluate, load_suite
+from ace.testing import SimulatedLM
+
+ACE = Path(sys.executable).with_name("ace")
+
+
+def ace(folder, *words, code=0):
+    done = subprocess.run([ACE, *map(str, words)], cwd=folder, capture_output=True, text=True, timeout=600)
+    assert done.returncode == code, done.stdout[-3000:] + done.stderr[-2000:]
+    return done.stdout + done.stderr
+
+
+def test_two_models_run_the_same_tasks():
+    suite = load_suite("office")
+    models = {"perfect": lambda seed: SimulatedLM(suite, "oracle"), "usual": lambda seed: SimulatedLM(suite, seed=seed)}
+    runs = evaluate(suite, None, models=models, arms=("usual", "perfect"), tasks=suite.tasks[:6], seeds=(0, 1))
+    right = {arm: [a.feedback.success for a in found] for arm, found in _by_arm(runs).items()}
+    assert right["perfect"] == [True] * 12
+    assert sum(right["usual"]) < 12
+    with pytest.raises(SuiteError, match="'none' has no language model"):
+        evaluate(suite, None, models=models, arms=("none", "usual"))
+
+
+def _by_arm(runs):
+    found = {}
+    for attempt in runs:
+        found.setdefault(attempt.arm, []).append(attempt)
+    return found
+
+
+def test_the_command_takes_models_as_arms(tmp_path):
+    words = [
+        "evaluate",
+        "office",
+        "--arms",
+        "usual=simulated,best=simulated:oracle",
+        "--limit",
+        "4",
+        "--json",
+        "o.json",
+    ]
+    assert "simulated" in ace(tmp_path, *words)
+    report = json.loads((tmp_path / "o.json").read_text(encoding="utf-8"))
+    assert report["label"] == "simulated"
+    assert report["arms"]["best"]["success"] == 1.0
+    said = ace(tmp_path, "evaluate", "office", "--arms", "none=simulated", code=2)
+    assert "needs a name of its own" in said
+
+
+@needs_workbench
+def test_gpt_4_is_compared_with_gpt_3_5_and_both_are_as_published(tmp_path):
+    names = {"gpt-3.5": "gpt-3.5_domains", "gpt-4": "gpt-4_domains"}
+    arms = ",".join(f"{name}=recorded:{run}" for name, run in names.items())
+    words = ["evaluate", f"workbench:{WORKBENCH}", "--arms", arms, "--json", "o.json", "--html", "o.html"]
+    ace(tmp_path, *words, "--workers", "2")
+    report = json.loads((tmp_path / "o.json").read_text(encoding="utf-8"))
+    text = (WORKBENCH / "REFERENCE.md").read_text(encoding="utf-8")
+    published = {
+        (run, domain): int(n) for run, domain, n in re.findall(r"^\| ([\w.-]+) \| (\w+) \| \d+ \| (\d+) \|", text, re.M)
+    }
+    for name, run in names.items():
+        for domain, found in report["domains"][name].items():
+            live = [d for d in report["differences"] if d["arm"] == name and d["id"].startswith(f"{domain}#")]
+            replayed = found["correct"] + sum(d["replay"] - d["live"] for d in live)
+            assert replayed == published[run, domain]
+        arm = report["arms"][name]
+        low, high = arm["success_interval"]
+        assert low < arm["success"] < high
+        assert arm["n"] == 690
+    success = report["comparisons"][0]
+    assert (success["after"], success["metric"], success["before"]) == ("gpt-4", "success", "gpt-3.5")
+    assert success["gained"] - success["lost"] == round(690 * success["difference"]) == 340 - 93
+    assert success["interval"][0] > 0.2
+    assert success["p_corrected"] < 0.001
+    assert "recorded:gpt-4_domains" in (tmp_path / "o.html").read_text(encoding="utf-8")
+    said = ace(
+        tmp_path,
+        "evaluate",
+        f"workbench:{WORKBENCH}",
+        "--arms",
+        "a=recorded:gpt-4_all,b=recorded:gpt-4_domains",
+        code=2,
+    )
+    assert "offered different tools" in said
