@@ -1,4 +1,4 @@
-"""All arms over `office`, whole, killed, and on Ray (simulated): ``python benchmarks/evaluate_office.py OUT.json [--kills 3]``.
+"""All arms over `office`, whole, killed, and on Ray (simulated): ``python benchmarks/evaluate_office.py OUT.json``.
 
 `ace evaluate office --arms none,playbook,online,gold,random,full-history --seeds 5` is run once from start to end; once more
 in another folder, where it is killed at random moments and started again; and once with ``--engine ray --workers 2``. The

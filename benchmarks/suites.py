@@ -1,4 +1,4 @@
-"""Are the suites sound? Reference solutions run and are right, doing nothing is not: ``python benchmarks/suites.py OUT.json``."""
+"""Are suites sound? Reference solutions are right, doing nothing is not: ``python benchmarks/suites.py OUT.json``."""
 
 from __future__ import annotations
 

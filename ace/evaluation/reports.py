@@ -58,6 +58,8 @@ class ComparisonReport(_Report):
     gained: int = 0
     """Success: runs that only the second arm got right."""
     lost: int = 0
+    bootstrap: Interval = (None, None)
+    """The same by a paired bootstrap over families, its percentiles widened for how few they are."""
     mcnemar: float | None = None
     """Success: mid-p value, which takes all runs for independent."""
     smallest_effect: float | None = None

@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterable, Sequence
 
 from ace.evaluation.reports import ArmReport, ComparisonReport, DomainReport, RunReport
-from ace.evaluation.stats import compare, holm, mean, pass_hat_k, share, share_closed
+from ace.evaluation.stats import compare, holm, mean, paired_bootstrap, pass_hat_k, share, share_closed
 
 METRICS = ("success", "iterations", "tokens")
 """What arms are compared in."""
@@ -106,6 +106,7 @@ def comparisons(
                     p_corrected=None,
                     gained=result.gained if metric == "success" else 0,
                     lost=result.lost if metric == "success" else 0,
+                    bootstrap=paired_bootstrap(before, after, groups).interval,
                     mcnemar=_known(result.mcnemar) if metric == "success" else None,
                     smallest_effect=_known(result.smallest_effect),
                 )

@@ -12,7 +12,7 @@ from ace.evaluation.stats.clustered import (
     share_interval,
     spread,
 )
-from ace.evaluation.stats.paired import Comparison, compare, holm, mcnemar, smallest_effect
+from ace.evaluation.stats.paired import Comparison, compare, holm, mcnemar, paired_bootstrap, smallest_effect
 from ace.evaluation.stats.repeats import Bin, Calibration, calibration, learning_curve, pass_hat_k
 
 __all__ = [
@@ -29,6 +29,7 @@ __all__ = [
     "learning_curve",
     "mcnemar",
     "mean",
+    "paired_bootstrap",
     "pass_hat_k",
     "ratio",
     "share",

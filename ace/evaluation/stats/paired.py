@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import stats
@@ -64,6 +64,64 @@ def compare(
         mcnemar=mid_p(gained, lost) if binary else float("nan"),
         smallest_effect=smallest_effect(known.variance, known.df) if known else float("nan"),
     )
+
+
+def paired_bootstrap(
+    before: Sequence[float],
+    after: Sequence[float],
+    clusters: Sequence[object] | None = None,
+    *,
+    draws: int = 1_999,
+    seed: int = 0,
+) -> Estimate:
+    """The difference of two arms, with a bootstrap over whole families.
+
+    Studentized: each draw's mean is measured in its own standard error (Cameron, Gelbach and Miller 2008), since with a
+    dozen families the percentiles of the mean itself cover in 90 % only. Seeds are no random effect here; `difference` is
+    what reports rest on.
+
+    Args:
+        before: Shape (n,).
+        after: Shape (n,), the same tasks and seeds.
+        clusters: The family of each; each by itself when None.
+        draws: How many samples of families are drawn.
+        seed: Of the draw.
+
+    Raises:
+        ValueError: They are not as many.
+
+    Example:
+        >>> found = paired_bootstrap([0, 0, 0, 1], [1, 1, 0, 1], ["a", "b", "c", "d"])
+        >>> found.value, found.low < 0.5 < found.high
+        (0.5, True)
+    """
+    if len(before) != len(after):
+        raise ValueError(f"expected as many runs of both arms, got {len(before)} and {len(after)}")
+    changes = np.subtract(np.asarray(after, dtype=float), np.asarray(before, dtype=float))
+    names: Sequence[object] = range(len(changes)) if clusters is None else clusters
+    _, places = np.unique([str(name) for name in names], return_inverse=True)
+    sums, counts = np.bincount(places, changes), np.bincount(places).astype(float)
+    families = len(counts)
+    value = float(changes.mean()) if families else float("nan")
+    if families < 2:
+        return Estimate(value, -math.inf, math.inf)
+    drawn = np.random.default_rng(seed).integers(0, families, (draws, families))
+    error = float(_error(sums, counts, np.array(value)))
+    if error == 0:  # all alike: every draw is the same
+        return Estimate(value, value, value)
+    means = sums[drawn].sum(axis=1) / counts[drawn].sum(axis=1)
+    errors = _error(sums[drawn], counts[drawn], means)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        far = np.where(errors > 0, (means - value) / errors, np.sign(means - value) * math.inf)
+    low, high = np.quantile(far[~np.isnan(far)], [(1 - LEVEL) / 2, (1 + LEVEL) / 2], method="inverted_cdf")
+    return Estimate(value, float(value - high * error), float(value - low * error))
+
+
+def _error(sums: Any, counts: Any, means: Any) -> Any:
+    """Standard error of the mean of families that are drawn as a whole; the last axis holds them."""
+    left = sums - means[..., None] * counts
+    families = sums.shape[-1]
+    return np.sqrt(families / (families - 1) * (left**2).sum(axis=-1)) / counts.sum(axis=-1)
 
 
 def mcnemar(before: Sequence[bool], after: Sequence[bool]) -> float:
