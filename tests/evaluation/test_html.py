@@ -2,6 +2,7 @@
 
 import re
 import shutil
+from contextlib import contextmanager
 from html.parser import HTMLParser
 
 import pytest
@@ -91,10 +92,9 @@ def test_the_page_needs_nothing_and_runs_nothing(page):
         assert title in text
 
 
-@pytest.mark.skipif(CHROMIUM is None, reason="no Chromium is installed (Debian: apt-get install chromium)")
-@pytest.mark.parametrize("width", [360, 1100])
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_it_reads_well_in_chromium(page, width, scheme):
+@contextmanager
+def opened_in_chromium(path, width=1100, scheme="light"):
+    """A page in a real browser; it asks for nothing but itself."""
     api = pytest.importorskip("playwright.sync_api")
     with api.sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
@@ -102,20 +102,33 @@ def test_it_reads_well_in_chromium(page, width, scheme):
             opened = browser.new_page(viewport={"width": width, "height": 800}, color_scheme=scheme, bypass_csp=True)
             asked = []
             opened.on("request", lambda request: asked.append(request.url))
-            opened.goto(page.as_uri())
-            assert asked == [page.as_uri()]
-            wide, ink, paper = opened.evaluate(
-                "() => { const s = getComputedStyle(document.body);"
-                " return [document.documentElement.scrollWidth, s.color, s.backgroundColor] }"
-            )
-            assert wide <= width, "the page itself does not scroll sideways"
-            light, dark = (sum(map(int, re.findall(r"\d+", color)[:3])) for color in (ink, paper))
-            assert (light < dark) == (scheme == "light")
-            assert opened.locator(".dot").count() > 9
-            box = opened.locator(".track").first.bounding_box()
-            assert box["width"] > 100, "there is room for the plot"
-            opened.locator("details", has_text="loses").locator("summary").click()
-            sides = [side.bounding_box() for side in opened.locator(".sides > div").all()]
-            assert (sides[0]["y"] == sides[1]["y"]) == (width > 800), "side by side where there is room"
+            opened.goto(path.as_uri())
+            assert asked == [path.as_uri()]
+            yield opened
         finally:
             browser.close()
+
+
+needs_chromium = pytest.mark.skipif(
+    CHROMIUM is None, reason="no Chromium is installed (Debian: apt-get install chromium)"
+)
+
+
+@needs_chromium
+@pytest.mark.parametrize("width", [360, 1100])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_it_reads_well_in_chromium(page, width, scheme):
+    with opened_in_chromium(page, width, scheme) as opened:
+        wide, ink, paper = opened.evaluate(
+            "() => { const s = getComputedStyle(document.body);"
+            " return [document.documentElement.scrollWidth, s.color, s.backgroundColor] }"
+        )
+        assert wide <= width, "the page itself does not scroll sideways"
+        light, dark = (sum(map(int, re.findall(r"\d+", color)[:3])) for color in (ink, paper))
+        assert (light < dark) == (scheme == "light")
+        assert opened.locator(".dot").count() > 9
+        box = opened.locator(".track").first.bounding_box()
+        assert box["width"] > 100, "there is room for the plot"
+        opened.locator("details", has_text="loses").locator("summary").click()
+        sides = [side.bounding_box() for side in opened.locator(".sides > div").all()]
+        assert (sides[0]["y"] == sides[1]["y"]) == (width > 800), "side by side where there is room"

@@ -1,6 +1,7 @@
 """Arms with language models of their own, and WorkBench's recorded GPT-4 against its GPT-3.5."""
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -8,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from conftest import WORKBENCH, needs_workbench
+from evaluation.test_html import CHROMIUM, opened_in_chromium
 
 from ace.core import SuiteError
 from ace.evaluation import evaluate, load_suite
@@ -16,8 +18,15 @@ from ace.testing import SimulatedLM
 ACE = Path(sys.executable).with_name("ace")
 
 
-def ace(folder, *words, code=0):
-    done = subprocess.run([ACE, *map(str, words)], cwd=folder, capture_output=True, text=True, timeout=600)
+def ace(folder, *words, code=0, **environment):
+    done = subprocess.run(
+        [ACE, *map(str, words)],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=600,
+        env={**os.environ, **environment},
+    )
     assert done.returncode == code, done.stdout[-3000:] + done.stderr[-2000:]
     return done.stdout + done.stderr
 
@@ -55,6 +64,9 @@ def test_the_command_takes_models_as_arms(tmp_path):
     report = json.loads((tmp_path / "o.json").read_text(encoding="utf-8"))
     assert report["label"] == "simulated"
     assert report["arms"]["best"]["success"] == 1.0
+    live = ace(tmp_path, *words, FORCE_COLOR="1", COLUMNS="140")
+    assert "so far (simulated)" in live
+    assert "under way" in live
     said = ace(tmp_path, "evaluate", "office", "--arms", "none=simulated", code=2)
     assert "needs a name of its own" in said
 
@@ -85,6 +97,11 @@ def test_gpt_4_is_compared_with_gpt_3_5_and_both_are_as_published(tmp_path):
     assert success["interval"][0] > 0.2
     assert success["p_corrected"] < 0.001
     assert "recorded:gpt-4_domains" in (tmp_path / "o.html").read_text(encoding="utf-8")
+    if CHROMIUM is not None:
+        with opened_in_chromium(tmp_path / "o.html", width=390) as page:
+            assert page.locator("h1").inner_text().startswith("workbench")
+            assert page.evaluate("document.documentElement.scrollWidth") <= 390
+            assert page.locator(".dot").count() > 60
     said = ace(
         tmp_path,
         "evaluate",
