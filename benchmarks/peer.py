@@ -41,7 +41,11 @@ class Peer:
 
     def __init__(self, name: str, script: str, *arguments: str) -> None:
         command = [python_of(name), HERE / script, *arguments]
-        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        # several of them install a module `ace`: what finds ours must not find it there
+        environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+        self._process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
+        )
         self.versions: dict[str, str] = self._read()["versions"]
 
     def _read(self) -> dict[str, Any]:

@@ -329,8 +329,8 @@ def _report(
     from ace.evaluation.arms import LEARNING
     from ace.evaluation.summary import by_domain, comparisons, summarise, ways_closed
 
-    order = {name: place for place, name in enumerate(names)}
-    rows = sorted(rows, key=lambda row: order[row.arm])  # whatever ended first
+    arms, tasks = ({name: place for place, name in enumerate(some)} for some in (names, [t.id for t in suite.tasks]))
+    rows = sorted(rows, key=lambda row: (arms[row.arm], row.seed, tasks[row.id]))  # whatever ended first
     seeded = [*LEARNING, *(("playbook", "random") if learns else ())]
     pairs = {name: findings.pairs_of(rows, names[0], name) for name in names[1:]}
     shows = {name: some for name, some in pairs.items() if name not in ("gold", "random", "none", *LEARNING)}
