@@ -60,6 +60,8 @@ def arm_source(
     if arm == "none":
         return None
     if arm == "gold":
+        if not task.gold and not any(some.gold for some in suite.tasks):
+            raise SuiteError(f"the arm 'gold' shows reference solutions, and no task of {suite.name!r} has one")
         return FixedBullets([gold_bullet(suite, task)])
     if playbook is None:
         raise SuiteError(f"the arm {arm!r} needs a playbook; pass --playbook FILE")

@@ -126,9 +126,14 @@ class FileSuite:
             tools.parent if tools.name == "__init__.py" else tools,
             state=_one(folder, "state.json", "state", "data"),
             name=folder.resolve().name,
-            instructions=text.read_text(encoding="utf-8") if text else INSTRUCTIONS,
+            instructions=text.read_text(encoding="utf-8-sig") if text else INSTRUCTIONS,
             judge=judge,
         )
+
+    @property
+    def source(self) -> str:
+        """A digest of the tools' source, the world, and what makes runs right."""
+        return digest([self.toolbox.digest, self.world, [row.model_dump(mode="json") for row in self._rows.values()]])
 
     @property
     def tasks(self) -> tuple[SuiteTask, ...]:

@@ -32,6 +32,7 @@ def parts_of(suite: Suite, tasks: Sequence[SuiteTask], policy: Policy, books: Ma
     return {
         "tasks": digest([task.model_dump(mode="json") for task in tasks]),
         "tools": digest(describe_tools(suite.episode(tasks[0]).registry)),
+        "suite": str(getattr(suite, "source", "")),
         "policy": digest([policy.name, repr(policy)]),
         **{
             f"playbook of {name}": digest([b.model_dump(mode="json") for b in book.bullets])

@@ -57,7 +57,8 @@ class SuiteTask(BaseModel):
 class Suite(Protocol):
     """A set of tasks over a world that tools change.
 
-    A suite whose agents have other inputs or outputs than ``task -> answer`` also has a `signature`, as DSPy takes it.
+    A suite whose agents have other inputs or outputs than ``task -> answer`` also has a `signature`, as DSPy takes it. One that
+    may change without its tasks changing has a `source`, a digest: an evaluation goes on only with the suite it began with.
     """
 
     name: str

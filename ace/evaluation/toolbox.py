@@ -17,6 +17,7 @@ from types import ModuleType
 from typing import Any
 
 from ace.core import SuiteError, describe_error
+from ace.core.folders import digest
 from ace.tools import Tool, ToolRegistry, from_json_schema
 
 STATE_NAMES = ("state", "data")
@@ -42,6 +43,8 @@ class Toolbox:
     def __init__(self, path: Path) -> None:
         self.path = path
         module = import_file(path)
+        self.digest = digest([file.read_text(encoding="utf-8", errors="replace") for file in _sources(path)])
+        """Of the source."""
         reads = frozenset(getattr(module, "READ_ONLY", ()))
         self._makers: dict[str, Callable[[Any], Callable[..., Any]]] = {}
         self._templates: list[Tool] = []
@@ -55,7 +58,10 @@ class Toolbox:
                 "with the names of those that change nothing"
             )
         loader = next((getattr(module, name) for name in LOADERS if hasattr(module, name)), None)
-        self.world: Any = loader() if loader is not None else {}
+        try:
+            self.world: Any = loader() if loader is not None else {}
+        except Exception as error:  # a border: a user's function may do anything
+            raise SuiteError(f"{str(path)!r}: {loader.__name__}() failed: {describe_error(error)}") from error
         self.writing = frozenset(tool.name for tool in self._templates if not tool.read_only)
 
     def registry(self, state: Any) -> ToolRegistry:
@@ -76,6 +82,10 @@ class Toolbox:
             self._makers[made.name] = _maker(func)
         _ = made.schema, made.schema_hash  # computed once, shared by every world
         self._templates.append(made)
+
+
+def _sources(path: Path) -> list[Path]:
+    return sorted(path.rglob("*.py")) if path.is_dir() else [path]
 
 
 def _of(func: Callable[..., Any], marked: Tool | None, reads: frozenset[str]) -> Tool:
@@ -115,7 +125,7 @@ def _listed(module: ModuleType, path: Path) -> list[Any]:
 
 
 def import_file(path: Path) -> ModuleType:
-    """Import a Python file by its path; the same file is imported once.
+    """Import a Python file by its path; a file that has not changed is imported once.
 
     Raises:
         SuiteError: There is no such file, or it raises an error.
@@ -123,7 +133,8 @@ def import_file(path: Path) -> ModuleType:
     file = path / "__init__.py" if path.is_dir() else path
     if not file.is_file():
         raise SuiteError(f"there is no Python file {str(file)!r}; it holds the tools")
-    name = f"_ace_file_{hashlib.sha256(str(file.resolve()).encode()).hexdigest()[:12]}"
+    known = str(file.resolve()).encode() + b"\0" + file.read_bytes()
+    name = f"_ace_file_{hashlib.sha256(known).hexdigest()[:12]}"
     if name in sys.modules:
         return sys.modules[name]
     spec = importlib.util.spec_from_file_location(
@@ -151,8 +162,8 @@ def read_state(path: Path) -> dict[str, Any]:
     """
     try:
         if path.is_dir():
-            return {file.stem: json.loads(file.read_text(encoding="utf-8")) for file in sorted(path.glob("*.json"))}
-        value = json.loads(path.read_text(encoding="utf-8"))
+            return {file.stem: json.loads(file.read_text(encoding="utf-8-sig")) for file in sorted(path.glob("*.json"))}
+        value = json.loads(path.read_text(encoding="utf-8-sig"))
     except (OSError, ValueError) as error:
         raise SuiteError(f"cannot read the state {str(path)!r}: {error}; expected JSON") from error
     if not isinstance(value, dict):

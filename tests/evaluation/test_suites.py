@@ -188,6 +188,7 @@ def test_a_bad_row_is_named(tmp_path, row, message):
         ("x = 1", "there is no tool"),
         (SHOP.replace('{"find_order"}', '{"find"}'), "READ_ONLY names .'find'"),
         ("raise SystemExit(3)", "cannot import"),
+        (SHOP + "\ndef load_state():\n    return 1 / 0\n", "load_state.. failed: ZeroDivisionError"),
     ],
 )
 def test_bad_tools_are_named(tmp_path, tools, message):
@@ -206,6 +207,29 @@ def test_missing_files_are_named(tmp_path):
         FileSuite.from_folder(write(tmp_path, [*rows(), *rows()]))
     with pytest.raises(SuiteError, match="no suite 'nonsense'"):
         load_suite("nonsense")
+
+
+def test_an_evaluation_goes_on_only_with_the_tools_it_began_with(tmp_path):
+    before = FileSuite.from_folder(write(tmp_path, rows()))
+    assert FileSuite.from_folder(tmp_path).source == before.source
+    (tmp_path / "tools.py").write_text(SHOP.replace('return "done"', 'return "refunded"'), encoding="utf-8")
+    after = FileSuite.from_folder(tmp_path)
+    assert after.source != before.source
+    names = {"find_order": {"order": "o1"}, "refund": {"order": "o1"}}
+    found = [after.toolbox.registry({"orders": {}}).get(name).func(**args) for name, args in names.items()]
+    assert found == ["Error: order not found", "refunded"]
+
+
+def test_files_of_a_windows_editor_and_numbers_are_read(tmp_path):
+    folder = write(tmp_path, [])
+    lines = [{"id": 7, "task": "Wie viele?", "answer": 3.5}, {"id": 8, "task": "Find o1", "outputs": [1, "o1"]}]
+    text = "\r\n".join(json.dumps(line) for line in lines)
+    (folder / "tasks.jsonl").write_text(f"\ufeff{text}\r\n", encoding="utf-8")
+    (folder / "state.json").write_text('\ufeff{"orders": {}}', encoding="utf-8")
+    suite = FileSuite.from_folder(folder)
+    assert [(task.id, task.answer) for task in suite.tasks] == [("7", "3.5"), ("8", "1, o1")]
+    with pytest.raises(SuiteError, match="no task of .* has one"):
+        evaluate(suite, lambda seed: SimulatedLM(suite), arms=("gold",))
 
 
 def test_a_suite_of_ones_own_making(tmp_path):
