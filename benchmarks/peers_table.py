@@ -6,11 +6,12 @@ memory of ace-framework, ace-playbook, mem0 or LangMem in front of it, which sta
 Every peer lives in a virtual environment of its own (``benchmarks/peers``), made on first use; tools and the stand-in
 stay here. One that cannot be installed is named, with the reason.
 
-All learn from the same runs: the first part of `office`, each task tried without notes until it is solved, at most five
-times. Our playbook learns from all of them, as it does for users, without asking a model. The others are given each solved
-run as a note of the same form, with the same MiniLM vector, and show their three best notes or, where they retrieve nothing,
-all of them. The stand-in reads every note wherever it stands: it is never distracted, so a memory that shows everything
-loses nothing but tokens.
+All learn on the first part of `office`, each task tried without notes until it is solved, at most five times. Our
+playbook learns from all of these runs, failed ones included, as it does for users, without asking a model. The others,
+which cannot do that without one, are given each solved run as a note of the same form, with the same MiniLM vector;
+they show their three best notes or, where they retrieve nothing, all of them. Agents without a memory are compared with
+ours without one, memories with our playbook in our loop and in front of `dspy.ReAct`. The stand-in reads every note
+wherever it stands: it is never distracted, so a memory that shows everything loses nothing but tokens.
 
 The overhead is that of the loop with a model that answers at once (`overhead.py`), without the way between processes.
 """
@@ -36,6 +37,7 @@ from rich.progress import track
 from rich.table import Table
 
 from ace.evaluation import evaluate, load_suite, split
+from ace.evaluation.arms import arm_source
 from ace.evaluation.attempts import Attempt
 from ace.evaluation.reports import RunReport
 from ace.evaluation.study import LUCK
@@ -43,7 +45,7 @@ from ace.evaluation.suite import Suite, SuiteTask, changing
 from ace.evaluation.summary import comparisons, summarise
 from ace.learner import Learner
 from ace.playbook import MiniLMEmbedder, Playbook, PlaybookBullet
-from ace.playbook.render import count_tokens, render_bullet
+from ace.playbook.render import count_tokens, render_bullet, render_bullets
 from ace.reflector import Reflector
 from ace.tasks import TaskOutput
 from ace.testing import SimulatedLM
@@ -55,7 +57,7 @@ import overhead
 from peer import Peer
 
 EPOCHS, K, MAX_ITERS = 5, 3, 20
-OURS, BARE = "ours, with its playbook", "ours, no memory"
+OURS, BARE, SAME_LOOP = "ours, with its playbook", "ours, no memory", "dspy.ReAct + our playbook"
 AGENTS = {"LangGraph": ("langgraph", "langgraph_tasks.py"), "Pydantic AI": ("pydantic_ai", "pydantic_ai_tasks.py")}
 MEMORIES = {"ace-framework": "ace_framework", "ace-playbook": "ace_playbook", "mem0": "mem0", "LangMem": "langmem"}
 NOTE = re.compile(r"\[b-\d+\] \(\w+\) For a task like <.*?>: .*? Tools: [\w.]+(?: -> [\w.]+)*")
@@ -129,7 +131,7 @@ def row(arm: str, task: SuiteTask, seed: int, episode: Any, completed: bool, ite
 
 
 def through_dspy(arm: str, suite: Suite, task: SuiteTask, seed: int, shown: str | None) -> RunReport:
-    """Plain `dspy.ReAct`; `shown` is what a memory puts into the prompt."""
+    """Plain `dspy.ReAct`; `shown` is what a memory puts into the prompt, and the stand-in finds the notes in it."""
     episode, lm = suite.episode(task), StandIn(suite, seed)
     lm.offered = catalogue(episode)
     tools = [episode.registry.get(name) for name in episode.registry.names]
@@ -209,7 +211,7 @@ def notes_of(suite: Suite, runs: Sequence[Attempt]) -> list[str]:
 
 
 def ours(suite: Suite, tasks: Sequence[SuiteTask], seed: int, runs: Sequence[Attempt]) -> list[RunReport]:
-    """Our agent without a memory, and with what it learned."""
+    """Our agent without a memory and with what it learned, and that in front of `dspy.ReAct`."""
     with Playbook() as book:
         with Learner(book, reflector=Reflector("simulated")) as learner:
             for attempt in runs:
@@ -224,7 +226,13 @@ def ours(suite: Suite, tasks: Sequence[SuiteTask], seed: int, runs: Sequence[Att
             playbook=book,
         )
         rows = [attempt.report() for attempt in made]
-    return [r.model_copy(update={"arm": OURS if r.arm == "playbook" else BARE}) for r in rows]
+        rows = [r.model_copy(update={"arm": OURS if r.arm == "playbook" else BARE}) for r in rows]
+        for task in track(tasks, f"seed {seed}: our playbook in front of dspy.ReAct"):
+            source = arm_source("playbook", suite, task, book)
+            assert source is not None
+            shown = source.retrieve_for(task.task, suite.episode(task).registry.schema_hashes)
+            rows.append(through_dspy(SAME_LOOP, suite, task, seed, render_bullets(shown)))
+    return rows
 
 
 def remembered(arm: str, peer: Peer, notes: Sequence[str], vectors: Mapping[str, Any]) -> None:
@@ -304,6 +312,22 @@ def loop_of(arm: str) -> str:
     return "ReActGenerator" if arm in (OURS, BARE) else arm.partition(" + ")[0]
 
 
+def pairs_of(cells: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Who is compared with whom: agents without a memory with ours without one, memories with ours, in either loop."""
+    peers = [name for name in cells if name not in (OURS, BARE, SAME_LOOP)]
+    memories = [name for name in peers if " + " in name]
+    return [(BARE, name) for name in peers if name not in memories] + [
+        (ours, name) for ours in (OURS, SAME_LOOP) for name in memories
+    ]
+
+
+def ahead(cell: Mapping[str, Any]) -> bool:
+    """Whether ours is better; equal is not."""
+    if cell["metric"] == "success":
+        return cell["our_value"] > cell["their_value"]
+    return cell["our_value"] < cell["their_value"]
+
+
 def tell(
     rows: Sequence[RunReport],
     costs: Mapping[str, float],
@@ -313,7 +337,8 @@ def tell(
 ) -> dict[str, Any]:
     """The table, and under it every cell where we are not ahead."""
     arms = summarise(rows)
-    differences = comparisons(rows, OURS, [arm for arm in arms if arm == OURS or " + " in arm])
+    seeded = [arm for arm in arms if arm == OURS or " + " in arm]
+    differences = [found for base in (OURS, BARE, SAME_LOOP) for found in comparisons(rows, base, seeded)]
     table = Table(title=f"{len(rows) // len(arms)} runs each, simulated; 95 % intervals", title_justify="left")
     for name in (
         "agent",
@@ -348,20 +373,24 @@ def tell(
         print(f"not there: {name}: {reason}")
     for name, found in ERRORS.items():
         print(f"{name} raised an error in {len(found)} runs, for example {found[0]}")
-    intervals = {(d.after, d.metric): (-(d.interval[1] or 0), -(d.interval[0] or 0)) for d in differences}
-    behind = [
-        {"peer": peer, "metric": metric, "ours": cells[OURS][metric], "theirs": value}
-        for peer, figures in cells.items()
-        if peer not in (OURS, BARE)
-        for metric, value in figures.items()
-        if not (cells[OURS][metric] > value if metric == "success" else cells[OURS][metric] < value)
+    intervals = {(d.before, d.after, d.metric): (-(d.interval[1] or 0), -(d.interval[0] or 0)) for d in differences}
+    compared = [
+        {"ours": ours, "peer": peer, "metric": metric, "our_value": cells[ours][metric], "their_value": value}
+        for ours, peer in pairs_of(cells)
+        for metric, value in cells[peer].items()
+        if not (ours == SAME_LOOP and metric == "overhead")  # one loop, one overhead
     ]
-    print(f"we are not ahead in {len(behind)} cells:")
+    behind = [cell for cell in compared if not ahead(cell)]
+    print(f"we are not ahead in {len(behind)} of {len(compared)} cells:")
     for cell in behind:
-        span = intervals.get((cell["peer"], cell["metric"]))
+        span = intervals.get((cell["ours"], cell["peer"], cell["metric"]))
         times = 100 if cell["metric"] == "success" else 1
         paired = f"; paired difference {span[0] * times:+.1f} to {span[1] * times:+.1f}" if span else ""
-        print(f"  {cell['metric']} beside {cell['peer']}: {cell['ours']:.2f} and {cell['theirs']:.2f}{paired}")
+        print(
+            f"  {cell['metric']}, {cell['ours']} beside {cell['peer']}: {cell['our_value']:.2f} and "
+            f"{cell['their_value']:.2f}{paired}"
+        )
+    others = [figures["iterations"] for name, figures in cells.items() if " + " in name and name != SAME_LOOP]
     return {
         "simulated": True,
         "versions": dict(versions),
@@ -372,10 +401,11 @@ def tell(
         "behind": behind,
         "look_up_ms": {name: statistics.median(values) for name, values in looked_up.items()},
         "errors": {name: len(found) for name, found in ERRORS.items()},
-        "peers": len(arms) - 2,
+        "peers": len(arms) - 3,
+        "cells_compared": len(compared),
         "cells_behind": len(behind),
-        "iterations_ratio": cells[OURS]["iterations"]
-        / min((figures["iterations"] for name, figures in cells.items() if " + " in name), default=float("nan")),
+        "iterations_ratio": cells[OURS]["iterations"] / min(others, default=float("nan")),
+        "iterations_ratio_same_loop": cells[SAME_LOOP]["iterations"] / min(others, default=float("nan")),
     }
 
 

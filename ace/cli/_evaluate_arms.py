@@ -37,7 +37,9 @@ def arms_of(text: str, stack: ExitStack) -> Arms:
     found = Arms()
     for word in filter(None, (word.strip() for word in text.split(","))):
         name, given, path = word.partition("=")
-        if given and path.startswith(("lm:", "recorded:", "simulated")):
+        if given and not name:
+            raise SuiteError(f"--arms {text!r}: {word!r} has no name before its =")
+        if given and (path == "simulated" or path.startswith(("lm:", "recorded:", "simulated:"))):
             found.models[name] = path.removeprefix("lm:")
         elif given:
             file, _, revision = path.rpartition("@") if path.rpartition("@")[2].isdigit() else (path, "", "")

@@ -69,12 +69,17 @@ def choose_lm(spec: str, suite: Suite | None, api_base: str | None = None) -> LM
     return LMChoice(spec, "", Policy.lenient(), lambda seed: model)
 
 
-def with_others(lm: str, others: Mapping[str, str], suite: Suite, api_base: str | None = None) -> LMChoice:
-    """The model that `--lm` names, and those that arms name for themselves; `--lm` may be left out when all do.
+def with_others(
+    lm: str, others: Mapping[str, str], suite: Suite, api_base: str | None = None, arms: Iterable[str] = ()
+) -> LMChoice:
+    """The model that `--lm` names, and those that `arms` name for themselves; `--lm` may be left out when all do.
 
     Raises:
         SuiteError: One of them is no model.
     """
+    without = [arm for arm in arms if arm not in others]
+    if without and not lm:
+        raise SuiteError(f"no language model for the arms {', '.join(without)}; pass --lm NAME beside the arms' own")
     found = {arm: choose_lm(spec, suite, api_base) for arm, spec in others.items()}
     chosen = [*([choose_lm(lm, suite, api_base)] if lm or not found else []), *found.values()]
     replays = next((choice.policy for choice in chosen if choice.label.startswith("recorded:")), None)

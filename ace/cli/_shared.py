@@ -39,7 +39,8 @@ SplitOption = Annotated[
     str,
     typer.Option(
         help="How tasks are split in two: halves (of each family), own (as tasks say), or random, family or time, with a "
-        "share as in family:0.7. By default own where tasks say it, else halves."
+        "share as in family:0.7. By default own where tasks say it, else halves, or random "
+        "where every task is a family of its own."
     ),
 ]
 ApiBaseOption = Annotated[

@@ -33,7 +33,7 @@ def retrieval(
     from ace.evaluation.suite import SUITES, load_suite
 
     name = str(file)
-    tasks = suite_tasks(load_suite(name)) if name.partition(":")[0] in SUITES else read_tasks(file)
+    tasks = suite_tasks(load_suite(name)) if name.partition(":")[0] in SUITES or ".py:" in name else read_tasks(file)
     queries = 2 * (len(tasks) + sum(bool(task.tools) for task in tasks))
     with progress_bar("queries", queries) as advance:
         report = bench_retrieval(tasks, on_query=advance)

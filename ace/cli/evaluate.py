@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from contextlib import ExitStack
 from functools import partial
+from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -132,7 +133,7 @@ def evaluate(
             lm = "simulated"
             console.print("no --lm: our stand-in for a language model, whatever it shows is simulated", highlight=False)
         loaded = load_suite_for(suite, lm, judge_lm, api_base, chosen.models.values())
-        choice = with_others(lm, chosen.models, loaded, api_base)
+        choice = with_others(lm, chosen.models, loaded, api_base, chosen.names if chosen.models else ())
         learns = book is None and bool({"playbook", "random"} & set(chosen.names))
         if learns and "recorded:" in choice.label:
             raise SuiteError("recorded runs can not learn: the arms playbook and random need --playbook FILE")
@@ -153,6 +154,9 @@ def evaluate(
             "lm": lm,
             "arms": chosen.names,
             "models": chosen.models,
+            "judge_lm": judge_lm,
+            "api_base": api_base or "",
+            "store": sha256(store.encode()).hexdigest()[:16] if store else "",  # it may hold a password
             "seeds": seeds,
             "part": part,
             "split": split,
@@ -171,6 +175,14 @@ def evaluate(
         log = stack.enter_context(studies.study(folder, config, parts, anew=out is None))
         if log.done:
             console.print(f"{len(log.done)} runs are in {folder} already", highlight=False)
+        made: str | Engine = engine
+        if engine == "ray":
+            from ace.cli._site import BUILD
+            from ace.evaluation.cluster import RayCluster
+
+            told = {"suite": suite, "lm": lm, "models": chosen.models, "judge_lm": judge_lm, "api_base": api_base}
+            told["program"] = str(program or "")
+            made = RayCluster(workers, BUILD, told, address=ray_address or None)
         books: Playbook | Mapping[int, Playbook] | None = book
         if learns:
             with progress_bar("learning", len(first) * epochs * seeds) as advance:
@@ -188,20 +200,6 @@ def evaluate(
                         store=store,
                     )
                 )
-        made: str | Engine = engine
-        if engine == "ray":
-            from ace.cli._site import BUILD
-            from ace.evaluation.cluster import RayCluster
-
-            told = {
-                "suite": suite,
-                "lm": lm,
-                "models": chosen.models,
-                "judge_lm": judge_lm,
-                "api_base": api_base,
-                "program": str(program or ""),
-            }
-            made = RayCluster(workers, BUILD, told, address=ray_address or None)
         runs = evaluation_of(
             loaded,
             choice.lm_for,

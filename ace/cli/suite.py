@@ -102,6 +102,12 @@ def check(
         "whose gold plan changes something wrong when nothing was done",
         highlight=False,
     )
+    if tasks.idle_right:
+        console.print(
+            f"{tasks.idle_right} tasks are solved by doing nothing: their calls leave the state as it was, and no answer is "
+            "scored",
+            highlight=False,
+        )
     for problem in tasks.problems[:10]:
         console.print(f"  {problem}", markup=False)
     write_json(report, json_file)

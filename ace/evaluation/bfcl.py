@@ -160,14 +160,16 @@ class BfclSuite:
     ) -> Feedback:
         state = _state(services)
         called = len(seen) > before
+        details: dict[str, Any] = {"state_sha256": state}
         if not task.gold:
             right, text = not called, "calls were made where something to make them with was missing" if called else ""
         else:
             goal, results = self._goal(task)
             equal, missing = state == goal, results - Counter(seen)
             right = equal and not missing and called
+            details["answer_right"] = not missing and called
             text = "" if right else "the final state is wrong" if not equal else "not everything was looked up"
-        return Feedback(success=right and output.completed, text=text, details={"state_sha256": state})
+        return Feedback(success=right and output.completed, text=text, details=details)
 
     def _goal(self, task: SuiteTask) -> tuple[dict[str, str], Counter[str]]:
         if task.id not in self._goals:

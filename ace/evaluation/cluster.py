@@ -12,6 +12,7 @@ import importlib
 import json
 import logging
 import os
+import socket
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -132,9 +133,10 @@ class RayCluster:
         except ImportError as error:
             raise SuiteError('--engine ray needs Ray; install it with: pip install "dspy-ace[ray]"') from error
         self._ray = ray
+        address = address or os.environ.get("RAY_ADDRESS")
+        _reachable(address)
         self.workers = workers
         self._pending: dict[Any, tuple[Any, Work, int]] = {}
-        address = address or os.environ.get("RAY_ADDRESS")
         self._ours = not ray.is_initialized()
         try:
             if self._ours:
@@ -185,6 +187,19 @@ class RayCluster:
             for actor in getattr(self, "_actors", ()):
                 self._ray.kill(actor)
         self._pending.clear()
+
+
+def _reachable(address: str | None) -> None:
+    """Find out at once that nobody is there: Ray tries for minutes."""
+    host, _, port = (address or "").rpartition("://")[2].rpartition(":")
+    if not host or not port.isdigit():
+        return
+    try:
+        socket.create_connection((host, int(port)), timeout=10).close()
+    except OSError as error:
+        raise SuiteError(
+            f"no Ray cluster answers at {address!r}: {error}; start one with `ray start --head`"
+        ) from error
 
 
 def _last_line(error: Exception) -> str:

@@ -11,6 +11,7 @@ from functools import partial
 from typing import Any
 
 import dspy
+from pydantic import ValidationError
 
 from ace.core import SuiteError, value_to_text
 from ace.evaluation.suite import GoldCall, SuiteTask
@@ -113,9 +114,18 @@ class ExamplesSuite:
             task=TaskInput(task_id=name, inputs=inputs, domain=domain, max_iters=told("max_iters")),
             domain=domain or "all",
             group=str(told("family", "group") or name),
-            gold=tuple(GoldCall.model_validate(call) for call in told("gold") or ()),
+            gold=_gold(told("gold") or (), number),
             answer=value_to_text(told(self._outputs[0]) or "Done."),
             outputs={name: example[name] for name in self._outputs if name in example},
             split=told("split") or "",
             time=told("time"),
         )
+
+
+def _gold(calls: Any, number: int) -> tuple[GoldCall, ...]:
+    try:
+        return tuple(GoldCall.model_validate(call) for call in calls)
+    except (ValidationError, TypeError) as error:
+        raise SuiteError(
+            f'example {number}: gold is {str(calls)[:100]!r}; expected a list of {{"name": ..., "args": {{...}}}}'
+        ) from error

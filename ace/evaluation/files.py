@@ -3,8 +3,9 @@
 
 from __future__ import annotations
 
+import copy
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from functools import partial
 from pathlib import Path
@@ -12,17 +13,19 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field, JsonValue, ValidationError
 
-from ace.core import SuiteError
+from ace.core import InvalidModelAction, SuiteError
 from ace.core.folders import digest
 from ace.evaluation.scoring import Finished, Scorer, all_of, by_answer, by_judge, by_mention, by_state
 from ace.evaluation.suite import GoldCall, SuiteTask
-from ace.evaluation.toolbox import Toolbox, fresh, read_state
+from ace.evaluation.toolbox import Toolbox, fresh, read_state, state_digest
 from ace.learner import Episode
 from ace.tasks import Feedback, TaskInput, TaskOutput
-from ace.tools import ToolCall, call_tool, check_call
+from ace.tools import ToolCall, ToolRegistry, call_tool, check_call
 
 INSTRUCTIONS = "Use the tools to do what is asked."
 _Text = Annotated[str, Field(coerce_numbers_to_str=True)]
+STATES = ("state.json", "state", "data")
+"""Where a folder's world may lie."""
 ScorerName = Literal["state", "answer", "judge"]
 
 
@@ -118,15 +121,15 @@ class FileSuite:
         if tasks is None or tools is None:
             missing = "tasks.jsonl" if tasks is None else "tools.py"
             raise SuiteError(
-                f"{str(folder)!r} has no {missing}; expected tasks.jsonl, tools.py and state.json, as in docs/evaluation.md"
+                f"{str(folder)!r} has no {missing}; expected tasks.jsonl, tools.py and state.json, as in docs/suites.md"
             )
         text = _one(folder, "instructions.md", "wiki.md")
         return cls(
             tasks,
             tools.parent if tools.name == "__init__.py" else tools,
-            state=_one(folder, "state.json", "state", "data"),
+            state=_one(folder, *STATES),
             name=folder.resolve().name,
-            instructions=text.read_text(encoding="utf-8-sig") if text else INSTRUCTIONS,
+            instructions=_text(text) if text else INSTRUCTIONS,
             judge=judge,
         )
 
@@ -157,16 +160,29 @@ class FileSuite:
         return Episode(task.task, self.toolbox.registry(state), partial(self._score, task, state, scorer), task.group)
 
     def _score(self, task: SuiteTask, state: Any, scorer: Scorer, output: TaskOutput) -> Feedback:
-        now = digest(state)
+        now = state_digest(state)
         feedback = scorer(Finished(task, output, now, self._goal(task)))
         return feedback.model_copy(update={"details": {**feedback.details, "state_sha256": {"state": now}}})
 
     def _goal(self, task: SuiteTask) -> str:
         if task.id not in self._goals:
             state = fresh(self.world, self._rows[task.id].state)
-            play(self.toolbox.registry(state), task.gold)
-            self._goals[task.id] = digest(state)
+            self._play(task, self.toolbox.registry(state))
+            self._goals[task.id] = state_digest(state)
         return self._goals[task.id]
+
+    def _play(self, task: SuiteTask, registry: ToolRegistry) -> None:
+        """Make the reference solution's calls: a goal that one of them did not reach is none."""
+        for number, call in enumerate(task.gold):
+            try:
+                checked: ToolCall = check_call(registry, call.name, copy.deepcopy(call.args), f"c{number}")
+            except InvalidModelAction as error:
+                raise SuiteError(f"the reference solution of task {task.id!r} cannot be played: {error}") from error
+            result = call_tool(registry.get(call.name), checked)
+            if result.outcome != "success":
+                raise SuiteError(
+                    f"the reference solution of task {task.id!r} fails at {call.name}: {result.text}; see: ace suite check"
+                )
 
     def _scorers(self, task: SuiteTask, row: TaskRow) -> list[Scorer]:
         accepted = [row.answer] if isinstance(row.answer, str) else row.answer
@@ -175,7 +191,9 @@ class FileSuite:
             if name == "state":
                 found.append(by_state)
             elif name == "answer":
-                found += [by_answer(*accepted)] * any(accepted) + [by_mention(*row.outputs)] * bool(row.outputs)
+                # beside criteria an answer is the judge's reference, unless `score` says otherwise
+                exact = any(accepted) and (not row.criteria or row.score is not None)
+                found += [by_answer(*accepted)] * exact + [by_mention(*row.outputs)] * bool(row.outputs)
             elif self.judge is None:
                 raise SuiteError(
                     f"task {task.id!r} is to be judged; pass --judge-lm NAME, another model than the agent's"
@@ -204,7 +222,7 @@ class FileSuite:
                 "expected gold, answer, outputs or criteria"
             )
         self._rows[name] = row
-        answer = row.answer if isinstance(row.answer, str) else row.answer[0]
+        answer = row.answer if isinstance(row.answer, str) else next(iter(row.answer), "")
         return SuiteTask(
             task=TaskInput(task_id=name, inputs={"task": row.task}, domain=row.domain or None, max_iters=row.max_iters),
             domain=row.domain or "all",
@@ -216,29 +234,22 @@ class FileSuite:
         )
 
 
-def play(registry: Any, calls: Iterable[GoldCall]) -> list[Any]:
-    """Make calls in order; one that cannot be made is left out, as an agent's would be."""
-    from ace.core import InvalidModelAction
-
-    results: list[Any] = []
-    for number, call in enumerate(calls):
-        try:
-            checked: ToolCall = check_call(registry, call.name, call.args, f"c{number}")
-        except InvalidModelAction:
-            continue
-        results.append(call_tool(registry.get(call.name), checked))
-    return results
-
-
 def _scored_by(row: TaskRow) -> Sequence[ScorerName]:
     if row.score is not None:
         return sorted(row.score, key=["state", "answer", "judge"].index)  # a judge costs: it comes last
     has: Mapping[ScorerName, Any] = {
         "state": row.gold is not None,
-        "answer": (row.answer or row.outputs) and not row.criteria,
+        "answer": (row.answer and not row.criteria) or row.outputs,
         "judge": row.criteria,
     }
     return [name for name, there in has.items() if there]
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8-sig")
+    except (OSError, ValueError) as error:
+        raise SuiteError(f"cannot read {str(path)!r}: {error}; expected a text in UTF-8") from error
 
 
 def _one(folder: Path, *names: str) -> Path | None:
@@ -246,11 +257,13 @@ def _one(folder: Path, *names: str) -> Path | None:
 
 
 def _read(path: Path) -> list[TaskRow]:
+    text = _text(path)
     try:
-        text = path.read_text(encoding="utf-8-sig")
         lines = json.loads(text) if path.suffix == ".json" else [line for line in text.split("\n") if line.strip()]
-    except (OSError, ValueError) as error:
-        raise SuiteError(f"cannot read {str(path)!r}: {error}; expected UTF-8 JSON") from error
+    except ValueError as error:
+        raise SuiteError(f"cannot read {str(path)!r}: {error}; expected JSON") from error
+    if not isinstance(lines, list):
+        raise SuiteError(f"{str(path)!r} holds {type(lines).__name__}; expected a list of tasks")
     rows: list[TaskRow] = []
     for number, line in enumerate(lines, 1):
         try:

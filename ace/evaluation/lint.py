@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Sequence
 
 from ace.core import InvalidModelAction, describe_error
@@ -44,6 +45,8 @@ def lint(suite: Suite, on_task: Callable[[], None] = lambda: None) -> TasksRepor
             report.empty_wrong += not idle.success
             if idle.success:
                 report.problems.append(f"{task.id}: doing nothing is scored right")
+        elif task.gold and idle.success:
+            report.idle_right += 1
         on_task()
     return report
 
@@ -65,7 +68,7 @@ def _played(episode: Episode, task: SuiteTask) -> tuple[TaskOutput, list[str]]:
     failures: list[str] = []
     for number, call in enumerate(task.gold):
         try:
-            checked = check_call(episode.registry, call.name, call.args, f"c{number}")
+            checked = check_call(episode.registry, call.name, copy.deepcopy(call.args), f"c{number}")
         except InvalidModelAction as error:
             failures.append(f"{call.name}: {error}")
             continue

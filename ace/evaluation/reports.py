@@ -328,7 +328,9 @@ class TasksReport(_Report):
     empty_wrong: int
     """Those of `empty_expected` that the scorer calls wrong when nothing was done."""
     empty_expected: int
-    """Tasks whose reference solution changes the state; a call may also write what is there already."""
+    """Tasks whose reference solution changes the state or that ask for an answer."""
+    idle_right: int = 0
+    """Further tasks that doing nothing solves: their calls leave the state as it was, and no answer is scored."""
     unique_ids: bool
     problems: list[str]
 

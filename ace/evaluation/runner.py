@@ -28,6 +28,8 @@ TRANSIENT = ("LMRateLimitError", "LMServerError", "LMTimeoutError", "LMTransport
 """DSPy's names for what passes: the run is made again."""
 FATAL = ("LMAuthError", "LMBillingError", "LMConfigurationError", "LMNotConfiguredError", "LMUnsupportedModelError")
 """And for what does not: no further run can succeed."""
+NO_PROVIDER = "LLM Provider NOT provided"
+"""LiteLLM's words for a model that nobody serves, a misspelt one for example."""
 OUTAGE_RETRIES = 3
 """A run that a model's outage ended is made again so often before it counts."""
 PAUSE_SECONDS = 1.0
@@ -98,6 +100,7 @@ class Evaluation(Iterator[Attempt]):
         self._limit = engine.workers
         self._begun = time.monotonic()
         self._pause, self._again_at = PAUSE_SECONDS, 0.0
+        self._error: Exception | None = None
 
     @property
     def under_way(self) -> int:
@@ -117,10 +120,16 @@ class Evaluation(Iterator[Attempt]):
                     time.sleep(max(0.0, self._again_at - time.monotonic()))
                     continue
                 self._engine.close()
+                if self._error is not None:
+                    raise self._error
                 raise StopIteration
-            job, attempt = self._engine.result()
-            if self._kept(job, attempt):
-                return attempt
+            try:
+                job, attempt = self._engine.result()
+                if self._kept(job, attempt):
+                    return attempt
+            except Exception as error:  # a scorer's, or the model's: what else is under way is paid for, and kept
+                self._error = self._error or error
+                self.stop(str(error))
 
     def close(self) -> None:
         """Drop what is under way."""
@@ -171,7 +180,7 @@ class Evaluation(Iterator[Attempt]):
         """Record a run and let the next of its job wait for its turn; or have it made again after an outage."""
         error = attempt.output.error
         message = error.message if error is not None and error.kind == "model_transport" else ""
-        if message.startswith(FATAL):
+        if message.startswith(FATAL) or NO_PROVIDER in message:
             self.stop(message)
             raise SuiteError(f"the language model takes no request: {message}; what was run before is kept")
         outage = message.startswith(TRANSIENT)

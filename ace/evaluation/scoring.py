@@ -7,6 +7,7 @@ import math
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any
 
 import dspy
@@ -34,6 +35,7 @@ class Finished:
 
 
 Scorer = Callable[[Finished], Feedback]
+JUDGE_ATTEMPTS = 3
 
 
 def by_state(run: Finished) -> Feedback:
@@ -101,21 +103,27 @@ def by_judge(lm: Any, criteria: str, reference: str = "") -> Scorer:
 
     def score(run: Finished) -> Feedback:
         calls = [f"{s.tool_name}({s.tool_args}) -> {s.observation}" for s in run.output.structured_trace if s.tool_name]
-        with dspy.context(lm=lm):
-            said = judge(
-                task=run.task.task.text,
-                answer=run.answer,
-                calls=truncate("\n".join(calls), 8_000),
-                criteria=criteria,
-                reference=reference,
-            )
-        if not isinstance(said.correct, bool):
-            raise SuiteError(f"the judge said {said.correct!r}; expected True or False")
+        asked = {"task": run.task.task.text, "answer": run.answer, "calls": truncate("\n".join(calls), 8_000)}
+        said = _verdict(judge, lm, {**asked, "criteria": criteria, "reference": reference})
         details = {"judge_right": said.correct, "judge_reason": str(said.reason)}
         text = "" if said.correct else f"the judge says: {said.reason}"
         return Feedback(success=said.correct and run.output.completed, text=text, details=details)
 
     return score
+
+
+def _verdict(judge: Any, lm: Any, asked: dict[str, str]) -> Any:
+    """Ask; a reply that is no verdict is asked for again, past every cache."""
+    for attempt in range(JUDGE_ATTEMPTS):
+        fresh = {"config": {"rollout_id": attempt, "temperature": 1.0}} if attempt else {}
+        try:
+            with dspy.context(lm=lm):
+                said = judge(**asked, **fresh)
+            if isinstance(said.correct, bool):
+                return said
+        except dspy.utils.exceptions.AdapterParseError:
+            continue
+    raise SuiteError(f"the judge gave no verdict in {JUDGE_ATTEMPTS} attempts")
 
 
 def all_of(scorers: Sequence[Scorer]) -> Scorer:
@@ -133,29 +141,40 @@ def all_of(scorers: Sequence[Scorer]) -> Scorer:
     return score if len(scorers) != 1 else scorers[0]
 
 
+_NUMBER = re.compile(r"[-+]?(?:0|[1-9]\d*)(?:\.\d*)?|[-+]?\.\d+")
+"""Without leading zeros: ``007`` is a name."""
+_NUMBERS = re.compile(r"(?<![\w.])-?(?:0|[1-9]\d*)(?:\.\d+)?(?![\w]|\.\d)")
+_THOUSANDS = re.compile(r"(?<=\d),(?=\d{3}(?!\d))")
+
+
 def _plain(text: str) -> str:
-    text = re.sub(r"(?<=\d),(?=\d{3}\b)", "", text)  # thousands
-    return " ".join(text.casefold().split())
+    return " ".join(_THOUSANDS.sub("", text).casefold().split())
 
 
 def _bare(text: str) -> str:
-    return _plain(text).strip(" \t.,;:!?\"'`*$€£%()[]")
+    return _plain(text).rstrip(" .,;:!?\"'`*$€£%)]").lstrip(" \"'`*$€£([")
 
 
 def _same(answer: str, expected: str) -> bool:
-    numbers = _number(answer), _number(expected)
-    if None not in numbers:
-        return math.isclose(*numbers, rel_tol=1e-9, abs_tol=1e-12)  # pyright: ignore[reportArgumentType]
+    said, wanted = _number(_bare(answer)), _number(_bare(expected))
+    if said is not None and wanted is not None:
+        return _equal(said, wanted)
     return _bare(answer) == _bare(expected)
 
 
-def _number(text: str) -> float | None:
-    try:
-        value = float(_bare(text))
-    except ValueError:
-        return None
-    return value if math.isfinite(value) else None
+def _number(text: str) -> Decimal | None:
+    return Decimal(text) if _NUMBER.fullmatch(text) else None
+
+
+def _equal(one: Decimal, other: Decimal) -> bool:
+    """Whole numbers may be ids: they are equal or not; others may be rounded in the last of many digits."""
+    if one == one.to_integral_value() and other == other.to_integral_value():
+        return one == other
+    return math.isclose(one, other, rel_tol=1e-9)
 
 
 def _mentions(answer: str, wanted: str) -> bool:
+    number = _number(wanted)
+    if number is not None:
+        return any(_equal(Decimal(found), number) for found in _NUMBERS.findall(answer))
     return re.search(rf"(?<![\w.]){re.escape(wanted)}(?![\w]|[.,]\d)", answer) is not None

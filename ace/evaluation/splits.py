@@ -15,8 +15,10 @@ DEFAULT_SHARE = 0.5
 
 
 def default_split(tasks: Sequence[SuiteTask]) -> str:
-    """`own` where tasks say to which part they belong, `halves` elsewhere."""
-    return "own" if any(task.split for task in tasks) else "halves"
+    """`own` where tasks say to which part they belong; `halves`, or `random` where each task is a family by itself."""
+    if any(task.split for task in tasks):
+        return "own"
+    return "halves" if len({task.group for task in tasks}) < len(tasks) else "random"
 
 
 def split(tasks: Sequence[SuiteTask], how: str = "", *, seed: int = 0) -> Parts:
@@ -54,7 +56,7 @@ def split(tasks: Sequence[SuiteTask], how: str = "", *, seed: int = 0) -> Parts:
     if not all(parts):
         raise SuiteError(
             f"the split {how or name!r} of {len(tasks)} tasks in {len({t.group for t in tasks})} families leaves one part "
-            "empty"
+            "empty; expected another split, random for example"
         )
     return parts
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from ace.agent import Policy
+from ace.core import SuiteError
 from ace.core.folders import claimed, digest, replace_text, same_job
 from ace.evaluation.attempts import AgentPool
 from ace.evaluation.log import RunLog
@@ -109,13 +110,17 @@ def learned_playbooks(
     with ExitStack() as stack:
         books: dict[int, Playbook] = {}
         for seed in seeds:
+            state = folder / f"playbook-{seed}.learned.jsonl"
+            if not store and state.exists() and not (folder / f"playbook-{seed}.db").exists():
+                raise SuiteError(
+                    f"{str(state)!r} says what was learned, but the playbook beside it is gone; restore it, or remove both"
+                )
             book = books[seed] = stack.enter_context(study_book(folder, f"playbook-{seed}", store))
             pool = AgentPool(suite, policy)
 
             def agent_for(episode: Any, seed: int = seed, book: Playbook = book, pool: AgentPool = pool) -> Any:
                 return pool.agent(episode, lm_for(LUCK * (seed + 1) + episode.attempt), book)
 
-            state = folder / f"playbook-{seed}.learned.jsonl"
             with Learner(book, agent_for, reflector=Reflector(source), state=state, author="ace evaluate") as learner:
                 learner.fit(
                     [partial(suite.episode, task) for task in tasks],

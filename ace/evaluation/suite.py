@@ -57,8 +57,9 @@ class SuiteTask(BaseModel):
 class Suite(Protocol):
     """A set of tasks over a world that tools change.
 
-    A suite whose agents have other inputs or outputs than ``task -> answer`` also has a `signature`, as DSPy takes it. One that
-    may change without its tasks changing has a `source`, a digest: an evaluation goes on only with the suite it began with.
+    A suite whose agents have other inputs or outputs than ``task -> answer`` also has a `signature`, as DSPy takes it. One
+    that may change without its tasks changing has a `source`, a digest: an evaluation goes on only with the suite it began
+    with.
     """
 
     name: str
@@ -135,11 +136,13 @@ def _tau(argument: str, **options: Any) -> Suite:
 
 
 def _file(spec: str, **options: Any) -> Suite:
-    from ace.evaluation.files import FileSuite
+    from ace.evaluation.files import STATES, FileSuite
 
     tasks, _, tools = spec.partition(".jsonl")
     path = Path(f"{tasks}.jsonl")
-    return FileSuite(path, Path(tools[1:]) if tools else path.with_name("tools.py"), judge=options.get("judge"))
+    beside = next((path.with_name(name) for name in STATES if path.with_name(name).exists()), None)
+    code = Path(tools[1:]) if tools else path.with_name("tools.py")
+    return FileSuite(path, code, state=beside, judge=options.get("judge"))
 
 
 def _own(spec: str, **options: Any) -> Suite:

@@ -9,12 +9,19 @@ import importlib.util
 import inspect
 import json
 import sys
+from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from datetime import date, time, timedelta
+from decimal import Decimal
+from enum import Enum
 from functools import partial
-from pathlib import Path
+from pathlib import Path, PurePath
 from types import ModuleType
 from typing import Any
+from uuid import UUID
+
+from pydantic import BaseModel
 
 from ace.core import SuiteError, describe_error
 from ace.core.folders import digest
@@ -57,11 +64,7 @@ class Toolbox:
                 f"{str(path)!r}: {wrong}; expected functions with a docstring and a first parameter `state`, and READ_ONLY "
                 "with the names of those that change nothing"
             )
-        loader = next((getattr(module, name) for name in LOADERS if hasattr(module, name)), None)
-        try:
-            self.world: Any = loader() if loader is not None else {}
-        except Exception as error:  # a border: a user's function may do anything
-            raise SuiteError(f"{str(path)!r}: {loader.__name__}() failed: {describe_error(error)}") from error
+        self.world: Any = _world(module, path)
         self.writing = frozenset(tool.name for tool in self._templates if not tool.read_only)
 
     def registry(self, state: Any) -> ToolRegistry:
@@ -74,7 +77,8 @@ class Toolbox:
             name, invoke = info["name"], value.invoke
             text, schema = info.get("description", ""), info["parameters"]
             made = from_json_schema(name, text, schema, partial(invoke, {}), read_only=name in reads)
-            self._makers[name] = lambda state: partial(invoke, state)
+            # what a tool keeps and changes must not be the caller's own, the reference solution for example
+            self._makers[name] = lambda state: lambda **args: invoke(state, **copy.deepcopy(args))
         else:
             marked = value if isinstance(value, Tool) else None
             func: Any = marked.func if marked else value
@@ -82,6 +86,16 @@ class Toolbox:
             self._makers[made.name] = _maker(func)
         _ = made.schema, made.schema_hash  # computed once, shared by every world
         self._templates.append(made)
+
+
+def _world(module: ModuleType, path: Path) -> Any:
+    name = next((name for name in LOADERS if hasattr(module, name)), "")
+    if not name:
+        return {}
+    try:
+        return getattr(module, name)()
+    except Exception as error:  # a border: a user's function may do anything
+        raise SuiteError(f"{str(path)!r}: {name}() failed: {describe_error(error)}") from error
 
 
 def _sources(path: Path) -> list[Path]:
@@ -169,6 +183,39 @@ def read_state(path: Path) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise SuiteError(f"the state {str(path)!r} is {type(value).__name__}; expected a JSON object")
     return value
+
+
+def state_digest(world: Any) -> str:
+    """A digest of a world that does not depend on the order in which sets and dictionaries were filled.
+
+    Raises:
+        SuiteError: It holds something that cannot be compared.
+
+    Example:
+        >>> state_digest({"b": {1, 2}, "a": 0}) == state_digest({"a": 0, "b": {2, 1}})
+        True
+    """
+    return digest(_plain(world))
+
+
+def _plain(value: Any) -> Any:
+    if value is None or isinstance(value, (str, int, float, bool)):
+        return value
+    if isinstance(value, Mapping):
+        return sorted(([repr(key), _plain(item)] for key, item in value.items()), key=lambda pair: pair[0])
+    if isinstance(value, (list, tuple, deque)):
+        return [_plain(item) for item in value]
+    if isinstance(value, (set, frozenset)):
+        return sorted((_plain(item) for item in value), key=repr)
+    if isinstance(value, (bytes, Decimal, Enum, date, time, timedelta, UUID, PurePath)):
+        return repr(value)
+    if isinstance(value, BaseModel):
+        return _plain(value.model_dump())
+    if hasattr(value, "__dict__"):
+        return [type(value).__name__, _plain(vars(value))]
+    raise SuiteError(
+        f"the world holds {type(value).__name__}, which cannot be compared; expected JSON's types, sets, or objects of them"
+    )
 
 
 def fresh(world: Any, changes: Mapping[str, Any]) -> Any:

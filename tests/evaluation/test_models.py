@@ -11,6 +11,7 @@ import pytest
 from conftest import WORKBENCH, needs_workbench
 from evaluation.test_html import CHROMIUM, opened_in_chromium
 
+from ace.cli._lm import with_others
 from ace.core import SuiteError
 from ace.evaluation import evaluate, load_suite
 from ace.testing import SimulatedLM
@@ -42,6 +43,11 @@ def test_two_models_run_the_same_tasks():
         evaluate(suite, None, models=models, arms=("none", "usual"))
 
 
+def test_an_arm_never_borrows_the_model_of_another():
+    with pytest.raises(SuiteError, match="no language model for the arms none"):
+        with_others("", {"best": "simulated:oracle"}, load_suite("office"), arms=["none", "best"])
+
+
 def _by_arm(runs):
     found = {}
     for attempt in runs:
@@ -67,8 +73,14 @@ def test_the_command_takes_models_as_arms(tmp_path):
     live = ace(tmp_path, *words, FORCE_COLOR="1", COLUMNS="140")
     assert "so far (simulated)" in live
     assert "under way" in live
-    said = ace(tmp_path, "evaluate", "office", "--arms", "none=simulated", code=2)
-    assert "needs a name of its own" in said
+    for arms, message in {
+        "none=simulated": "needs a name of its own",
+        "=simulated": "has no name before its =",
+        "a=simulated.db": "there is no playbook 'simulated.db'",
+    }.items():
+        assert message in ace(tmp_path, "evaluate", "office", "--arms", arms, "--part", "first", code=2).replace(
+            "\n", " "
+        )
 
 
 @needs_workbench

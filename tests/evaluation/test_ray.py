@@ -66,6 +66,8 @@ def test_a_worker_that_dies_loses_nothing(cluster):
 def test_what_goes_wrong_on_a_worker_is_said(tmp_path):
     with pytest.raises(SuiteError, match=r"Ray cluster cannot be used: .*no suite 'nowhere'"):
         RayCluster(1, "ace.cli._site:site", {**TOLD, "suite": "nowhere"}, processes=1)
+    with pytest.raises(SuiteError, match=r"no Ray cluster answers at '127\.0\.0\.1:1'"):
+        RayCluster(1, "ace.cli._site:site", TOLD, address="127.0.0.1:1")
     with pytest.raises(SuiteError, match="at least 1 worker"):
         RayCluster(0, "ace.cli._site:site", TOLD)
 

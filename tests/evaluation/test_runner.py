@@ -23,7 +23,8 @@ from ace.evaluation.runner import Caps
 from ace.evaluation.summary import comparisons, summarise, ways_closed
 from ace.playbook import Add
 from ace.tasks import Feedback
-from ace.testing import SimulatedLM
+from ace.testing import SimulatedLM, decision
+from ace.testing.engine import FunctionLM, render_reply
 
 ACE = str(Path(sys.executable).with_name("ace"))
 SUITE = OfficeSuite()
@@ -315,3 +316,26 @@ def test_the_command_killed_at_random_moments_shows_the_same_table(tmp_path):
     assert (folder.with_name(f"{folder.name}.previous") / "report.json").exists(), (
         "a finished one is run anew, and kept"
     )
+
+
+def test_a_scorer_that_fails_ends_it_and_what_else_is_under_way_is_kept(tmp_path):
+    class Fragile(OfficeSuite):
+        def _score(self, task, world, output):
+            if task.id == self.tasks[1].id:
+                raise ZeroDivisionError("no")
+            return super()._score(task, world, output)
+
+    suite = Fragile()
+    gate = threading.Barrier(4, timeout=60)
+
+    def answer(prompt):
+        if "next_tool_name" not in prompt.wants:
+            return render_reply(reasoning="-", answer="done")
+        gate.wait()  # all four are under way
+        return decision("finish")
+
+    with RunLog(tmp_path / "runs.jsonl") as log:
+        runs = evaluate(suite, lambda seed: FunctionLM("f/f", answer), tasks=suite.tasks[:4], workers=4, log=log)
+        with pytest.raises(SuiteError, match=r"scorer of task .*#1' failed: no"):
+            list(runs)
+        assert len(list(log.rows())) == 3

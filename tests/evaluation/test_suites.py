@@ -12,6 +12,7 @@ from ace.evaluation.examples import ExamplesSuite
 from ace.evaluation.files import FileSuite
 from ace.evaluation.lint import lint
 from ace.evaluation.scoring import Finished, all_of, by_answer, by_judge, by_mention
+from ace.evaluation.toolbox import state_digest
 from ace.tasks import Feedback, TaskInput, TaskOutput
 from ace.testing import ScriptedLM, SimulatedLM, decision
 from ace.testing.engine import FunctionLM, render_reply
@@ -172,6 +173,7 @@ def test_lint_finds_what_is_wrong_with_a_suite(tmp_path):
         ({"task": "x", "score": ["judge"], "answer": "y"}, "right by judge"),
         ({"task": "x", "gold": [], "gould": 1}, "task 1: gould: Extra inputs"),
         ({"gold": []}, "task 1: task: Field required"),
+        ({"task": "x", "answer": []}, "does not say what makes a run right"),
         ({"task": "x", "gold": [], "split": "dev"}, "'train' or 'test'"),
         ({"task": "x", "gold": [], "time": "yesterday"}, "task 1: time"),
     ],
@@ -228,8 +230,69 @@ def test_files_of_a_windows_editor_and_numbers_are_read(tmp_path):
     (folder / "state.json").write_text('\ufeff{"orders": {}}', encoding="utf-8")
     suite = FileSuite.from_folder(folder)
     assert [(task.id, task.answer) for task in suite.tasks] == [("7", "3.5"), ("8", "1, o1")]
-    with pytest.raises(SuiteError, match="no task of .* has one"):
+    with pytest.raises(SuiteError, match=r"no task of .* has one"):
         evaluate(suite, lambda seed: SimulatedLM(suite), arms=("gold",))
+
+
+WORLD = """
+from dataclasses import dataclass, field
+
+
+@dataclass
+class Shop:
+    cancelled: set = field(default_factory=set)
+    stock: dict = field(default_factory=lambda: {1: "pen", "1": "ink"})
+
+
+def load_state():
+    return Shop()
+
+
+def cancel(state, order: str) -> str:
+    \"\"\"Cancel an order.\"\"\"
+    state.cancelled.add(order)
+    return "ok"
+
+
+def remember(state, items: list[str]) -> str:
+    \"\"\"Keep a list.\"\"\"
+    state.kept = items
+    items.append("seen")
+    return "ok"
+"""
+
+
+def test_worlds_may_be_objects_and_tools_may_keep_what_they_are_given(tmp_path):
+    gold = [{"name": "cancel", "args": {"order": name}} for name in ("a", "b", "c")]
+    tasks = [
+        {"id": "objects", "task": "Cancel a, b and c", "gold": gold},
+        {"id": "lists", "task": "Remember x", "gold": [{"name": "remember", "args": {"items": ["x"]}}]},
+    ]
+    folder = write(tmp_path, tasks, WORLD)
+    (folder / "state.json").unlink()
+    suite = FileSuite.from_folder(folder)
+    for _ in range(2):
+        report = lint(suite)
+        assert (report.problems, report.oracle_right, report.empty_wrong) == ([], 2, 2)
+    assert suite.tasks[1].gold[0].args == {"items": ["x"]}
+    assert state_digest({"b", "a"}) == state_digest({"a", "b"})
+    assert state_digest({1: 0}) != state_digest({"1": 0})
+    with pytest.raises(SuiteError, match="generator, which cannot be compared"):
+        state_digest({"x": (n for n in ())})
+
+
+def test_a_file_of_tasks_finds_its_world_and_a_goal_that_is_not_reached_is_none(tmp_path):
+    folder = write(tmp_path, rows())
+    assert all(attempt.feedback.success for attempt in run(load_suite(f"{folder}/tasks.jsonl")))
+    (folder / "state.json").unlink()
+    with pytest.raises(SuiteError, match="reference solution of task 'refund-0' fails at find_order"):
+        run(load_suite(f"{folder}/tasks.jsonl"))
+
+
+def test_tasks_without_families_are_split_by_chance(tmp_path):
+    alone = [{**row, "family": "", "split": ""} for row in rows()]
+    first, second = split(FileSuite.from_folder(write(tmp_path, alone)).tasks)
+    assert sorted((len(first), len(second))) == [3, 4]
 
 
 def test_a_suite_of_ones_own_making(tmp_path):
@@ -314,6 +377,14 @@ def output(answer, completed=True):
         (by_answer("Yes", "y"), "Y", True),
         (by_answer("1.5"), "15", False),
         (by_answer("-5"), "5", False),
+        (by_answer("5"), ".5", False),
+        (by_answer("0.5"), ".5", True),
+        (by_answer("12345678901"), "12345678902", False),
+        (by_answer("007"), "7", False),
+        (by_answer("0.333333333333"), "0.3333333333334", True),
+        (by_mention("5"), "-5", False),
+        (by_mention("327"), "it is $327.00", True),
+        (by_mention("5"), "2024-05-11", False),
         (by_answer("1200"), "$1,200.00", True),
         (by_answer("open"), None, False),
         (by_mention("5"), "15 of them", False),
