@@ -136,7 +136,13 @@ class FileSuite:
     @property
     def source(self) -> str:
         """A digest of the tools' source, the world, and what makes runs right."""
-        return digest([self.toolbox.digest, self.world, [row.model_dump(mode="json") for row in self._rows.values()]])
+        return digest(
+            [
+                self.toolbox.digest,
+                state_digest(self.world),
+                [row.model_dump(mode="json") for row in self._rows.values()],
+            ]
+        )
 
     @property
     def tasks(self) -> tuple[SuiteTask, ...]:

@@ -55,7 +55,7 @@ class Toolbox:
         reads = frozenset(getattr(module, "READ_ONLY", ()))
         self._makers: dict[str, Callable[[Any], Callable[..., Any]]] = {}
         self._templates: list[Tool] = []
-        for value in _listed(module, path):
+        for value in _listed(module):
             self._add(value, reads)
         names = [tool.name for tool in self._templates]
         if not names or reads - set(names):
@@ -123,7 +123,7 @@ def _takes_state(func: Callable[..., Any]) -> bool:
     return next(iter(inspect.signature(func).parameters), "") in STATE_NAMES
 
 
-def _listed(module: ModuleType, path: Path) -> list[Any]:
+def _listed(module: ModuleType) -> list[Any]:
     for name in ("TOOLS", "ALL_TOOLS"):
         if hasattr(module, name):
             return list(getattr(module, name))
@@ -195,7 +195,12 @@ def state_digest(world: Any) -> str:
         >>> state_digest({"b": {1, 2}, "a": 0}) == state_digest({"a": 0, "b": {2, 1}})
         True
     """
-    return digest(_plain(world))
+    try:
+        return digest(_plain(world))
+    except RecursionError as error:
+        raise SuiteError(
+            "the world holds itself, and cannot be compared; expected JSON's types, sets, or objects"
+        ) from error
 
 
 def _plain(value: Any) -> Any:

@@ -277,6 +277,10 @@ def test_worlds_may_be_objects_and_tools_may_keep_what_they_are_given(tmp_path):
     assert suite.tasks[1].gold[0].args == {"items": ["x"]}
     assert state_digest({"b", "a"}) == state_digest({"a", "b"})
     assert state_digest({1: 0}) != state_digest({"1": 0})
+    looped = {}
+    looped["self"] = looped
+    with pytest.raises(SuiteError, match="holds itself"):
+        state_digest(looped)
     with pytest.raises(SuiteError, match="generator, which cannot be compared"):
         state_digest({"x": (n for n in ())})
 
