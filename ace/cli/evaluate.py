@@ -183,6 +183,7 @@ def evaluate(
             told = {"suite": suite, "lm": lm, "models": chosen.models, "judge_lm": judge_lm, "api_base": api_base}
             told["program"] = str(program or "")
             made = RayCluster(workers, BUILD, told, address=ray_address or None)
+            stack.callback(made.close)
         books: Playbook | Mapping[int, Playbook] | None = book
         if learns:
             with progress_bar("learning", len(first) * epochs * seeds) as advance:

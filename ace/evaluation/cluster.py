@@ -70,6 +70,8 @@ class Site:
         return None
 
 
+READY_SECONDS = 600
+"""So long workers may take to start and to load the suite; a cluster without a free CPU never gets there."""
 Build = Callable[[Mapping[str, Any]], Site]
 
 
@@ -79,9 +81,8 @@ class _Worker:
     def __init__(self, build: str, arguments: str) -> None:
         module, _, name = build.partition(":")
         told = json.loads(arguments)
-        with contextlib.suppress(
-            OSError
-        ):  # relative paths mean what they mean to the driver, where that folder is shared
+        # relative paths mean what they mean to the driver, where that folder is shared
+        with contextlib.suppress(OSError):
             os.chdir(told.pop("cwd"))
         self._site: Site = getattr(importlib.import_module(module), name)(told)
 
@@ -149,7 +150,7 @@ class RayCluster:
             )
             told = json.dumps({**arguments, "cwd": os.getcwd()})
             self._actors = [remote.remote(build, told) for _ in range(count)]
-            ray.get([actor.ready.remote() for actor in self._actors])
+            ray.get([actor.ready.remote() for actor in self._actors], timeout=READY_SECONDS)
         except Exception as error:  # a border: Ray's errors have no common base
             self.close()
             raise SuiteError(f"the Ray cluster cannot be used: {_last_line(error)}") from error
@@ -167,7 +168,7 @@ class RayCluster:
         self._pending[self._actors[number].make.remote(work.order(job))] = job, work, number
 
     def result(self) -> tuple[Any, Any]:
-        """See `Engine`; a run whose worker died was made again by Ray, on another."""
+        """See `Engine`; a run whose worker died was made again by Ray, in the worker's successor."""
         (done,), _ = self._ray.wait(list(self._pending), num_returns=1)
         job, work, number = self._pending.pop(done)
         self._load[number] -= 1
