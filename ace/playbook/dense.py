@@ -19,6 +19,10 @@ EXACT_LIMIT = 20_000
 """Up to here an exact scan takes about as long as a search through cells, and finds everything."""
 GROWTH = 4
 """The cells are trained anew when the book has grown by this factor since."""
+DIGITS = 5
+"""Inner products that agree in so many decimals are equal: the last bits of a vector depend on what was embedded with it."""
+TIES = 16
+"""So many more are looked at than are asked for, so that of equal ones the same come."""
 
 
 class DenseIndex:
@@ -119,7 +123,10 @@ class DenseIndex:
     def search_many(
         self, vectors: NDArray[np.float32], depth: int, allowed: NDArray[np.bool_] | None = None
     ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
-        """`search` for many: shapes (len(vectors), depth), padded with the number -1."""
+        """`search` for many: shapes (len(vectors), depth), padded with the number -1.
+
+        Of equal ones the newest comes first: FAISS gives them as they lie in the index, and that tells in which process what was added.
+        """
         depth = min(depth, len(self))
         if not depth or (allowed is not None and not allowed.any()):
             shape = (len(vectors), 0)
@@ -134,10 +141,12 @@ class DenseIndex:
             try:
                 if len(vectors) == 1:  # threads cost more than they bring to one query
                     self._faiss.omp_set_num_threads(1)
-                scores, numbers = self._index.search(np.ascontiguousarray(vectors, dtype=np.float32), depth, **options)
+                wanted = min(depth + TIES, len(self))  # equal ones may stand on both sides of the last place
+                scores, numbers = self._index.search(np.ascontiguousarray(vectors, dtype=np.float32), wanted, **options)
             finally:
                 self._faiss.omp_set_num_threads(threads)
-        return numbers, scores
+        order = np.lexsort((-numbers, -np.round(np.maximum(scores, -9.0), DIGITS)), axis=-1)[:, :depth]
+        return np.take_along_axis(numbers, order, axis=1), np.take_along_axis(scores, order, axis=1)
 
     def _parameters(self, selector: Any, share: float) -> Any:
         if not self.trained_on:
