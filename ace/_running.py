@@ -53,7 +53,7 @@ DEFAULT_MAX_ITERS = 10
 """The system's limit when neither the task nor the agent sets one."""
 
 _TASK_OPTIONS = ("task_id", "domain", "tenant", "max_iters")
-_RUN_OPTIONS = ("lm", "limits", "cancellation")
+_RUN_OPTIONS = ("lm", "limits", "cancellation", "run_id")
 
 
 class BulletSource(Protocol):
@@ -80,7 +80,7 @@ class Running(dspy.Module, Agent):
         """`run` for async callers."""
         return await self._adrive(*await self._aprepare(task, fields))
 
-    def stream(self, task: TaskInput | str | None = None, /, **fields: Any) -> RunStream:
+    def stream(self, task: TaskInput | str | None = None, /, **fields: Any) -> RunStream[Event, TaskOutput]:
         """Solve one task and give its events as they happen, pieces of the model's replies included.
 
         Example:
@@ -93,9 +93,9 @@ class Running(dspy.Module, Agent):
             ('run_started', 'run_completed', '42')
         """
         token = fields.pop("cancellation", None) or CancellationToken()
-        return RunStream(self.astream(task, cancellation=token, **fields))
+        return RunStream.of(self.astream(task, cancellation=token, **fields))
 
-    def astream(self, task: TaskInput | str | None = None, /, **fields: Any) -> AsyncRunStream:
+    def astream(self, task: TaskInput | str | None = None, /, **fields: Any) -> AsyncRunStream[Event, TaskOutput]:
         """`stream` for async callers."""
         token = fields.pop("cancellation", None) or CancellationToken()
 
@@ -143,6 +143,35 @@ class Running(dspy.Module, Agent):
             run, model = await anyio.to_thread.run_sync(self._reopen, run_id, decision, lm, cancellation)
             return self._prediction(await self._adrive(run, model, claimed=True))
 
+    def stream_resume(
+        self,
+        run_id: str,
+        decision: ResumeDecision | None = None,
+        *,
+        lm: Any = None,
+        cancellation: CancellationToken | None = None,
+    ) -> RunStream[Event, TaskOutput]:
+        """`resume` as a stream of the events from there on."""
+        return RunStream.of(self.astream_resume(run_id, decision, lm=lm, cancellation=cancellation))
+
+    def astream_resume(
+        self,
+        run_id: str,
+        decision: ResumeDecision | None = None,
+        *,
+        lm: Any = None,
+        cancellation: CancellationToken | None = None,
+    ) -> AsyncRunStream[Event, TaskOutput]:
+        """`stream_resume` for async callers."""
+        token = cancellation or CancellationToken()
+
+        async def start(listener: Callable[[Event], None]) -> TaskOutput:
+            with self.run_store.claim(run_id):
+                run, model = await anyio.to_thread.run_sync(self._reopen, run_id, decision, lm, token, listener)
+                return await self._adrive(run, model, claimed=True)
+
+        return AsyncRunStream(start, token)
+
     # -- how ------------------------------------------------------------------------------------------------------------
 
     def _prepare(
@@ -179,7 +208,7 @@ class Running(dspy.Module, Agent):
             cancellation=token,
             listeners=(listener,) if listener else (),
         )
-        run = AgentRun(spec)
+        run = AgentRun(spec, options.get("run_id") or "")
         return run, self._model(run, text, options.get("lm"), streaming=listener is not None)
 
     async def _aprepare(
@@ -217,13 +246,23 @@ class Running(dspy.Module, Agent):
         return PredictorModel(prompts, run.spec.task.inputs, playbook, lm or self.lm, on_delta)
 
     def _reopen(
-        self, run_id: str, decision: ResumeDecision | None, lm: Any, cancellation: CancellationToken | None
+        self,
+        run_id: str,
+        decision: ResumeDecision | None,
+        lm: Any,
+        cancellation: CancellationToken | None,
+        listener: Callable[[Event], None] | None = None,
     ) -> tuple[AgentRun, PredictorModel]:
         stored: RunSnapshot = self.run_store.load(run_id)
-        spec = self._spec(stored.task, max_iters=stored.max_iters, cancellation=_linked(cancellation))
+        spec = self._spec(
+            stored.task,
+            max_iters=stored.max_iters,
+            cancellation=_linked(cancellation),
+            listeners=(listener,) if listener else (),
+        )
         run = restore(stored, spec)
         go_on(run, decision)
-        return run, self._model(run, stored.context.get("playbook", ""), lm)
+        return run, self._model(run, stored.context.get("playbook", ""), lm, streaming=listener is not None)
 
     def _save(self, run: AgentRun) -> None:
         self.run_store.save(snapshot(run))

@@ -159,7 +159,8 @@ class ReActGenerator(Running):
         Args:
             task: A `TaskInput`, or the text of the signature's only input field.
             **fields: The signature's input fields, and `task_id`, `domain`, `tenant`, `max_iters`. For this call alone:
-                `lm`, a model; `limits`, tighter `UsageLimits`; `cancellation`, a `CancellationToken`.
+                `lm`, a model; `limits`, tighter `UsageLimits`; `cancellation`, a `CancellationToken`; `run_id`, for a
+                run that is to be found again in the `run_store`.
 
         Returns:
             The outputs; `termination_reason` and `error` say whether the model finished.

@@ -39,6 +39,7 @@ class Ledger(ABC):
         self._rendered: list[str] = []
         self.circles = Circles()
         self._summary_tried: int = 0
+        self._decisions = 0
         self._charged: int = 0
         self._notes: list[str] = []
         self._reprompts_here: int = 0

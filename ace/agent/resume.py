@@ -23,6 +23,8 @@ class Approve:
     """Make the calls that a run asked for; with `args`, the only one of them with other arguments."""
 
     args: dict[str, Any] | None = None
+    answers: int = 1
+    """How many answers it took to get it; see `RunSnapshot.decisions`."""
 
 
 @dataclass(frozen=True)
@@ -30,6 +32,8 @@ class Deny:
     """Do not make them; the model reads the reason and goes on."""
 
     reason: str = ""
+    answers: int = 1
+    """As for `Approve`."""
 
 
 ResumeDecision = Approve | Deny | Literal["approve", "deny"]
@@ -59,7 +63,18 @@ def snapshot(run: AgentRun) -> RunSnapshot:
     )
 
 
-_BOOKS = ("charged", "notes", "reprompts_here", "cited", "forced_by", "finish_after", "errors", "summary_tried", "seq")
+_BOOKS = (
+    "charged",
+    "notes",
+    "reprompts_here",
+    "cited",
+    "forced_by",
+    "finish_after",
+    "errors",
+    "summary_tried",
+    "decisions",
+    "seq",
+)
 
 
 def _plain(value: Any) -> Any:
@@ -207,6 +222,7 @@ def _answer(run: AgentRun, state: Interrupted, decision: Approve | Deny | None) 
             if call.id in asked:
                 then = then.update(index, _decided(run, call, request, decision))
     run.state = then
+    run._decisions += decision.answers if decision is not None else 0  # pyright: ignore[reportPrivateUsage]
     run._emit("run_continued", after=state.cause)  # pyright: ignore[reportPrivateUsage]
     if isinstance(then, Acting):
         run._advance(then)  # pyright: ignore[reportPrivateUsage]

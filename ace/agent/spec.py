@@ -44,7 +44,7 @@ class RunSpec:
     summary: Summary | None = None
     agent: Agent = field(default_factory=Agent)
     """The hooks that say what a step is."""
-    relays: tuple[Relay, ...] = ()
+    relays: tuple[Relay[Event], ...] = ()
     """Observers, each behind a thread of its own."""
     listeners: tuple[Callable[[Event], None], ...] = ()
     """Called in line: for the library's own sinks, which neither raise nor wait."""
@@ -102,6 +102,8 @@ class RunSnapshot(BaseModel):
     injected_bullets: tuple[str, ...] = ()
     context: dict[str, str] = Field(default_factory=dict)
     metadata: dict[str, Any] = Field(default_factory=dict)
+    decisions: int = 0
+    """How many answers went into those that `resume` was given: whoever asks again knows which ones are used up."""
     seq: int = 0
     """The next event's."""
 

@@ -32,6 +32,10 @@ class RunStore(Protocol):
         """Keep this state of a run in place of an earlier one; on return, it is safe."""
         ...
 
+    def has(self, run_id: str) -> bool:
+        """Whether a run of this id was saved."""
+        ...
+
     def load(self, run_id: str) -> RunSnapshot:
         """The last state that was saved.
 
@@ -86,6 +90,10 @@ class FolderRunStore:
             os.fsync(folder)  # the move itself has to survive a power cut
         finally:
             os.close(folder)
+
+    def has(self, run_id: str) -> bool:
+        """See `RunStore`."""
+        return self._path(run_id).exists()
 
     def load(self, run_id: str) -> RunSnapshot:
         """See `RunStore`."""
@@ -152,6 +160,10 @@ class MemoryRunStore:
         self._runs.move_to_end(snapshot.run_id)
         while len(self._runs) > self.size:
             self._runs.popitem(last=False)
+
+    def has(self, run_id: str) -> bool:
+        """See `RunStore`."""
+        return run_id in self._runs
 
     def load(self, run_id: str) -> RunSnapshot:
         """See `RunStore`."""

@@ -8,31 +8,33 @@ import queue
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from types import TracebackType
+from typing import Generic, TypeVar
 
-from ace.core import CancellationToken, Event, ResumeError
-from ace.tasks import TaskOutput
+from ace.core import CancellationToken, ResumeError
 
-Start = Callable[[Callable[[Event], None]], Awaitable[TaskOutput]]
-"""Starts the run with a listener."""
+EventT = TypeVar("EventT")
+OutputT = TypeVar("OutputT")
 
 
-class AsyncRunStream:
+class AsyncRunStream(Generic[EventT, OutputT]):
     """Events of a run as it goes; afterwards `output`. Leaving the block early cancels the run.
 
     Args:
-        start: Starts the run.
+        start: Starts the run with a listener, which any thread may call.
         token: Cancels it.
     """
 
-    def __init__(self, start: Start, token: CancellationToken) -> None:
+    def __init__(
+        self, start: Callable[[Callable[[EventT], None]], Awaitable[OutputT]], token: CancellationToken
+    ) -> None:
         self._start = start
-        self._token = token
-        self._events: asyncio.Queue[Event | None] = asyncio.Queue()
-        self._task: asyncio.Task[TaskOutput] | None = None
+        self.token = token
+        self._events: asyncio.Queue[EventT | None] = asyncio.Queue()
+        self._task: asyncio.Task[OutputT] | None = None
         self._over = False
 
     @property
-    def output(self) -> TaskOutput:
+    def output(self) -> OutputT:
         """What came out.
 
         Raises:
@@ -42,7 +44,7 @@ class AsyncRunStream:
             raise ResumeError("the run is not over; read the stream to its end before asking for its output")
         return self._task.result()
 
-    async def __aiter__(self) -> AsyncIterator[Event]:
+    async def __aiter__(self) -> AsyncIterator[EventT]:
         if self._task is None:
             self._task = asyncio.ensure_future(self._run())
         while not self._over and (event := await self._events.get()) is not None:
@@ -50,19 +52,27 @@ class AsyncRunStream:
         self._over = True
         await self._task
 
-    async def _run(self) -> TaskOutput:
+    async def _run(self) -> OutputT:
+        loop, mine = asyncio.get_running_loop(), threading.get_ident()
+
+        def put(event: EventT | None) -> None:
+            if threading.get_ident() == mine:
+                self._events.put_nowait(event)
+            else:
+                loop.call_soon_threadsafe(self._events.put_nowait, event)
+
         try:
-            return await self._start(self._events.put_nowait)
+            return await self._start(put)
         finally:
-            self._events.put_nowait(None)
+            loop.call_soon(self._events.put_nowait, None)  # after what other threads have sent
 
     async def aclose(self) -> None:
         """Cancel the run if it is still going, and wait for it to stop."""
         if self._task is not None and not self._task.done():
-            self._token.cancel("the stream was closed")
+            self.token.cancel("the stream was closed")
             await asyncio.wait({self._task})
 
-    async def __aenter__(self) -> AsyncRunStream:
+    async def __aenter__(self) -> AsyncRunStream[EventT, OutputT]:
         return self
 
     async def __aexit__(
@@ -71,23 +81,36 @@ class AsyncRunStream:
         await self.aclose()
 
 
-class RunStream:
+class RunStream(Generic[EventT, OutputT]):
     """`AsyncRunStream` for sync callers.
 
     Args:
-        stream: The run; it is driven by an event loop in a daemon thread.
+        work: Does the whole run, in a daemon thread, and calls the listener that it is given with each event.
+        token: Cancels it.
     """
 
-    def __init__(self, stream: AsyncRunStream) -> None:
-        self._stream = stream
-        self._events: queue.SimpleQueue[Event | None] = queue.SimpleQueue()
+    def __init__(self, work: Callable[[Callable[[EventT], None]], OutputT], token: CancellationToken) -> None:
+        self._do = work
+        self._token = token
+        self._events: queue.SimpleQueue[EventT | None] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
-        self._output: TaskOutput | None = None
+        self._output: OutputT | None = None
         self._error: BaseException | None = None
         self._over = False
 
+    @classmethod
+    def of(cls, stream: AsyncRunStream[EventT, OutputT]) -> RunStream[EventT, OutputT]:
+        """A stream for async callers, driven by an event loop of its own."""
+
+        async def read(put: Callable[[EventT], None]) -> OutputT:
+            async for event in stream:
+                put(event)
+            return stream.output
+
+        return cls(lambda put: asyncio.run(read(put)), stream.token)
+
     @property
-    def output(self) -> TaskOutput:
+    def output(self) -> OutputT:
         """What came out.
 
         Raises:
@@ -97,7 +120,7 @@ class RunStream:
             raise ResumeError("the run is not over; read the stream to its end before asking for its output")
         return self._output
 
-    def __iter__(self) -> Iterator[Event]:
+    def __iter__(self) -> Iterator[EventT]:
         if self._thread is None:
             work = contextvars.copy_context()
             self._thread = threading.Thread(target=work.run, args=(self._work,), daemon=True, name="ace-stream")
@@ -110,13 +133,8 @@ class RunStream:
             raise self._error
 
     def _work(self) -> None:
-        async def read() -> TaskOutput:
-            async for event in self._stream:
-                self._events.put(event)
-            return self._stream.output
-
         try:
-            self._output = asyncio.run(read())
+            self._output = self._do(self._events.put)
         except BaseException as error:  # handed to the thread that reads
             self._error = error
         finally:
@@ -125,10 +143,10 @@ class RunStream:
     def close(self) -> None:
         """Cancel the run if it is still going, and wait for it to stop."""
         if self._thread is not None and self._thread.is_alive():
-            self._stream._token.cancel("the stream was closed")  # pyright: ignore[reportPrivateUsage] - its other half
+            self._token.cancel("the stream was closed")
             self._thread.join()
 
-    def __enter__(self) -> RunStream:
+    def __enter__(self) -> RunStream[EventT, OutputT]:
         return self
 
     def __exit__(

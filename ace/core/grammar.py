@@ -11,6 +11,9 @@ from ace.core.events import TERMINAL_KINDS, Event
 class EventGrammar:
     """Reads the events of one run, one by one; of a run that was paused and continued, all parts after one another.
 
+    Args:
+        continued: The stream is the part of a run from its ``run_continued`` on.
+
     Example:
         >>> started = Event(kind="run_started", seq=0, run_id="r", correlation_id="t")
         >>> grammar = EventGrammar()
@@ -21,7 +24,8 @@ class EventGrammar:
         ace.core.errors.EventGrammarError: event 2 (run_completed): seq 2 after 0; expected 1
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, continued: bool = False) -> None:
+        self._continued = continued
         self._last: Event | None = None
         self._in_segment = False
         self._asking = False
@@ -59,7 +63,8 @@ class EventGrammar:
             self._require(event, call not in self._open | self._ended_calls, f"tool_call_id {call!r} came before")
             self._open.add(call)
         elif kind in ("tool_call_completed", "tool_call_error"):
-            self._require(event, call in self._open, f"no call {call!r} is out")
+            earlier = self._continued and call not in self._ended_calls  # it went out before this part
+            self._require(event, call in self._open or earlier, f"no call {call!r} is out")
             self._open.discard(call)
             self._ended_calls.add(call)
         else:
@@ -81,6 +86,9 @@ class EventGrammar:
             )
 
     def _check_order(self, event: Event) -> None:
+        if self._last is None and self._continued:
+            self._require(event, event.kind == "run_continued", "expected run_continued first")
+            return
         if self._last is None:
             self._require(event, event.kind == "run_started", "expected run_started first")
             self._require(event, event.seq == 0, "the first seq is 0")
@@ -96,7 +104,11 @@ class EventGrammar:
             # a run whose process died has no terminal event; what was out is reported after run_continued
             crashed = self._last is not None and self._last.kind not in TERMINAL_KINDS
             paused = self._last is not None and self._last.kind in ("run_paused", "run_cancelled")
-            self._require(event, crashed or paused, "only a paused, cancelled or crashed run goes on")
+            self._require(
+                event,
+                crashed or paused or (self._continued and self._last is None),
+                "only a paused, cancelled or crashed run goes on",
+            )
             self._asking = False
         self._in_segment = True
 

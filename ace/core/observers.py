@@ -7,16 +7,16 @@ import queue
 import threading
 import time
 import weakref
-
-from ace.core.events import Event, Observer
+from collections.abc import Callable
+from typing import Generic, TypeVar
 
 MAX_BACKLOG = 10_000
 """Events that wait for a slow observer; further ones are dropped for it, never for the run."""
 
-_Item = Event | threading.Event | None
+EventT = TypeVar("EventT")
 
 
-class Relay:
+class Relay(Generic[EventT]):
     """One observer's own thread, started with its first event.
 
     Args:
@@ -24,6 +24,7 @@ class Relay:
         grace: Seconds that the end of a run waits for the observer to catch up.
 
     Example:
+        >>> from ace.core import Event
         >>> seen: list[str] = []
         >>> relay = Relay(lambda event: seen.append(event.kind))
         >>> relay.send(Event(kind="run_started", seq=0, run_id="r", correlation_id="t"))
@@ -32,17 +33,17 @@ class Relay:
         ['run_started']
     """
 
-    def __init__(self, observer: Observer, grace: float = 1.0) -> None:
+    def __init__(self, observer: Callable[[EventT], None], grace: float = 1.0) -> None:
         self.observer = observer
         self.grace = grace
         self.failures = 0
         """How often it raised."""
-        self._queue: queue.Queue[_Item] = queue.Queue(MAX_BACKLOG)
+        self._queue: queue.Queue[EventT | threading.Event | None] = queue.Queue(MAX_BACKLOG)
         self._thread: threading.Thread | None = None
         self._lock = threading.Lock()
         self._stuck = False
 
-    def send(self, event: Event) -> None:
+    def send(self, event: EventT) -> None:
         """Hand over one event; returns at once."""
         self._start()
         self._put(event)
@@ -69,7 +70,7 @@ class Relay:
         done = threading.Event()
         return done if self._put(done) else None
 
-    def _put(self, item: _Item) -> bool:
+    def _put(self, item: EventT | threading.Event) -> bool:
         try:
             self._queue.put_nowait(item)
         except queue.Full:
@@ -86,14 +87,14 @@ class Relay:
                 weakref.finalize(self, _stop, self._queue)
 
 
-def _stop(backlog: queue.Queue[_Item]) -> None:
+def _stop(backlog: queue.Queue[EventT | threading.Event | None]) -> None:
     try:
         backlog.put_nowait(None)
     except queue.Full:
         return  # its observer hangs; the daemon thread ends with the process
 
 
-def _deliver(backlog: queue.Queue[_Item], owner: weakref.ref[Relay]) -> None:
+def _deliver(backlog: queue.Queue[EventT | threading.Event | None], owner: weakref.ref[Relay[EventT]]) -> None:
     while (item := backlog.get()) is not None:
         if isinstance(item, threading.Event):
             item.set()

@@ -125,7 +125,8 @@ class DenseIndex:
     ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
         """`search` for many: shapes (len(vectors), depth), padded with the number -1.
 
-        Of equal ones the newest comes first: FAISS gives them as they lie in the index, and that tells in which process what was added.
+        Of equal ones the newest comes first: FAISS gives them as they lie in the index, and that depends on which process
+        put what into it when.
         """
         depth = min(depth, len(self))
         if not depth or (allowed is not None and not allowed.any()):

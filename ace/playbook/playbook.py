@@ -311,6 +311,10 @@ class Playbook(Retrieving, Upkeep):
             known = self._sizes[bullet.number] = (bullet, (self._count_tokens or count_tokens)(render_bullet(bullet)))
         return known[1]
 
+    def objection(self, bullet: PlaybookBullet, tools: Collection[str] = ()) -> str:
+        """Why a commit would hold a new bullet back for review; empty when it would not."""
+        return self._seen.look(bullet, self.tools.union(tools))
+
     def add(self, *, author: str = "", **fields: Any) -> PlaybookBullet:
         """Commit one new bullet, given by its fields.
 

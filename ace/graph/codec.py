@@ -1,0 +1,293 @@
+"""State as JSON and back, exactly: what JSON cannot say is tagged, what nobody declared is refused.
+
+LangGraph's own serialiser turns a set of tuples into a list of lists and an unknown class into a dict without a word.
+Here ``decode(encode(value)) == value``, or an error names the place.
+"""
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
+
+from __future__ import annotations
+
+import base64
+import dataclasses
+import datetime as dt
+import decimal
+import enum
+import json
+import math
+import typing
+import uuid
+from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import Any, cast
+
+from langgraph.checkpoint.serde.types import _DeltaSnapshot  # pyright: ignore[reportPrivateUsage] - savers have to know it
+from langgraph.types import Interrupt, Overwrite, Send
+from pydantic import BaseModel
+
+from ace.graph.errors import CheckpointError
+
+_PLAIN: frozenset[type] = frozenset({type(None), bool, int, str})
+
+# type -> (tag, to JSON, from JSON)
+_TAGGED: dict[type, tuple[str, Callable[[Any], Any], Callable[[Any], Any]]] = {
+    bytes: ("$bytes", lambda v: base64.b64encode(v).decode(), lambda v: base64.b64decode(v, validate=True)),
+    dt.datetime: ("$datetime", lambda v: v.isoformat(), dt.datetime.fromisoformat),
+    dt.date: ("$date", lambda v: v.isoformat(), dt.date.fromisoformat),
+    dt.time: ("$time", lambda v: v.isoformat(), dt.time.fromisoformat),
+    dt.timedelta: ("$timedelta", lambda v: [v.days, v.seconds, v.microseconds], lambda v: dt.timedelta(*v)),
+    uuid.UUID: ("$uuid", str, uuid.UUID),
+    decimal.Decimal: ("$decimal", str, decimal.Decimal),
+}
+_UNTAGGED = {tag: read for tag, _, read in _TAGGED.values()}
+
+
+class StoredError(Exception):
+    """An exception that was saved: its class's name and its text; the object itself is not JSON."""
+
+
+class JsonCodec:
+    """A LangGraph serialiser that writes JSON only.
+
+    `ace.graph.compile` declares the classes that the state's annotations name; others are declared here. It serves
+    `JsonlCheckpointer`, and LangGraph's savers as ``serde=JsonCodec()``.
+
+    Args:
+        classes: Pydantic models, dataclasses and enums that may stand in the state.
+
+    Example:
+        >>> codec = JsonCodec()
+        >>> codec.decode(codec.encode({"when": (1, 2), 3: b"x"}))
+        {'when': (1, 2), 3: b'x'}
+        >>> codec.encode({"steps": [object()]})
+        Traceback (most recent call last):
+        ...
+        ace.graph.errors.CheckpointError: state.steps[0] is a builtins:object, which is no JSON and was not declared; ...
+    """
+
+    def __init__(self, classes: Iterable[type] = ()) -> None:
+        self._classes: dict[str, type] = {}
+        self.declare(classes)
+
+    def declare(self, classes: Iterable[type]) -> None:
+        """Let these classes stand in the state."""
+        for found in classes:
+            self._classes[name_of(found)] = found
+
+    # -- LangGraph's protocol --------------------------------------------------------------------------------------------
+
+    def dumps_typed(self, obj: Any) -> tuple[str, bytes]:
+        """See `langgraph.checkpoint.serde.base.SerializerProtocol`."""
+        return "json", self.dumps(obj).encode()
+
+    def loads_typed(self, data: tuple[str, bytes]) -> Any:
+        """See `langgraph.checkpoint.serde.base.SerializerProtocol`.
+
+        Raises:
+            CheckpointError: It was not written by this codec, or names a class that was not declared.
+        """
+        kind, payload = data
+        if kind != "json":
+            raise CheckpointError(
+                f"a saved value is of the kind {kind!r}, expected 'json'; read it with its own serialiser"
+            )
+        return self.loads(payload)
+
+    def dumps(self, value: Any, place: str = "state") -> str:
+        """`encode` as text."""
+        try:
+            return json.dumps(self.encode(value, place), separators=(",", ":"), allow_nan=False)
+        except RecursionError as error:
+            raise CheckpointError("the state is nested too deeply to be saved") from error
+
+    def loads(self, text: str | bytes) -> Any:
+        """What `dumps` wrote."""
+        try:
+            return self.decode(json.loads(text))
+        except RecursionError as error:
+            raise CheckpointError("the saved state is nested too deeply to be read") from error
+        except (ValueError, TypeError, KeyError) as error:
+            raise CheckpointError(f"a saved value cannot be read: {str(error)[:300]}") from error
+
+    # -- values ------------------------------------------------------------------------------------------------------------
+
+    def encode(self, value: Any, place: str = "state") -> Any:
+        """A value as JSON; `place` says in an error where it stands.
+
+        Raises:
+            CheckpointError: It names the place of what is no JSON and was not declared.
+        """
+        if isinstance(value, BaseException):  # what a failed task left behind; never inside a state
+            return {"$error": [type(value).__name__, str(value)]}
+        return self._encode(value, place)
+
+    def _encode(self, value: Any, place: str) -> Any:
+        kind = type(value)
+        if kind in _PLAIN:
+            return value
+        if kind is float:
+            return value if math.isfinite(value) else {"$float": repr(value)}
+        if kind is list:
+            return [self._encode(item, f"{place}[{i}]") for i, item in enumerate(value)]
+        if kind is dict:
+            return self._encode_dict(value, place)
+        if kind is tuple:
+            return {"$tuple": [self._encode(item, f"{place}[{i}]") for i, item in enumerate(value)]}
+        if kind in (set, frozenset):
+            items = [self._encode(item, f"{place}{{}}") for item in value]
+            return {f"${kind.__name__}": sorted(items, key=json.dumps)}
+        if kind in _TAGGED:
+            tag, write, _ = _TAGGED[kind]
+            return {tag: write(value)}
+        if kind in (Send, Interrupt, Overwrite, _DeltaSnapshot):
+            return self._encode_graph(value, place)
+        if self._classes.get(name_of(kind)) is kind:
+            return self._encode_declared(value, kind, place)
+        raise CheckpointError(
+            f"{place} is a {name_of(kind)}, which is no JSON and was not declared; annotate the state's field with its "
+            "class (a pydantic model, a dataclass or an enum), pass compile(..., classes=[...]), or store plain values"
+        )
+
+    def _encode_dict(self, value: dict[Any, Any], place: str) -> Any:
+        if all(type(key) is str for key in value) and not (len(value) == 1 and next(iter(value)).startswith("$")):
+            return {key: self._encode(item, f"{place}.{key}") for key, item in value.items()}
+        pairs = [[self._encode(k, f"{place} (a key)"), self._encode(v, f"{place}.{k}")] for k, v in value.items()]
+        return {"$dict": pairs}
+
+    def _encode_graph(self, value: Any, place: str) -> Any:
+        """LangGraph's own words, which stand among pending writes."""
+        if isinstance(value, Send):
+            if value.timeout is not None:
+                raise CheckpointError(f"{place}: a Send with a timeout cannot be saved; set the timeout on the node")
+            return {"$send": [value.node, self._encode(value.arg, f"{place}.arg")]}
+        if isinstance(value, Interrupt):
+            return {"$interrupt": [value.id, self._encode(value.value, f"{place}.value")]}
+        tag = "$overwrite" if isinstance(value, Overwrite) else "$delta"
+        return {tag: self._encode(value.value, f"{place}.value")}
+
+    def _encode_declared(self, value: Any, kind: type, place: str) -> Any:
+        if isinstance(value, enum.Enum):
+            return {"$enum": [name_of(kind), value.name]}
+        if isinstance(value, BaseModel):
+            named = type(value).model_fields.items()
+            fields = {
+                f.validation_alias if isinstance(f.validation_alias, str) else name: getattr(value, name)
+                for name, f in named
+            } | dict(value.model_extra or {})
+        else:
+            parts = dataclasses.fields(value)
+            if late := [part.name for part in parts if not part.init]:
+                raise CheckpointError(f"{place}: {name_of(kind)} has fields that its constructor does not take: {late}")
+            fields = {part.name: getattr(value, part.name) for part in parts}
+        return {"$object": [name_of(kind), {k: self._encode(v, f"{place}.{k}") for k, v in fields.items()}]}
+
+    def decode(self, value: Any) -> Any:
+        """What `encode` made JSON of.
+
+        Raises:
+            CheckpointError: It names a class that was not declared, or one that does not take the saved fields any more.
+        """
+        if isinstance(value, list):
+            return [self.decode(item) for item in cast("list[Any]", value)]
+        if not isinstance(value, dict):
+            return value
+        given = cast("dict[str, Any]", value)
+        tag = next(iter(given)) if len(given) == 1 else ""
+        if not tag.startswith("$"):
+            return {key: self.decode(item) for key, item in given.items()}
+        return self._decode_tagged(tag, given[tag])
+
+    def _decode_tagged(self, tag: str, inner: Any) -> Any:
+        if tag in _UNTAGGED:
+            return _UNTAGGED[tag](inner)
+        match tag:
+            case "$float":
+                return float(inner)
+            case "$tuple":
+                return tuple(self.decode(item) for item in inner)
+            case "$set":
+                return {self.decode(item) for item in inner}
+            case "$frozenset":
+                return frozenset(self.decode(item) for item in inner)
+            case "$dict":
+                return {self.decode(k): self.decode(v) for k, v in inner}
+            case "$send":
+                return Send(inner[0], self.decode(inner[1]))
+            case "$interrupt":
+                return Interrupt(value=self.decode(inner[1]), id=inner[0])
+            case "$overwrite":
+                return Overwrite(self.decode(inner))
+            case "$delta":
+                return _DeltaSnapshot(self.decode(inner))
+            case "$error":
+                return StoredError(f"{inner[0]}: {inner[1]}")
+            case "$enum":
+                return cast("type[enum.Enum]", self._declared(inner[0]))[inner[1]]
+            case "$object":
+                return self._object(inner[0], {key: self.decode(item) for key, item in inner[1].items()})
+            case _:
+                raise CheckpointError(f"a saved value has the unknown tag {tag!r}; it was written by a newer version")
+
+    def _object(self, name: str, fields: Mapping[str, Any]) -> Any:
+        found = self._declared(name)
+        try:
+            if issubclass(found, BaseModel):
+                return found.model_validate(fields)
+            return found(**fields)
+        except (TypeError, ValueError) as error:
+            raise CheckpointError(f"a saved {name} does not fit the class as it is now: {str(error)[:300]}") from error
+
+    def _declared(self, name: str) -> type:
+        found = self._classes.get(name)
+        if found is None:
+            raise CheckpointError(
+                f"a saved value is a {name!r}, which was not declared; it is never imported by its name: pass "
+                "classes=[...], or annotate the state with it"
+            )
+        return found
+
+
+def name_of(found: type) -> str:
+    """How a class is called in a file: module and name."""
+    return f"{found.__module__}:{found.__qualname__}"
+
+
+def classes_in(*annotations: Any) -> set[type]:
+    """The models, dataclasses and enums that annotations speak of, at any depth.
+
+    Example:
+        >>> from ace.tasks import ReasoningStep
+        >>> sorted(found.__name__ for found in classes_in(list[ReasoningStep] | None))
+        ['ReasoningStep', 'StepError']
+    """
+    found: set[type] = set()
+    seen: list[Any] = []
+    waiting: list[Any] = list(annotations)
+    while waiting:
+        one = waiting.pop()
+        if any(one is other for other in seen):
+            continue
+        seen.append(one)
+        waiting += _inside(one)
+        if isinstance(one, type) and _may_stand(one):
+            found.add(one)
+    return found
+
+
+def _may_stand(one: type) -> bool:
+    return issubclass(one, (BaseModel, enum.Enum)) or dataclasses.is_dataclass(one)
+
+
+def _inside(one: Any) -> Collection[Any]:
+    """What an annotation is made of."""
+    if hasattr(one, "__value__"):  # `type X = ...`
+        return (one.__value__,)
+    if typing.get_origin(one) is not None:
+        origin = typing.get_origin(one)
+        return (*typing.get_args(one), *((origin,) if isinstance(origin, type) else ()))
+    if isinstance(one, type) and issubclass(one, BaseModel):
+        return [field.annotation for field in one.model_fields.values()]
+    if isinstance(one, type) and (dataclasses.is_dataclass(one) or hasattr(one, "__total__")):
+        try:
+            return list(typing.get_type_hints(one, include_extras=True).values())
+        except NameError:  # an annotation that only a type checker can resolve
+            return ()
+    return ()

@@ -1,0 +1,160 @@
+"""`compile`: LangGraph's builder, checked, with guards, events and clear errors."""
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Collection, Iterable, Sequence
+from typing import Any
+
+from langchain_core.runnables import Runnable, RunnableConfig
+from langgraph.checkpoint.base import BaseCheckpointSaver
+from langgraph.graph import END, START, StateGraph
+from langgraph.types import Send
+
+from ace.graph.codec import classes_in
+from ace.graph.errors import CheckpointError, InvalidEdge, MissingNode
+from ace.graph.events import AnyObserver
+from ace.graph.saving import watched
+from ace.graph.workflow import Workflow
+
+DEFAULT_MAX_STEPS = 100
+
+
+def compile(
+    builder: StateGraph[Any, Any, Any, Any],
+    *,
+    max_steps: int = DEFAULT_MAX_STEPS,
+    cycle_window: int = 0,
+    observers: Iterable[AnyObserver] = (),
+    interrupt_before: Sequence[str] = (),
+    interrupt_after: Sequence[str] = (),
+    checkpointer: BaseCheckpointSaver[Any] | None = None,
+    classes: Iterable[type] = (),
+    **options: Any,
+) -> Workflow:
+    """Make a graph that can be run.
+
+    Args:
+        builder: LangGraph's own `StateGraph`; it is not changed.
+        max_steps: Steps that one run may take, those before a resume included.
+        cycle_window: A node that comes again within so many steps, with the very state it had before, is a
+            `CycleDetected`; 0 looks for none, for graphs that wait for something outside.
+        observers: `GraphObserver`s, or functions of a `GraphEvent`; each has a thread of its own.
+        interrupt_before: Nodes before which the graph stops; ``"*"`` for all.
+        interrupt_after: Nodes after which it stops.
+        checkpointer: Where the state is saved after each step: `JsonlCheckpointer`, or any of LangGraph's savers.
+        classes: Models, dataclasses and enums that may stand in the state, besides those that its annotations name.
+        **options: As for LangGraph's `StateGraph.compile`: `store`, `cache`, `name`, `debug`.
+
+    Raises:
+        MissingNode: An edge, a map or an interrupt names a node that is not there, or there is no way in.
+        ValueError: A number is out of range.
+
+    Example:
+        >>> from typing import TypedDict
+        >>> from langgraph.graph import START, StateGraph
+        >>> class State(TypedDict):
+        ...     n: int
+        >>> builder = StateGraph(State).add_node("add", lambda state: {"n": state["n"] + 1}).add_edge(START, "add")
+        >>> compile(builder).invoke({"n": 1})
+        {'n': 2}
+    """
+    if max_steps < 1 or cycle_window < 0:
+        raise ValueError(
+            f"max_steps must be at least 1 and cycle_window 0 or more, got {max_steps!r} and {cycle_window!r}"
+        )
+    _check(builder, interrupt_before, interrupt_after)
+    known = classes_in(
+        builder.state_schema,
+        builder.input_schema,
+        builder.output_schema,
+        *(node.input_schema for node in builder.nodes.values()),
+    ) | set(classes)
+    saver = watched(_saver(checkpointer), known) if checkpointer is not None else None
+    graph = _guarded(builder).compile(
+        checkpointer=saver,
+        interrupt_before=_names(interrupt_before),
+        interrupt_after=_names(interrupt_after),
+        **options,
+    )
+    return Workflow(
+        graph, max_steps=max_steps, cycle_window=cycle_window, observers=tuple(observers), checkpointer=checkpointer
+    )
+
+
+def _saver(given: Any) -> BaseCheckpointSaver[Any]:
+    if not isinstance(given, BaseCheckpointSaver):
+        raise CheckpointError(
+            f"checkpointer is {given!r:.200}, expected a saver such as JsonlCheckpointer(FOLDER); LangGraph's "
+            "from_conn_string gives a context manager: use `with ... as saver`"
+        )
+    return given
+
+
+def _names(given: Sequence[str]) -> Any:
+    return "*" if given == "*" or "*" in given else list(given)
+
+
+def _check(builder: StateGraph[Any, Any, Any, Any], *interrupts: Sequence[str]) -> None:
+    """Name what is missing before LangGraph does, which says it with a plain `ValueError`."""
+    nodes = set(builder.nodes)
+
+    def there(name: str, where: str, *also: str) -> None:
+        if name not in nodes and name not in also:
+            raise MissingNode(name, where, nodes)
+
+    edges = [((start,), end) for start, end in builder.edges] + [(starts, end) for starts, end in builder.waiting_edges]
+    for starts, end in edges:
+        for start in starts:
+            there(start, f"the edge to {end!r}", START)
+        there(end, f"the edge from {', '.join(map(repr, starts))}", END)
+    for source, branches in builder.branches.items():
+        there(source, "a conditional edge", START)
+        for branch in branches.values():
+            for target in (branch.ends or {}).values():
+                there(target, f"the conditional edge from {source!r}", END)
+    if not any(START in starts for starts, _ in edges) and START not in builder.branches:
+        raise MissingNode(START, "no edge leads into the graph; add_edge(START, NODE)", nodes)
+    for given in interrupts:
+        for name in () if given == "*" else given:
+            there(name, "an interrupt", "*")
+
+
+def _guarded(builder: StateGraph[Any, Any, Any, Any]) -> StateGraph[Any, Any, Any, Any]:
+    """A copy whose routers cannot lead nowhere: LangGraph drops such a step without a word."""
+    twin = copy.copy(builder)
+    twin.branches = type(builder.branches)(dict)
+    for source, branches in builder.branches.items():
+        for name, branch in branches.items():
+            ends = (*builder.nodes, END) if branch.ends is None else tuple(branch.ends)
+            router = _Router(source, branch.path, ends, builder.nodes)
+            twin.branches[source][name] = branch._replace(path=router)
+    return twin
+
+
+class _Router(Runnable[Any, Any]):
+    """A router whose choices are looked at."""
+
+    def __init__(self, source: str, inner: Runnable[Any, Any], ends: Sequence[Any], nodes: Collection[str]) -> None:
+        self.source = source
+        self.inner = inner
+        self.ends = ends
+        self.nodes = nodes
+
+    def invoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Any:
+        """Choose."""
+        return self._checked(self.inner.invoke(input, config, **kwargs))
+
+    async def ainvoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Any:
+        """Choose."""
+        return self._checked(await self.inner.ainvoke(input, config, **kwargs))
+
+    def _checked(self, chosen: Any) -> Any:
+        for target in chosen if isinstance(chosen, (list, tuple)) else (chosen,):
+            if isinstance(target, Send):
+                if target.node not in self.nodes:
+                    raise InvalidEdge(self.source, target.node, self.nodes)
+            elif target not in self.ends:
+                raise InvalidEdge(self.source, target, self.ends)
+        return chosen

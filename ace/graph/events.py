@@ -1,0 +1,189 @@
+"""What a graph tells its observers, in order, and the grammar of it.
+
+Laws: `seq` counts from 0 without gaps. The first event is ``graph_started``, or ``graph_continued`` for a thread that is
+resumed; the last one is the only terminal event. A node's ``node_started`` is followed by one ``node_completed``,
+``node_error`` or ``node_paused`` of the same `task_id`; after an error it may start again (a retry). An ``agent_event``
+stands only while its node runs, and the agent's events obey ``contracts/events.md`` run by run. After the terminal event
+nothing comes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from ace.core import Event, EventGrammar, EventGrammarError
+
+GraphEventKind = Literal[
+    "graph_started",
+    "graph_continued",
+    "node_started",
+    "node_completed",
+    "node_error",
+    "node_paused",
+    "agent_event",
+    "checkpoint_saved",
+    "graph_completed",
+    "graph_error",
+    "graph_paused",
+]
+GRAPH_TERMINAL_KINDS: frozenset[GraphEventKind] = frozenset({"graph_completed", "graph_error", "graph_paused"})
+"""The last event of a run of the graph, or of the part of it up to a pause."""
+_NODE_ENDS = ("node_completed", "node_error", "node_paused")
+
+
+class GraphEvent(BaseModel):
+    """One thing that happened while a graph ran."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    kind: GraphEventKind
+    seq: int
+    run_id: str
+    """Of this call of the graph."""
+    thread_id: str = ""
+    node: str = ""
+    """The node; ``outer/inner`` for a node of a graph inside a node."""
+    task_id: str = ""
+    """Of this visit to the node; the same after a resume."""
+    step: int = 0
+    """The graph's step on its thread, from 1."""
+    timestamp: float = 0.0
+    """Seconds since 1970."""
+    data: dict[str, Any] = Field(default_factory=dict)
+    """JSON values only: an error's class and text, a checkpoint's id, the nodes that come next. Never the state."""
+    agent: Event | None = None
+    """For ``agent_event``: what the node's agent said."""
+
+
+class GraphObserver:
+    """Overrides what it wants to see; each observer has a thread of its own, and may raise or hang.
+
+    A plain function of a `GraphEvent` is an observer, too.
+    """
+
+    def on_node_enter(self, event: GraphEvent) -> None:
+        """A node begins."""
+
+    def on_node_exit(self, event: GraphEvent) -> None:
+        """A node is done, or waits for somebody (``event.kind == "node_paused"``)."""
+
+    def on_node_error(self, event: GraphEvent) -> None:
+        """A node raised."""
+
+    def on_checkpoint_saved(self, event: GraphEvent) -> None:
+        """The state is safe."""
+
+    def on_event(self, event: GraphEvent) -> None:
+        """Any event, those above included."""
+
+
+_METHODS: dict[GraphEventKind, str] = {
+    "node_started": "on_node_enter",
+    "node_completed": "on_node_exit",
+    "node_paused": "on_node_exit",
+    "node_error": "on_node_error",
+    "checkpoint_saved": "on_checkpoint_saved",
+}
+
+AnyObserver = GraphObserver | Callable[[GraphEvent], None]
+
+
+def delivery(observer: AnyObserver) -> Callable[[GraphEvent], None]:
+    """What to call with each event."""
+    if not isinstance(observer, GraphObserver):
+        return observer
+
+    def deliver(event: GraphEvent) -> None:
+        observer.on_event(event)
+        if event.kind in _METHODS:
+            getattr(observer, _METHODS[event.kind])(event)
+
+    return deliver
+
+
+class GraphGrammar:
+    """Reads the events of one run of a graph, one by one.
+
+    Example:
+        >>> grammar = GraphGrammar()
+        >>> grammar.feed(GraphEvent(kind="graph_started", seq=0, run_id="r"))
+        >>> grammar.finish()
+        Traceback (most recent call last):
+        ...
+        ace.core.errors.EventGrammarError: the stream stops at event 0 (graph_started) before a terminal event
+    """
+
+    def __init__(self) -> None:
+        self._last: GraphEvent | None = None
+        self._open: dict[str, bool] = {}
+        """Task id: whether it runs now."""
+        self._agents: dict[tuple[str, str], EventGrammar] = {}
+
+    def feed(self, event: GraphEvent) -> None:
+        """Accept the next event.
+
+        Raises:
+            EventGrammarError: It may not stand here.
+        """
+        last, kind = self._last, event.kind
+        if last is None:
+            self._require(event, kind in ("graph_started", "graph_continued"), "expected graph_started first")
+        else:
+            self._require(event, last.kind not in GRAPH_TERMINAL_KINDS, "nothing may follow the end")
+            self._require(event, kind not in ("graph_started", "graph_continued"), "it may only stand first")
+            self._require(event, event.run_id == last.run_id, f"another run: {event.run_id!r}")
+        expected = 0 if last is None else last.seq + 1
+        self._require(event, event.seq == expected, f"expected seq {expected}")
+        if kind == "node_started":
+            self._require(event, self._open.get(event.task_id) is not True, "the node runs already")
+            self._open[event.task_id] = True
+        elif kind in _NODE_ENDS:
+            self._require(event, self._open.get(event.task_id) is True, "the node does not run")
+            self._open[event.task_id] = False
+        elif kind == "agent_event":
+            self._feed_agent(event)
+        elif kind in GRAPH_TERMINAL_KINDS:
+            running = [task_id for task_id, runs in self._open.items() if runs]
+            self._require(event, not running, f"nodes still run: {running}")
+        self._last = event
+
+    def _feed_agent(self, event: GraphEvent) -> None:
+        self._require(event, event.agent is not None, "the agent's event is missing")
+        self._require(event, self._open.get(event.task_id) is True, "its node does not run")
+        assert event.agent is not None
+        key = (event.task_id, event.agent.run_id)
+        if event.agent.kind == "run_continued" and key not in self._agents:
+            self._agents[key] = EventGrammar(continued=True)
+        self._agents.setdefault(key, EventGrammar()).feed(event.agent)
+
+    def finish(self) -> None:
+        """The stream is over.
+
+        Raises:
+            EventGrammarError: It stops before a terminal event.
+        """
+        if self._last is None:
+            raise EventGrammarError("no event at all; expected graph_started first")
+        if self._last.kind not in GRAPH_TERMINAL_KINDS:
+            raise EventGrammarError(
+                f"the stream stops at event {self._last.seq} ({self._last.kind}) before a terminal event"
+            )
+
+    def _require(self, event: GraphEvent, condition: bool, message: str) -> None:
+        if not condition:
+            raise EventGrammarError(f"event {event.seq} ({event.kind}, node {event.node!r}): {message}")
+
+
+def check_graph_events(events: Iterable[GraphEvent]) -> None:
+    """Check a whole stream.
+
+    Raises:
+        EventGrammarError: It says which event breaks which rule.
+    """
+    grammar = GraphGrammar()
+    for event in events:
+        grammar.feed(event)
+    grammar.finish()

@@ -1,0 +1,212 @@
+"""A file of JSON lines that many threads and processes append to, and whose damage is never overlooked.
+
+Each line begins with a checksum over itself and the line before it: a changed, lost or exchanged line is an error. The
+lines of one append end with one that closes it; what a dying process left of an append is cut off with a warning. For
+Linux and macOS: files are locked with `fcntl`.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import logging
+import os
+import threading
+import zlib
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from ace.graph.errors import CheckpointError
+
+_log = logging.getLogger(__name__)
+_HEAD = b'{"sum":"'
+_BODY = len(_HEAD) + 8 + 2
+"""Where the line's own fields begin, after ``{"sum":"01234567",``."""
+
+
+class LineFile:
+    """One file.
+
+    Args:
+        path: Made with the first append.
+        take: Called with each sound line, its position and its number from 1; says whether the line closes an append.
+        forget: Called when the file was replaced, before its lines are taken anew.
+    """
+
+    def __init__(self, path: Path, take: Callable[[bytes, int, int], bool], forget: Callable[[], None]) -> None:
+        self.path = path
+        self._take = take
+        self._forget = forget
+        self._lock = threading.RLock()
+        self._start()
+
+    def _start(self) -> None:
+        self._inode, self._size, self._sum, self._count = 0, 0, 0, 0
+
+    @contextmanager
+    def opened(self, *, make: bool = False) -> Generator[int | None]:
+        """The file, held against everybody else and read up to its end; None when it is not there.
+
+        Raises:
+            CheckpointError: It is damaged, or out of reach.
+        """
+        with self._lock:
+            file = self._open(make)
+            try:
+                if file is None and self._inode:
+                    self._restart()
+                if file is not None:
+                    self._follow(file)
+                yield file
+            finally:
+                if file is not None:
+                    os.close(file)  # lets go of the lock, too
+
+    def _open(self, make: bool) -> int | None:
+        flags = os.O_RDWR | os.O_APPEND | (os.O_CREAT if make else 0)
+        while True:
+            try:
+                file = os.open(self.path, flags, 0o600)
+            except FileNotFoundError:
+                if not make:
+                    return None
+                raise CheckpointError(f"the folder {str(self.path.parent)!r} is gone; make it again") from None
+            except OSError as error:
+                raise CheckpointError(f"cannot open {str(self.path)!r}: {error.strerror}") from error
+            fcntl.flock(file, fcntl.LOCK_EX)
+            try:  # it may have been replaced while we waited for it
+                if os.stat(self.path).st_ino == os.fstat(file).st_ino:
+                    return file
+            except FileNotFoundError:
+                pass
+            os.close(file)
+
+    def _restart(self) -> None:
+        self._start()
+        self._forget()
+
+    def _follow(self, file: int) -> None:
+        """Read what others have written since; a torn end is cut off."""
+        now = os.fstat(file)
+        if self._inode and (now.st_ino != self._inode or now.st_size < self._size):
+            self._restart()
+        self._inode = now.st_ino
+        if now.st_size == self._size:
+            return
+        data = read_at(file, self._size, now.st_size - self._size)
+        base, start = self._size, 0
+        sound = (base, self._sum, self._count)
+        while (end := data.find(b"\n", start)) >= 0:
+            line = data[start : end + 1]
+            self._check(line)
+            if self._take(line, base + start, self._count):
+                sound = (base + end + 1, self._sum, self._count)
+            start = end + 1
+        self._size, self._sum, self._count = sound
+        if self._size < now.st_size:
+            _log.warning(
+                "the last save to %s was torn when its process ended; %d bytes are cut off",
+                self.path.name,
+                now.st_size - self._size,
+            )
+            os.ftruncate(file, self._size)
+
+    def _check(self, line: bytes) -> None:
+        expected = zlib.crc32(line[_BODY:-1], self._sum)
+        self._count += 1
+        if line[: len(_HEAD)] != _HEAD or line[len(_HEAD) : len(_HEAD) + 8] != b"%08x" % expected:
+            number, self._count = self._count, 0
+            self._restart()
+            raise CheckpointError(
+                f"{str(self.path)!r} is damaged: line {number} is not what was written, or one before it is gone; restore "
+                "the file from a copy, or delete the thread"
+            )
+        self._sum = expected
+
+    @property
+    def known(self) -> bool:
+        """Whether anything stands in it."""
+        return self._size > 0
+
+    def append(self, file: int, bodies: Sequence[str]) -> None:
+        """Add lines; on return they are on the disk. When it fails, the file is as it was.
+
+        Args:
+            file: From `opened`.
+            bodies: Each a JSON object's text; the last one closes the append.
+        """
+        new, before = not self.known, self._size
+        lines, checksum = _sealed(bodies, self._sum)
+        try:
+            write_all(file, b"".join(lines))
+            os.fsync(file)
+            if new:
+                sync_folder(self.path.parent)
+        except BaseException as error:
+            os.ftruncate(file, before)
+            if isinstance(error, OSError):
+                raise CheckpointError(f"cannot write to {str(self.path)!r}: {error.strerror}") from error
+            raise
+        for line in lines:
+            self._count += 1
+            self._take(line, self._size, self._count)
+            self._size += len(line)
+        self._sum = checksum
+
+    def replace(self, bodies: Sequence[str]) -> None:
+        """Put other lines in the place of all; whoever reads sees the old ones or the new ones. Call it while `opened`."""
+        part = self.path.with_name(f"part-{self.path.name}")
+        lines, _ = _sealed(bodies, 0)
+        file = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        try:
+            write_all(file, b"".join(lines))
+            os.fsync(file)
+        finally:
+            os.close(file)
+        os.replace(part, self.path)
+        sync_folder(self.path.parent)
+        self._restart()
+
+    def remove(self) -> None:
+        """Delete the file. Call it while `opened`."""
+        self.path.unlink(missing_ok=True)
+        sync_folder(self.path.parent)
+        self._restart()
+
+
+def _sealed(bodies: Sequence[str], checksum: int) -> tuple[list[bytes], int]:
+    """Lines with their checksums, each resting on the one before; and the last checksum."""
+    lines: list[bytes] = []
+    for body in bodies:
+        rest = body[1:].encode()
+        checksum = zlib.crc32(rest, checksum)
+        lines.append(b'{"sum":"%08x",%s\n' % (checksum, rest))
+    return lines, checksum
+
+
+def read_at(file: int, offset: int, length: int) -> bytes:
+    """So many bytes from there on."""
+    parts: list[bytes] = []
+    while length:
+        part = os.pread(file, min(length, 1 << 30), offset)
+        if not part:
+            break
+        parts.append(part)
+        offset, length = offset + len(part), length - len(part)
+    return b"".join(parts)
+
+
+def write_all(file: int, data: bytes) -> None:
+    """Write all of it: the disk may take it in pieces."""
+    view = memoryview(data)
+    while view:
+        view = view[os.write(file, view) :]
+
+
+def sync_folder(folder: Path) -> None:
+    """What was made, moved or deleted in a folder survives a power cut from now on."""
+    file = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(file)
+    finally:
+        os.close(file)

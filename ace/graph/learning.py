@@ -1,0 +1,245 @@
+"""The learning workflow: generate, reflect, curate, ask a person where that is due, commit."""
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable
+from typing import Annotated, Any, Literal, Protocol, TypedDict
+
+from langgraph.checkpoint.base import BaseCheckpointSaver
+from langgraph.graph import END, START, StateGraph
+from langgraph.types import Command, interrupt
+
+from ace.core import PlaybookError
+from ace.curator import Curator
+from ace.graph.compiling import compile
+from ace.graph.events import AnyObserver
+from ace.graph.nodes import ReActAgentNode
+from ace.graph.proposal import Proposal, Risk, as_text, read_review, why_risky
+from ace.graph.reducers import append, counter
+from ace.graph.workflow import Workflow
+from ace.insight import Insight
+from ace.learner.credit import credit
+from ace.learner.episode import as_feedback
+from ace.playbook import Add, Playbook, PlaybookBullet
+from ace.reflector import OUTAGES, Reflector
+from ace.tasks import Feedback, ReasoningStep, TaskOutput
+from ace.tools import ToolRegistry
+
+MAX_STEPS = 50
+"""Each round of review takes two."""
+
+
+class LearningState(TypedDict, total=False):
+    """The state of the learning workflow; begin with ``user_input``, or with the ``run`` of an agent that ran elsewhere."""
+
+    user_input: str
+    final_output: Any
+    scratchpad: Annotated[list[ReasoningStep], append]
+    iterations: Annotated[int, counter]
+    run: TaskOutput
+    feedback: Feedback | None
+    """Whether the run did what it should; without it and without `score`, the workflow asks."""
+    insights: list[Insight]
+    proposal: Proposal
+    seen: int
+    """The playbook's revision when the lessons were curated."""
+    problem: str
+    """Why the last commit was refused."""
+    playbook_revision: int
+    committed: int
+    """Deltas that were written; quarantines that the book added are not among them."""
+
+
+class _Agent(Protocol):
+    registry: ToolRegistry
+
+
+def learning_workflow(
+    agent: Any,
+    playbook: Playbook,
+    *,
+    score: Callable[[TaskOutput], Feedback | bool | float] | None = None,
+    reflector: Reflector | None = None,
+    curator: Curator | None = None,
+    risky: Risk = why_risky,
+    group: str = "",
+    author: str = "workflow",
+    checkpointer: BaseCheckpointSaver[Any] | None = None,
+    max_steps: int = MAX_STEPS,
+    observers: Iterable[AnyObserver] = (),
+) -> Workflow:
+    """A graph that runs a task and learns from it, and lets nobody's playbook change without a person where that is risky.
+
+    It stops before a risky delta; what it asks holds the changes as a diff. Resume, in this process or another one, with
+    ``"approve"``, ``"reject"``, or ``{"decision": "edit", "deltas": [...]}``; `reviewer` and `note` go into the journal.
+    What is not risky is committed either way. A commit is made once, wherever the process dies; when the book has changed
+    since the review, the lessons are curated again, and only what nobody has seen yet is shown.
+
+    Args:
+        agent: A `ReActGenerator`.
+        playbook: Where lessons go; the agent may read from it.
+        score: Says whether a run succeeded.
+        reflector: Finds lessons.
+        curator: Turns them into deltas.
+        risky: Which deltas a person has to see, see `why_risky`.
+        group: The tasks' family.
+        author: Who is named in the journal when nobody reviewed.
+        checkpointer: Needed to stop and go on; any saver.
+        max_steps: See `compile`.
+        observers: See `compile`.
+    """
+    steps = _Steps(agent, playbook, score, reflector or Reflector(), curator or Curator(playbook), risky, group, author)
+    builder = StateGraph(LearningState)
+    builder.add_node("generate", ReActAgentNode(agent, raise_on_failure=False))
+    builder.add_node("judge", steps.judge)
+    builder.add_node("reflect", steps.reflect)
+    builder.add_node("curate", steps.curate)
+    builder.add_node("review", steps.review)
+    builder.add_node("commit", steps.commit, destinations=("curate", END))
+    builder.add_conditional_edges(START, _begin)
+    builder.add_edge("generate", "judge")
+    builder.add_edge("judge", "reflect")
+    builder.add_edge("reflect", "curate")
+    builder.add_conditional_edges("curate", steps.after_curate)
+    builder.add_edge("review", "commit")
+    return compile(builder, max_steps=max_steps, observers=observers, checkpointer=checkpointer)
+
+
+def _begin(state: LearningState) -> Literal["generate", "judge"]:
+    return "judge" if state.get("run") is not None and not state.get("user_input") else "generate"
+
+
+class _Steps:
+    """The nodes' bodies."""
+
+    def __init__(
+        self,
+        agent: _Agent,
+        playbook: Playbook,
+        score: Callable[[TaskOutput], Feedback | bool | float] | None,
+        reflector: Reflector,
+        curator: Curator,
+        risky: Risk,
+        group: str,
+        author: str,
+    ) -> None:
+        self.agent = agent
+        self.playbook = playbook
+        self.score = score
+        self.reflector = reflector
+        self.curator = curator
+        self.risky = risky
+        self.group = group
+        self.author = author
+
+    @property
+    def _tools(self) -> dict[str, str]:
+        return dict(self.agent.registry.schema_hashes)
+
+    def judge(self, state: LearningState) -> dict[str, Any]:
+        """Whether the run succeeded: the metric says, or the input, or a person is asked."""
+        run = _run(state)
+        if self.score is not None:
+            return {"feedback": as_feedback(self.score(run))}
+        if (given := state.get("feedback")) is not None:
+            return {"feedback": as_feedback(given)}
+        problem = ""
+        while True:
+            question = "Did this run do what it should? Answer true or false."
+            asked = {"kind": "feedback", "question": question, "trace": run.reasoning_trace, "problem": problem}
+            answer = interrupt(asked)
+            if isinstance(answer, (bool, int, float, Feedback)):
+                return {"feedback": as_feedback(answer)}
+            problem = f"the answer is {answer!r:.100}, expected true, false or a number from 0 to 1"
+
+    def reflect(self, state: LearningState) -> dict[str, Any]:
+        """The lessons."""
+        run, feedback = _run(state), _feedback(state)
+        known: list[str] = []
+        if self.reflector.lm is not None:
+            found = self.playbook.retrieve(run.task.text, run.task.domain, tenant=run.task.tenant)
+            known = [bullet.content for bullet in found]
+        insights = self.reflector.reflect(run, feedback, group=self.group, known=known)
+        return {"insights": insights, "proposal": Proposal(), "problem": ""}
+
+    def curate(self, state: LearningState) -> dict[str, Any]:
+        """The deltas for the book as it is now, with credit for the bullets that the run used."""
+        run, feedback = _run(state), _feedback(state)
+        self.playbook.refresh()
+        used = (*run.injected_bullets, *run.metadata.get("withheld_bullets", ()))
+        tags = [] if run.termination_reason in OUTAGES else credit(run, feedback, self.playbook.some(used))
+        deltas = [*tags, *self.curator.curate(state.get("insights", []), self._tools)]
+        return {"proposal": Proposal.of(deltas, state.get("proposal")), "seen": self.playbook.revision}
+
+    def after_curate(self, state: LearningState) -> Literal["review", "commit"]:
+        """Whether a person is asked."""
+        changes = _proposal(state).changes(self.playbook, self.risky, self._tools)
+        return "review" if any(change.risk for change in changes) else "commit"
+
+    def review(self, state: LearningState) -> dict[str, Any]:
+        """Ask; what was rejected leaves the proposal, what was edited takes its place."""
+        proposal = _proposal(state)
+        changes = proposal.changes(self.playbook, self.risky, self._tools)
+        asked = {
+            "kind": "review",
+            "question": "Commit the changes that wait? Answer approve, reject, or edit with the deltas in their place.",
+            "choices": ["approve", "edit", "reject"],
+            "changes": [change.model_dump(mode="json") for change in changes],
+            "diff": as_text(changes),
+            "problem": state.get("problem", ""),
+        }
+        review, edited, problem = read_review(interrupt(asked))
+        while review is None:
+            review, edited, problem = read_review(interrupt({**asked, "problem": problem}))
+        waiting = [change.index for change in changes if change.risk]
+        return {"proposal": proposal.reviewed(review, waiting, edited), "problem": ""}
+
+    def commit(self, state: LearningState) -> Command[Any]:
+        """Write, once: a run's commit carries its id, and one that is in the journal already is not made again."""
+        proposal, run = _proposal(state), _run(state)
+        author = f"{proposal.reviewer or self.author} (run {run.run_id})"
+        self.playbook.refresh()
+        written = self._written(author)
+        deltas = proposal.read()
+        if not written and deltas:
+            try:
+                self.playbook.commit(deltas, author=author, tools=self._tools)
+            except PlaybookError as error:
+                if self.playbook.revision == state.get("seen"):
+                    raise
+                # somebody has changed the book since the lessons were curated
+                return Command(update={"problem": f"the book has changed: {error}"}, goto="curate")
+            written = self._written(author)
+        self._let_out(proposal, written, author)
+        done = {"playbook_revision": self.playbook.revision, "committed": len(deltas), "problem": ""}
+        # the next task on this thread brings its own
+        return Command(update={**done, "user_input": "", "feedback": None}, goto=END)
+
+    def _written(self, author: str) -> list[dict[str, Any]]:
+        return [entry for entry in self.playbook.history() if entry["author"] == author]
+
+    def _let_out(self, proposal: Proposal, written: Collection[dict[str, Any]], author: str) -> None:
+        """What the book held back and a reviewer has approved waits no more."""
+        added = [Add(bullet=PlaybookBullet.model_validate(e["bullet"])) for e in written if e["kind"] == "add"]
+        for delta in added:
+            there = self.playbook.some([delta.bullet.id])
+            if proposal.is_approved(delta) and any(bullet.stage == "quarantined" for bullet in there.values()):
+                self.playbook.approve(delta.bullet.id, author=author, note=proposal.note)
+
+
+def _run(state: LearningState) -> TaskOutput:
+    run = state.get("run")
+    if run is None:
+        raise ValueError("the learning workflow needs `user_input`, or the `run` of an agent")
+    return run
+
+
+def _feedback(state: LearningState) -> Feedback:
+    feedback = state.get("feedback")
+    assert feedback is not None, "judge comes first"
+    return feedback
+
+
+def _proposal(state: LearningState) -> Proposal:
+    return state.get("proposal", Proposal())

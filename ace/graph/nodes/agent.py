@@ -1,0 +1,256 @@
+"""`ReActAgentNode`: a whole agent as one node."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from typing import Any, Protocol, cast
+
+from langchain_core.runnables import RunnableConfig
+from langgraph.types import interrupt
+
+from ace.agent import Approve, Deny, ResumeDecision
+from ace.agent.streaming import AsyncRunStream, RunStream
+from ace.core import AGENT_ERRORS, CancellationToken, Event, InvalidModelAction
+from ace.core.errors import AgentError
+from ace.graph.errors import GraphError
+from ace.graph.nodes.base import Node, Visit
+from ace.graph.session import Stopped
+from ace.graph.state import needed, read
+from ace.tasks import RequestedCall, TaskInput, TaskOutput
+from ace.tools import check_call
+
+DEFAULT_MAX_ITERS = 10
+EXHAUSTED = ("max_iterations", "budget_exceeded", "no_progress")
+"""Ends that are no failure of a part: the graph decides what to do about them."""
+
+
+class Solver(Protocol):
+    """What the node needs of an agent; `ReActGenerator` has more, and the node uses it."""
+
+    def run(self, task: TaskInput, /) -> TaskOutput:
+        """Solve one task."""
+        ...
+
+
+class ReActAgentNode(Node):
+    """Runs an agent on a field of the state.
+
+    The agent may take `max_iters` decisions, and never more than the graph has steps left. An agent with a `run_store` goes
+    on where it was when the process died, with the decisions that it had left; a call that needs approval stops the graph,
+    and the answer that `Workflow.resume` brings (``"approve"``, ``"deny"``, ``{"decision": "approve", "args": {...}}``,
+    ``{"decision": "deny", "reason": "..."}``) goes to the agent.
+
+    Args:
+        agent: A `ReActGenerator`, or anything with ``run(TaskInput) -> TaskOutput``.
+        inputs: Field of the agent's signature to field of the state; its only field reads ``user_input`` by default, and
+            several read the state's fields of the same names.
+        output: Where the answer goes.
+        scratchpad: Where the steps go.
+        iterations: Where the number of decisions goes.
+        run: Where the whole `TaskOutput` goes.
+        domain: Of the task, see `TaskInput`.
+        tenant: Of the task.
+        max_iters: The node's own limit; the agent's by default.
+        raise_on_failure: Whether a run that broke off without any answer fails the node; one that used up its decisions or
+            its budget does not.
+
+    Example:
+        >>> from ace import ReActGenerator
+        >>> from ace.testing import ScriptedLM, decision
+        >>> agent = ReActGenerator(tools=[], lm=ScriptedLM([decision("finish", answer="42")]))
+        >>> update = ReActAgentNode(agent).invoke({"user_input": "What is 6 times 7?"})
+        >>> update["final_output"], update["iterations"]
+        ('42', 1)
+    """
+
+    def __init__(
+        self,
+        agent: Any,
+        *,
+        inputs: Mapping[str, str] | None = None,
+        output: str = "final_output",
+        scratchpad: str = "scratchpad",
+        iterations: str = "iterations",
+        run: str = "run",
+        domain: str | None = None,
+        tenant: str | None = None,
+        max_iters: int | None = None,
+        raise_on_failure: bool = True,
+    ) -> None:
+        if not callable(getattr(agent, "run", None)):
+            raise TypeError(f"agent is {agent!r:.200}, expected a ReActGenerator, or something with run(task)")
+        if max_iters is not None and max_iters < 1:
+            raise ValueError(f"max_iters must be at least 1, got {max_iters!r}")
+        self.agent = agent
+        self.inputs = dict(inputs) if inputs is not None else _inputs_of(agent)
+        self.output = output
+        self.scratchpad = scratchpad
+        self.iterations = iterations
+        self.run_field = run
+        self.domain = domain
+        self.tenant = tenant
+        self.max_iters = max_iters
+        self.raise_on_failure = raise_on_failure
+
+    def invoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> dict[str, Any]:
+        """See the class."""
+        attempt = _Attempt(self, input, config)
+        for decision in attempt.parts():
+            if not attempt.streams:
+                attempt.output = self.agent.run(attempt.task)
+                continue
+            with cast("RunStream[Event, TaskOutput]", attempt.start("", decision)) as stream:
+                for event in stream:
+                    attempt.tell(event)
+                attempt.output = stream.output
+        return self._update(attempt)
+
+    async def ainvoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> dict[str, Any]:
+        """See the class; the agent runs on the event loop."""
+        attempt = _Attempt(self, input, config)
+        for decision in attempt.parts():
+            if not attempt.streams:
+                attempt.output = await self.agent.arun(attempt.task)
+                continue
+            async with cast("AsyncRunStream[Event, TaskOutput]", attempt.start("a", decision)) as stream:
+                async for event in stream:
+                    attempt.tell(event)
+                attempt.output = stream.output
+        return self._update(attempt)
+
+    def limit(self, remaining: int | None) -> int:
+        """Decisions that a visit may take: its own limit, or what the graph has left."""
+        own = next(
+            (n for n in (self.max_iters, getattr(self.agent, "max_iters", None)) if n is not None), DEFAULT_MAX_ITERS
+        )
+        return own if remaining is None else min(own, remaining)
+
+    def _update(self, attempt: _Attempt) -> dict[str, Any]:
+        output = attempt.output
+        assert output is not None
+        failed = output.error is not None and output.termination_reason not in EXHAUSTED
+        if self.raise_on_failure and output.answer is None and failed:
+            raise _as_error(output)
+        return {
+            self.scratchpad: list(output.structured_trace),
+            self.iterations: output.usage.iterations,
+            self.output: output.answer,
+            self.run_field: output,
+        }
+
+
+class _Attempt:
+    """One visit: the parts of a run between its pauses."""
+
+    def __init__(self, node: ReActAgentNode, state: Any, config: RunnableConfig | None) -> None:
+        self.node = node
+        self.visit = Visit(config)
+        self.output: TaskOutput | None = None
+        session = self.visit.session
+        self.token = session.cancellation if session is not None else CancellationToken()
+        self.streams = hasattr(node.agent, "stream") and hasattr(node.agent, "astream_resume")
+        fields = {
+            name: needed(state, field, f"the agent's node {self.visit.node!r}") for name, field in node.inputs.items()
+        }
+        self.task = TaskInput(
+            task_id=read(state, "task_id") or self.visit.thread_id or self.visit.task_id or "graph",
+            inputs=fields,
+            domain=node.domain,
+            tenant=node.tenant,
+            max_iters=node.limit(session.remaining_steps if session is not None else None),
+        )
+        self._asked = 0
+
+    def parts(self) -> Generator[ResumeDecision | None]:
+        """What to begin each part of the run with, until it is over.
+
+        Raises:
+            Stopped: The graph was cancelled.
+        """
+        while True:
+            yield self._decision()
+            output = self.output
+            if output is None or output.termination_reason != "interrupted":
+                return
+            if output.request is not None and not self._stored():
+                raise GraphError(
+                    f"the agent waits ({output.request.reason}) and nobody can answer: compile the graph with a checkpointer"
+                )
+            if output.request is None:
+                raise Stopped(f"the run was stopped: {output.error.message if output.error else 'cancelled'}")
+
+    def start(self, prefix: str, decision: ResumeDecision | None) -> Any:
+        """The next part of the run, as a stream."""
+        agent = self.node.agent
+        if self._stored():
+            return getattr(agent, f"{prefix}stream_resume")(self.visit.run_id, decision, cancellation=self.token)
+        options = {"run_id": self.visit.run_id} if self.visit.run_id else {}
+        return getattr(agent, f"{prefix}stream")(self.task, cancellation=self.token, **options)
+
+    def tell(self, event: Event) -> None:
+        """Hand the agent's event on to the graph's."""
+        if self.visit.session is not None:
+            self.visit.session.agent_event(self.visit.node, self.visit.task_id, event)
+
+    def _stored(self) -> bool:
+        return bool(self.visit.run_id) and self.node.agent.run_store.has(self.visit.run_id)
+
+    def _decision(self) -> ResumeDecision | None:
+        """What a run that waits is told; stops the graph until somebody says it."""
+        if not self.streams or not self._stored():
+            return None
+        stored = self.node.agent.run_store.load(self.visit.run_id)
+        request = getattr(stored.state, "request", None)
+        if request is None:
+            return None
+        question = {"kind": request.kind, "reason": request.reason, "run_id": stored.run_id}
+        question["calls"] = [call.model_dump(mode="json") for call in request.calls]
+        question["choices"] = ["approve", "deny"]
+        # LangGraph gives the answers of this visit again, from the first: those that the run has had are passed over
+        for _ in range(self._asked, stored.decisions):
+            interrupt(question)
+        decision, problem, answers = None, "", 0
+        while decision is None:
+            decision, problem = self._read(interrupt({**question, "problem": problem}), request.calls)
+            answers += 1
+        self._asked = stored.decisions + answers
+        return replace(decision, answers=answers)
+
+    def _read(self, answer: Any, calls: Sequence[RequestedCall]) -> tuple[Approve | Deny | None, str]:
+        """An answer as a decision, or what is wrong with it."""
+        given = cast("dict[str, Any]", answer) if isinstance(answer, dict) else {"decision": answer}
+        args = given.get("args")
+        match given.get("decision"):
+            case "deny":
+                return Deny(str(given.get("reason", ""))), ""
+            case "approve" if args is None:
+                return Approve(), ""
+            case "approve" if len(calls) > 1:
+                return None, f"`args` fit one call, and {len(calls)} wait; approve them as they are"
+            case "approve":
+                for call in calls:
+                    try:
+                        check_call(self.node.agent.registry, call.tool_name, args, call.tool_call_id)
+                    except InvalidModelAction as error:
+                        return None, f"the new arguments do not fit: {error}"
+                return Approve(args), ""
+            case other:
+                return None, f"the answer is {other!r:.100}, expected 'approve' or 'deny'"
+
+
+def _inputs_of(agent: Any) -> dict[str, str]:
+    names: list[str] = []
+    with suppress(AttributeError):
+        names = list(agent.signature.input_fields)
+    if len(names) <= 1:
+        return {names[0] if names else "task": "user_input"}
+    return {name: name for name in names}
+
+
+def _as_error(output: TaskOutput) -> AgentError:
+    assert output.error is not None
+    if output.error.kind == "invalid_model_action":
+        return InvalidModelAction("unparsable", output.error.message)
+    return AGENT_ERRORS.get(output.error.kind, AgentError)(output.error.message)

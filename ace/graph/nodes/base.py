@@ -1,0 +1,37 @@
+"""What the nodes share: they are LangGraph nodes for sync and async graphs."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import Any
+
+from langchain_core.runnables import Runnable, RunnableConfig
+
+from ace.core.folders import digest
+from ace.graph.session import Session, session_of
+
+
+class Node(Runnable[Any, dict[str, Any]]):
+    """A node; async graphs run it in a thread unless it says otherwise."""
+
+    @abstractmethod
+    def invoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> dict[str, Any]:
+        """The state's update."""
+
+
+class Visit:
+    """One visit to a node, the same after a resume."""
+
+    def __init__(self, config: RunnableConfig | None) -> None:
+        given = config or {}
+        inner = given.get("configurable", {})
+        self.session: Session | None = session_of(given)
+        path = [part.split(":") for part in str(inner.get("checkpoint_ns", "")).split("|")]
+        self.node = "/".join(part[0] for part in path if not part[0].isdigit())
+        self.task_id = path[-1][-1] if len(path[-1]) > 1 else ""
+        self.thread_id = str(inner.get("thread_id") or "")
+
+    @property
+    def run_id(self) -> str:
+        """A name for the agent's run that a later process finds again; empty when nothing is saved."""
+        return f"graph-{digest([self.thread_id, self.task_id])}" if self.thread_id and self.task_id else ""

@@ -1,0 +1,78 @@
+"""`RetrieveNode`: what is known about the user's question, before an agent reads it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, cast
+
+from langchain_core.runnables import RunnableConfig
+
+from ace.core import clean_text, value_to_text
+from ace.graph.nodes.base import Node
+from ace.graph.state import Retrieved, needed
+from ace.playbook import Playbook
+from ace.playbook._retrieving import DEFAULT_K
+from ace.playbook.bullet import PlaybookBullet
+from ace.playbook.render import render_bullet
+
+
+class RetrieveNode(Node):
+    """Looks something up and writes it into ``retrieved``, and as text into ``context``.
+
+    Args:
+        source: A `Playbook`, or a function from the query to texts, `Retrieved`s or bullets, best first.
+        query: The field with the query.
+        k: At most so many; for a playbook its own default when left out.
+        domain: Of the playbook's bullets.
+        tenant: Of the playbook's bullets.
+        into: Where the list goes.
+        context: Where the text goes.
+
+    Example:
+        >>> node = RetrieveNode(lambda query: ["Orders ship on Mondays."])
+        >>> node.invoke({"user_input": "When does my order ship?"})["context"]
+        'Orders ship on Mondays.'
+    """
+
+    def __init__(
+        self,
+        source: Playbook | Callable[[str], Sequence[Any]],
+        *,
+        query: str = "user_input",
+        k: int | None = None,
+        domain: str | None = None,
+        tenant: str | None = None,
+        into: str = "retrieved",
+        context: str = "context",
+    ) -> None:
+        if k is not None and k < 1:
+            raise ValueError(f"k must be at least 1, got {k!r}")
+        self.source = source
+        self.query = query
+        self.k = k
+        self.domain = domain
+        self.tenant = tenant
+        self.into = into
+        self.context = context
+
+    def invoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> dict[str, Any]:
+        """See the class."""
+        query = value_to_text(needed(input, self.query, "RetrieveNode"))
+        found = [_retrieved(one) for one in self._found(query)][: self.k]
+        return {self.into: found, self.context: "\n".join(one.content for one in found)}
+
+    def _found(self, query: str) -> Sequence[Any]:
+        if isinstance(self.source, Playbook):
+            k = DEFAULT_K if self.k is None else self.k
+            return self.source.retrieve(query, self.domain, k=k, tenant=self.tenant)
+        return self.source(query)
+
+
+def _retrieved(one: Any) -> Retrieved:
+    if isinstance(one, Retrieved):
+        return one
+    if isinstance(one, PlaybookBullet):
+        return Retrieved(id=one.id, content=render_bullet(one), metadata={"section": one.section})
+    if isinstance(one, dict):
+        return Retrieved.model_validate(cast("dict[str, Any]", one))
+    return Retrieved(content=clean_text(value_to_text(one)))

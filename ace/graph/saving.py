@@ -1,0 +1,163 @@
+"""A saver that is watched: the graph learns when its state is safe, and stops when it is not."""
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from typing import Any, TypeVar
+
+from langchain_core.runnables import RunnableConfig
+from langgraph.checkpoint.base import (
+    BaseCheckpointSaver,
+    ChannelVersions,
+    Checkpoint,
+    CheckpointMetadata,
+    CheckpointTuple,
+)
+
+from ace.graph.codec import JsonCodec, name_of
+from ace.graph.errors import CheckpointError
+from ace.graph.session import Session, session_of
+
+T = TypeVar("T")
+
+
+class WatchedSaver(BaseCheckpointSaver[Any]):
+    """Hands everything on to another saver.
+
+    Args:
+        inner: Any LangGraph saver.
+    """
+
+    def __init__(self, inner: BaseCheckpointSaver[Any]) -> None:
+        super().__init__(serde=inner.serde)
+        self.inner = inner
+
+    @property
+    def config_specs(self) -> list[Any]:
+        """The inner saver's."""
+        return self.inner.config_specs
+
+    def get_next_version(self, current: Any, channel: None) -> Any:
+        """The inner saver's."""
+        return self.inner.get_next_version(current, channel)
+
+    def get_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
+        """Read one checkpoint."""
+        return _tried("read", lambda: self.inner.get_tuple(config))
+
+    async def aget_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
+        """Read one checkpoint."""
+        try:
+            return await self.inner.aget_tuple(config)
+        except Exception as error:
+            raise _lost("read", error) from error
+
+    def list(self, config: RunnableConfig | None, **options: Any) -> Iterator[CheckpointTuple]:
+        """Read checkpoints."""
+        return self.inner.list(config, **options)
+
+    def alist(self, config: RunnableConfig | None, **options: Any) -> AsyncIterator[CheckpointTuple]:
+        """Read checkpoints."""
+        return self.inner.alist(config, **options)
+
+    def put(
+        self,
+        config: RunnableConfig,
+        checkpoint: Checkpoint,
+        metadata: CheckpointMetadata,
+        new_versions: ChannelVersions,
+    ) -> RunnableConfig:
+        """Save a checkpoint, and say so."""
+        with _noted(session_of(config)):
+            saved = _tried("saved", lambda: self.inner.put(config, checkpoint, metadata, new_versions))
+        _tell(config, checkpoint, metadata)
+        return saved
+
+    async def aput(
+        self,
+        config: RunnableConfig,
+        checkpoint: Checkpoint,
+        metadata: CheckpointMetadata,
+        new_versions: ChannelVersions,
+    ) -> RunnableConfig:
+        """Save a checkpoint, and say so."""
+        with _noted(session_of(config)):
+            try:
+                saved = await self.inner.aput(config, checkpoint, metadata, new_versions)
+            except Exception as error:
+                raise _lost("saved", error) from error
+        _tell(config, checkpoint, metadata)
+        return saved
+
+    def put_writes(
+        self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str = ""
+    ) -> None:
+        """Save what a task wrote."""
+        with _noted(session_of(config)):
+            _tried("saved", lambda: self.inner.put_writes(config, writes, task_id, task_path))
+
+    async def aput_writes(
+        self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str = ""
+    ) -> None:
+        """Save what a task wrote."""
+        with _noted(session_of(config)):
+            try:
+                await self.inner.aput_writes(config, writes, task_id, task_path)
+            except Exception as error:
+                raise _lost("saved", error) from error
+
+    def get_delta_channel_history(self, **given: Any) -> Any:
+        """The inner saver's."""
+        return self.inner.get_delta_channel_history(**given)
+
+    async def aget_delta_channel_history(self, **given: Any) -> Any:
+        """The inner saver's."""
+        return await self.inner.aget_delta_channel_history(**given)
+
+    def with_allowlist(self, extra_allowlist: Any) -> WatchedSaver:
+        """The inner saver's, watched."""
+        return WatchedSaver(self.inner.with_allowlist(extra_allowlist))
+
+
+class _noted:
+    """Tells the session what kept a save from the disk: LangGraph asks for the result of a save only later."""
+
+    def __init__(self, session: Session | None) -> None:
+        self.session = session
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
+        if self.session is not None and isinstance(error, CheckpointError) and self.session.lost is None:
+            self.session.lost = error
+
+
+def _tried(what: str, do: Callable[[], T]) -> T:
+    try:
+        return do()
+    except Exception as error:  # border to whatever database stands behind the saver
+        raise _lost(what, error) from error
+
+
+def _lost(what: str, error: Exception) -> CheckpointError:
+    if isinstance(error, CheckpointError):
+        return error
+    return CheckpointError(f"the state could not be {what}: {type(error).__name__}: {error}")
+
+
+def _tell(config: RunnableConfig, checkpoint: Checkpoint, metadata: CheckpointMetadata) -> None:
+    if (session := session_of(config)) is not None:
+        given = config.get("configurable", {})
+        session.saved(given.get("checkpoint_ns", ""), checkpoint["id"], metadata)
+
+
+def watched(saver: BaseCheckpointSaver[Any], classes: set[type]) -> WatchedSaver:
+    """A saver that knows the state's classes, watched."""
+    if isinstance(saver.serde, JsonCodec):
+        saver.serde.declare(classes)
+    elif hasattr(saver.serde, "with_msgpack_allowlist"):
+        # strict serialisers give back what they know, and a dict instead of what they do not
+        saver = saver.with_allowlist([tuple(name_of(found).split(":")) for found in classes])
+    return WatchedSaver(saver)

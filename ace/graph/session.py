@@ -1,0 +1,348 @@
+"""One call of a graph: its guards, its events, and what its nodes may know about it."""
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+import uuid
+from collections import deque
+from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, cast
+
+from langchain_core.runnables import RunnableConfig
+from langgraph.callbacks import GraphCallbackHandler, GraphInterruptEvent
+from langgraph.errors import (
+    EmptyInputError,
+    GraphBubbleUp,
+    GraphDrained,
+    GraphRecursionError,
+    InvalidUpdateError,
+    is_invalid_resume,
+)
+from langgraph.graph import END
+from langgraph.runtime import RunControl
+from langgraph.types import Command, Send
+from pydantic import BaseModel
+
+from ace.core import CancellationToken, Event, Relay, describe_error
+from ace.core.folders import digest
+from ace.graph.errors import (
+    CheckpointError,
+    CycleDetected,
+    GraphError,
+    Interrupted,
+    InvalidEdge,
+    InvalidUpdate,
+    MaxStepsExceeded,
+    NodeFailed,
+)
+from ace.graph.events import GraphEvent, GraphEventKind
+
+KEY = "__ace_graph__"
+"""Where nodes find the session in ``config["configurable"]``; names that begin so are never saved."""
+INTERRUPT = "__interrupt__"
+
+
+class Stopped(Exception):
+    """Raised by a node whose work was cancelled: it wrote nothing, and runs again after a resume."""
+
+
+class Session:
+    """One call, from an input or a resume to the end or a pause."""
+
+    def __init__(
+        self,
+        *,
+        thread_id: str,
+        max_steps: int,
+        cycle_window: int,
+        relays: Sequence[Relay[GraphEvent]],
+        listener: Callable[[GraphEvent], None] | None,
+        cancellation: CancellationToken | None,
+    ) -> None:
+        self.thread_id = thread_id
+        self.max_steps = max_steps
+        self.cycle_window = cycle_window
+        self.cancellation = cancellation or CancellationToken()
+        self.control = RunControl()
+        self.run_id = uuid.uuid4().hex
+        self.state: dict[str, Any] = {}
+        self.relays = relays
+        self.steps_before = 0
+        """Steps that this run of the graph took before it was resumed."""
+        self._listener = listener
+        self._lock = threading.Lock()
+        self._seq = 0
+        self._over = False
+        self._first_step: int | None = None
+        self._step = 0
+        self._visits: deque[tuple[int, str, str]] = deque()
+        self._running: dict[Any, tuple[str, str, int]] = {}
+        self._failed: list[tuple[BaseException, str]] = []
+        self._paused: list[str] = []
+        self._next: list[str] = []
+        self._interrupt: GraphInterruptEvent | None = None
+        self.lost: CheckpointError | None = None
+        """What kept a save from the disk."""
+
+    # -- what nodes may ask -------------------------------------------------------------------------------------------
+
+    @property
+    def remaining_steps(self) -> int:
+        """Steps that the graph may still take, the one under way included."""
+        return max(0, self.max_steps - self._taken() + 1)
+
+    def agent_event(self, node: str, task_id: str, event: Event) -> None:
+        """Hand on what a node's agent said."""
+        self.emit("agent_event", node=node, task_id=task_id, step=self._step, agent=event)
+
+    # -- events -------------------------------------------------------------------------------------------------------
+
+    def emit(self, kind: GraphEventKind, **fields: Any) -> None:
+        """Tell everybody; nothing is told after the end."""
+        with self._lock:
+            if self._over:
+                return
+            event = GraphEvent(
+                kind=kind,
+                seq=self._seq,
+                run_id=self.run_id,
+                thread_id=self.thread_id,
+                timestamp=time.time(),
+                **fields,
+            )
+            self._seq += 1
+            for relay in self.relays:
+                relay.send(event)
+            if self._listener is not None:
+                self._listener(event)
+
+    def end(self, kind: GraphEventKind, **data: Any) -> None:
+        """The last event; what is still running in a thread is fenced off."""
+        for key in list(self._running):
+            self.left(key, "node_error", {"error": "left behind when the graph stopped"})
+        self.emit(kind, step=self._step, data=data)
+        with self._lock:
+            self._over = True
+
+    def entered(self, key: Any, node: str, task_id: str, step: int) -> None:
+        """A node begins."""
+        self._running[key] = (node, task_id, step)
+        self.emit("node_started", node=node, task_id=task_id, step=step)
+
+    def left(self, key: Any, kind: GraphEventKind, data: dict[str, Any] | None = None) -> None:
+        """A node is done, one way or another."""
+        found = self._running.pop(key, None)
+        if found is None:
+            return
+        node, task_id, step = found
+        if kind == "node_paused":
+            self._paused.append(node)
+        self.emit(kind, node=node, task_id=task_id, step=step, data=data or {})
+
+    def running(self, key: Any) -> str | None:
+        """The node that runs under this key."""
+        found = self._running.get(key)
+        return found[0] if found else None
+
+    def failed(self, key: Any, error: BaseException) -> None:
+        """A node raised."""
+        if isinstance(error, GraphBubbleUp):
+            return self.left(key, "node_paused")
+        if key in self._running:
+            self._failed.append((error, self._running[key][0]))
+        return self.left(key, "node_error", {"error": type(error).__name__, "message": describe_error(error)})
+
+    def saved(self, ns: str, checkpoint_id: str, metadata: Mapping[str, Any]) -> None:
+        """A checkpoint is safe."""
+        data = {"checkpoint_id": checkpoint_id, "checkpoint_ns": ns, "source": metadata.get("source", "")}
+        self.emit("checkpoint_saved", step=metadata.get("step", 0), data=data)
+
+    def interrupted(self, event: GraphInterruptEvent) -> None:
+        """LangGraph stops to wait."""
+        if not event.checkpoint_ns:
+            self._interrupt = event
+
+    # -- guards -------------------------------------------------------------------------------------------------------
+
+    def take(self, mode: str, payload: Any) -> None:
+        """One piece of LangGraph's stream; called before the nodes that it announces run.
+
+        Raises:
+            MaxStepsExceeded: The next step would be one too many.
+            CycleDetected: A node would run again with the state it had.
+            CheckpointError: The last state is not safe.
+        """
+        if self.lost is not None:
+            raise self.lost
+        if self.cancellation.cancelled:
+            self.control.request_drain(self.cancellation.reason)
+        if mode == "values":
+            self.state = {k: v for k, v in payload.items() if k != INTERRUPT} if isinstance(payload, dict) else payload
+        elif payload["type"] == "checkpoint":
+            self._next = list(payload["payload"]["next"])
+        elif payload["type"] == "task":
+            self._about_to_run(payload["step"], payload["payload"])
+
+    def _taken(self) -> int:
+        first = self._step if self._first_step is None else self._first_step
+        return self.steps_before + self._step - first + 1
+
+    def _about_to_run(self, step: int, task: Mapping[str, Any]) -> None:
+        if self._first_step is None:
+            self._first_step = step
+        self._step = step
+        if self._taken() > self.max_steps:
+            raise MaxStepsExceeded(self.max_steps, self._taken() - 1)
+        if self.cycle_window:
+            self._look_for_cycle(step, task["name"], _digest(self.state, task["input"]))
+
+    def _look_for_cycle(self, step: int, node: str, seen: str) -> None:
+        while self._visits and self._visits[0][0] < step - self.cycle_window:
+            self._visits.popleft()
+        again = any(s < step and (n, d) == (node, seen) for s, n, d in self._visits)
+        self._visits.append((step, node, seen))
+        if again:
+            raise CycleDetected(node, [name for _, name, _ in self._visits])
+
+    # -- the end ------------------------------------------------------------------------------------------------------
+
+    def result(self) -> dict[str, Any]:
+        """The state after the last step.
+
+        Raises:
+            Interrupted: The graph waits.
+        """
+        if self.lost is not None:
+            raise self.lost
+        if (stop := self._interrupt) is None:
+            return self.state
+        when = {"interrupt_before": "before", "interrupt_after": "after"}.get(stop.status, "inside")
+        where = self._paused if when == "inside" else self._next
+        raise Interrupted(self.state, where, stop.interrupts, cast(Any, when), self.thread_id)
+
+    @contextmanager
+    def errors_mapped(self, kind: GraphEventKind, **data: Any) -> Generator[None]:
+        """Begin, and end with the terminal event that fits; LangGraph's errors become ours."""
+        self.emit(kind, data=data)
+        try:
+            with self.cancellation.calling(self._drain):
+                yield
+        except Interrupted as pause:
+            self.end("graph_paused", when=pause.when, next=list(pause.next))
+            raise
+        except BaseException as error:
+            mine = self._mapped(error)
+            if isinstance(mine, Interrupted):
+                self.end("graph_paused", when=mine.when, next=list(mine.next))
+            else:
+                self.end("graph_error", error=type(mine).__name__, message=describe_error(mine))
+            if mine is error:
+                raise
+            raise mine from error
+        else:
+            self.end("graph_completed")
+
+    def _drain(self) -> None:
+        self.control.request_drain(self.cancellation.reason)
+
+    def _mapped(self, error: BaseException) -> BaseException:
+        cancelled = isinstance(error, (GraphDrained, Stopped)) or (
+            self.cancellation.cancelled and not isinstance(error, Exception)
+        )
+        if cancelled and not isinstance(error, (KeyboardInterrupt, SystemExit)):
+            return Interrupted(self.state, self._next, when="cancelled", thread_id=self.thread_id)
+        if not isinstance(error, Exception):
+            return error
+        node = next((name for failed, name in self._failed if failed is error), None)
+        if node is not None and not (isinstance(error, InvalidEdge) and error.source == node):
+            return NodeFailed(node, error)  # also an error of a graph that the node called
+        if isinstance(error, GraphError):
+            return error
+        if isinstance(error, GraphRecursionError):
+            return MaxStepsExceeded(self.max_steps, self.max_steps)
+        if isinstance(error, InvalidUpdateError):
+            return InvalidUpdate(str(error).split("\n")[0])
+        if isinstance(error, EmptyInputError):
+            return GraphError(f"the thread {self.thread_id!r} has nothing to go on with; give it an input first")
+        if is_invalid_resume(error):
+            return GraphError(f"cannot resume: {error}")
+        return error
+
+
+class Watcher(GraphCallbackHandler):
+    """Tells a session what LangGraph's nodes do; nodes of graphs inside nodes included."""
+
+    run_inline = True
+    raise_error = True
+    """So that a step to nowhere fails its node, before anything of it is saved."""
+
+    def __init__(self, session: Session, nodes: Collection[str]) -> None:
+        self.session = session
+        self.nodes = nodes
+
+    def on_chain_start(self, serialized: Any, inputs: Any, **kwargs: Any) -> None:
+        """A node begins; other runnables have no step."""
+        if any(tag.startswith("graph:step:") for tag in kwargs.get("tags") or ()):
+            metadata = kwargs.get("metadata") or {}
+            path = [part.split(":") for part in metadata.get("langgraph_checkpoint_ns", "").split("|")]
+            names = [part[0] for part in path if not part[0].isdigit()]
+            task_id = path[-1][-1] if len(path[-1]) > 1 else str(kwargs["run_id"])
+            self.session.entered(kwargs["run_id"], "/".join(names), task_id, metadata.get("langgraph_step", 0))
+
+    def on_chain_end(self, outputs: Any, **kwargs: Any) -> None:
+        """A node is done; a `Command` says where it goes next.
+
+        Raises:
+            InvalidEdge: There is no such node: LangGraph would drop the step without a word.
+        """
+        key = kwargs["run_id"]
+        node = self.session.running(key)
+        if node is not None and "/" not in node:
+            for target in _targets(outputs):
+                if target not in self.nodes and target != END:
+                    error = InvalidEdge(node, target, self.nodes)
+                    self.session.failed(key, error)
+                    raise error
+        self.session.left(key, "node_completed")
+
+    def on_chain_error(self, error: BaseException, **kwargs: Any) -> None:
+        """A node raised, or waits."""
+        self.session.failed(kwargs["run_id"], error)
+
+    def on_interrupt(self, event: GraphInterruptEvent) -> None:
+        """The graph stops to wait."""
+        self.session.interrupted(event)
+
+
+def _targets(outputs: Any) -> Iterator[Any]:
+    """Where the `Command`s that a node returned lead."""
+    for one in outputs if isinstance(outputs, (list, tuple)) else (outputs,):
+        if isinstance(one, Command) and one.graph is None:
+            goto = one.goto if isinstance(one.goto, (list, tuple)) else (one.goto,)
+            yield from (target.node if isinstance(target, Send) else target for target in goto)
+
+
+def session_of(config: RunnableConfig) -> Session | None:
+    """The call that a node serves; None when the graph was not compiled by `ace.graph.compile`."""
+    return config.get("configurable", {}).get(KEY)
+
+
+def _digest(*values: Any) -> str:
+    return digest([_plain(value) for value in values])
+
+
+def _plain(value: Any) -> Any:
+    """A value for a digest: what differs must look different."""
+    if isinstance(value, BaseModel):
+        return [type(value).__qualname__, value.model_dump(mode="json", fallback=repr)]
+    if isinstance(value, Mapping):
+        return {json.dumps(_plain(k), default=repr): _plain(v) for k, v in cast("Mapping[Any, Any]", value).items()}
+    if isinstance(value, (list, tuple)):
+        return [type(value).__name__, *(_plain(item) for item in cast("Sequence[Any]", value))]
+    if isinstance(value, (set, frozenset)):
+        return sorted(repr(_plain(item)) for item in cast("set[Any]", value))
+    return value if value is None or isinstance(value, (bool, int, float, str)) else repr(value)

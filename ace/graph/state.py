@@ -1,0 +1,85 @@
+"""States that the nodes fit; any other one works as well, a `TypedDict`, a dataclass or a pydantic model."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal, TypedDict, cast
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from ace.graph.reducers import append, counter
+from ace.tasks import Feedback, ReasoningStep, TaskOutput
+from ace.tools import ToolCall, ToolResult
+
+
+class Message(BaseModel):
+    """One turn of a conversation."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    role: Literal["user", "assistant"]
+    content: str
+
+
+class Retrieved(BaseModel):
+    """One thing that was looked up."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    id: str = ""
+    content: str
+    metadata: dict[str, Any] = Field(default_factory=dict)
+
+
+class AgentState(TypedDict, total=False):
+    """What the nodes read and write, by the names that they use when they are told no others."""
+
+    user_input: str
+    final_output: Any
+    """The agent's answer."""
+    scratchpad: Annotated[list[ReasoningStep], append]
+    """Every tool call of every agent in the graph, in order."""
+    iterations: Annotated[int, counter]
+    """Model decisions so far."""
+    run: TaskOutput
+    """The last run of an agent, whole."""
+    feedback: Feedback
+    """Whether that run did what it should."""
+    tool_calls: list[ToolCall]
+    tool_results: Annotated[list[ToolResult], append]
+    retrieved: list[Retrieved]
+    context: str
+    """What was retrieved, as text for a prompt."""
+    messages: Annotated[list[Message], append]
+    conversation: str
+    """Earlier turns, as text for a prompt."""
+    conversation_summary: str
+    summarised: int
+    """So many messages are in the summary."""
+    playbook_revision: int
+
+
+def read(state: Any, name: str, default: Any = None) -> Any:
+    """A field of a state, whatever the state is.
+
+    Example:
+        >>> read({"a": 1}, "a"), read({"a": None}, "b", 2)
+        (1, 2)
+    """
+    if isinstance(state, Mapping):
+        found = cast("Mapping[str, Any]", state).get(name)
+    else:
+        found = getattr(state, name, None)
+    return default if found is None else found
+
+
+def needed(state: Any, name: str, node: str) -> Any:
+    """A field that has to be there.
+
+    Raises:
+        ValueError: It says which node misses which field.
+    """
+    found = read(state, name)
+    if found is None:
+        raise ValueError(f"{node} needs the state's field {name!r}, which is not set; give it with the input")
+    return found

@@ -1,0 +1,286 @@
+"""`Workflow`: a compiled graph that is run, streamed, resumed and looked at."""
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from langchain_core.runnables import RunnableConfig
+from langgraph.checkpoint.base import BaseCheckpointSaver, CheckpointTuple
+from langgraph.graph.state import CompiledStateGraph
+from langgraph.types import Command, Interrupt, StateSnapshot
+
+from ace.agent.streaming import AsyncRunStream, RunStream
+from ace.core import CancellationToken, Relay
+from ace.graph.errors import CheckpointError
+from ace.graph.events import AnyObserver, GraphEvent, delivery
+from ace.graph.session import KEY, Session, Watcher
+
+MODES = ["values", "debug"]
+"""Of LangGraph's streams: the state after each step, and which nodes come next."""
+
+
+class Workflow:
+    """A graph that `compile` made.
+
+    Every step is saved before the next one begins. A call ends with the state, or raises a `GraphError`; `Interrupted` is
+    the one that asks for somebody, and `resume` goes on from there.
+
+    Attributes:
+        graph: LangGraph's compiled graph, for drawing and for what is not here.
+        checkpointer: The saver that it was given.
+    """
+
+    def __init__(
+        self,
+        graph: CompiledStateGraph[Any, Any, Any, Any],
+        *,
+        max_steps: int,
+        cycle_window: int,
+        observers: Sequence[AnyObserver],
+        checkpointer: BaseCheckpointSaver[Any] | None,
+    ) -> None:
+        self.graph = graph
+        self.max_steps = max_steps
+        self.cycle_window = cycle_window
+        self.checkpointer = checkpointer
+        self._relays = [Relay(delivery(observer)) for observer in observers]
+
+    # -- running ------------------------------------------------------------------------------------------------------
+
+    def invoke(
+        self,
+        input: Any,
+        config: RunnableConfig | None = None,
+        *,
+        thread_id: str | None = None,
+        cancellation: CancellationToken | None = None,
+    ) -> dict[str, Any]:
+        """Run from an input to the end.
+
+        Args:
+            input: The state's fields; None goes on with a thread that was cut off; a `Command` as in LangGraph.
+            config: LangGraph's, where more than the thread is needed.
+            thread_id: Where the state is kept; needed with a checkpointer.
+            cancellation: Stops the graph after the step under way, and an agent inside a node at once.
+
+        Returns:
+            The state after the last step.
+
+        Raises:
+            Interrupted: The graph waits for somebody.
+            NodeFailed: A node raised.
+            MaxStepsExceeded: It is not done after `max_steps`.
+            CycleDetected: It goes round in circles.
+            CheckpointError: Its state cannot be saved or read, or no thread was named.
+        """
+        return self._invoke(input, config, thread_id, cancellation, None)
+
+    async def ainvoke(
+        self,
+        input: Any,
+        config: RunnableConfig | None = None,
+        *,
+        thread_id: str | None = None,
+        cancellation: CancellationToken | None = None,
+    ) -> dict[str, Any]:
+        """`invoke` for async callers; async nodes run on the event loop."""
+        return await self._ainvoke(input, config, thread_id, cancellation, None)
+
+    def stream(
+        self,
+        input: Any,
+        config: RunnableConfig | None = None,
+        *,
+        thread_id: str | None = None,
+        cancellation: CancellationToken | None = None,
+    ) -> RunStream[GraphEvent, dict[str, Any]]:
+        """Run and give the events as they happen, those of agents inside nodes included; afterwards ``stream.output``.
+
+        The stream ends with exactly one terminal event; after it, reading on raises what `invoke` would raise. Leaving the
+        block early cancels the run.
+        """
+        token = cancellation or CancellationToken()
+        return RunStream(lambda put: self._invoke(input, config, thread_id, token, put), token)
+
+    def astream(
+        self,
+        input: Any,
+        config: RunnableConfig | None = None,
+        *,
+        thread_id: str | None = None,
+        cancellation: CancellationToken | None = None,
+    ) -> AsyncRunStream[GraphEvent, dict[str, Any]]:
+        """`stream` for async callers."""
+        token = cancellation or CancellationToken()
+        return AsyncRunStream(lambda put: self._ainvoke(input, config, thread_id, token, put), token)
+
+    def resume(
+        self,
+        thread_id: str,
+        answer: Any = None,
+        *,
+        update: Mapping[str, Any] | None = None,
+        cancellation: CancellationToken | None = None,
+    ) -> dict[str, Any]:
+        """Go on with a thread that waits, or was cut off with its process.
+
+        Args:
+            thread_id: The thread.
+            answer: What a node asked for with `interrupt`; None for a stop before or after a node.
+            update: Fields to change first, by their reducers.
+            cancellation: As for `invoke`.
+        """
+        return self.invoke(_resuming(answer, update), thread_id=thread_id, cancellation=cancellation)
+
+    async def aresume(
+        self,
+        thread_id: str,
+        answer: Any = None,
+        *,
+        update: Mapping[str, Any] | None = None,
+        cancellation: CancellationToken | None = None,
+    ) -> dict[str, Any]:
+        """`resume` for async callers."""
+        return await self.ainvoke(_resuming(answer, update), thread_id=thread_id, cancellation=cancellation)
+
+    def state(self, thread_id: str) -> StateSnapshot:
+        """Where a thread stands.
+
+        ``next`` is empty while what a step wrote waits to be applied, too: whether a thread is done is told by
+        `is_done`.
+        """
+        return self.graph.get_state(_config(None, thread_id))
+
+    def waiting(self, thread_id: str) -> tuple[Interrupt, ...]:
+        """What the nodes of a thread ask; an answer goes to `resume`."""
+        return self.state(thread_id).interrupts
+
+    def is_done(self, thread_id: str) -> bool:
+        """Whether a thread has come to its end; False for one that was never begun."""
+        snapshot = self.state(thread_id)
+        saved = self.checkpointer.get_tuple(snapshot.config) if self.checkpointer is not None else None
+        return saved is not None and not snapshot.next and not saved.pending_writes
+
+    # -- how ----------------------------------------------------------------------------------------------------------
+
+    def _invoke(
+        self,
+        input: Any,
+        config: RunnableConfig | None,
+        thread_id: str | None,
+        cancellation: CancellationToken | None,
+        listener: Callable[[GraphEvent], None] | None,
+    ) -> dict[str, Any]:
+        session, given = self._session(config, thread_id, cancellation, listener)
+        try:
+            with session.errors_mapped(_first_kind(input)):
+                if _resumes(input):
+                    self._recall(session, config)
+                for mode, payload in self.graph.stream(input, given, control=session.control, **self._how()):
+                    session.take(mode, payload)
+                return session.result()
+        finally:
+            for relay in self._relays:
+                relay.flush()
+
+    async def _ainvoke(
+        self,
+        input: Any,
+        config: RunnableConfig | None,
+        thread_id: str | None,
+        cancellation: CancellationToken | None,
+        listener: Callable[[GraphEvent], None] | None,
+    ) -> dict[str, Any]:
+        session, given = self._session(config, thread_id, cancellation, listener)
+        try:
+            with session.errors_mapped(_first_kind(input)):
+                if _resumes(input):
+                    await self._arecall(session, config)
+                async for mode, payload in self.graph.astream(input, given, control=session.control, **self._how()):
+                    session.take(mode, payload)
+                return session.result()
+        finally:
+            for relay in self._relays:
+                await relay.aflush()
+
+    def _how(self) -> dict[str, Any]:
+        return {"stream_mode": MODES} | ({"durability": "sync"} if self.checkpointer is not None else {})
+
+    def _session(
+        self,
+        config: RunnableConfig | None,
+        thread_id: str | None,
+        cancellation: CancellationToken | None,
+        listener: Callable[[GraphEvent], None] | None,
+    ) -> tuple[Session, RunnableConfig]:
+        given = _config(config, thread_id)
+        named = given.get("configurable", {}).get("thread_id")
+        if self.checkpointer is not None and not named:
+            raise CheckpointError("this graph saves its state: name the thread, invoke(..., thread_id='...')")
+        session = Session(
+            thread_id="" if named is None or self.checkpointer is None else str(named),
+            max_steps=self.max_steps,
+            cycle_window=self.cycle_window,
+            relays=self._relays,
+            listener=listener,
+            cancellation=cancellation,
+        )
+        given["configurable"] = {**given.get("configurable", {}), KEY: session}
+        given["callbacks"] = _added(given.get("callbacks"), Watcher(session, self.graph.builder.nodes))
+        given["recursion_limit"] = self.max_steps + 2  # ours comes first, and counts what was before a resume, too
+        return session, given
+
+    def _recall(self, session: Session, config: RunnableConfig | None) -> None:
+        """How many steps a run took before it goes on: from the newest input on its thread to where it stands."""
+        if (saver := self.graph.checkpointer) and isinstance(saver, BaseCheckpointSaver):
+            here = _config(config, session.thread_id)
+            # read to the end: a saver may hold its lock as long as somebody reads
+            inputs = [*saver.list(_config(None, session.thread_id), filter={"source": "input"}, limit=1)]
+            session.steps_before = _steps_between(inputs, saver.get_tuple(here))
+
+    async def _arecall(self, session: Session, config: RunnableConfig | None) -> None:
+        if (saver := self.graph.checkpointer) and isinstance(saver, BaseCheckpointSaver):
+            here = _config(config, session.thread_id)
+            found = saver.alist(_config(None, session.thread_id), filter={"source": "input"}, limit=1)
+            inputs = [one async for one in found]
+            session.steps_before = _steps_between(inputs, await saver.aget_tuple(here))
+
+
+def _steps_between(inputs: Sequence[CheckpointTuple], last: CheckpointTuple | None) -> int:
+    if not inputs or last is None:
+        return 0
+    # the input is one step, and so is its way into the state
+    return max(0, last.metadata.get("step", 0) - inputs[0].metadata.get("step", 0) - 1)
+
+
+def _resuming(answer: Any, update: Mapping[str, Any] | None) -> Any:
+    if answer is None and update is None:
+        return None
+    return Command(resume=answer, update=dict(update or {}))
+
+
+def _resumes(input: Any) -> bool:
+    return input is None or isinstance(input, Command)
+
+
+def _first_kind(input: Any) -> Any:
+    return "graph_continued" if _resumes(input) else "graph_started"
+
+
+def _config(config: RunnableConfig | None, thread_id: str | None) -> RunnableConfig:
+    given: RunnableConfig = {**config} if config else {}
+    if thread_id is not None:
+        given["configurable"] = {"checkpoint_ns": "", **given.get("configurable", {}), "thread_id": thread_id}
+    return given
+
+
+def _added(callbacks: Any, watcher: Watcher) -> Any:
+    if callbacks is None:
+        return [watcher]
+    if isinstance(callbacks, list):
+        return [*callbacks, watcher]
+    mine = callbacks.copy()
+    mine.add_handler(watcher, inherit=True)
+    return mine

@@ -1,0 +1,206 @@
+"""State as JSON and back, exactly or not at all."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime as dt
+import decimal
+import enum
+import json
+import uuid
+from typing import Annotated, Any, NamedTuple, TypedDict
+
+import pytest
+from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
+from langgraph.types import Interrupt, Overwrite, Send
+from pydantic import BaseModel, ConfigDict, Field
+
+from ace.graph import CheckpointError, JsonCodec, StoredError, append
+from ace.graph.codec import classes_in
+from ace.tasks import ReasoningStep, StepError
+
+
+class Colour(enum.Enum):
+    RED = "r"
+
+
+class Mood(enum.StrEnum):
+    GOOD = "good"
+
+
+class Inner(BaseModel):
+    at: tuple[int, ...]
+
+
+class Model(BaseModel):
+    model_config = ConfigDict(extra="allow")
+
+    inner: Inner
+    anything: Any = None
+    called: int = Field(default=0, alias="named")
+
+
+@dataclasses.dataclass(frozen=True)
+class Point:
+    x: int
+    y: tuple[int, int]
+
+
+@dataclasses.dataclass
+class Late:
+    x: int = dataclasses.field(init=False, default=0)
+
+
+class Pair(NamedTuple):
+    a: int
+    b: int
+
+
+CODEC = JsonCodec([Colour, Mood, Inner, Model, Point, Late])
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        None,
+        True,
+        0,
+        2**80,
+        -1.5,
+        float("inf"),
+        "",
+        "\ud800 lone",
+        "\x00",
+        [],
+        {},
+        [1, [2, {"a": None}]],
+        (1, (2,), []),
+        {(1, 2), (3, 4)},
+        frozenset({"a"}),
+        b"\x00\xff",
+        {1: "a", "1": "b"},
+        {(1, 2): 3},
+        {"$tuple": [1]},
+        {"$anything": 1},
+        {"$tuple": 1, "b": 2},
+        dt.datetime(2026, 11, 23, 1, 2, 3, 4, tzinfo=dt.UTC),
+        dt.date(2026, 1, 1),
+        dt.time(1, 2),
+        dt.timedelta(days=-1, microseconds=3),
+        uuid.uuid4(),
+        decimal.Decimal("1.10"),
+        Colour.RED,
+        Mood.GOOD,
+        Inner(at=(1, 2)),
+        Model(inner=Inner(at=()), anything=(1, {2}), named=3, more=[Point(1, (2, 3))]),
+        Point(1, (2, 3)),
+        Interrupt(value={"q": (1,)}, id="x"),
+        Send("node", {"a": (1,)}),
+        Overwrite([1]),
+    ],
+    ids=repr,
+)
+def test_what_is_written_is_read_back(value):
+    text = CODEC.dumps(value)
+    json.loads(text)
+    back = CODEC.loads(text)
+    assert back == value
+    assert type(back) is type(value)
+
+
+def test_not_a_number_comes_back():
+    assert str(CODEC.loads(CODEC.dumps(float("nan")))) == "nan"
+
+
+def test_langchains_messages_come_back_when_the_state_names_them():
+    class Chat(TypedDict):
+        messages: Annotated[list[AnyMessage], append]
+
+    codec = JsonCodec(classes_in(Chat))
+    messages = [
+        HumanMessage("hi", id="1"),
+        AIMessage("", tool_calls=[{"name": "look", "args": {"n": 1}, "id": "c", "type": "tool_call"}]),
+        ToolMessage("saw", tool_call_id="c"),
+    ]
+    assert codec.loads(codec.dumps(messages)) == messages
+
+
+class Undeclared(BaseModel):
+    x: int = 0
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        object(),
+        Undeclared(),
+        Pair(1, 2),
+        Late(),
+        lambda: 0,
+        ValueError,
+        {"a": [ValueError("x")]},
+        range(3),
+        bytearray(b"x"),
+    ],
+    ids=repr,
+)
+def test_what_cannot_come_back_is_refused(value):
+    with pytest.raises(CheckpointError):
+        CODEC.dumps(value)
+
+
+def test_the_place_of_what_is_refused_is_named():
+    with pytest.raises(CheckpointError, match=r"state\.a\[1\]\.b is a builtins:object"):
+        CODEC.encode({"a": [0, {"b": object()}]})
+
+
+def test_an_error_of_a_task_becomes_its_text():
+    back = CODEC.loads(CODEC.dumps(ValueError("no")))
+    assert isinstance(back, StoredError)
+    assert str(back) == "ValueError: no"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"$object": ["os:system", {"command": "true"}]}',
+        '{"$object": ["tests:Undeclared", {}]}',
+        '{"$enum": ["graph.test_codec:Nothing", "A"]}',
+        '{"$newer": 1}',
+        '{"$bytes": "not base64!"}',
+        '{"$datetime": "yesterday"}',
+        "{",
+        "[" * 100_000,
+    ],
+)
+def test_what_was_not_written_here_is_an_error_and_nothing_is_imported(text):
+    with pytest.raises(CheckpointError):
+        CODEC.loads(text)
+
+
+def test_a_model_that_has_changed_is_an_error():
+    text = CODEC.dumps(Inner(at=(1,))).replace("[1]", '["x"]')
+    with pytest.raises(CheckpointError, match="does not fit the class as it is now"):
+        CODEC.loads(text)
+
+
+def test_deep_nesting_is_an_error():
+    value: Any = []
+    for _ in range(100_000):
+        value = [value]
+    with pytest.raises(CheckpointError, match="nested too deeply"):
+        CODEC.dumps(value)
+
+
+def test_the_classes_of_a_schema_are_found_at_any_depth():
+    class Deep(TypedDict, total=False):
+        steps: Annotated[list[ReasoningStep] | None, append]
+        by_name: dict[str, tuple[Point, Colour]]
+        model: Model
+
+    assert classes_in(Deep) >= {ReasoningStep, StepError, Point, Colour, Model, Inner}
+
+
+def test_bytes_of_another_serialiser_are_refused():
+    with pytest.raises(CheckpointError, match="expected 'json'"):
+        CODEC.loads_typed(("msgpack", b"\x80"))

@@ -1,0 +1,423 @@
+"""The nodes: an agent, tools, a conversation, retrieval and learning."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Annotated, Any, TypedDict
+
+import pytest
+from langgraph.graph import START, StateGraph
+from langgraph.types import Command
+
+from ace import ReActGenerator, graph, tool
+from ace.graph import Interrupted, JsonlCheckpointer, NodeFailed, append, check_graph_events
+from ace.graph.nodes import (
+    ConversationBufferNode,
+    ConversationSummaryNode,
+    LearnNode,
+    ReActAgentNode,
+    RetrieveNode,
+    ToolNode,
+)
+from ace.graph.state import AgentState, Message, Retrieved
+from ace.learner import Learner
+from ace.tasks import TaskInput, TaskOutput
+from ace.testing import FunctionLM, ScriptedLM, decision
+from ace.tools import ToolCall
+
+
+@tool(read_only=True)
+def look(n: int) -> str:
+    """Look."""
+    return f"saw {n}"
+
+
+def one(node: Any, name: str = "agent", schema: Any = AgentState, before: int = 0) -> StateGraph:
+    """A graph of one node, after so many others."""
+    builder, previous = StateGraph(schema), START
+    for i in range(before):
+        builder.add_node(f"n{i}", lambda state: {})
+        builder.add_edge(previous, f"n{i}")
+        previous = f"n{i}"
+    return builder.add_node(name, node).add_edge(previous, name)
+
+
+def restless() -> FunctionLM:
+    """Never finishes, unless it is forced to."""
+    return FunctionLM("test/restless", lambda prompt: decision("look", n=prompt.text.count("[[ ## observation_")))
+
+
+# -- the agent -------------------------------------------------------------------------------------------------------------
+
+
+def finishing(*decisions: Any) -> ScriptedLM:
+    return ScriptedLM([*decisions, decision("finish", answer="done")])
+
+
+@pytest.mark.parametrize("asynchronous", [False, True])
+def test_an_agent_writes_its_answer_its_steps_and_its_iterations(asynchronous):
+    agent = ReActGenerator(tools=[look], lm=finishing(decision("look", n=1)))
+    workflow = graph.compile(one(ReActAgentNode(agent)))
+    given = {"user_input": "look"}
+    state = asyncio.run(workflow.ainvoke(given)) if asynchronous else workflow.invoke(given)
+    assert state["final_output"] == "done"
+    assert [(step.tool_name, step.observation) for step in state["scratchpad"]] == [("look", "saw 1")]
+    assert state["iterations"] == 2
+    assert state["run"].completed
+
+
+def test_the_scratchpad_of_two_visits_is_one():
+    agents = [ReActGenerator(tools=[look], lm=finishing(decision("look", n=n))) for n in (1, 2)]
+    builder = one(ReActAgentNode(agents[0]), "a").add_node("b", ReActAgentNode(agents[1])).add_edge("a", "b")
+    state = graph.compile(builder).invoke({"user_input": "look"})
+    assert [step.observation for step in state["scratchpad"]] == ["saw 1", "saw 2"]
+    assert state["iterations"] == 4
+
+
+@pytest.mark.parametrize(
+    ("own", "agents", "max_steps", "before", "expected"),
+    [(3, None, 100, 0, 3), (None, 4, 100, 0, 4), (None, None, 100, 0, 10), (8, None, 6, 0, 6), (8, None, 6, 2, 4)],
+)
+def test_an_agent_takes_the_smaller_of_its_own_limit_and_what_the_graph_has_left(
+    own, agents, max_steps, before, expected
+):
+    agent = ReActGenerator(tools=[look], lm=restless(), max_iters=agents)
+    workflow = graph.compile(one(ReActAgentNode(agent, max_iters=own), before=before), max_steps=max_steps)
+    state = workflow.invoke({"user_input": "look"})
+    assert state["iterations"] == expected
+
+
+@pytest.mark.parametrize("asynchronous", [False, True])
+def test_the_limit_holds_over_a_resume(tmp_path, asynchronous):
+    """Stopped for approval after two decisions, the agent has what is left of its limit, not a new one."""
+
+    @tool(requires_approval=True)
+    def refund(order: str) -> str:
+        """Refund."""
+        return f"refunded {order}"
+
+    def reply(prompt):
+        done = prompt.text.count("[[ ## observation_")
+        return decision("refund", order="17") if done == 1 else decision("look", n=done)
+
+    def workflow():
+        lm = FunctionLM("test/approval", reply)
+        agent = ReActGenerator(tools=[look, refund], lm=lm, run_store=tmp_path / "runs")
+        saver = JsonlCheckpointer(tmp_path / "threads")
+        return graph.compile(one(ReActAgentNode(agent, max_iters=9), before=1), max_steps=6, checkpointer=saver)
+
+    def call(name, *args, **options):
+        first = workflow()  # another process would make everything anew
+        if asynchronous:
+            return asyncio.run(getattr(first, f"a{name}")(*args, **options))
+        return getattr(first, name)(*args, **options)
+
+    with pytest.raises(Interrupted) as raised:
+        call("invoke", {"user_input": "refund"}, thread_id="t")
+    asked = raised.value.interrupts[0].value
+    assert asked["calls"][0]["tool_args"] == {"order": "17"}
+    state = call("resume", "t", "approve")
+    assert state["iterations"] == 5  # min(9, 6 - 1), two of them before the stop
+    assert [step.tool_name for step in state["scratchpad"]] == ["look", "refund", "look", "look", "look"]
+
+
+def test_each_approval_is_used_for_its_own_call(tmp_path):
+    made = []
+
+    @tool(requires_approval=True)
+    def refund(order: str) -> str:
+        """Refund."""
+        made.append(order)
+        return f"refunded {order}"
+
+    lm = finishing(*(decision("refund", order=str(n)) for n in (1, 2, 3)))
+    agent = ReActGenerator(tools=[refund], lm=lm, run_store=tmp_path / "runs")
+    workflow = graph.compile(one(ReActAgentNode(agent)), checkpointer=JsonlCheckpointer(tmp_path / "threads"))
+    with pytest.raises(Interrupted):
+        workflow.invoke({"user_input": "refund"}, thread_id="t")
+    with pytest.raises(Interrupted) as raised:
+        workflow.resume("t", "perhaps")
+    assert "expected 'approve' or 'deny'" in raised.value.interrupts[0].value["problem"]
+    with pytest.raises(Interrupted) as raised:
+        workflow.resume("t", {"decision": "approve", "args": {"price": 1}})
+    assert "do not fit" in raised.value.interrupts[0].value["problem"]
+    with pytest.raises(Interrupted) as raised:
+        workflow.resume("t", {"decision": "approve", "args": {"order": "one"}})
+    assert raised.value.interrupts[0].value["calls"][0]["tool_args"] == {"order": "2"}
+    with pytest.raises(Interrupted):
+        workflow.resume("t", {"decision": "deny", "reason": "too late"})
+    state = workflow.resume("t", "approve")
+    assert made == ["one", "3"]
+    assert [step.observation for step in state["scratchpad"]] == ["refunded one", "too late", "refunded 3"]
+
+
+def test_an_agent_that_nobody_can_answer_fails_with_advice(tmp_path):
+    @tool(requires_approval=True)
+    def refund(order: str) -> str:
+        """Refund."""
+        return ""
+
+    agent = ReActGenerator(tools=[refund], lm=finishing(decision("refund", order="1")))
+    with pytest.raises(NodeFailed, match="compile the graph with a checkpointer"):
+        graph.compile(one(ReActAgentNode(agent))).invoke({"user_input": "refund"})
+
+
+def test_the_stream_holds_the_agents_own_events(tmp_path):
+    agent = ReActGenerator(tools=[look], lm=finishing(decision("look", n=1)))
+    workflow = graph.compile(one(ReActAgentNode(agent)), checkpointer=JsonlCheckpointer(tmp_path))
+    with workflow.stream({"user_input": "look"}, thread_id="t") as stream:
+        events = list(stream)
+    check_graph_events(events)
+    kinds = [event.agent.kind for event in events if event.agent is not None]
+    assert kinds[0] == "run_started"
+    assert {"tool_call_started", "tool_call_completed", "model_request_delta"} <= set(kinds)
+    assert kinds[-1] == "run_completed"
+
+
+@pytest.mark.parametrize("asynchronous", [False, True])
+def test_the_parts_of_a_run_that_stopped_obey_the_grammar(tmp_path, asynchronous):
+    @tool(requires_approval=True)
+    def refund(order: str) -> str:
+        """Refund."""
+        return ""
+
+    agent = ReActGenerator(tools=[refund], lm=finishing(decision("refund", order="1")))
+    workflow = graph.compile(one(ReActAgentNode(agent)), checkpointer=JsonlCheckpointer(tmp_path))
+    for given in ({"user_input": "refund"}, Command(resume="approve")):
+        events = []
+
+        def sync(given=given, events=events):
+            with workflow.stream(given, thread_id="t") as stream:
+                events.extend(stream) if isinstance(given, Command) else [events.append(e) for e in stream]
+
+        async def later(given=given, events=events):
+            async with workflow.astream(given, thread_id="t") as stream:
+                async for event in stream:
+                    events.append(event)
+
+        try:
+            asyncio.run(later()) if asynchronous else sync()
+        except Interrupted:
+            assert not isinstance(given, Command)
+        check_graph_events(events)
+    assert events[-1].kind == "graph_completed"
+
+
+def test_any_generator_will_do():
+    class Plain:
+        def run(self, task: TaskInput) -> TaskOutput:
+            assert task.max_iters == 7
+            return TaskOutput(
+                task_id=task.task_id, run_id="r", task=task, answer=task.text[::-1], termination_reason="completed"
+            )
+
+    state = graph.compile(one(ReActAgentNode(Plain(), max_iters=7))).invoke({"user_input": "abc"})
+    assert state["final_output"] == "cba"
+
+
+def test_a_signature_with_several_inputs_reads_the_states_fields():
+    class Shop(TypedDict, total=False):
+        question: str
+        conversation: str
+        reply: str
+        scratchpad: Annotated[list, append]
+
+    lm = ScriptedLM([decision("finish", reply="yes")])
+    agent = ReActGenerator("conversation, question -> reply", tools=[], lm=lm)
+    workflow = graph.compile(one(ReActAgentNode(agent, output="reply"), schema=Shop))
+    assert workflow.invoke({"question": "Open?", "conversation": ""})["reply"] == "yes"
+    with pytest.raises(NodeFailed, match="'conversation', which is not set"):
+        workflow.invoke({"question": "Open?"})
+
+
+def test_a_run_without_an_answer_fails_its_node_unless_it_may_not():
+    def agent():
+        return ReActGenerator(tools=[look], lm=ScriptedLM(["gibberish"] * 9))
+
+    with pytest.raises(NodeFailed) as raised:
+        graph.compile(one(ReActAgentNode(agent()))).invoke({"user_input": "look"})
+    assert type(raised.value.source).__name__ == "InvalidModelAction"
+    state = graph.compile(one(ReActAgentNode(agent(), raise_on_failure=False))).invoke({"user_input": "look"})
+    assert state["run"].termination_reason == "invalid_model_action"
+
+
+def test_what_is_no_agent_is_refused():
+    with pytest.raises(TypeError, match="expected a ReActGenerator"):
+        ReActAgentNode(lambda task: task)
+    with pytest.raises(ValueError, match="at least 1"):
+        ReActAgentNode(ReActGenerator(tools=[]), max_iters=0)
+
+
+# -- tools -----------------------------------------------------------------------------------------------------------------
+
+
+@tool
+def fails(n: int) -> str:
+    """Fail."""
+    raise RuntimeError("broken")
+
+
+def calls(*given: tuple[str, dict]) -> dict[str, Any]:
+    return {"tool_calls": [ToolCall(id=f"c{i}", name=name, args=args) for i, (name, args) in enumerate(given)]}
+
+
+@pytest.mark.parametrize("asynchronous", [False, True])
+def test_calls_are_made_in_order_and_cleared(asynchronous):
+    workflow = graph.compile(one(ToolNode([look, fails]), "tools"))
+    given = calls(("look", {"n": 1}), ("fails", {"n": 2}), ("look", {"n": 3}))
+    state = asyncio.run(workflow.ainvoke(given)) if asynchronous else workflow.invoke(given)
+    assert [result.outcome for result in state["tool_results"]] == ["success", "failed", "success"]
+    assert [step.observation for step in state["scratchpad"]][::2] == ["saw 1", "saw 3"]
+    assert state["tool_calls"] == []
+
+
+def test_a_failed_tool_fails_the_node_where_that_is_asked_for():
+    with pytest.raises(NodeFailed, match="broken"):
+        graph.compile(one(ToolNode([fails], on_error="fail"), "tools")).invoke(calls(("fails", {"n": 1})))
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        (("lok", {"n": 1}), "did you mean 'look'"),
+        (("look", {"n": "many"}), "n"),
+        (("look", {}), "n"),
+    ],
+)
+def test_a_malformed_call_fails_before_anything_was_called(given, says):
+    made = []
+
+    @tool
+    def act() -> str:
+        """Act."""
+        made.append(1)
+        return ""
+
+    with pytest.raises(NodeFailed, match=says) as raised:
+        graph.compile(one(ToolNode([look, act]), "tools")).invoke(calls(("act", {}), given))
+    assert type(raised.value.source).__name__ == "InvalidModelAction"
+    assert made == []
+
+
+@pytest.mark.parametrize(("answer", "outcome"), [("approve", "success"), ("deny", "denied")])
+def test_a_call_that_needs_approval_waits_for_it(tmp_path, answer, outcome):
+    @tool(requires_approval=True)
+    def refund(order: str) -> str:
+        """Refund."""
+        return "refunded"
+
+    workflow = graph.compile(one(ToolNode([refund]), "tools"), checkpointer=JsonlCheckpointer(tmp_path))
+    with pytest.raises(Interrupted):
+        workflow.invoke(calls(("refund", {"order": "17"})), thread_id="t")
+    with pytest.raises(Interrupted) as raised:
+        workflow.resume("t", "what?")
+    assert "expected 'approve' or 'deny'" in raised.value.interrupts[0].value["problem"]
+    assert workflow.resume("t", answer)["tool_results"][0].outcome == outcome
+
+
+# -- conversations ---------------------------------------------------------------------------------------------------------
+
+
+def talk(n: int) -> list[Message]:
+    return [Message(role="user" if i % 2 == 0 else "assistant", content=f"turn {i}") for i in range(n)]
+
+
+def words(text: str) -> int:
+    return len(text.split())
+
+
+def test_a_conversation_goes_on_over_turns_and_processes(tmp_path):
+    def reply(prompt):
+        return decision("finish", answer="you said: " + ("17" if "order 17" in prompt.text else "nothing"))
+
+    def workflow():
+        agent = ReActGenerator("conversation, task -> answer", tools=[], lm=FunctionLM("test/talk", reply))
+        inputs = {"task": "user_input", "conversation": "conversation"}
+        builder = one(ConversationBufferNode("user"), "hear")
+        builder.add_node("agent", ReActAgentNode(agent, inputs=inputs)).add_edge("hear", "agent")
+        builder.add_node("remember", ConversationBufferNode("assistant")).add_edge("agent", "remember")
+        return graph.compile(builder, checkpointer=JsonlCheckpointer(tmp_path))
+
+    first = workflow().invoke({"user_input": "I am waiting for order 17."}, thread_id="ana")
+    assert first["conversation"] == ""
+    second = workflow().invoke({"user_input": "Which one was it?"}, thread_id="ana")
+    assert second["final_output"] == "you said: 17"
+    assert [m.role for m in second["messages"]] == ["user", "assistant"] * 2
+    assert workflow().invoke({"user_input": "Which one?"}, thread_id="ben")["final_output"] == "you said: nothing"
+
+
+def test_a_conversation_is_cut_by_whole_messages_from_the_oldest():
+    node = ConversationBufferNode("user", max_tokens=7, count=words)
+    shown = node.invoke({"user_input": "next", "messages": talk(5)})["conversation"]
+    assert shown == "Assistant: turn 3\nUser: turn 4"
+    assert (
+        ConversationBufferNode("user", max_tokens=0, count=words).invoke({"user_input": "n", "messages": talk(2)})[
+            "conversation"
+        ]
+        == ""
+    )
+
+
+def test_old_turns_are_summed_up_and_none_is_lost():
+    asked = []
+
+    def summarize(prompt):
+        asked.append(prompt)
+        return [f"summary {len(asked)}"]
+
+    builder = one(ConversationSummaryNode(summarize, max_tokens=10, keep=2, count=words), "sum")
+    builder.add_node("hear", ConversationBufferNode("user", max_tokens=30, count=words)).add_edge("sum", "hear")
+    workflow = graph.compile(builder)
+    state = workflow.invoke({"user_input": "next", "messages": talk(6)})
+    assert state["conversation_summary"] == "summary 1"
+    assert state["summarised"] == 4
+    assert len(state["messages"]) == 7
+    assert state["conversation"] == ("Summary of what was said before: summary 1\nUser: turn 4\nAssistant: turn 5")
+    assert "turn 3" in asked[0]
+    assert "turn 4" not in asked[0]
+    again = ConversationSummaryNode(summarize, max_tokens=10, keep=2, count=words)
+    update = again.invoke({**state, "messages": talk(10)})
+    assert update == {"conversation_summary": "summary 2", "summarised": 8}
+    assert "Summary so far: summary 1" in asked[1]
+    assert "turn 3" not in asked[1]
+
+
+@pytest.mark.parametrize("reply", ["", "  ", None, [], 7])
+def test_a_summary_that_did_not_come_leaves_everything_as_it_was(reply):
+    node = ConversationSummaryNode(lambda prompt: reply, max_tokens=1, keep=0, count=words)
+    assert node.invoke({"messages": talk(4)}) == {}
+
+
+def test_a_short_conversation_needs_no_summary():
+    node = ConversationSummaryNode(lambda prompt: pytest.fail("asked"), max_tokens=100, count=words)
+    assert node.invoke({"messages": talk(4)}) == {}
+
+
+# -- retrieval and learning ------------------------------------------------------------------------------------------------
+
+
+def test_what_a_playbook_knows_is_in_the_context(book):
+    book.add(section="Strategies", trigger="Refund an order", content="Find the order first.", domain="shop")
+    node = RetrieveNode(book, domain="shop", k=1)
+    update = node.invoke({"user_input": "Refund order 17"})
+    assert update["retrieved"][0].id == "b-1"
+    assert "Find the order first." in update["context"]
+
+
+@pytest.mark.parametrize(
+    "found", [["a"], [{"content": "a"}], [Retrieved(content="a")]], ids=["text", "dict", "retrieved"]
+)
+def test_any_retriever_will_do(found):
+    assert RetrieveNode(lambda query: found * 3, k=2).invoke({"user_input": "q"})["context"] == "a\na"
+
+
+def test_a_run_teaches_once_also_when_its_node_runs_again(book):
+    agent = ReActGenerator(tools=[look], lm=finishing(decision("look", n=1)))
+    learner = Learner(book)
+    run = agent.run("Look at 1")
+    node = LearnNode(learner, score=lambda run: True)
+    first = node.invoke({"run": run})
+    assert first["playbook_revision"] > 0
+    assert node.invoke({"run": run}) == first
+    with pytest.raises(ValueError, match="needs feedback"):
+        LearnNode(learner).invoke({"run": run})
