@@ -11,6 +11,7 @@ from pydantic import TypeAdapter
 from ace.agent import RunSnapshot
 from ace.core import Event
 from ace.evaluation import reports
+from ace.graph import GraphEvent, ProposedChange, Review
 from ace.playbook import Explanation, PlaybookBullet
 from ace.playbook.delta import Delta
 from ace.playbook.history import Diff, VerifyReport
@@ -23,6 +24,9 @@ MODELS: dict[str, Any] = {
     "task-output": TaskOutput,
     "event": Event,
     "run-snapshot": RunSnapshot,
+    "graph-event": GraphEvent,
+    "graph-proposed-change": ProposedChange,
+    "graph-review": Review,
     "playbook-bullet": PlaybookBullet,
     "delta": Delta,
     "playbook-search": Explanation,

@@ -31,13 +31,27 @@ from ace.graph.events import (
     check_graph_events,
 )
 from ace.graph.jsonl import CheckpointInfo, JsonlCheckpointer
+from ace.graph.learning import LearningState, learning_workflow
+from ace.graph.nodes import (
+    ConversationBufferNode,
+    ConversationSummaryNode,
+    LearnNode,
+    ReActAgentNode,
+    RetrieveNode,
+    ToolNode,
+)
+from ace.graph.proposal import ProposedChange, Review, why_risky
 from ace.graph.reducers import append, counter, merge_map, override
+from ace.graph.state import AgentState, Message, Retrieved
 from ace.graph.workflow import Workflow
 
 __all__ = [
     "GRAPH_TERMINAL_KINDS",
+    "AgentState",
     "CheckpointError",
     "CheckpointInfo",
+    "ConversationBufferNode",
+    "ConversationSummaryNode",
     "CycleDetected",
     "GraphError",
     "GraphEvent",
@@ -49,15 +63,26 @@ __all__ = [
     "InvalidUpdate",
     "JsonCodec",
     "JsonlCheckpointer",
+    "LearnNode",
+    "LearningState",
     "MaxStepsExceeded",
+    "Message",
     "MissingNode",
     "NodeFailed",
+    "ProposedChange",
+    "ReActAgentNode",
+    "RetrieveNode",
+    "Retrieved",
+    "Review",
     "StoredError",
+    "ToolNode",
     "Workflow",
     "append",
     "check_graph_events",
     "compile",
     "counter",
+    "learning_workflow",
     "merge_map",
     "override",
+    "why_risky",
 ]

@@ -40,6 +40,10 @@ _TAGGED: dict[type, tuple[str, Callable[[Any], Any], Callable[[Any], Any]]] = {
 _UNTAGGED = {tag: read for tag, _, read in _TAGGED.values()}
 
 
+to_text: Callable[[Any], str] = json.JSONEncoder(separators=(",", ":"), allow_nan=False).encode
+"""JSON without spaces; made once, since `json.dumps` makes an encoder for each call that wants this."""
+
+
 class StoredError(Exception):
     """An exception that was saved: its class's name and its text; the object itself is not JSON."""
 
@@ -94,7 +98,7 @@ class JsonCodec:
     def dumps(self, value: Any, place: str = "state") -> str:
         """`encode` as text."""
         try:
-            return json.dumps(self.encode(value, place), separators=(",", ":"), allow_nan=False)
+            return to_text(self.encode(value, place))
         except RecursionError as error:
             raise CheckpointError("the state is nested too deeply to be saved") from error
 

@@ -15,6 +15,7 @@ import zlib
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from ace.graph.errors import CheckpointError
 
@@ -29,11 +30,12 @@ class LineFile:
 
     Args:
         path: Made with the first append.
-        take: Called with each sound line, its position and its number from 1; says whether the line closes an append.
+        take: Called with each sound line, its position, its number from 1 and, if known, what it says; tells whether the
+            line closes an append.
         forget: Called when the file was replaced, before its lines are taken anew.
     """
 
-    def __init__(self, path: Path, take: Callable[[bytes, int, int], bool], forget: Callable[[], None]) -> None:
+    def __init__(self, path: Path, take: Callable[[bytes, int, int, Any], bool], forget: Callable[[], None]) -> None:
         self.path = path
         self._take = take
         self._forget = forget
@@ -99,7 +101,7 @@ class LineFile:
         while (end := data.find(b"\n", start)) >= 0:
             line = data[start : end + 1]
             self._check(line)
-            if self._take(line, base + start, self._count):
+            if self._take(line, base + start, self._count, None):
                 sound = (base + end + 1, self._sum, self._count)
             start = end + 1
         self._size, self._sum, self._count = sound
@@ -114,7 +116,7 @@ class LineFile:
     def _check(self, line: bytes) -> None:
         expected = zlib.crc32(line[_BODY:-1], self._sum)
         self._count += 1
-        if line[: len(_HEAD)] != _HEAD or line[len(_HEAD) : len(_HEAD) + 8] != b"%08x" % expected:
+        if line[:_BODY] != b'%s%08x",' % (_HEAD, expected):
             number, self._count = self._count, 0
             self._restart()
             raise CheckpointError(
@@ -128,12 +130,13 @@ class LineFile:
         """Whether anything stands in it."""
         return self._size > 0
 
-    def append(self, file: int, bodies: Sequence[str]) -> None:
+    def append(self, file: int, bodies: Sequence[str], last: Any = None) -> None:
         """Add lines; on return they are on the disk. When it fails, the file is as it was.
 
         Args:
             file: From `opened`.
             bodies: Each a JSON object's text; the last one closes the append.
+            last: What the last one says, so that it need not be read again.
         """
         new, before = not self.known, self._size
         lines, checksum = _sealed(bodies, self._sum)
@@ -147,9 +150,9 @@ class LineFile:
             if isinstance(error, OSError):
                 raise CheckpointError(f"cannot write to {str(self.path)!r}: {error.strerror}") from error
             raise
-        for line in lines:
+        for number, line in enumerate(lines, 1):
             self._count += 1
-            self._take(line, self._size, self._count)
+            self._take(line, self._size, self._count, last if number == len(lines) else None)
             self._size += len(line)
         self._sum = checksum
 

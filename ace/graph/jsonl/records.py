@@ -80,7 +80,7 @@ class Index:
         """Nothing is known."""
         self.values, self.heads, self.writes, self._loose = {}, {}, {}, []
 
-    def take(self, line: bytes, offset: int, number: int) -> bool:
+    def take(self, line: bytes, offset: int, number: int, known: Any = None) -> bool:
         """Take in one line; whether it closes what was appended.
 
         Raises:
@@ -90,7 +90,7 @@ class Index:
         if line[18:32] == b'"kind":"value"':
             self._loose.append(place)
             return False
-        record = cast("dict[str, Any]", json.loads(line))
+        record = cast("dict[str, Any]", json.loads(line) if known is None else known)
         match record["kind"]:
             case "thread":
                 if record["format"] != FORMAT:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import json
 import random
 import re
 import threading
-from collections.abc import AsyncIterator, Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar, cast
@@ -17,7 +16,6 @@ from cachetools import LRUCache
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import (
     WRITES_IDX_MAP,
-    BaseCheckpointSaver,
     ChannelVersions,
     Checkpoint,
     CheckpointMetadata,
@@ -27,8 +25,9 @@ from langgraph.checkpoint.base import (
     writes_sort_key,
 )
 
-from ace.graph.codec import JsonCodec
+from ace.graph.codec import JsonCodec, to_text
 from ace.graph.errors import CheckpointError
+from ace.graph.jsonl.in_threads import InThreads
 from ace.graph.jsonl.lines import LineFile, read_at
 from ace.graph.jsonl.records import FORMAT, CheckpointInfo, Head, Index
 
@@ -46,7 +45,7 @@ class Thread:
         self.file = LineFile(path, self.index.take, self.index.clear)
 
 
-class JsonlCheckpointer(BaseCheckpointSaver[str]):
+class JsonlCheckpointer(InThreads):
     """Saves graphs as JSON lines, one append-only file per thread.
 
     A save is on the disk when it returns. A save that was torn by the end of its process is cut off with a warning; any
@@ -115,12 +114,13 @@ class JsonlCheckpointer(BaseCheckpointSaver[str]):
         with thread.file.opened() as file:
             yield file, thread
 
-    def _append(self, thread_id: str, bodies: Sequence[str]) -> None:
+    def _append(self, thread_id: str, bodies: Sequence[str], record: dict[str, Any]) -> None:
+        """Add lines; the last one is a record that is known already."""
         thread = self._thread(thread_id)
         with thread.file.opened(make=True) as file:
             assert file is not None
             first = [] if thread.file.known else [_thread_line(thread_id)]
-            thread.file.append(file, [*first, *bodies])
+            thread.file.append(file, [*first, *bodies, to_text(record)], record)
 
     # -- saving -------------------------------------------------------------------------------------------------------
 
@@ -149,13 +149,10 @@ class JsonlCheckpointer(BaseCheckpointSaver[str]):
             "checkpoint": {k: v for k, v in checkpoint.items() if k not in ("channel_values", "id")},
             "metadata": get_serializable_checkpoint_metadata(config, metadata),
         }
-        self._append(thread_id, [*bodies, self._head(head)])
-        return _config(thread_id, ns, checkpoint["id"])
-
-    def _head(self, head: dict[str, Any]) -> str:
         for part in ("checkpoint", "metadata"):
-            head[part] = self.codec.encode(head[part])
-        return json.dumps(head, separators=(",", ":"), allow_nan=False)
+            head[part] = self.codec.encode(head[part], part)
+        self._append(thread_id, bodies, head)
+        return _config(thread_id, ns, checkpoint["id"])
 
     def put_writes(
         self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str = ""
@@ -174,7 +171,7 @@ class JsonlCheckpointer(BaseCheckpointSaver[str]):
             "path": task_path,
             "writes": numbered,
         }
-        self._append(thread_id, [json.dumps(record, separators=(",", ":"), allow_nan=False)])
+        self._append(thread_id, [], record)
 
     # -- reading ------------------------------------------------------------------------------------------------------
 
@@ -354,60 +351,11 @@ class JsonlCheckpointer(BaseCheckpointSaver[str]):
     def get_next_version(self, current: str | None, channel: None) -> str:
         """A version that no other branch of the thread's history gives."""
         number = int(current.split(".")[0]) + 1 if current else 1
-        return f"{number:032}.{random.random():.16f}"
+        return f"{number:010}.{random.getrandbits(32):08x}"
 
     def with_allowlist(self, extra_allowlist: Any) -> JsonlCheckpointer:
         """Itself: classes are declared, see `JsonCodec.declare`."""
         return self
-
-    async def aput(
-        self,
-        config: RunnableConfig,
-        checkpoint: Checkpoint,
-        metadata: CheckpointMetadata,
-        new_versions: ChannelVersions,
-    ) -> RunnableConfig:
-        """`put` without blocking the event loop."""
-        return await asyncio.to_thread(self.put, config, checkpoint, metadata, new_versions)
-
-    async def aput_writes(
-        self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str = ""
-    ) -> None:
-        """`put_writes` without blocking the event loop."""
-        await asyncio.to_thread(self.put_writes, config, writes, task_id, task_path)
-
-    async def aget_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
-        """`get_tuple` without blocking the event loop."""
-        return await asyncio.to_thread(self.get_tuple, config)
-
-    async def alist(
-        self,
-        config: RunnableConfig | None,
-        *,
-        filter: dict[str, Any] | None = None,
-        before: RunnableConfig | None = None,
-        limit: int | None = None,
-    ) -> AsyncIterator[CheckpointTuple]:
-        """`list` without blocking the event loop."""
-        found = self.list(config, filter=filter, before=before, limit=limit)
-        while (one := await asyncio.to_thread(next, found, None)) is not None:
-            yield one
-
-    async def adelete_thread(self, thread_id: str) -> None:
-        """`delete_thread` without blocking the event loop."""
-        await asyncio.to_thread(self.delete_thread, thread_id)
-
-    async def adelete_for_runs(self, run_ids: Sequence[str]) -> None:
-        """`delete_for_runs` without blocking the event loop."""
-        await asyncio.to_thread(self.delete_for_runs, run_ids)
-
-    async def acopy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
-        """`copy_thread` without blocking the event loop."""
-        await asyncio.to_thread(self.copy_thread, source_thread_id, target_thread_id)
-
-    async def aprune(self, thread_ids: Sequence[str], *, strategy: str = "keep_latest") -> None:
-        """`prune` without blocking the event loop."""
-        await asyncio.to_thread(lambda: self.prune(thread_ids, strategy=strategy))
 
 
 def _named(config: RunnableConfig) -> tuple[str, str, Any]:

@@ -1,0 +1,197 @@
+"""Laws of graphs: a run with interrupts and resumes equals one without, and no reducer depends on who is done first."""
+
+from __future__ import annotations
+
+import random
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from graph.graphs import State
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from langgraph.graph import END, START, StateGraph
+from langgraph.types import interrupt
+
+from ace import graph
+from ace.graph import Interrupted, JsonCodec, JsonlCheckpointer, check_graph_events
+
+# a node: what it writes, whether it asks somebody, where it leads (side by side, or by the counter)
+Plan = list[tuple[dict[str, Any], bool, tuple[int, ...], bool]]
+
+writes = st.fixed_dictionaries(
+    {},
+    optional={
+        "n": st.integers(-3, 3),
+        "log": st.lists(st.text("abc", max_size=2), max_size=2),
+        "facts": st.dictionaries(st.text("xyz", min_size=1, max_size=1), st.integers(0, 9), max_size=2),
+        "mood": st.text("gb", max_size=2),
+    },
+)
+
+
+@st.composite
+def plans(draw: Any) -> Plan:
+    """Small graphs without circles: each node leads to later ones only."""
+    size = draw(st.integers(1, 6))
+    plan: Plan = []
+    for i in range(size):
+        later = tuple(sorted(draw(st.sets(st.integers(i + 1, size), max_size=3)))) or (size,)
+        plan.append((draw(writes), draw(st.booleans()), later, draw(st.booleans())))
+    return plan
+
+
+def built(plan: Plan, delays: random.Random | None = None) -> StateGraph:
+    """The graph of a plan; with `delays`, nodes that run side by side are done in another order each time."""
+    builder = StateGraph(State)
+    names = [*(f"n{i}" for i in range(len(plan))), END]
+    for i, (written, asks, later, routes) in enumerate(plan):
+
+        def node(state: State, i=i, written=written, asks=asks) -> dict[str, Any]:
+            if delays is not None:
+                time.sleep(delays.random() * 0.004)
+            said = [f"{i}: {interrupt({'node': i})}"] if asks else []
+            return {**written, "log": [f"n{i}", *said, *written.get("log", [])]}
+
+        builder.add_node(names[i], node)
+        targets = [names[j] for j in later]
+        if routes and len(targets) > 1:
+            builder.add_conditional_edges(names[i], lambda state, t=targets: t[state.get("n", 0) % len(t)], targets)
+        else:
+            for target in targets:
+                builder.add_edge(names[i], target)
+    return builder.add_edge(START, names[0])
+
+
+def answer(question: Any) -> str:
+    return f"answer to {question['node']}"
+
+
+def driven(workflow: Any, first: Any, thread_id: str) -> tuple[dict[str, Any], int]:
+    """Run to the end, with an answer for each question; how often it stopped."""
+    stops, given_now = 0, first
+    while True:
+        try:
+            state = workflow.invoke(given_now, thread_id=thread_id) if stops == 0 else given_now()
+            return state, stops
+        except Interrupted as pause:
+            stops += 1
+            assert stops < 200
+            answers = {one.id: answer(one.value) for one in pause.interrupts} or None
+
+            def given_now(answers=answers):
+                return workflow.resume(thread_id, answers)
+
+
+START_STATE: dict[str, Any] = {"n": 0, "log": [], "facts": {}, "mood": ""}
+LAWS = settings(deadline=None, suppress_health_check=list(HealthCheck))
+
+
+def a_run_with_stops_equals_one_without(plan: Plan, seed: int) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        saver = JsonlCheckpointer(Path(folder) / "whole")
+        whole, _ = driven(graph.compile(built(plan), checkpointer=saver, max_steps=50), START_STATE, "t")
+        draw = random.Random(seed)
+        names = [f"n{i}" for i in range(len(plan))]
+        before, after = ([name for name in names if draw.random() < 0.4] for _ in range(2))
+
+        class Anew:
+            """Each call is made by a new process: nothing is left but the file."""
+
+            def _workflow(self) -> Any:
+                saver = JsonlCheckpointer(Path(folder) / "parts")
+                options = {"interrupt_before": before, "interrupt_after": after, "max_steps": 50}
+                return graph.compile(built(plan), checkpointer=saver, **options)
+
+            def invoke(self, *args: Any, **options: Any) -> Any:
+                return self._workflow().invoke(*args, **options)
+
+            def resume(self, *args: Any) -> Any:
+                return self._workflow().resume(*args)
+
+        assert driven(Anew(), START_STATE, "t")[0] == whole
+
+
+def reducers_do_not_depend_on_who_is_done_first(plan: Plan) -> None:
+    quiet = [(written, False, later, routes) for written, _, later, routes in plan]
+    whole = graph.compile(built(quiet), max_steps=50).invoke(START_STATE)
+    for seed in range(3):
+        assert graph.compile(built(quiet, random.Random(seed)), max_steps=50).invoke(START_STATE) == whole
+
+
+def streams_obey_the_grammar(plan: Plan) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        workflow = graph.compile(built(plan), checkpointer=JsonlCheckpointer(folder), max_steps=4)
+        events: list[Any] = []
+        with workflow.stream(START_STATE, thread_id="t") as stream:
+            try:
+                for event in stream:
+                    events.append(event)
+            except graph.GraphError:
+                assert events[-1].kind in ("graph_error", "graph_paused")
+        check_graph_events(events)
+
+
+@settings(LAWS, max_examples=25)
+@given(plans(), st.integers(0, 2**32))
+def test_a_run_with_stops_equals_one_without(plan, seed):
+    a_run_with_stops_equals_one_without(plan, seed)
+
+
+@settings(LAWS, max_examples=10)
+@given(plans())
+def test_reducers_do_not_depend_on_who_is_done_first(plan):
+    reducers_do_not_depend_on_who_is_done_first(plan)
+
+
+@settings(LAWS, max_examples=20)
+@given(plans())
+def test_streams_obey_the_grammar(plan):
+    streams_obey_the_grammar(plan)
+
+
+values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text() | st.binary(max_size=9),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.lists(inner, max_size=3).map(tuple)
+        | st.dictionaries(st.text(max_size=4) | st.integers() | st.sampled_from(["$tuple", "$x"]), inner, max_size=3)
+        | st.frozensets(st.text(max_size=3) | st.integers(), max_size=3)
+    ),
+    max_leaves=12,
+)
+
+
+@settings(LAWS, max_examples=300)
+@given(values)
+def test_what_is_written_is_read_back(value):
+    codec = JsonCodec()
+    back = codec.loads(codec.dumps(value))
+    assert back == value
+    assert codec.dumps(back) == codec.dumps(value)  # 1 is not True, and (1,) is not [1]
+
+
+@pytest.mark.full
+@pytest.mark.timeout(1_200)
+@settings(LAWS, max_examples=500)
+@given(plans(), st.integers(0, 2**32))
+def test_five_hundred_runs_with_stops_equal_those_without(plan, seed):
+    a_run_with_stops_equals_one_without(plan, seed)
+
+
+@pytest.mark.full
+@pytest.mark.timeout(1_200)
+@settings(LAWS, max_examples=200)
+@given(plans())
+def test_two_hundred_times_no_reducer_depends_on_who_is_done_first(plan):
+    reducers_do_not_depend_on_who_is_done_first(plan)
+
+
+@pytest.mark.full
+@pytest.mark.timeout(1_200)
+@settings(LAWS, max_examples=400)
+@given(plans())
+def test_four_hundred_streams_obey_the_grammar(plan):
+    streams_obey_the_grammar(plan)
