@@ -1,9 +1,9 @@
 """What it costs to save a graph: ``python benchmarks/checkpoints.py OUT.json``.
 
 A loop of an agent and a tool takes ten steps: once with `JsonlCheckpointer`, once with LangGraph's SQLite saver and once
-without a saver, in turns. Both savers wait for the disk. The ratio of their times per step is given with the interval of a bootstrap
-over the pairs. Memory is that of a process that has run a hundred such threads, with a saver and without one. A hundred
-threads at once show what is lost or mixed.
+without a saver, in turns. Both savers wait for the disk. The ratio of their times per step is given with the interval of
+a bootstrap over the pairs. Memory is that of a process that has run a hundred such threads, with a saver and without one.
+A hundred threads at once show what is lost or mixed.
 """
 
 from __future__ import annotations

@@ -12,6 +12,8 @@ SHOWS = {
     ("console_observer.py",): ["run_started", "tool_call_error", "run_completed"],
     ("tool_approval.py", "--yes"): ["the agent wants: pay", "paid 12.50 to Ana -> settled"],
     ("tool_approval.py", "--no"): ["not this month -> not paid"],
+    ("graph_retrieval.py",): ["Orders are sent on Mondays.", "answer: On Monday."],
+    ("graph_agent.py",): ["agent_event agent tool_call_completed", "answer: 40.8 after 2 iterations"],
 }
 
 
@@ -26,5 +28,27 @@ def test_an_example_runs(command, tmp_path):
         assert text in done.stdout
 
 
+OVER_PROCESSES = {
+    "graph_conversation.py": [
+        ("Hello!", "2 messages; so far I saw 0 turns"),
+        ("And you?", "4 messages; so far I saw 1 turns"),
+    ],
+    "graph_review.py": [
+        ("run", "+ [new] (Strategies) For a task like <Refund Ana's last order>"),
+        ("approve", "in the playbook: ['Call find_order(customer)"),
+    ],
+}
+
+
+@pytest.mark.parametrize("name", OVER_PROCESSES)
+def test_an_example_goes_on_in_another_process(name, tmp_path):
+    for word, shown in OVER_PROCESSES[name]:
+        command = [sys.executable, ROOT / "examples" / name, word]
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120)
+        assert done.returncode == 0, done.stderr[-2000:]
+        assert shown in done.stdout
+
+
 def test_every_example_is_tested():
-    assert {path.name for path in (ROOT / "examples").glob("*.py")} == {command[0] for command in SHOWS}
+    names = {path.name for path in (ROOT / "examples").glob("*.py")}
+    assert names == {command[0] for command in SHOWS} | OVER_PROCESSES.keys()
