@@ -212,7 +212,7 @@ def stream(chaos: Chaos, run: AgentRun):
         run.spec = replace(run.spec, listeners=(*run.spec.listeners, listener))
         return adrive(run, chaos)
 
-    reading = RunStream(AsyncRunStream(begin, chaos.token))
+    reading = RunStream.of(AsyncRunStream(begin, chaos.token))
     read = list(reading)
     assert [e.seq for e in read] == list(range(len(read)))
     return reading.output

@@ -305,6 +305,19 @@ def test_a_deleted_thread_is_gone_for_everybody(tmp_path):
     assert len(saver.history("t")) == 3
 
 
+def test_a_file_that_took_anothers_place_is_read_anew(tmp_path):
+    """File systems give the number of a deleted file to the next one."""
+    watching = saved(tmp_path / "a")
+    path = watching.path_of("t")
+    assert watching.history("t")[0].step == 3
+    for steps in (3, 9):  # as long, and longer
+        other = saved(tmp_path / f"b{steps}", steps=steps)
+        inode = path.stat().st_ino
+        path.write_bytes(other.path_of("t").read_bytes())  # in place
+        assert path.stat().st_ino == inode
+        assert watching.history("t") == other.history("t")
+
+
 def test_the_branches_of_a_fork_keep_their_values(tmp_path):
     saver = JsonlCheckpointer(tmp_path)
     compiled = graph.compile(

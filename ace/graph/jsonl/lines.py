@@ -43,7 +43,7 @@ class LineFile:
         self._start()
 
     def _start(self) -> None:
-        self._inode, self._size, self._sum, self._count = 0, 0, 0, 0
+        self._inode, self._changed_at, self._size, self._sum, self._count = 0, 0, 0, 0, 0
 
     @contextmanager
     def opened(self, *, make: bool = False) -> Generator[int | None]:
@@ -90,12 +90,27 @@ class LineFile:
     def _follow(self, file: int) -> None:
         """Read what others have written since; a torn end is cut off."""
         now = os.fstat(file)
-        if self._inode and (now.st_ino != self._inode or now.st_size < self._size):
+        if (now.st_ino, now.st_size, now.st_mtime_ns) == (self._inode, self._size, self._changed_at):
+            return
+        if now.st_ino != self._inode or now.st_size <= self._size:
             self._restart()
         self._inode = now.st_ino
-        if now.st_size == self._size:
-            return
-        data = read_at(file, self._size, now.st_size - self._size)
+        while True:
+            known = self._size
+            try:
+                self._read(file, now.st_size)
+                break
+            except CheckpointError:
+                self._restart()
+                if not known:
+                    raise
+                # it may be another file under the same number: that of a deleted one is given again
+                self._inode = now.st_ino
+        self._changed_at = os.fstat(file).st_mtime_ns
+
+    def _read(self, file: int, end_of_file: int) -> None:
+        """Take the lines after those that are known."""
+        data = read_at(file, self._size, end_of_file - self._size)
         base, start = self._size, 0
         sound = (base, self._sum, self._count)
         while (end := data.find(b"\n", start)) >= 0:
@@ -105,11 +120,11 @@ class LineFile:
                 sound = (base + end + 1, self._sum, self._count)
             start = end + 1
         self._size, self._sum, self._count = sound
-        if self._size < now.st_size:
+        if self._size < end_of_file:
             _log.warning(
                 "the last save to %s was torn when its process ended; %d bytes are cut off",
                 self.path.name,
-                now.st_size - self._size,
+                end_of_file - self._size,
             )
             os.ftruncate(file, self._size)
 
@@ -117,11 +132,9 @@ class LineFile:
         expected = zlib.crc32(line[_BODY:-1], self._sum)
         self._count += 1
         if line[:_BODY] != b'%s%08x",' % (_HEAD, expected):
-            number, self._count = self._count, 0
-            self._restart()
             raise CheckpointError(
-                f"{str(self.path)!r} is damaged: line {number} is not what was written, or one before it is gone; restore "
-                "the file from a copy, or delete the thread"
+                f"{str(self.path)!r} is damaged: line {self._count} is not what was written, or one before it is gone; "
+                "restore the file from a copy, or delete the thread"
             )
         self._sum = expected
 
@@ -154,7 +167,7 @@ class LineFile:
             self._count += 1
             self._take(line, self._size, self._count, last if number == len(lines) else None)
             self._size += len(line)
-        self._sum = checksum
+        self._sum, self._inode, self._changed_at = checksum, os.fstat(file).st_ino, os.fstat(file).st_mtime_ns
 
     def replace(self, bodies: Sequence[str]) -> None:
         """Put other lines in the place of all; whoever reads sees the old ones or the new ones. Call it while `opened`."""
