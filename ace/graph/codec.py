@@ -17,11 +17,13 @@ import math
 import typing
 import uuid
 from collections.abc import Callable, Collection, Iterable, Mapping
+from functools import lru_cache
 from typing import Any, cast
+from zoneinfo import ZoneInfo
 
 from langgraph.checkpoint.serde.types import _DeltaSnapshot  # pyright: ignore[reportPrivateUsage] - savers have to know it
 from langgraph.types import Interrupt, Overwrite, Send
-from pydantic import BaseModel
+from pydantic import BaseModel, PydanticUserError, TypeAdapter
 
 from ace.graph.errors import CheckpointError
 
@@ -30,9 +32,7 @@ _PLAIN: frozenset[type] = frozenset({type(None), bool, int, str})
 # type -> (tag, to JSON, from JSON)
 _TAGGED: dict[type, tuple[str, Callable[[Any], Any], Callable[[Any], Any]]] = {
     bytes: ("$bytes", lambda v: base64.b64encode(v).decode(), lambda v: base64.b64decode(v, validate=True)),
-    dt.datetime: ("$datetime", lambda v: v.isoformat(), dt.datetime.fromisoformat),
     dt.date: ("$date", lambda v: v.isoformat(), dt.date.fromisoformat),
-    dt.time: ("$time", lambda v: v.isoformat(), dt.time.fromisoformat),
     dt.timedelta: ("$timedelta", lambda v: [v.days, v.seconds, v.microseconds], lambda v: dt.timedelta(*v)),
     uuid.UUID: ("$uuid", str, uuid.UUID),
     decimal.Decimal: ("$decimal", str, decimal.Decimal),
@@ -138,6 +138,8 @@ class JsonCodec:
         if kind in (set, frozenset):
             items = [self._encode(item, f"{place}{{}}") for item in value]
             return {f"${kind.__name__}": sorted(items, key=json.dumps)}
+        if kind in (dt.datetime, dt.time):
+            return self._encode_time(value, place)
         if kind in _TAGGED:
             tag, write, _ = _TAGGED[kind]
             return {tag: write(value)}
@@ -167,21 +169,23 @@ class JsonCodec:
         tag = "$overwrite" if isinstance(value, Overwrite) else "$delta"
         return {tag: self._encode(value.value, f"{place}.value")}
 
+    def _encode_time(self, value: dt.datetime | dt.time, place: str) -> Any:
+        """A zone is kept as a zone: its offset changes with the seasons."""
+        zone = value.tzinfo
+        if zone is not None and not isinstance(zone, (dt.timezone, ZoneInfo)):
+            raise CheckpointError(f"{place} has a time zone that is none of Python's; use `zoneinfo.ZoneInfo`")
+        key = zone.key if isinstance(zone, ZoneInfo) else None
+        shown = value.replace(tzinfo=None) if key is not None else value
+        return {f"${type(value).__name__}": [shown.isoformat(), key, value.fold]}
+
     def _encode_declared(self, value: Any, kind: type, place: str) -> Any:
         if isinstance(value, enum.Enum):
-            return {"$enum": [name_of(kind), value.name]}
+            return {"$enum": [name_of(kind), self._encode(value.value, f"{place}.value")]}
         if isinstance(value, BaseModel):
-            named = type(value).model_fields.items()
-            fields = {
-                f.validation_alias if isinstance(f.validation_alias, str) else name: getattr(value, name)
-                for name, f in named
-            } | dict(value.model_extra or {})
-        else:
-            parts = dataclasses.fields(value)
-            if late := [part.name for part in parts if not part.init]:
-                raise CheckpointError(f"{place}: {name_of(kind)} has fields that its constructor does not take: {late}")
-            fields = {part.name: getattr(value, part.name) for part in parts}
-        return {"$object": [name_of(kind), {k: self._encode(v, f"{place}.{k}") for k, v in fields.items()}]}
+            # what pydantic itself keeps of a model: fields, extra ones, private ones, and which fields were set
+            return {"$model": [name_of(kind), self._encode(value.__getstate__(), place)]}
+        fields = {part.name: getattr(value, part.name) for part in dataclasses.fields(value)}
+        return {"$dataclass": [name_of(kind), {k: self._encode(v, f"{place}.{k}") for k, v in fields.items()}]}
 
     def decode(self, value: Any) -> Any:
         """What `encode` made JSON of.
@@ -223,21 +227,48 @@ class JsonCodec:
                 return _DeltaSnapshot(self.decode(inner))
             case "$error":
                 return StoredError(f"{inner[0]}: {inner[1]}")
+            case "$datetime" | "$time":
+                text, key, fold = inner
+                time = (dt.datetime if tag == "$datetime" else dt.time).fromisoformat(text).replace(fold=fold)
+                return time if key is None else time.replace(tzinfo=ZoneInfo(key))
             case "$enum":
-                return cast("type[enum.Enum]", self._declared(inner[0]))[inner[1]]
-            case "$object":
-                return self._object(inner[0], {key: self.decode(item) for key, item in inner[1].items()})
+                return self._declared(inner[0])(self.decode(inner[1]))
+            case "$model":
+                return self._model(inner[0], self.decode(inner[1]))
+            case "$dataclass":
+                return self._dataclass(inner[0], {key: self.decode(item) for key, item in inner[1].items()})
             case _:
                 raise CheckpointError(f"a saved value has the unknown tag {tag!r}; it was written by a newer version")
 
-    def _object(self, name: str, fields: Mapping[str, Any]) -> Any:
+    def _model(self, name: str, state: dict[Any, Any]) -> BaseModel:
+        """A model as it was: its validators are not asked again, its fields' types are."""
+        found = cast("type[BaseModel]", self._declared(name))
+        fields = cast("dict[str, Any]", state["__dict__"])
+        self._check(name, fields, {field: _adapter(found, field) for field in found.model_fields})
+        made = found.__new__(found)
+        made.__setstate__(state)
+        return made
+
+    def _dataclass(self, name: str, fields: dict[str, Any]) -> Any:
         found = self._declared(name)
-        try:
-            if issubclass(found, BaseModel):
-                return found.model_validate(fields)
-            return found(**fields)
-        except (TypeError, ValueError) as error:
-            raise CheckpointError(f"a saved {name} does not fit the class as it is now: {str(error)[:300]}") from error
+        self._check(name, fields, dict.fromkeys(part.name for part in dataclasses.fields(found)))
+        made = object.__new__(found)
+        for field, value in fields.items():
+            object.__setattr__(made, field, value)
+        return made
+
+    def _check(self, name: str, fields: Mapping[str, Any], known: Mapping[str, TypeAdapter[Any] | None]) -> None:
+        """Refuse what does not fit a class as it is now."""
+        if fields.keys() != known.keys():
+            problem = f"it had {sorted(fields)}, the class has {sorted(known)}"
+            raise CheckpointError(f"a saved {name} does not fit the class as it is now: {problem}")
+        for field, adapter in known.items():
+            try:
+                if adapter is not None:
+                    adapter.validate_python(fields[field])
+            except ValueError as error:
+                problem = f"{field}: {str(error)[:300]}"
+                raise CheckpointError(f"a saved {name} does not fit the class as it is now: {problem}") from error
 
     def _declared(self, name: str) -> type:
         found = self._classes.get(name)
@@ -247,6 +278,15 @@ class JsonCodec:
                 "classes=[...], or annotate the state with it"
             )
         return found
+
+
+@lru_cache(maxsize=10_000)
+def _adapter(found: type[BaseModel], field: str) -> TypeAdapter[Any] | None:
+    """Checks a field's type; None for a type that only the model's own settings allow."""
+    try:
+        return TypeAdapter(cast(Any, found.model_fields[field].annotation))
+    except PydanticUserError:
+        return None
 
 
 def name_of(found: type) -> str:

@@ -15,7 +15,7 @@ from ace.curator import Curator
 from ace.graph.compiling import compile
 from ace.graph.events import AnyObserver
 from ace.graph.nodes import ReActAgentNode
-from ace.graph.proposal import Proposal, Risk, as_text, read_review, why_risky
+from ace.graph.proposal import Proposal, ProposedChange, Risk, as_text, read_review, why_risky
 from ace.graph.reducers import append, counter
 from ace.graph.workflow import Workflow
 from ace.insight import Insight
@@ -42,6 +42,8 @@ class LearningState(TypedDict, total=False):
     """Whether the run did what it should; without it and without `score`, the workflow asks."""
     insights: list[Insight]
     proposal: Proposal
+    changes: list[ProposedChange]
+    """The proposal as a reviewer reads it."""
     seen: int
     """The playbook's revision when the lessons were curated."""
     problem: str
@@ -169,18 +171,21 @@ class _Steps:
         self.playbook.refresh()
         used = (*run.injected_bullets, *run.metadata.get("withheld_bullets", ()))
         tags = [] if run.termination_reason in OUTAGES else credit(run, feedback, self.playbook.some(used))
+        seen = self.playbook.revision
         deltas = [*tags, *self.curator.curate(state.get("insights", []), self._tools)]
-        return {"proposal": Proposal.of(deltas, state.get("proposal")), "seen": self.playbook.revision}
+        proposal = Proposal.of(deltas, state.get("proposal"))
+        # what a person is shown is kept: the answer is about that, whatever happens to the book meanwhile
+        changes = proposal.changes(self.playbook, self.risky, self._tools)
+        return {"proposal": proposal, "changes": changes, "seen": seen}
 
     def after_curate(self, state: LearningState) -> Literal["review", "commit"]:
         """Whether a person is asked."""
-        changes = _proposal(state).changes(self.playbook, self.risky, self._tools)
-        return "review" if any(change.risk for change in changes) else "commit"
+        return "review" if any(change.risk for change in state.get("changes", [])) else "commit"
 
     def review(self, state: LearningState) -> dict[str, Any]:
         """Ask; what was rejected leaves the proposal, what was edited takes its place."""
         proposal = _proposal(state)
-        changes = proposal.changes(self.playbook, self.risky, self._tools)
+        changes = state.get("changes", [])
         asked = {
             "kind": "review",
             "question": "Commit the changes that wait? Answer approve, reject, or edit with the deltas in their place.",
@@ -204,12 +209,12 @@ class _Steps:
         deltas = proposal.read()
         if not written and deltas:
             try:
-                self.playbook.commit(deltas, author=author, tools=self._tools)
-            except PlaybookError as error:
+                self.playbook.commit(deltas, author=author, tools=self._tools, at=state.get("seen"))
+            except PlaybookError:
                 if self.playbook.revision == state.get("seen"):
                     raise
-                # somebody has changed the book since the lessons were curated
-                return Command(update={"problem": f"the book has changed: {error}"}, goto="curate")
+                # what was decided holds for the lessons, not for a book that nobody has looked at
+                return Command(update={"problem": "the book has changed since; this is what is left"}, goto="curate")
             written = self._written(author)
         self._let_out(proposal, written, author)
         done = {"playbook_revision": self.playbook.revision, "committed": len(deltas), "problem": ""}

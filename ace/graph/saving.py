@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import (
@@ -17,7 +17,7 @@ from langgraph.checkpoint.base import (
 
 from ace.graph.codec import JsonCodec, name_of
 from ace.graph.errors import CheckpointError
-from ace.graph.session import Session, session_of
+from ace.graph.session import STEPS_KEY, Session, session_of
 
 T = TypeVar("T")
 
@@ -55,11 +55,18 @@ class WatchedSaver(BaseCheckpointSaver[Any]):
 
     def list(self, config: RunnableConfig | None, **options: Any) -> Iterator[CheckpointTuple]:
         """Read checkpoints."""
-        return self.inner.list(config, **options)
+        try:
+            yield from self.inner.list(config, **options)
+        except Exception as error:  # border to whatever database stands behind the saver
+            raise _lost("read", error) from error
 
-    def alist(self, config: RunnableConfig | None, **options: Any) -> AsyncIterator[CheckpointTuple]:
+    async def alist(self, config: RunnableConfig | None, **options: Any) -> AsyncIterator[CheckpointTuple]:
         """Read checkpoints."""
-        return self.inner.alist(config, **options)
+        try:
+            async for one in self.inner.alist(config, **options):
+                yield one
+        except Exception as error:
+            raise _lost("read", error) from error
 
     def put(
         self,
@@ -69,6 +76,7 @@ class WatchedSaver(BaseCheckpointSaver[Any]):
         new_versions: ChannelVersions,
     ) -> RunnableConfig:
         """Save a checkpoint, and say so."""
+        metadata = _counted(config, metadata)
         with _noted(session_of(config)):
             saved = _tried("saved", lambda: self.inner.put(config, checkpoint, metadata, new_versions))
         _tell(config, checkpoint, metadata)
@@ -82,6 +90,7 @@ class WatchedSaver(BaseCheckpointSaver[Any]):
         new_versions: ChannelVersions,
     ) -> RunnableConfig:
         """Save a checkpoint, and say so."""
+        metadata = _counted(config, metadata)
         with _noted(session_of(config)):
             try:
                 saved = await self.inner.aput(config, checkpoint, metadata, new_versions)
@@ -145,6 +154,14 @@ def _lost(what: str, error: Exception) -> CheckpointError:
     if isinstance(error, CheckpointError):
         return error
     return CheckpointError(f"the state could not be {what}: {type(error).__name__}: {error}")
+
+
+def _counted(config: RunnableConfig, metadata: CheckpointMetadata) -> CheckpointMetadata:
+    """How many steps the run has taken, for the limit on them after a resume."""
+    session = session_of(config)
+    if session is None or config.get("configurable", {}).get("checkpoint_ns"):
+        return metadata
+    return cast(CheckpointMetadata, {**metadata, STEPS_KEY: session.taken_until(metadata.get("step", 0))})
 
 
 def _tell(config: RunnableConfig, checkpoint: Checkpoint, metadata: CheckpointMetadata) -> None:

@@ -43,11 +43,15 @@ from ace.graph.events import GraphEvent, GraphEventKind
 
 KEY = "__ace_graph__"
 """Where nodes find the session in ``config["configurable"]``; names that begin so are never saved."""
+RUN_KEY = "__ace_run__"
+"""Where the metadata of everything that a call runs says which call it is."""
+STEPS_KEY = "ace_steps"
+"""Where a checkpoint's metadata says how many steps its run had taken."""
 INTERRUPT = "__interrupt__"
 
 
-class Stopped(Exception):
-    """Raised by a node whose work was cancelled: it wrote nothing, and runs again after a resume."""
+class Stopped(GraphBubbleUp):
+    """Raised by a node whose work was cancelled: it wrote nothing, is not retried, and runs again after a resume."""
 
 
 class Session:
@@ -94,6 +98,10 @@ class Session:
     def remaining_steps(self) -> int:
         """Steps that the graph may still take, the one under way included."""
         return max(0, self.max_steps - self._taken() + 1)
+
+    def taken_until(self, step: int) -> int:
+        """Steps that this run of the graph has taken when a step of its thread is over."""
+        return self.steps_before + (max(0, step - self._first_step + 1) if self._first_step is not None else 0)
 
     def agent_event(self, node: str, task_id: str, event: Event) -> None:
         """Hand on what a node's agent said."""
@@ -221,7 +229,7 @@ class Session:
         if (stop := self._interrupt) is None:
             return self.state
         when = {"interrupt_before": "before", "interrupt_after": "after"}.get(stop.status, "inside")
-        where = self._paused if when == "inside" else self._next
+        where = [node for node in self._paused if "/" not in node] if when == "inside" else self._next
         raise Interrupted(self.state, where, stop.interrupts, cast(Any, when), self.thread_id)
 
     @contextmanager
@@ -270,7 +278,9 @@ class Session:
             return GraphError(f"the thread {self.thread_id!r} has nothing to go on with; give it an input first")
         if is_invalid_resume(error):
             return GraphError(f"cannot resume: {error}")
-        return error
+        if isinstance(error, (TypeError, ValueError)):
+            return InvalidUpdate(f"an input or an update does not fit the state: {str(error)[:500]}")
+        return GraphError(f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}")
 
 
 class Watcher(GraphCallbackHandler):
@@ -285,11 +295,13 @@ class Watcher(GraphCallbackHandler):
         self.nodes = nodes
 
     def on_chain_start(self, serialized: Any, inputs: Any, **kwargs: Any) -> None:
-        """A node begins; other runnables have no step."""
+        """A node begins; other runnables have no step, and what other graphs run inside a node is not ours."""
+        if (kwargs.get("metadata") or {}).get(RUN_KEY) != self.session.run_id:
+            return
         if any(tag.startswith("graph:step:") for tag in kwargs.get("tags") or ()):
             metadata = kwargs.get("metadata") or {}
             path = [part.split(":") for part in metadata.get("langgraph_checkpoint_ns", "").split("|")]
-            names = [part[0] for part in path if not part[0].isdigit()]
+            names = [part[0] for part in path if len(part) > 1 or not part[0].isdigit()]
             task_id = path[-1][-1] if len(path[-1]) > 1 else str(kwargs["run_id"])
             self.session.entered(kwargs["run_id"], "/".join(names), task_id, metadata.get("langgraph_step", 0))
 

@@ -13,10 +13,12 @@ from langgraph.types import Command, Interrupt, StateSnapshot
 
 from ace.agent.streaming import AsyncRunStream, RunStream
 from ace.core import CancellationToken, Relay
-from ace.graph.errors import CheckpointError
+from ace.graph.errors import CheckpointError, GraphError
 from ace.graph.events import AnyObserver, GraphEvent, delivery
-from ace.graph.session import KEY, Session, Watcher
+from ace.graph.session import KEY, RUN_KEY, STEPS_KEY, Session, Watcher
 
+FROM_OUTSIDE = "00000000-0000-0000-0000-000000000000"
+"""LangGraph's task id of what no node wrote."""
 MODES = ["values", "debug"]
 """Of LangGraph's streams: the state after each step, and which nodes come next."""
 
@@ -128,10 +130,17 @@ class Workflow:
 
         Args:
             thread_id: The thread.
-            answer: What a node asked for with `interrupt`; None for a stop before or after a node.
+            answer: What a node asked for with `interrupt`; None for a stop before or after a node, and to ask again. When
+                several nodes ask, a dict of answers by the ids of their `Interrupt`s.
             update: Fields to change first, by their reducers.
             cancellation: As for `invoke`.
+
+        Raises:
+            GraphError: There is nothing to go on with, or another update waits already.
         """
+        if update and (saver := self._saver) is not None:
+            config = _config(None, thread_id)
+            update = _unsent(update, self.graph.get_state(config), saver.get_tuple(config))
         return self.invoke(_resuming(answer, update), thread_id=thread_id, cancellation=cancellation)
 
     async def aresume(
@@ -143,6 +152,9 @@ class Workflow:
         cancellation: CancellationToken | None = None,
     ) -> dict[str, Any]:
         """`resume` for async callers."""
+        if update and (saver := self._saver) is not None:
+            config = _config(None, thread_id)
+            update = _unsent(update, await self.graph.aget_state(config), await saver.aget_tuple(config))
         return await self.ainvoke(_resuming(answer, update), thread_id=thread_id, cancellation=cancellation)
 
     def state(self, thread_id: str) -> StateSnapshot:
@@ -152,6 +164,10 @@ class Workflow:
         `is_done`.
         """
         return self.graph.get_state(_config(None, thread_id))
+
+    async def astate(self, thread_id: str) -> StateSnapshot:
+        """`state` for async callers, and for savers that serve nobody else."""
+        return await self.graph.aget_state(_config(None, thread_id))
 
     def waiting(self, thread_id: str) -> tuple[Interrupt, ...]:
         """What the nodes of a thread ask; an answer goes to `resume`."""
@@ -229,34 +245,63 @@ class Workflow:
         )
         given["configurable"] = {**given.get("configurable", {}), KEY: session}
         given["callbacks"] = _added(given.get("callbacks"), Watcher(session, self.graph.builder.nodes))
+        given["metadata"] = {**given.get("metadata", {}), RUN_KEY: session.run_id}
         given["recursion_limit"] = self.max_steps + 2  # ours comes first, and counts what was before a resume, too
         return session, given
 
+    @property
+    def _saver(self) -> BaseCheckpointSaver[Any] | None:
+        """The checkpointer, watched."""
+        saver = self.graph.checkpointer
+        return saver if isinstance(saver, BaseCheckpointSaver) else None
+
     def _recall(self, session: Session, config: RunnableConfig | None) -> None:
-        """How many steps a run took before it goes on: from the newest input on its thread to where it stands."""
-        if (saver := self.graph.checkpointer) and isinstance(saver, BaseCheckpointSaver):
-            here = _config(config, session.thread_id)
-            # read to the end: a saver may hold its lock as long as somebody reads
-            inputs = [*saver.list(_config(None, session.thread_id), filter={"source": "input"}, limit=1)]
-            session.steps_before = _steps_between(inputs, saver.get_tuple(here))
+        """How many steps a run took before it goes on; whatever was saved from outside of a run says nothing of it."""
+        if (saver := self._saver) is not None:
+            last = saver.get_tuple(_config(config, session.thread_id))
+            while last is not None and (before := _earlier(last)) is not None:
+                last = saver.get_tuple(before)
+            session.steps_before = _steps_at(last)
 
     async def _arecall(self, session: Session, config: RunnableConfig | None) -> None:
-        if (saver := self.graph.checkpointer) and isinstance(saver, BaseCheckpointSaver):
-            here = _config(config, session.thread_id)
-            found = saver.alist(_config(None, session.thread_id), filter={"source": "input"}, limit=1)
-            inputs = [one async for one in found]
-            session.steps_before = _steps_between(inputs, await saver.aget_tuple(here))
+        if (saver := self._saver) is not None:
+            last = await saver.aget_tuple(_config(config, session.thread_id))
+            while last is not None and (before := _earlier(last)) is not None:
+                last = await saver.aget_tuple(before)
+            session.steps_before = _steps_at(last)
 
 
-def _steps_between(inputs: Sequence[CheckpointTuple], last: CheckpointTuple | None) -> int:
-    if not inputs or last is None:
-        return 0
-    # the input is one step, and so is its way into the state
-    return max(0, last.metadata.get("step", 0) - inputs[0].metadata.get("step", 0) - 1)
+def _earlier(one: CheckpointTuple) -> RunnableConfig | None:
+    return None if STEPS_KEY in one.metadata else one.parent_config
+
+
+def _steps_at(one: CheckpointTuple | None) -> int:
+    return int(one.metadata.get(STEPS_KEY, 0)) if one is not None else 0
+
+
+def _unsent(update: Mapping[str, Any] | None, snapshot: StateSnapshot, saved: CheckpointTuple | None) -> Any:
+    """An update that has not been saved yet: LangGraph would keep the same one twice.
+
+    Raises:
+        GraphError: The thread is done, or another update waits already.
+    """
+    if not update:
+        return None
+    if saved is not None and not snapshot.next:
+        raise GraphError("the thread is done, and nothing would come of an update; give it a new input")
+    waits = [] if saved is None else (saved.pending_writes or [])
+    given = {name: value for task, name, value in waits if task == FROM_OUTSIDE and not name.startswith("__")}
+    if not given:
+        return update
+    if given == dict(update):
+        return None
+    raise GraphError(f"an update of {sorted(given)} waits to be applied already; resume without one")
 
 
 def _resuming(answer: Any, update: Mapping[str, Any] | None) -> Any:
-    if answer is None and update is None:
+    if answer == {} and isinstance(answer, dict):
+        raise GraphError("an empty dict is no answer: LangGraph reads a dict as answers by the ids of questions")
+    if answer is None and not update:
         return None
     return Command(resume=answer, update=dict(update or {}))
 

@@ -8,12 +8,13 @@ import decimal
 import enum
 import json
 import uuid
+import zoneinfo
 from typing import Annotated, Any, NamedTuple, TypedDict
 
 import pytest
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
 from langgraph.types import Interrupt, Overwrite, Send
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AliasChoices, BaseModel, ConfigDict, Field, PrivateAttr, RootModel, field_validator
 
 from ace.graph import CheckpointError, JsonCodec, StoredError, append
 from ace.graph.codec import classes_in
@@ -48,7 +49,42 @@ class Point:
 
 @dataclasses.dataclass
 class Late:
+    y: int
     x: int = dataclasses.field(init=False, default=0)
+
+    def __post_init__(self):
+        self.x += self.y
+
+
+class Rights(enum.Flag):
+    READ = enum.auto()
+    WRITE = enum.auto()
+
+
+class Odd(BaseModel):
+    """Everything that makes a model more than its fields."""
+
+    model_config = ConfigDict(arbitrary_types_allowed=True)
+
+    five: int = Field(default=0, validation_alias=AliasChoices("a", "b"))
+    grown: int = 0
+    unset: int = 1
+    _hidden: int = PrivateAttr(default=0)
+
+    @field_validator("grown")
+    @classmethod
+    def _grow(cls, value):
+        return value * 100
+
+
+class Root(RootModel[dict[str, int]]):
+    pass
+
+
+def odd() -> Odd:
+    made = Odd(a=5, grown=2)
+    made._hidden = 7
+    return made
 
 
 class Pair(NamedTuple):
@@ -56,7 +92,8 @@ class Pair(NamedTuple):
     b: int
 
 
-CODEC = JsonCodec([Colour, Mood, Inner, Model, Point, Late])
+CODEC = JsonCodec([Colour, Mood, Inner, Model, Point, Late, Rights, Odd, Root])
+BERLIN = zoneinfo.ZoneInfo("Europe/Berlin")
 
 
 @pytest.mark.parametrize(
@@ -94,6 +131,13 @@ CODEC = JsonCodec([Colour, Mood, Inner, Model, Point, Late])
         Inner(at=(1, 2)),
         Model(inner=Inner(at=()), anything=(1, {2}), named=3, more=[Point(1, (2, 3))]),
         Point(1, (2, 3)),
+        Late(3),
+        Rights.READ | Rights.WRITE,
+        odd(),
+        Root({"k": 1}),
+        dt.datetime(2026, 10, 25, 2, 30, tzinfo=BERLIN, fold=1),
+        dt.datetime(2026, 10, 25, 2, 30),
+        dt.time(2, 30, tzinfo=dt.timezone(dt.timedelta(hours=2))),
         Interrupt(value={"q": (1,)}, id="x"),
         Send("node", {"a": (1,)}),
         Overwrite([1]),
@@ -106,6 +150,24 @@ def test_what_is_written_is_read_back(value):
     back = CODEC.loads(text)
     assert back == value
     assert type(back) is type(value)
+
+
+def test_a_model_comes_back_with_all_that_it_had():
+    back = CODEC.loads(CODEC.dumps(odd()))
+    assert (back.five, back.grown, back._hidden, back.model_fields_set) == (5, 200, 7, {"five", "grown"})
+
+
+def test_a_zone_stays_a_zone():
+    back = CODEC.loads(CODEC.dumps(dt.datetime(2026, 10, 24, 12, tzinfo=BERLIN)))
+    assert back.tzinfo is BERLIN
+    with pytest.raises(CheckpointError, match="zoneinfo"):
+        CODEC.dumps(dt.datetime(2026, 1, 1, tzinfo=type("Mine", (dt.tzinfo,), {})()))
+
+
+def test_a_class_that_has_other_fields_now_is_an_error():
+    text = CODEC.dumps(Point(1, (2, 3))).replace('"x"', '"z"')
+    with pytest.raises(CheckpointError, match="the class has"):
+        CODEC.loads(text)
 
 
 def test_not_a_number_comes_back():
@@ -135,7 +197,6 @@ class Undeclared(BaseModel):
         object(),
         Undeclared(),
         Pair(1, 2),
-        Late(),
         lambda: 0,
         ValueError,
         {"a": [ValueError("x")]},
@@ -163,8 +224,8 @@ def test_an_error_of_a_task_becomes_its_text():
 @pytest.mark.parametrize(
     "text",
     [
-        '{"$object": ["os:system", {"command": "true"}]}',
-        '{"$object": ["tests:Undeclared", {}]}',
+        '{"$model": ["os:system", {"command": "true"}]}',
+        '{"$dataclass": ["tests:Undeclared", {}]}',
         '{"$enum": ["graph.test_codec:Nothing", "A"]}',
         '{"$newer": 1}',
         '{"$bytes": "not base64!"}',

@@ -137,11 +137,12 @@ def test_any_id_has_a_file_of_its_own_in_the_folder(tmp_path, thread_id):
 
 
 def test_threads_are_listed(tmp_path):
-    for name in ("b/1", "a"):
+    for name in ("b/1", "a", "part-1"):
         saved(tmp_path, name)
-    assert sorted(JsonlCheckpointer(tmp_path).threads()) == ["a", "b/1"]
+    (tmp_path / "left.jsonl.part").write_text("by a compaction that died")
+    assert sorted(JsonlCheckpointer(tmp_path).threads()) == ["a", "b/1", "part-1"]
     everything = list(JsonlCheckpointer(tmp_path).list(None))
-    assert {one.config["configurable"]["thread_id"] for one in everything} == {"a", "b/1"}
+    assert {one.config["configurable"]["thread_id"] for one in everything} == {"a", "b/1", "part-1"}
 
 
 # -- damage ----------------------------------------------------------------------------------------------------------------

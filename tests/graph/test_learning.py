@@ -119,6 +119,27 @@ def test_the_next_process_asks_again_about_what_has_changed_meanwhile(tmp_path, 
     assert [bullet.id for bullet in book.bullets] == ["b-2"]
 
 
+def test_the_same_lesson_of_two_threads_is_written_once(tmp_path, book):
+    for thread in ("t1", "t2"):
+        waits(learning(tmp_path, book), {"user_input": "Refund order 17"}, thread_id=thread)
+    learning(tmp_path, book).resume("t1", "approve")
+    asked = waits(learning(tmp_path, book), "t2", "approve")  # now it is another change: more evidence
+    assert [change["kind"] for change in asked["changes"]] == ["merge"]
+    learning(tmp_path, book).resume("t2", "approve")
+    assert len(book) == 1
+    assert len(book.bullets[0].provenance.run_ids) == 2
+
+
+def test_the_answer_is_about_what_was_shown(tmp_path, book):
+    """What else the book would call risky by now is not approved with it."""
+    risks = {"add": "new words"}
+    workflow = learning(tmp_path, book, risky=lambda book, delta, tools: risks.get(delta.kind, ""))
+    asked = waits(workflow, {"user_input": "Refund order 17"}, thread_id="t")
+    risks.clear()
+    workflow.resume("t", "reject")
+    assert (len(asked["changes"]), len(book)) == (1, 0)
+
+
 def test_a_refusal_that_another_round_would_not_mend_fails(tmp_path, embedder):
     from ace.playbook import Playbook
 

@@ -7,9 +7,10 @@ from typing import Annotated, Any, TypedDict
 
 import pytest
 from langgraph.graph import START, StateGraph
-from langgraph.types import Command
+from langgraph.types import Command, RetryPolicy
 
 from ace import ReActGenerator, graph, tool
+from ace.core import CancellationToken
 from ace.graph import Interrupted, JsonlCheckpointer, NodeFailed, append, check_graph_events
 from ace.graph.nodes import (
     ConversationBufferNode,
@@ -241,6 +242,28 @@ def test_a_run_without_an_answer_fails_its_node_unless_it_may_not():
     assert state["run"].termination_reason == "invalid_model_action"
 
 
+@pytest.mark.parametrize("retried", [False, True])
+def test_an_agent_whose_model_was_away_runs_again(tmp_path, retried):
+    away = [True]
+
+    def reply(prompt):
+        if away and away.pop():
+            raise ConnectionError("down")
+        return decision("finish", answer="up")
+
+    agent = ReActGenerator(tools=[], lm=FunctionLM("test/away", reply), run_store=tmp_path / "runs")
+    builder = StateGraph(AgentState)
+    policy = RetryPolicy(initial_interval=0.001, retry_on=Exception) if retried else None
+    builder.add_node("agent", ReActAgentNode(agent), retry_policy=policy).add_edge(START, "agent")
+    workflow = graph.compile(builder, checkpointer=JsonlCheckpointer(tmp_path / "threads"))
+    if retried:
+        assert workflow.invoke({"user_input": "go"}, thread_id="t")["final_output"] == "up"
+        return
+    with pytest.raises(NodeFailed, match="ModelTransport"):
+        workflow.invoke({"user_input": "go"}, thread_id="t")
+    assert workflow.resume("t")["final_output"] == "up"
+
+
 def test_what_is_no_agent_is_refused():
     with pytest.raises(TypeError, match="expected a ReActGenerator"):
         ReActAgentNode(lambda task: task)
@@ -313,6 +336,37 @@ def test_a_call_that_needs_approval_waits_for_it(tmp_path, answer, outcome):
         workflow.resume("t", "what?")
     assert "expected 'approve' or 'deny'" in raised.value.interrupts[0].value["problem"]
     assert workflow.resume("t", answer)["tool_results"][0].outcome == outcome
+
+
+@pytest.mark.parametrize("asynchronous", [False, True])
+def test_calls_that_were_not_made_when_the_graph_was_cancelled_are_made_by_a_resume(tmp_path, asynchronous):
+    token, made = CancellationToken(), []
+
+    @tool(read_only=True)
+    def slow() -> str:
+        """Look for long."""
+        token.cancel("enough")
+        return "seen"
+
+    @tool
+    def act() -> str:
+        """Act."""
+        made.append(1)
+        return "done"
+
+    workflow = graph.compile(one(ToolNode([slow, act]), "tools"), checkpointer=JsonlCheckpointer(tmp_path))
+    given = calls(("slow", {}), ("act", {}))
+    run = (
+        (lambda **o: asyncio.run(workflow.ainvoke(given, **o)))
+        if asynchronous
+        else (lambda **o: workflow.invoke(given, **o))
+    )
+    with pytest.raises(Interrupted) as raised:
+        run(thread_id="t", cancellation=token)
+    assert (raised.value.when, made) == ("cancelled", [])
+    state = workflow.resume("t")
+    assert [result.outcome for result in state["tool_results"]] == ["success", "success"]
+    assert made == [1]
 
 
 # -- conversations ---------------------------------------------------------------------------------------------------------

@@ -143,6 +143,42 @@ CASES = [
 ]
 
 
+class UnreadableSaver(InMemorySaver):
+    """Its database is away when somebody reads."""
+
+    def get_tuple(self, config: Any) -> Any:
+        raise ConnectionError("server closed the connection")
+
+    def list(self, *args: Any, **options: Any) -> Any:
+        raise ConnectionError("server closed the connection")
+        yield
+
+
+class Strict(BaseModel):
+    x: int
+
+
+CASES += [
+    Case(
+        "read",
+        lambda: graph.compile(chain("a"), checkpointer=UnreadableSaver()).resume("t"),
+        CheckpointError,
+        "could not be read: ConnectionError",
+    ),
+    Case(
+        "bad input",
+        lambda: graph.compile(chain("a", schema=Strict, a=lambda s: {})).invoke({"x": "many"}),
+        InvalidUpdate,
+        "does not fit",
+    ),
+    Case(
+        "bad update", lambda: graph.compile(chain("a", a=lambda s: {"n": "one"})).invoke({"n": 1}), InvalidUpdate, "fit"
+    ),
+    Case("no saver", lambda: graph.compile(chain("a")).resume("t", "yes"), GraphError, "checkpointer"),
+    Case("empty answer", lambda: graph.compile(chain("a")).resume("t", {}), GraphError, "no answer"),
+]
+
+
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_each_error_is_raised_and_says_what_to_do(case):
     with pytest.raises(case.error) as raised:
@@ -290,6 +326,83 @@ def test_a_node_asks_and_is_answered(tmp_path):
     assert raised.value.next == ("ask",)
     assert workflow.waiting("t")[0].value == {"question": "refund?"}
     assert workflow.resume("t", "yes")["log"] == ["a", "yes"]
+
+
+def test_two_nodes_ask_at_once_and_each_has_its_answer(tmp_path):
+    def ask(name):
+        return lambda state: {"log": [f"{name}: {interrupt(name)}"]}
+
+    builder = chain("a", a=ask("a")).add_node("b", ask("b")).add_edge(START, "b")
+    workflow = graph.compile(builder, checkpointer=JsonlCheckpointer(tmp_path))
+    with pytest.raises(Interrupted) as raised:
+        workflow.invoke({}, thread_id="t")
+    with pytest.raises(GraphError, match="interrupt id"):
+        workflow.resume("t", "yes")
+    answers = {one.id: f"for {one.value}" for one in raised.value.interrupts}
+    assert workflow.resume("t", answers)["log"] == ["a: for a", "b: for b"]
+
+
+@pytest.mark.parametrize("asynchronous", [False, True])
+def test_an_update_is_applied_once_however_often_it_is_sent(tmp_path, asynchronous):
+    fails = [True, True]
+
+    def flaky(state):
+        if fails and fails.pop():
+            raise ConnectionError("down")
+        return {"log": ["b"]}
+
+    workflow = graph.compile(chain("a", "b", b=flaky), checkpointer=JsonlCheckpointer(tmp_path), interrupt_before=["b"])
+
+    def resume(**options):
+        return asyncio.run(workflow.aresume("t", **options)) if asynchronous else workflow.resume("t", **options)
+
+    with pytest.raises(Interrupted):
+        workflow.invoke({}, thread_id="t")
+    for _ in range(2):
+        with pytest.raises(NodeFailed):
+            resume(update={"log": ["ana"]})
+    with pytest.raises(GraphError, match="waits to be applied already"):
+        resume(update={"log": ["ben"]})
+    assert resume()["log"] == ["a", "ana", "b"]
+    with pytest.raises(GraphError, match="the thread is done"):
+        resume(update={"log": ["late"]})
+    assert workflow.is_done("t")
+
+
+def test_pruning_takes_no_step_back(tmp_path):
+    saver = JsonlCheckpointer(tmp_path)
+    workflow = graph.compile(chain("a", "b", "c", "d"), max_steps=3, checkpointer=saver, interrupt_before=["c"])
+    with pytest.raises(Interrupted):
+        workflow.invoke({}, thread_id="t")
+    saver.prune(["t"])
+    with pytest.raises(MaxStepsExceeded):
+        workflow.resume("t")
+
+
+def test_a_workflow_inside_a_node_is_its_own(tmp_path):
+    inner = chain("i1", i1=lambda state: Command(goto="i2", update={"log": ["i1"]})).add_node("i2", step("i2"))
+    workflow = graph.compile(inner, checkpointer=JsonlCheckpointer(tmp_path / "inner"))
+
+    def call(state):
+        return {"log": workflow.invoke({}, thread_id="inside")["log"]}
+
+    outer = graph.compile(chain("o", o=call), checkpointer=JsonlCheckpointer(tmp_path / "outer"))
+    with outer.stream({}, thread_id="t") as stream:
+        events = list(stream)
+    check_graph_events(events)
+    assert stream.output["log"] == ["i1", "i2"]
+    assert {event.node for event in events if event.node} == {"o"}
+
+    failing = graph.compile(chain("o", o=lambda s: graph.compile(chain("i", i=boom)).invoke({})))
+    with pytest.raises(NodeFailed) as raised:
+        failing.invoke({})
+    assert (raised.value.node, raised.value.source.node) == ("o", "o/i")
+
+
+def test_a_node_may_have_a_number_for_a_name():
+    with pytest.raises(NodeFailed) as raised:
+        graph.compile(chain("1", **{"1": boom})).invoke({})
+    assert raised.value.node == "1"
 
 
 def test_a_cancelled_graph_stops_after_its_step_and_goes_on(tmp_path):

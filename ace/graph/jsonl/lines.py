@@ -171,7 +171,7 @@ class LineFile:
 
     def replace(self, bodies: Sequence[str]) -> None:
         """Put other lines in the place of all; whoever reads sees the old ones or the new ones. Call it while `opened`."""
-        part = self.path.with_name(f"part-{self.path.name}")
+        part = self.path.with_name(f"{self.path.name}.part")
         lines, _ = _sealed(bodies, 0)
         file = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
         try:

@@ -87,10 +87,11 @@ class JsonlCheckpointer(InThreads):
         """The ids of all threads, in the order of their files' names."""
         found: list[str] = []
         for path in sorted(self.folder.glob("*.jsonl")):
-            if path.name.startswith("part-"):  # a compaction that did not end
+            try:
+                with path.open("rb") as file:
+                    line = file.readline()
+            except FileNotFoundError:  # somebody has just deleted it
                 continue
-            with path.open("rb") as file:
-                line = file.readline()
             try:
                 found.append(str(json.loads(line)["thread_id"]))
             except (ValueError, KeyError, TypeError) as error:
@@ -290,9 +291,9 @@ class JsonlCheckpointer(InThreads):
             assert copy is not None
             if target.file.known:
                 raise CheckpointError(
-                    f"the thread {target_thread_id!r} is there already; delete it first, or copy elsewhere"
+                    f"the thread {target_thread_id!r} is there already; delete it, or copy to another"
                 )
-            target.file.append(copy, [_thread_line(target_thread_id), *bodies])
+            target.file.replace([_thread_line(target_thread_id), *bodies])  # all of it or nothing
 
     def prune(self, thread_ids: Sequence[str], *, strategy: str = "keep_latest") -> None:
         """Delete what is not needed to go on.

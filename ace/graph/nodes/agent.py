@@ -162,6 +162,7 @@ class _Attempt:
             max_iters=node.limit(session.remaining_steps if session is not None else None),
         )
         self._asked = 0
+        self.run_id = self._open_run()
 
     def parts(self) -> Generator[ResumeDecision | None]:
         """What to begin each part of the run with, until it is over.
@@ -185,8 +186,8 @@ class _Attempt:
         """The next part of the run, as a stream."""
         agent = self.node.agent
         if self._stored():
-            return getattr(agent, f"{prefix}stream_resume")(self.visit.run_id, decision, cancellation=self.token)
-        options = {"run_id": self.visit.run_id} if self.visit.run_id else {}
+            return getattr(agent, f"{prefix}stream_resume")(self.run_id, decision, cancellation=self.token)
+        options = {"run_id": self.run_id} if self.run_id else {}
         return getattr(agent, f"{prefix}stream")(self.task, cancellation=self.token, **options)
 
     def tell(self, event: Event) -> None:
@@ -194,14 +195,25 @@ class _Attempt:
         if self.visit.session is not None:
             self.visit.session.agent_event(self.visit.node, self.visit.task_id, event)
 
+    def _open_run(self) -> str:
+        """The run of this visit; one that has failed is over, and a retry or a resume begins another."""
+        if not self.streams:
+            return ""
+        store, attempt = self.node.agent.run_store, 0
+        while (
+            (run_id := self.visit.run_id(attempt)) and store.has(run_id) and store.load(run_id).state.kind == "failed"
+        ):
+            attempt += 1
+        return run_id
+
     def _stored(self) -> bool:
-        return bool(self.visit.run_id) and self.node.agent.run_store.has(self.visit.run_id)
+        return bool(self.run_id) and self.node.agent.run_store.has(self.run_id)
 
     def _decision(self) -> ResumeDecision | None:
         """What a run that waits is told; stops the graph until somebody says it."""
         if not self.streams or not self._stored():
             return None
-        stored = self.node.agent.run_store.load(self.visit.run_id)
+        stored = self.node.agent.run_store.load(self.run_id)
         request = getattr(stored.state, "request", None)
         if request is None:
             return None

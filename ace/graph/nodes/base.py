@@ -27,11 +27,12 @@ class Visit:
         inner = given.get("configurable", {})
         self.session: Session | None = session_of(given)
         path = [part.split(":") for part in str(inner.get("checkpoint_ns", "")).split("|")]
-        self.node = "/".join(part[0] for part in path if not part[0].isdigit())
+        self.node = "/".join(part[0] for part in path if len(part) > 1 or not part[0].isdigit())
         self.task_id = path[-1][-1] if len(path[-1]) > 1 else ""
         self.thread_id = str(inner.get("thread_id") or "")
 
-    @property
-    def run_id(self) -> str:
+    def run_id(self, attempt: int = 0) -> str:
         """A name for the agent's run that a later process finds again; empty when nothing is saved."""
-        return f"graph-{digest([self.thread_id, self.task_id])}" if self.thread_id and self.task_id else ""
+        if not self.thread_id or not self.task_id:
+            return ""
+        return f"graph-{digest([self.thread_id, self.task_id])}" + (f"-{attempt}" if attempt else "")

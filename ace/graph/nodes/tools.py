@@ -12,6 +12,7 @@ from langgraph.types import interrupt
 
 from ace.core import CancellationToken, ToolContext, ToolError
 from ace.graph.nodes.base import Node, Visit
+from ace.graph.session import Stopped
 from ace.graph.state import needed
 from ace.tasks import ReasoningStep, StepError
 from ace.tools import Tool, ToolCall, ToolRegistry, ToolResult, acall_tool, call_tools, check_call
@@ -22,8 +23,8 @@ class ToolNode(Node):
 
     Calls of tools that only read run side by side where they stand in a row. A malformed call fails the node before
     anything was called; a call that needs approval stops the graph first (answers: ``"approve"``, ``"deny"``). When the
-    process dies inside the node, a resume makes all of its calls again: tools with effects belong into a `ReActAgentNode`
-    with a ``run_store``, which makes none twice.
+    process dies inside the node, or the graph is cancelled there, a resume makes all of its calls again: tools with effects
+    belong into a `ReActAgentNode` with a ``run_store``, which makes none twice.
 
     Args:
         tools: Functions, `Tool`s or `TypedTool`s.
@@ -61,8 +62,10 @@ class ToolNode(Node):
         calls, context = self._calls(input), _context(config)
         results = self._denied(calls)
         for group in self._groups([call for call in calls if call.id not in results]):
+            _go_on(context)
             made = call_tools([(self.registry.get(call.name), call, context) for call in group])
             results |= {result.tool_call_id: result for result in made}
+            _go_on(context)
         return self._update(calls, results)
 
     async def ainvoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> dict[str, Any]:
@@ -74,9 +77,11 @@ class ToolNode(Node):
             results[call.id] = await acall_tool(self.registry.get(call.name), call, context)
 
         for group in self._groups([call for call in calls if call.id not in results]):
+            _go_on(context)
             async with anyio.create_task_group() as tasks:
                 for call in group:
                     tasks.start_soon(make, call)
+            _go_on(context)
         return self._update(calls, results)
 
     def _calls(self, state: Any) -> list[ToolCall]:
@@ -162,7 +167,13 @@ class ToolNode(Node):
         )
 
 
+def _go_on(context: ToolContext) -> None:
+    """A graph that was cancelled keeps no half of a node: a resume makes all of its calls again."""
+    if context.cancellation.cancelled:
+        raise Stopped(context.cancellation.reason)
+
+
 def _context(config: RunnableConfig | None) -> ToolContext:
     visit = Visit(config)
     token = visit.session.cancellation if visit.session is not None else CancellationToken()
-    return ToolContext(run_id=visit.run_id, correlation_id=visit.thread_id, step_id=visit.task_id, cancellation=token)
+    return ToolContext(run_id=visit.run_id(), correlation_id=visit.thread_id, step_id=visit.task_id, cancellation=token)
