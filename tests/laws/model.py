@@ -164,16 +164,17 @@ limits = st.just(UsageLimits()) | st.builds(
     UsageLimits, iterations=small, lm_calls=small, tool_calls=small, input_tokens=st.none() | st.integers(0, 80)
 )
 summaries = st.none() | st.none() | st.builds(Summary, every=st.integers(1, 3), keep_last=st.none() | st.integers(1, 2))
+_any_case = {
+    "replies": st.lists(replies, min_size=1, max_size=7).map(tuple),
+    "faults": faults,
+    "policy": st.integers(0, len(POLICIES) - 1),
+    "max_iters": st.integers(0, 7),
+    "fragments": st.lists(st.integers(1, 9), min_size=1, max_size=4).map(tuple),
+}
+# what ends by itself: neither a limit, nor a summary, nor a cancellation cuts into it
+calm_cases = st.builds(Case, **_any_case)
 cases = st.builds(
-    Case,
-    replies=st.lists(replies, min_size=1, max_size=7).map(tuple),
-    faults=faults,
-    policy=st.integers(0, len(POLICIES) - 1),
-    max_iters=st.integers(0, 7),
-    limits=limits,
-    summary=summaries,
-    cancel_at=st.none() | st.none() | st.integers(0, 20),
-    fragments=st.lists(st.integers(1, 9), min_size=1, max_size=4).map(tuple),
+    Case, **_any_case, limits=limits, summary=summaries, cancel_at=st.none() | st.none() | st.integers(0, 20)
 )
 
 
