@@ -24,7 +24,7 @@ def ace(*words, cwd=None, code=0, **environment):
         cwd=cwd,
         capture_output=True,
         text=True,
-        timeout=280,
+        timeout=800,
         env={**os.environ, "COLUMNS": "200", **environment},
     )
     assert done.returncode == code, f"exit {done.returncode}\n{done.stdout[-1500:]}\n{done.stderr[-3000:]}"
@@ -77,7 +77,7 @@ def test_the_demo_learns_and_says_that_it_is_simulated(tmp_path):
 
 
 @pytest.mark.full
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(1_800)
 def test_the_whole_demo_closes_most_of_the_way(tmp_path):
     ace("demo", "--out", tmp_path, "--json", tmp_path / "demo.json")
     report = valid(tmp_path / "demo.json", "demo")
@@ -301,12 +301,9 @@ def test_ctrl_c_arrives_even_when_python_drops_it_inside_a_finalizer():
 
 def test_ctrl_c_keeps_what_was_evaluated(tmp_path):
     target = tmp_path / "e.json"
-    seen = []
 
-    def running(text):
-        if "policy: lenient" in text:  # printed right before the first run
-            seen.append(text)
-        return len(seen) > 15
+    def running(_text):
+        return any(log.stat().st_size for log in tmp_path.rglob("runs.jsonl"))
 
     interrupted(["evaluate", "office", "--lm", "simulated", "--seeds", 500, "--json", target], tmp_path, running)
     report = valid(target, "evaluate")

@@ -24,7 +24,7 @@ from ace.agent import (
 )
 from ace.agent.calling import Calling
 from ace.agent.ledger import Ledger
-from ace.core import UsageLimits, check_events
+from ace.core import check_events
 from ace.tools import Tool, ToolResult
 
 SHORT, FULL = 100, 2_000
