@@ -8,7 +8,7 @@ import json
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
 import dspy
@@ -32,7 +32,8 @@ class Prompt:
     @cached_property
     def fields(self) -> dict[str, str]:
         """Input fields of the last user message by name."""
-        return {name: text.strip() for name, text in _FIELD.findall(self._parts[0])}
+        _, *found = _FIELD.split(self._parts[0])
+        return {name: text.strip() for name, text in zip(found[::2], found[1::2], strict=True)}
 
     @cached_property
     def wants(self) -> tuple[str, ...]:
@@ -42,31 +43,41 @@ class Prompt:
     @property
     def tools(self) -> dict[str, dict[str, Any]]:
         """The catalogue: tool name to its entry."""
-        entries = (json.loads(line) for line in self.fields.get("tools", "").splitlines() if line.startswith("{"))
-        return {entry["name"]: entry for entry in entries}
+        return dict(_catalogue(self.fields.get("tools", "")))
 
     @property
     def steps(self) -> list[dict[str, str]]:
         """The trajectory: one dict of thought, tool_name, tool_args, observation per step."""
         found: dict[int, dict[str, str]] = {}
-        for name, number, text in _STEP.findall(self.fields.get("trajectory", "")):
-            found.setdefault(int(number), {}).setdefault(name, text.strip())
+        for name, number, text in self._told:
+            if name in _OF_A_STEP:
+                found.setdefault(int(number), {}).setdefault(name, text)
         return [found[n] for n in sorted(found)]
 
     @property
     def rejected(self) -> list[str]:
         """Notes about replies of this very turn that were thrown away."""
-        return [t.strip() for t in _REJECTED.findall(self.fields.get("trajectory", ""))]
+        return [text for name, _, text in self._told if name == "rejected_reply"]
+
+    @cached_property
+    def _told(self) -> list[tuple[str, str, str]]:
+        """The trajectory in parts: what it is, the number of its step, its text."""
+        _, *found = _PART.split(self.fields.get("trajectory", ""))
+        return [(name, n, text.strip()) for name, n, text in zip(found[::3], found[1::3], found[2::3], strict=True)]
 
 
-_STEP = re.compile(
-    r"^\[\[ ## (thought|tool_name|tool_args|observation)_(\d+) ## \]\][ \t]*\n?(.*?)(?=^\[\[ ## |\Z)", re.M | re.S
-)
-_REJECTED = re.compile(r"^\[\[ ## rejected_reply_\d+ ## \]\][ \t]*\n?(.*?)(?=^\[\[ ## |\Z)", re.M | re.S)
-_INNER = r"(?:thought|tool_name|tool_args|observation|rejected_reply)_\d+"
-_FIELD = re.compile(
-    rf"^\[\[ ## (?!{_INNER} ## )(\w+) ## \]\][ \t]*\n?(.*?)(?=^\[\[ ## (?!{_INNER} ## )\w+ ## |\Z)", re.M | re.S
-)
+@lru_cache(maxsize=64)
+def _catalogue(text: str) -> dict[str, dict[str, Any]]:
+    """Tools as JSON lines; a run says the same ones at every step."""
+    entries = (json.loads(line) for line in text.splitlines() if line.startswith("{"))
+    return {entry["name"]: entry for entry in entries}
+
+
+_OF_A_STEP = ("thought", "tool_name", "tool_args", "observation")
+_INNER = rf"({'|'.join(_OF_A_STEP)}|rejected_reply)_(\d+)"
+# headings alone, to split at: a pattern that looks for the end of each text, too, takes a hundred times as long
+_PART = re.compile(rf"^\[\[ ## {_INNER} ## \]\][ \t]*\n?", re.M)
+_FIELD = re.compile(rf"^\[\[ ## (?!(?:{'|'.join(_OF_A_STEP)}|rejected_reply)_\d+ ## )(\w+) ## \]\][ \t]*\n?", re.M)
 _WANTED = re.compile(r"\[\[ ## (\w+) ## \]\]")
 
 
