@@ -1,8 +1,11 @@
 # ACE for DSPy: every target does its own set-up.
 SHELL := /bin/bash
 PYTHON ?= python3
+WORKERS ?= 2
 VENV := .venv
 BIN := $(VENV)/bin
+# a file stays on one worker, and files come in order: the long ones are not left to the end
+PYTEST = $(BIN)/pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 export HF_HUB_OFFLINE ?= 1
 export TOKENIZERS_PARALLELISM ?= false
 export LITELLM_LOCAL_MODEL_COST_MAP ?= True
@@ -28,11 +31,11 @@ $(VENV)/.dev: pyproject.toml constraints.txt
 demo: $(VENV)/.user ## learn on half of the office tasks, show what the playbook does to the other half
 	$(BIN)/ace demo
 
-test: $(VENV)/.dev ## run the tests (short form of the long ones)
-	$(BIN)/pytest -m "not full"
+test: $(VENV)/.dev ## run the tests (short form of the long ones), WORKERS=2 files at once
+	$(PYTEST) -m "not full"
 
 test-all: $(VENV)/.dev ## run every test at its full count (at most 120 minutes)
-	$(BIN)/pytest
+	$(PYTEST)
 
 check: $(VENV)/.dev ## lint, types, import rules
 	$(BIN)/ruff check .

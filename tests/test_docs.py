@@ -37,7 +37,7 @@ def test_every_snippet_runs(name, tmp_path):
                 env=environment,
                 capture_output=True,
                 text=True,
-                timeout=240,
+                timeout=800,
             )
             for command, text in (([sys.executable, "-c"], python), (["bash", "-ec"], bash))
         ]
@@ -59,7 +59,7 @@ def test_every_snippet_of_a_guide_runs(name, tmp_path):
     python, bash = ("\n".join(text for language, text in found if language == kind) for kind in ("python", "bash"))
     environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
     for command in ([sys.executable, "-c", python], ["bash", "-ec", bash]):
-        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120, env=environment)
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=600, env=environment)
         assert done.returncode == 0, done.stderr[-3000:]
 
 

@@ -21,7 +21,7 @@ SHOWS = {
 def test_an_example_runs(command, tmp_path):
     name, *options = command
     done = subprocess.run(
-        [sys.executable, ROOT / "examples" / name, *options], cwd=tmp_path, capture_output=True, text=True, timeout=120
+        [sys.executable, ROOT / "examples" / name, *options], cwd=tmp_path, capture_output=True, text=True, timeout=600
     )
     assert done.returncode == 0, done.stderr[-2000:]
     for text in SHOWS[command]:
@@ -44,7 +44,7 @@ OVER_PROCESSES = {
 def test_an_example_goes_on_in_another_process(name, tmp_path):
     for word, shown in OVER_PROCESSES[name]:
         command = [sys.executable, ROOT / "examples" / name, word]
-        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120)
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=600)
         assert done.returncode == 0, done.stderr[-2000:]
         assert shown in done.stdout
 

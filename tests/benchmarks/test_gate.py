@@ -21,7 +21,7 @@ def gate(tmp_path, base, head, **constants):
     signoff.write_text(constants.get("signoff", ""), encoding="utf-8")
     report = tmp_path / "report.json"
     command = [sys.executable, script, "--base", base, "--head", head, "--signoff", signoff, "--json", report]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=280)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=800)
     assert report.exists(), done.stderr
     return done.returncode, {row["name"]: row for row in json.loads(report.read_text(encoding="utf-8"))["figures"]}
 

@@ -42,7 +42,7 @@ def kill_at_random(folder: Path, kills: int, seed: int) -> None:
     assert (folder / "runs.jsonl").read_text() == ""
 
 
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(600)
 def test_what_observe_took_survives_the_process(tmp_path):
     kill_at_random(tmp_path, 5, 0)
 

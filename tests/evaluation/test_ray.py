@@ -32,7 +32,7 @@ def command(folder, *words):
     return report, runs
 
 
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(1_800)
 def test_the_same_numbers_with_one_store_behind_all_workers(tmp_path, postgres):
     few = ("--seeds", "1", "--limit", "5", "--epochs", "1")
     _, here = command(tmp_path / "here", *few)

@@ -246,7 +246,7 @@ def over_two_processes(tmp_path, request, saver: str, answer: str) -> list[str]:
             [sys.executable, str(script), saver, where, str(tmp_path), *words],
             capture_output=True,
             text=True,
-            timeout=120,
+            timeout=600,
         )
         assert done.returncode == 0, done.stderr[-3000:]
         return json.loads(done.stdout.splitlines()[-1])

@@ -72,7 +72,7 @@ with dspy.context(lm=AdvisedLM()):
     assert json.loads(printed.splitlines()[-1]) == [task["after"] for task in report["tasks"]]
 
 
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(900)
 @pytest.mark.parametrize("optimizer", ["ace", "gepa"])
 def test_a_killed_job_asks_nothing_twice_and_loads_elsewhere(tmp_path, optimizer):
     report = killed_and_run_again(tmp_path, optimizer)
@@ -80,7 +80,7 @@ def test_a_killed_job_asks_nothing_twice_and_loads_elsewhere(tmp_path, optimizer
 
 
 @pytest.mark.full
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(1_800)
 @pytest.mark.parametrize("optimizer", sorted(set(NAMES) - {"ace", "gepa"}))
 def test_every_killed_job_asks_nothing_twice_and_loads_elsewhere(tmp_path, optimizer):
     report = killed_and_run_again(tmp_path, optimizer)

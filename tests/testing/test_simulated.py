@@ -36,7 +36,7 @@ def test_the_oracle_solves_a_tenth_of_workbench(workbench):
 
 @needs_workbench
 @pytest.mark.full
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(1_800)
 def test_the_oracle_solves_all_of_workbench(workbench):
     assert all(a.feedback.success for a in attempts(workbench, SimulatedLM(workbench, "oracle")))
 

@@ -21,7 +21,7 @@ def problems():
         cwd=ROOT,
         capture_output=True,
         text=True,
-        timeout=240,
+        timeout=800,
     )
     found = {}
     for item in json.loads(done.stdout)["generalDiagnostics"]:
