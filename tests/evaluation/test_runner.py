@@ -275,7 +275,7 @@ def test_the_command_killed_at_random_moments_shows_the_same_table(tmp_path):
     environment = {**os.environ, "COLUMNS": "200"}
     for name in ("whole", "killed"):
         (tmp_path / name).mkdir()
-    subprocess.run([ACE, *words], cwd=tmp_path / "whole", env=environment, check=True, capture_output=True, timeout=300)
+    subprocess.run([ACE, *words], cwd=tmp_path / "whole", env=environment, check=True, capture_output=True, timeout=800)
     luck, kills = random.Random(1), 0
     for _ in range(2):
         process = subprocess.Popen(
@@ -296,7 +296,7 @@ def test_the_command_killed_at_random_moments_shows_the_same_table(tmp_path):
         process.wait(60)
     assert kills == 2
     again = subprocess.run(
-        [ACE, *words], cwd=tmp_path / "killed", env=environment, capture_output=True, text=True, timeout=300
+        [ACE, *words], cwd=tmp_path / "killed", env=environment, capture_output=True, text=True, timeout=800
     )
     assert again.returncode == 0, again.stderr
     assert "runs are in" in again.stdout
@@ -311,7 +311,7 @@ def test_the_command_killed_at_random_moments_shows_the_same_table(tmp_path):
     assert table("killed") == table("whole")
     (folder,) = (tmp_path / "killed" / "ace-evaluations").iterdir()
     subprocess.run(
-        [ACE, *words], cwd=tmp_path / "killed", env=environment, check=True, capture_output=True, timeout=300
+        [ACE, *words], cwd=tmp_path / "killed", env=environment, check=True, capture_output=True, timeout=800
     )
     assert (folder.with_name(f"{folder.name}.previous") / "report.json").exists(), (
         "a finished one is run anew, and kept"
