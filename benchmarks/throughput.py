@@ -2,7 +2,8 @@
 
 A stand-in answers at once, or after 200 ms. Its requests are counted, and made once by bare `dspy.Predict` and once by
 `ace.evaluation.evaluate`, agent, trace, scorer and log on disk included: CPU per request, requests per second with 64 under
-way in threads, in one process and in two; and the memory that finished runs leave.
+way in threads, in one process and over two (and with 128 over two, to see where the processor ends); and the memory that
+finished runs leave.
 """
 
 from __future__ import annotations
@@ -146,15 +147,23 @@ def main() -> None:
             rate[name].append(1 / made(4 * options.requests, LATENCY, IN_FLIGHT)[1])
     median = {name: sorted(found)[1] for name, found in rate.items()}
     with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as pool:
-        halves = [pool.submit(ours, 4 * options.requests, LATENCY, IN_FLIGHT) for _ in range(2)]
-        both = sum(1 / half.result()[1] for half in halves)
+
+        def in_two(made: Any, in_flight: int) -> float:
+            """Requests per second of two processes together, with so many under way over both."""
+            share = 2 * options.requests * in_flight // IN_FLIGHT
+            halves = [pool.submit(made, share, LATENCY, in_flight // 2) for _ in range(2)]
+            return sum(1 / half.result()[1] for half in halves)
+
+        ideal = IN_FLIGHT / LATENCY
+        both, doubled, floor = in_two(ours, IN_FLIGHT), in_two(ours, 2 * IN_FLIGHT), in_two(bare, 2 * IN_FLIGHT)
     report = {
         "cpu_ms_added_per_request": added,
         "requests_per_second": median,
-        "ideal": IN_FLIGHT / LATENCY,
+        "ideal": ideal,
         "kept_in_one_process": median["ours"] / median["bare"],
         "two_processes": both,
-        "kept_in_two_processes": both / (2 * IN_FLIGHT / LATENCY),
+        "kept_in_two_processes": both / ideal,
+        "twice_as_many_in_flight": {"kept": doubled / (2 * ideal), "kept_by_bare": floor / (2 * ideal)},
         "bytes_left_per_run": growth(options.requests // STEPS),
     }
     print(json.dumps(report, indent=1))
