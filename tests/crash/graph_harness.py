@@ -84,39 +84,53 @@ def in_child(work) -> int:
     return pid
 
 
-def killed(folder: Path, seed: int, draw: random.Random, seconds: float) -> dict[str, Any]:
-    """One run, killed at a random moment, then once more with probability one half, then gone on with."""
+def killed(folder: Path, draw: random.Random, whole: int, step: float) -> tuple[list[int | None], dict[str, Any]]:
+    """One run, killed, then once more with probability one half, then gone on with: the steps of the deaths, the end.
+
+    It dies when its file holds a random share of the `whole` run's bytes, and a random part of a `step`'s seconds have
+    passed: on a machine of any speed the deaths fall everywhere in the run.
+    """
     folder.mkdir()
-    deaths = 0
+    reached: list[int | None] = []
+    checkpointer = JsonlCheckpointer(folder)
     while True:
-        pid = in_child(lambda: finish(folder, seed, 0.001))
-        time.sleep(draw.random() * seconds)
+        pid = in_child(lambda: finish(folder, 1, 0.001))
+        wait_for(pid, checkpointer.path_of("t"), draw.random() * whole)
+        time.sleep(draw.random() * step)
         os.kill(pid, signal.SIGKILL)
         _, status = os.waitpid(pid, 0)
-        deaths += os.WIFSIGNALED(status)
-        if deaths >= 1 and draw.random() < 0.5:
-            break
         if not os.WIFSIGNALED(status):
             break
-    saved = workflow(folder).checkpointer.history("t")
-    return {"deaths": deaths, "steps": saved[0].step if saved else None, "state": finish(folder, seed)}
+        saved = checkpointer.history("t")
+        reached.append(saved[0].step if saved else None)
+        if draw.random() < 0.5:
+            break
+    return reached, finish(folder, 1)
+
+
+def wait_for(pid: int, file: Path, size: float) -> None:
+    """Return when the file is that large, or the process has ended."""
+    while not (file.exists() and file.stat().st_size >= size):
+        if os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT):
+            return
+        time.sleep(0.0002)
 
 
 def main(folder: str, kills: str, seed: str) -> None:
     root, draw = Path(folder), random.Random(int(seed))
-    begun = time.perf_counter()
     expected = undisturbed(root / "whole", 1)
+    begun = time.perf_counter()
     finish(root / "timed", 1, 0.001)
-    seconds = time.perf_counter() - begun
-    wrong, deaths, reached, number = [], 0, set[Any](), 0
-    while deaths < int(kills):
+    step = (time.perf_counter() - begun) / STEPS
+    whole = JsonlCheckpointer(root / "timed").path_of("t").stat().st_size
+    wrong, reached, number = [], list[int | None](), 0
+    while len(reached) < int(kills):
         number += 1
-        told = killed(root / f"k{number}", 1, draw, seconds)
-        deaths += told["deaths"]
-        reached.add(told["steps"])
-        if told["state"] != expected:
+        deaths, state = killed(root / f"k{number}", draw, whole, step)
+        reached += deaths
+        if state != expected:
             wrong.append(number)
-    print(json.dumps({"kills": deaths, "wrong": wrong, "moments": len(reached)}))
+    print(json.dumps({"kills": len(reached), "wrong": wrong, "moments": len(set(reached)), "steps": reached}))
 
 
 def cut_everywhere(folder: Path, every: int = 1, crew: int = 2) -> tuple[int, list[Any]]:

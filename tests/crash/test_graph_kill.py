@@ -49,7 +49,7 @@ def test_a_file_cut_at_many_bytes_comes_to_the_same_end(tmp_path):
 
 
 def test_killed_graphs_come_to_the_same_end(tmp_path):
-    examine(tmp_path, 8, 0)
+    examine(tmp_path, 8, 2)
 
 
 @pytest.mark.full
