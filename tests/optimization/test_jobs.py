@@ -335,7 +335,6 @@ def test_tools_of_any_name_can_have_cards(name, tmp_path):
     assert again.cards[name].signature.instructions == "Better words."
 
 
-@pytest.mark.timeout(60)
 @pytest.mark.parametrize("optimizer", ["gepa", "ace"])
 def test_ctrl_c_ends_a_job_soon_and_it_goes_on_later(tmp_path, optimizer):
     with loopback() as server:
