@@ -11,7 +11,6 @@ import asyncio
 import contextvars
 import inspect
 import queue
-import threading
 import time
 from collections.abc import AsyncIterator, Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -36,6 +35,7 @@ from ace.core import (
 from ace.tasks import Outcome
 from ace.tools.process import ChildCall
 from ace.tools.registry import ToolRegistry
+from ace.tools.threads import run_in_thread
 from ace.tools.tool import Tool
 
 MAX_ITEMS = 1_000
@@ -364,7 +364,8 @@ def _start(work: _Work, deliver: Callable[[_Outcome], None]) -> None:
             outcome = _Outcome(raised=error)
         deliver(outcome)
 
-    threading.Thread(target=contextvars.copy_context().run, args=(run,), daemon=True, name="ace-tool").start()
+    context = contextvars.copy_context()
+    run_in_thread(lambda: context.run(run))
 
 
 async def _in_thread_async(work: _Work) -> _Outcome:

@@ -1,0 +1,67 @@
+"""The threads that tools run in are used again, end when nothing comes, and are left behind by a fork."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+
+from ace.tools import Tool, ToolCall, call_tool, threads
+
+FORKED = """
+import os, warnings
+from ace.tools import Tool, ToolCall, call_tool
+
+def here() -> int:
+    "Which process this is."
+    return os.getpid()
+
+tool = Tool.from_function(here)
+assert call_tool(tool, ToolCall(id="c1", name="here")).content == os.getpid()
+warnings.simplefilter("ignore")  # Python warns of forks in processes with threads
+child = os.fork()
+if not child:
+    os._exit(0 if call_tool(tool, ToolCall(id="c2", name="here")).content == os.getpid() else 1)
+raise SystemExit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+
+
+def which_thread() -> int:
+    """Which thread this is."""
+    return threading.get_ident()
+
+
+def call() -> int:
+    return call_tool(Tool.from_function(which_thread), ToolCall(id="c1", name="which_thread")).content
+
+
+def test_one_call_after_the_other_shares_threads():
+    assert len({call() for _ in range(50)}) <= 5  # another one, where the last is not quite back yet
+
+
+def test_a_thread_ends_when_nothing_comes(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(threads, "IDLE_SECONDS", 0.05)
+    monkeypatch.setattr(threads, "_idle", [])
+    ident, until = call(), time.monotonic() + 30
+    while any(thread.ident == ident for thread in threading.enumerate()):
+        assert time.monotonic() < until
+        time.sleep(0.01)
+    assert not threads._idle
+    assert call()
+
+
+def test_a_call_right_when_its_thread_gives_up_is_made(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(threads, "IDLE_SECONDS", 0.002)
+    monkeypatch.setattr(threads, "_idle", [])
+    for i in range(300):
+        assert call()
+        time.sleep(0.002 + (i % 5 - 2) * 0.0002)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+def test_a_fork_has_threads_of_its_own():
+    subprocess.run([sys.executable, "-c", FORKED], check=True, timeout=120)
