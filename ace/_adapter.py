@@ -4,11 +4,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import json
+import re
+from collections.abc import Callable, Iterator
 from typing import Any
 from weakref import WeakKeyDictionary
 
 import dspy
+
+_HEADING = re.compile(r"\[\[ ## (\w+) ## \]\]")
 
 
 class KeepingChatAdapter(dspy.ChatAdapter):
@@ -48,5 +52,43 @@ class KeepingChatAdapter(dspy.ChatAdapter):
             parts.append(asked)
         return "\n\n".join([*parts, suffix]).strip()
 
+    def parse(self, signature: Any, completion: str) -> dict[str, Any]:
+        fields = signature.output_fields
+        found: dict[str, Any] = {}
+        for name, text in _sections(completion):
+            if name not in fields or name in found:
+                continue
+            if fields[name].annotation is str:
+                found[name] = text
+            elif fields[name].annotation == dict[str, Any] and (value := _json_object(text)) is not None:
+                found[name] = value
+            else:
+                break
+        if found.keys() == fields.keys():
+            return {name: found[name] for name in fields}
+        # DSPy knows what to make of it; unwrapped, because callbacks hear of this very parse already
+        return dspy.ChatAdapter.parse.__wrapped__(self, signature, completion)
+
     def __deepcopy__(self, memo: dict[int, Any]) -> KeepingChatAdapter:
         return self
+
+
+def _sections(completion: str) -> Iterator[tuple[str, str]]:
+    """The fields of a reply: what stands under each heading, up to the next."""
+    name, lines = "", list[str]()
+    for line in completion.splitlines():
+        if "[[ ## " in line and (heading := _HEADING.match(line.strip())):
+            yield name, "\n".join(lines).strip()
+            name, lines = heading[1], [line[heading.end() :].strip()]
+        else:
+            lines.append(line)
+    yield name, "\n".join(lines).strip()
+
+
+def _json_object(text: str) -> dict[str, Any] | None:
+    """A JSON object without DSPy's repair and the pydantic validator that it makes anew for each value; else None."""
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    return value if isinstance(value, dict) else None
