@@ -30,7 +30,7 @@ from ace.core.errors import (
 from ace.core.events import TERMINAL_KINDS, Event, EventKind, Observer
 from ace.core.grammar import EventGrammar, check_events
 from ace.core.observers import Relay
-from ace.core.text import clean_text, clean_value, describe_error, json_value, truncate, value_to_text
+from ace.core.text import clean_text, clean_value, describe_error, json_line, json_value, truncate, value_to_text
 from ace.core.usage import RunUsage, TokenPrices, UsageLimits
 
 __all__ = [
@@ -76,6 +76,7 @@ __all__ = [
     "current_context",
     "describe_error",
     "entered",
+    "json_line",
     "json_value",
     "truncate",
     "value_to_text",

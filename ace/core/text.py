@@ -7,7 +7,7 @@ import math
 import re
 from typing import Any, cast
 
-from pydantic_core import to_jsonable_python
+from pydantic_core import PydanticSerializationError, to_json, to_jsonable_python
 
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 MAX_OBSERVATION_CHARS = 20_000
@@ -40,6 +40,23 @@ def clean_value(value: Any) -> Any:
     if isinstance(value, tuple):
         return tuple(clean_value(item) for item in cast(tuple[Any, ...], value))
     return value
+
+
+def json_line(value: Any) -> str:
+    """One line of JSON with clean text; pydantic models may stand in the value, and what JSON does not know becomes text.
+
+    Raises:
+        ValueError: It holds bytes that are no UTF-8, itself, or too many levels.
+
+    Example:
+        >>> json_line({"a": ["\\ud800", {1}, 1.5]})
+        '{"a":["?",[1],1.5]}'
+    """
+    try:
+        return to_json(value, by_alias=False, fallback=value_to_text).decode()
+    except PydanticSerializationError:  # a lone surrogate: no file can hold it, and one odd character costs no run
+        plain = clean_value(to_jsonable_python(value, by_alias=False, fallback=value_to_text))
+        return json.dumps(plain, ensure_ascii=False, separators=(",", ":"))
 
 
 MAX_DEPTH = 100

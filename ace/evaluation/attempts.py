@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ace.agent import Policy
-from ace.core import SuiteError, clean_value, value_to_text
+from ace.core import SuiteError, json_line
 from ace.evaluation.reports import InvalidAction, RunReport
 from ace.evaluation.suite import Suite, SuiteTask, signature_of
 from ace.generator import BulletSource, ReActGenerator
@@ -116,10 +116,14 @@ class Made:
 
     def to_json(self) -> str:
         """For the way between machines."""
-        value = {"memory_tokens": self.memory_tokens, "hashes": dict(self.hashes)}
-        for name, part in (("output", self.output), ("feedback", self.feedback)):
-            value[name] = part.model_dump(mode="json", fallback=value_to_text)
-        return json.dumps(clean_value(value))
+        return json_line(
+            {
+                "memory_tokens": self.memory_tokens,
+                "hashes": dict(self.hashes),
+                "output": self.output,
+                "feedback": self.feedback,
+            }
+        )
 
     @classmethod
     def from_json(cls, text: str) -> Made:

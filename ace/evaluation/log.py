@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from ace.core import SuiteError, clean_value, value_to_text
+from ace.core import SuiteError, json_line
 from ace.core.lines import append_line, open_lines, read_lines
 from ace.evaluation.reports import RunReport
 from ace.tasks import Feedback, TaskOutput
@@ -41,10 +41,7 @@ class RunLog:
 
     def put(self, row: RunReport, output: TaskOutput, feedback: Feedback) -> None:
         """Keep a run; on return it survives the end of the process."""
-        value = {"row": row.model_dump(mode="json"), "output": None, "feedback": None}
-        value["output"] = output.model_dump(mode="json", fallback=value_to_text)
-        value["feedback"] = feedback.model_dump(mode="json", fallback=value_to_text)
-        append_line(self._file, json.dumps(clean_value(value)))
+        append_line(self._file, json_line({"row": row, "output": output, "feedback": feedback}))
 
     def rows(self) -> Iterator[RunReport]:
         """What the report needs of each run, in the order in which they ended."""

@@ -14,9 +14,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
-from pydantic_core import PydanticSerializationError
 
-from ace.core import PlaybookError, clean_value, value_to_text
+from ace.core import PlaybookError, json_line
 from ace.core.lines import append_line, open_lines, read_lines
 from ace.tasks import Feedback, TaskOutput
 
@@ -171,14 +170,11 @@ def _learned(key: str, place: str, success: bool) -> str:
 
 def _line(lived: Lived) -> str:
     try:
-        return lived.model_dump_json(fallback=value_to_text)
-    except PydanticSerializationError:  # a lone surrogate: no file can hold it, and one odd character costs no run
-        try:
-            return json.dumps(clean_value(lived.model_dump(mode="json", fallback=value_to_text)))
-        except (ValueError, RecursionError) as error:
-            raise PlaybookError(
-                f"cannot keep run {lived.output.run_id!r}: {error}; its steps hold what JSON cannot hold"
-            ) from error
+        return json_line(lived)
+    except (ValueError, RecursionError) as error:
+        raise PlaybookError(
+            f"cannot keep run {lived.output.run_id!r}: {error}; its steps hold what JSON cannot hold"
+        ) from error
 
 
 def _short(error: Exception) -> str:
