@@ -24,15 +24,15 @@ class KeepingChatAdapter(dspy.ChatAdapter):
 
     def __init__(self, **options: Any) -> None:
         super().__init__(use_json_adapter_fallback=False, **options)
-        self._kept: WeakKeyDictionary[type, dict[str, tuple[str, str | None]]] = WeakKeyDictionary()
+        self._kept: WeakKeyDictionary[type, dict[str, tuple[str | None, str | None]]] = WeakKeyDictionary()
 
     def _keep(self, what: str, signature: Any, render: Callable[[Any], str | None]) -> str | None:
         """What `render` gave for this signature, unless its instructions were changed since."""
         texts = self._kept.setdefault(signature, {})
         instructions, text = texts.get(what, (None, None))
-        if instructions != signature.instructions:
+        if text is None or instructions != signature.__doc__:  # `signature.instructions` cleans them anew each time
             text = render(signature)
-            texts[what] = (signature.instructions, text)
+            texts[what] = (signature.__doc__, text)
         return text
 
     def format_system_message(self, signature: Any) -> str:
