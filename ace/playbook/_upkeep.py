@@ -114,10 +114,6 @@ class Upkeep(ABC):
         bullets = history.state_at(self._store.entries(until=revision))
         return tuple(sorted(bullets.values(), key=lambda bullet: bullet.number))
 
-    def replay(self) -> tuple[PlaybookBullet, ...]:
-        """The bullets that the whole journal adds up to; they equal `bullets`, or `verify` says why not."""
-        return self.at(self._store.revision())
-
     def diff(self, a: int, b: int | None = None) -> Diff:
         """What changed from revision `a` to revision `b`, the newest when it is not given.
 

@@ -48,8 +48,6 @@ class Merge(_Delta):
     tool_success_rate: float | None = Field(default=None, allow_inf_nan=False)
     absorbed: tuple[BulletId, ...] = ()
     """Ids of bullets that this one replaces; it takes over what they have, counters included."""
-    inherits: bool = False
-    """Set at commit: in older journals a merge spelled out what was taken over."""
     at: float = Field(default=0.0, allow_inf_nan=False)
     """When, in seconds since the epoch; set at commit."""
 
@@ -151,8 +149,10 @@ def apply(bullets: Mapping[str, PlaybookBullet], delta: Delta, revision: int) ->
     if isinstance(delta, Remove):
         return {delta.bullet_id: None}
     absorbed = getattr(delta, "absorbed", ())
-    # journals of the first release may name one that was gone already
-    gone = {other: bullets[other] for other in absorbed if other in bullets and other != old.id}
+    for other in absorbed:
+        if other not in bullets or other == old.id:
+            raise PlaybookError(f"{old.id} cannot absorb {other!r}: it is not there, or the same bullet")
+    gone = {other: bullets[other] for other in absorbed}
     changed = _changed(old, delta, revision, list(gone.values()))
     return {delta.bullet_id: changed, **dict.fromkeys(gone)}
 
@@ -170,14 +170,13 @@ def _changed(
                 raise PlaybookError(f"cannot change {fixed} of {old.id}: they are given at commit")
             changes = given
         case Merge():
-            bequests = absorbed if delta.inherits else ()
             changes = {
                 "provenance": _joined(old.provenance, delta.provenance),
-                "helpful_count": old.helpful_count + delta.helpful + sum(b.helpful_count for b in bequests),
-                "harmful_count": old.harmful_count + delta.harmful + sum(b.harmful_count for b in bequests),
+                "helpful_count": old.helpful_count + delta.helpful + sum(b.helpful_count for b in absorbed),
+                "harmful_count": old.harmful_count + delta.harmful + sum(b.harmful_count for b in absorbed),
                 "avg_iterations": _mean(old.avg_iterations, delta.avg_iterations, len(old.provenance.run_ids)),
                 "tool_success_rate": _mean(old.tool_success_rate, delta.tool_success_rate, len(old.provenance.run_ids)),
-                **_inherited(old, delta, bequests),
+                **_inherited(old, delta, absorbed),
             }
         case Tag():
             changes = _credited(old, delta)

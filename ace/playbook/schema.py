@@ -8,8 +8,10 @@ import sqlalchemy as sa
 
 from ace.core import PlaybookError
 
-HEAD = "0004"
-"""The newest migration in `migrations/versions`."""
+FIRST = "0010"
+"""The oldest migration in `migrations/versions`: books from before it are refused."""
+HEAD = "0010"
+"""The newest migration."""
 
 metadata = sa.MetaData()
 journal = sa.Table(
@@ -52,38 +54,43 @@ def version(connection: sa.Connection) -> str | None:
     """The migration that a database is at; None when it is empty.
 
     Raises:
-        PlaybookError: It is the database of something else.
+        PlaybookError: It is the database of something else, or of a playbook that this release cannot read.
     """
     there = set(sa.inspect(connection).get_table_names())
-    if _version.name in there and meta.name in there:
-        return connection.execute(sa.select(_version.c.version_num)).scalar_one_or_none()
-    if meta.name in there and journal.name in there:
-        return "0001"  # written before there were migrations
-    if there:
+    if not there:
+        return None
+    if not {meta.name, journal.name} <= there:
         raise PlaybookError("it is the database of something else; name a new file")
-    return None
+    found = None
+    if _version.name in there:
+        found = connection.execute(sa.select(_version.c.version_num)).scalar_one_or_none()
+    if found is None or found < FIRST:
+        raise PlaybookError(
+            f"it was written before the first release (schema version {found or 'unknown'}), and the oldest that can be read "
+            f"is {FIRST}; name a new file and learn again"
+        )
+    if found > HEAD:
+        raise PlaybookError(f"it has schema version {found}, this release reads up to {HEAD}; update the package")
+    return found
 
 
 def bring_up(connection: sa.Connection, found: str | None) -> None:
-    """Make the tables, or migrate older ones, in the caller's transaction.
-
-    Raises:
-        PlaybookError: The database is newer than this release.
-    """
-    if found is None:
-        metadata.create_all(connection)
-        _version.create(connection)
-        connection.execute(_version.insert().values(version_num=HEAD))
-        connection.execute(meta.insert().values(key="book_id", value=uuid.uuid4().hex))
+    """Create the tables of a new playbook, or migrate those of an older one, in the caller's transaction."""
+    if found is not None:
+        migrate(connection)
         return
-    if found > HEAD:
-        raise PlaybookError(f"it has schema version {found}, this release reads up to {HEAD}; update the package")
+    metadata.create_all(connection)
+    _version.create(connection)
+    connection.execute(_version.insert().values(version_num=HEAD))
+    connection.execute(meta.insert().values(key="book_id", value=uuid.uuid4().hex))
+
+
+def migrate(connection: sa.Connection) -> None:
+    """Run the migrations that a database lacks, in the caller's transaction."""
     from alembic import command
     from alembic.config import Config
 
     config = Config()
     config.set_main_option("script_location", "ace:playbook/migrations")
     config.attributes["connection"] = connection
-    if not sa.inspect(connection).has_table(_version.name):
-        command.stamp(config, "0001")
     command.upgrade(config, "head")

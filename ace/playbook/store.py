@@ -251,9 +251,7 @@ class Store:
             elif isinstance(delta, Tag) and not _first_credit(connection, delta):
                 continue
             elif isinstance(delta, Merge):
-                _check_absorbed(touched, delta)
                 _move_credits(connection, delta)
-                delta = delta.model_copy(update={"inherits": True})
             if getattr(delta, "at", None) == 0.0:
                 delta = delta.model_copy(update={"at": now})
             take(delta)
@@ -372,12 +370,6 @@ def _last_checksum(connection: sa.Connection) -> str:
     table = schema.journal
     query = sa.select(table.c.checksum).order_by(table.c.revision.desc(), table.c.position.desc()).limit(1)
     return connection.execute(query).scalar_one_or_none() or START
-
-
-def _check_absorbed(touched: Mapping[str, PlaybookBullet], merge: Merge) -> None:
-    for other in merge.absorbed:
-        if other not in touched or other == merge.bullet_id:
-            raise PlaybookError(f"{merge.bullet_id} cannot absorb {other!r}: it is not there, or the same bullet")
 
 
 def _put(connection: sa.Connection, bullet_id: str, bullet: PlaybookBullet | None) -> None:

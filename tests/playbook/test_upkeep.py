@@ -1,6 +1,5 @@
 """History, the way back, review, pruning, staleness, twins, migrations."""
 
-import json
 import sqlite3
 
 import pytest
@@ -123,57 +122,21 @@ def test_verify_sees_what_was_changed_behind_its_back(tmp_path, embedder):
 
 # -- migrations --------------------------------------------------------------------------------------------------------
 
-OLD = """
-CREATE TABLE journal (revision INTEGER NOT NULL, position INTEGER NOT NULL, delta TEXT NOT NULL, author TEXT NOT NULL,
-  created_at FLOAT NOT NULL, PRIMARY KEY (revision, position));
-CREATE TABLE bullets (number INTEGER NOT NULL PRIMARY KEY, bullet TEXT NOT NULL);
-CREATE TABLE vectors (embedder TEXT NOT NULL, text_sha256 TEXT NOT NULL, vector BLOB NOT NULL, PRIMARY KEY (embedder, text_sha256));
-CREATE TABLE meta ("key" TEXT NOT NULL PRIMARY KEY, value TEXT NOT NULL);
-INSERT INTO meta VALUES ('schema_version', '1'), ('next_number', '2');
-"""
 
-
-def test_a_playbook_of_the_first_release_is_migrated(tmp_path, embedder):
-    old = {"id": "b-1", "section": "Strategies", "content": "Find it.", "created_revision": 1, "updated_revision": 1}
+@pytest.mark.parametrize("found", ["0004", None])
+def test_a_playbook_of_before_the_first_release_is_refused_in_words(tmp_path, embedder, found):
+    with Playbook.open(tmp_path / "old.db", embedder=embedder) as book:
+        filled(book, "a")
     connection = sqlite3.connect(tmp_path / "old.db")
-    connection.executescript(OLD)
-    add = json.dumps({"reason": "", "kind": "add", "bullet": {**old, "created_revision": 0, "updated_revision": 0}})
-    tag = json.dumps({"reason": "", "kind": "tag", "bullet_id": "b-1", "helpful": 1, "harmful": 0, "run_id": "r1"})
-    connection.execute("INSERT INTO journal VALUES (1, 0, ?, 'ana', 1.5)", (add,))
-    connection.execute("INSERT INTO journal VALUES (2, 0, ?, 'ana', 2.5)", (tag,))
-    row = json.dumps({**old, "helpful_count": 1, "updated_revision": 2})
-    connection.execute("INSERT INTO bullets VALUES (1, ?)", (row,))
+    connection.execute("UPDATE alembic_version SET version_num = ?", (found,)) if found else connection.execute(
+        "DROP TABLE alembic_version"
+    )
     connection.commit()
     connection.close()
-    with Playbook.open(tmp_path / "old.db", embedder=embedder) as book:
-        assert book.verify().problems == ()
-        assert (book.get("b-1").helpful_count, book.revision) == (1, 2)
-        book.commit([Tag(bullet_id="b-1", helpful=1, run_id="r1")])
-        assert book.get("b-1").helpful_count == 1  # credit of before the migration counts
-        assert [b.id for b in book.retrieve("find")] == ["b-1"]
-        assert book.add(section="Pitfalls", content="x").id == "b-2"
-    with Playbook.open(tmp_path / "old.db", embedder=embedder) as book:
-        assert book.verify().ok
-
-
-def test_a_table_that_was_folded_by_older_rules_is_folded_anew(tmp_path, embedder):
-    with Playbook.open(tmp_path / "b.db", embedder=embedder) as book:
-        filled(book, "a", "b")
-        for at in (10.0, 20.0):
-            book.commit([Tag(bullet_id="b-1", helpful=1, at=at, run_id=f"r{at}")])
-        book.commit([Merge(bullet_id="b-2", absorbed=("b-1",))])
-    connection = sqlite3.connect(tmp_path / "b.db")
-    connection.execute("UPDATE alembic_version SET version_num = '0002'")
-    connection.execute("""UPDATE bullets SET bullet = replace(bullet, '"credited_at":15.0', '"credited_at":20.0')""")
-    connection.execute("ALTER TABLE credits ADD COLUMN revision INTEGER NOT NULL DEFAULT 0")
-    connection.execute("UPDATE credits SET number = 1")
-    connection.commit()
-    connection.close()
-    with Playbook.open(tmp_path / "b.db", embedder=embedder) as book:
-        assert book.verify().problems == ()
-        assert book.get("b-2").credited_at == 15.0
-        book.commit([Tag(bullet_id="b-2", helpful=1, run_id="r10.0")])
-        assert book.get("b-2").helpful_count == 2
+    before = (tmp_path / "old.db").read_bytes()
+    with pytest.raises(PlaybookError, match=r"before the first release.*learn again"):
+        Playbook.open(tmp_path / "old.db", embedder=embedder)
+    assert (tmp_path / "old.db").read_bytes() == before
 
 
 def test_migrations_lead_to_the_tables_of_the_code(url):
@@ -182,13 +145,7 @@ def test_migrations_lead_to_the_tables_of_the_code(url):
 
     engine = sa.create_engine(url.replace("postgresql://", "postgresql+psycopg://"))
     with engine.begin() as connection:
-        from alembic import command
-        from alembic.config import Config
-
-        config = Config()
-        config.set_main_option("script_location", "ace:playbook/migrations")
-        config.attributes["connection"] = connection
-        command.upgrade(config, "head")
+        schema.migrate(connection)
         assert schema.version(connection) == schema.HEAD
         found = compare_metadata(MigrationContext.configure(connection), schema.metadata)
     engine.dispose()
