@@ -22,9 +22,9 @@ $(VENV)/.user: pyproject.toml constraints.txt
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[offline]'
 	touch $@
 
-$(VENV)/.dev: pyproject.toml constraints.txt
+$(VENV)/.dev: pyproject.toml constraints.txt benchmarks/suites/pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[offline,dev]'
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[offline,dev]' -e benchmarks/suites
 	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps -c constraints.txt bfcl-eval  # its services need none
 	touch $(VENV)/.user $@
 
@@ -71,7 +71,7 @@ contracts: $(VENV)/.dev ## export the JSON Schemas
 	$(BIN)/python contracts/export.py
 
 rates: $(VENV)/.dev ## estimate ace/testing/rates.toml again: make rates WORKBENCH=PATH
-	$(BIN)/python -m ace.testing.rates $(WORKBENCH)
+	$(BIN)/python -m ace_suites.workbench.rates $(WORKBENCH)
 
 clean: ## remove the virtual environment and caches
 	rm -rf $(VENV) .pytest_cache .ruff_cache .hypothesis dist build

@@ -53,9 +53,9 @@ if TYPE_CHECKING:
         current_context,
     )
     from ace.curator import Curator
-    from ace.generator import ReActGenerator, ReActPrediction
     from ace.learner import Learner
     from ace.playbook import Filters, Playbook, PlaybookBullet
+    from ace.react import ReActGenerator, ReActPrediction
     from ace.reflector import Reflector
     from ace.tasks import Feedback, ReasoningStep, TaskInput, TaskOutput
     from ace.tools import Tool, ToolRegistry, ToolResult, TypedTool, tool
@@ -97,7 +97,7 @@ _HOMES = {
         "current_context",
     ),
     "ace.curator": ("Curator",),
-    "ace.generator": ("ReActGenerator", "ReActPrediction"),
+    "ace.react": ("ReActGenerator", "ReActPrediction"),
     "ace.learner": ("Learner",),
     "ace.playbook": ("Filters", "Playbook", "PlaybookBullet"),
     "ace.reflector": ("Reflector",),

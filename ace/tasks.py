@@ -1,4 +1,4 @@
-"""The words everyone speaks: a task, what came out of it, and each step in between.
+"""Data models of tasks, steps and results, shared by all packages.
 
 Frozen pydantic models without DSPy, so that they travel as JSON between processes, machines and frameworks.
 """
@@ -28,6 +28,10 @@ TerminationReason = Literal[
 
 Outcome = Literal["success", "failed", "denied", "interrupted", "retried"]
 """What became of one tool call."""
+
+
+GOOD_SCORE = 0.5
+"""A metric's number from here on counts as success."""
 
 
 class TaskInput(BaseModel):
@@ -232,8 +236,24 @@ class Feedback(BaseModel):
     text: str = ""
     """What was wrong, in words a lesson can be made of."""
     confidence: float | None = Field(default=None, ge=0, le=1)
-    """How sure a judge is, where nobody knows; None for whoever does: a metric, a verifier, a person."""
+    """How sure a judge is; None for a metric, a verifier or a person, who know."""
     details: dict[str, Any] = Field(default_factory=dict)
+
+    @classmethod
+    def of(cls, value: Feedback | bool | float) -> Feedback:
+        """Feedback from what a metric gives: True, False, or a number that counts as success from 0.5.
+
+        Example:
+            >>> Feedback.of(0.7).success, Feedback.of(False).success
+            (True, False)
+        """
+        if isinstance(value, Feedback):
+            return value
+        if isinstance(value, bool):
+            return cls(success=value)
+        score = float(getattr(value, "score", value))
+        text = str(getattr(value, "feedback", "") or "")
+        return cls(success=score >= GOOD_SCORE, text=text, details={"score": score})
 
     @property
     def score(self) -> float:

@@ -18,14 +18,15 @@ from rich.progress import track
 from rich.table import Table
 
 from ace.agent import Policy, RetryPolicy
+from ace.agent.episode import Episode
 from ace.core import ToolError
 from ace.evaluation.arms import arm_source
-from ace.evaluation.attempts import AgentPool
-from ace.evaluation.office import OfficeSuite
+from ace.evaluation.episodes import AgentPool
 from ace.evaluation.stats import share_interval
-from ace.evaluation.suite import SuiteTask
-from ace.learner import Episode, Learner
+from ace.learner import Learner
 from ace.playbook import Playbook
+from ace.suites.office import OfficeSuite
+from ace.suites.protocol import SuiteTask
 from ace.testing import FaultyTool, SimulatedLM
 from ace.tools import Tool, ToolRegistry
 

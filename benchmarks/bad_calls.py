@@ -11,12 +11,12 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from ace_suites.workbench import WorkBenchSuite
 from rich.console import Console
 from rich.table import Table
 
 from ace.agent import Policy
-from ace.evaluation.attempts import AgentPool
-from ace.evaluation.workbench import WorkBenchSuite
+from ace.evaluation.episodes import AgentPool
 from ace.tasks import TaskOutput
 from ace.testing import SimulatedLM
 from ace.testing.engine import Prompt

@@ -15,11 +15,11 @@ from rich.console import Console
 from rich.progress import track
 
 from ace.agent import Policy
-from ace.evaluation.attempts import AgentPool
-from ace.evaluation.suite import load_suite
+from ace.evaluation.episodes import AgentPool
 from ace.learner import Learner
 from ace.playbook import Playbook
 from ace.reflector import Reflector
+from ace.suites.registry import load_suite
 from ace.testing import SimulatedLM
 
 TASKS, RUNS, WINDOW = 30, 2_100, 300
@@ -39,15 +39,15 @@ def main() -> None:
 
         learner = Learner(book, agent_for, reflector=Reflector("simulated"))
         for start in track(range(0, RUNS, WINDOW), description="stream (simulated)", console=Console(stderr=True)):
-            hits, misses = book.cache_hits, book.cache_misses
+            hits, misses = book.cache.hits, book.cache.misses
             learner.fit([partial(suite.episode, dice.choice(tasks)) for _ in range(start, min(start + WINDOW, RUNS))])
-            gained, lost = book.cache_hits - hits, book.cache_misses - misses
+            gained, lost = book.cache.hits - hits, book.cache.misses - misses
             shares.append(gained / (gained + lost))
         report = {
             "simulated": True,
             "tasks": TASKS,
             "runs": RUNS,
-            "hits": book.cache_hits / (book.cache_hits + book.cache_misses),
+            "hits": book.cache.hits / (book.cache.hits + book.cache.misses),
             "hits_by_window": shares,
             "bullets": len(book),
             "commits": book.revision,

@@ -18,13 +18,14 @@ from typing import Any
 from rich.console import Console
 from rich.progress import track
 
-from ace.cli._lm import choose_lm
-from ace.curator.budget import make_room
-from ace.evaluation.attempts import AgentPool
-from ace.evaluation.splits import halves
-from ace.evaluation.suite import changing, load_suite
+from ace.curator.eviction import make_room
+from ace.evaluation.episodes import AgentPool
+from ace.evaluation.models import choose_model
 from ace.learner import Learner
 from ace.playbook import Add, Playbook
+from ace.suites.protocol import changing
+from ace.suites.registry import load_suite
+from ace.suites.splits import halves
 
 STEPS, BUDGET = 500, 4_000
 RUNS = ("gpt-4_domains", "gpt-3.5_domains", "llama2-70b_domains")
@@ -45,7 +46,7 @@ def served(suite: Any, book: Playbook, tasks: list[Any]) -> list[Any]:
     for task in tasks:
         bullets = book.retrieve(task.task.text, domain=task.task.domain)
         found.update([b.id for b in bullets if b.section == "Strategies" and b.key == changing(suite, task)][:1])
-    return packed(book, sorted(book.bullets, key=lambda b: -found[b.id] / book.tokens_of(b)))
+    return packed(book, sorted(book.bullets, key=lambda b: -found[b.id] / book.budget.tokens_of(b)))
 
 
 def covering(suite: Any, book: Playbook, tasks: list[Any]) -> list[Any]:
@@ -56,7 +57,7 @@ def covering(suite: Any, book: Playbook, tasks: list[Any]) -> list[Any]:
         return bullet.key == changing(suite, task) and bullet.domain in (None, task.task.domain)
 
     while pool:
-        gains = [(sum(serves(b, t) for t in left) / book.tokens_of(b), b) for b in pool]
+        gains = [(sum(serves(b, t) for t in left) / book.budget.tokens_of(b), b) for b in pool]
         _, best = max(gains, key=lambda pair: pair[0])
         pool.remove(best)
         chosen.append(best)
@@ -75,9 +76,9 @@ def packed(book: Playbook, bullets: list[Any]) -> list[Any]:
     """As many as fit, first come first served."""
     chosen, room = [], BUDGET
     for bullet in bullets:
-        if book.tokens_of(bullet) <= room:
+        if book.budget.tokens_of(bullet) <= room:
             chosen.append(bullet)
-            room -= book.tokens_of(bullet)
+            room -= book.budget.tokens_of(bullet)
     return chosen
 
 
@@ -88,7 +89,7 @@ def main() -> None:
     train, test = halves(suite.tasks)
     stream = []
     for name in RUNS:
-        choice = choose_lm(f"recorded:{name}", suite)
+        choice = choose_model(f"recorded:{name}", suite)
         pool = AgentPool(suite, choice.policy)
         stream += [(task, choice, pool) for task in train if choice.knows(task)]
     stream = random.Random(0).sample(stream, STEPS)

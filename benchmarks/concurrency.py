@@ -24,7 +24,7 @@ from rich.console import Console
 from rich.table import Table
 
 from ace import ReActGenerator, tool
-from ace._dspy import render_catalogue
+from ace.react.model import render_catalogue
 from ace.testing import FunctionLM, decision
 from ace.testing.engine import Prompt
 

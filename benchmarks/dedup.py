@@ -1,7 +1,7 @@
 """Twins in two really learned playbooks, before and after: ``python benchmarks/dedup.py DATA OUT.json``.
 
 A twin is a bullet with a neighbour of Jaccard >= 0.9 over lower-case words, or one that the calibrated rule calls the same.
-Also: wrong merges on the package's 300 labelled pairs, and whether every survivor holds what the removed ones named.
+Also: wrong merges on the package's 300 labelled pairs, and whether every successor holds what the removed ones named.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ import numpy as np
 from rich.console import Console
 
 from ace.playbook import Add, MiniLMEmbedder, Playbook, PlaybookBullet, calibrate, labelled_pairs
-from ace.playbook.dedup import JACCARD, LOOK_FROM, THRESHOLDS, same_lesson
-from ace.playbook.similarity import jaccard, marks
+from ace.playbook.duplicates.find import JACCARD, LOOK_FROM, THRESHOLDS, same_lesson
+from ace.playbook.duplicates.similarity import jaccard, marks
 
 THRESHOLD = THRESHOLDS[MiniLMEmbedder.name]
 
@@ -40,10 +40,10 @@ def examine(path: Path) -> dict[str, Any]:
     with Playbook(embedder=MiniLMEmbedder(), screen=None) as book:
         book.commit([Add(bullet=PlaybookBullet(section="Strategies", content=text)) for text in texts])
         before = {bullet.id: bullet for bullet in book.bullets}
-        report = book.dedup()
+        report = book.maintenance.dedup()
         unnamed = lost = 0
         for bullet_id in before.keys() - {bullet.id for bullet in book.bullets}:
-            heir = book.survivor(bullet_id)
+            heir = book.history.successor(bullet_id)
             unnamed += heir is None
             if heir is not None:
                 kept, gone = marks(heir.content), marks(before[bullet_id].content)
@@ -53,7 +53,7 @@ def examine(path: Path) -> dict[str, Any]:
     return {
         "bullets": len(texts),
         "removed": len(texts) - len(left),
-        "variants": sum(twin.kind == "variant" for twin in report.twins),
+        "variants": sum(pair.kind == "variant" for pair in report.duplicates),
         "twins_before": with_twin(texts) / len(texts),
         "twins_after": with_twin(left) / len(left),
         "without_survivor": unnamed,

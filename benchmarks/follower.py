@@ -7,12 +7,13 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from retrieval_bench import playbook_of, suite_tasks
+from ace_suites.workbench import WorkBenchSuite
+
 from ace.agent import Policy
-from ace.evaluation.retrieval_bench import playbook_of, suite_tasks
 from ace.evaluation.runner import evaluate
-from ace.evaluation.suite import changing
-from ace.evaluation.workbench import WorkBenchSuite
 from ace.playbook import Filters, MiniLMEmbedder
+from ace.suites.protocol import changing
 from ace.testing import SimulatedLM
 
 

@@ -36,12 +36,12 @@ def one_seed(seed: int) -> dict[str, Any]:
     import torch
 
     from ace.agent import Policy
-    from ace.evaluation.office import OfficeSuite
     from ace.evaluation.runner import AgentPool, evaluate
-    from ace.evaluation.splits import halves
     from ace.learner import Learner
     from ace.playbook import Playbook
     from ace.reflector import Reflector
+    from ace.suites.office import OfficeSuite
+    from ace.suites.splits import halves
     from ace.testing import SimulatedLM
     from ace.testing.rates import load_rates
 

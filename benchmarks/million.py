@@ -21,8 +21,8 @@ from typing import Any
 
 import numpy as np
 
-from ace.playbook.cells import give_back
-from ace.playbook.dense import DenseIndex
+from ace.playbook.index.dense import DenseIndex
+from ace.playbook.index.ivf import give_back
 
 DIMENSION, QUERIES, BATCH = 384, 1_000, 50_000
 CASES = ("queries", "queries-8bit", "queries-grown", "gaussian")
@@ -52,9 +52,10 @@ def draws(centres: np.ndarray | None, count: int, seed: int) -> np.ndarray:
 
 def centres_of(data: Path) -> np.ndarray:
     """Embeddings of the queries of both sets."""
-    from ace.evaluation.retrieval_bench import read_tasks, suite_tasks
-    from ace.evaluation.suite import load_suite
+    from retrieval_bench import read_tasks, suite_tasks
+
     from ace.playbook import MiniLMEmbedder
+    from ace.suites.registry import load_suite
 
     tasks = [
         *suite_tasks(load_suite(f"workbench:{data / 'workbench'}")),

@@ -17,7 +17,7 @@ from dedup import with_twin
 from rich.console import Console
 
 from ace.playbook import Playbook
-from ace.playbook.dedup import text_of
+from ace.playbook.duplicates.find import text_of
 
 RUNS = ("gpt-4_domains", "gpt-3.5_domains", "llama2-70b_domains")
 

@@ -33,9 +33,7 @@ TARGETS = (
     "ace/agent/progress.py",
     "ace/agent/states.py",
     "ace/agent/machine.py",
-    "ace/agent/calling.py",
-    "ace/agent/ledger.py",
-    "ace/agent/resume.py",
+    "ace/agent/record.py",
 )
 FIRST = ["tests/agent", "tests/core"]
 THEN = ["tests/laws", "tests/test_streaming_and_modes.py", "tests/test_generator.py"]

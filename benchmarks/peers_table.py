@@ -36,17 +36,18 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
-from ace.evaluation import evaluate, load_suite, split
+from ace.evaluation import evaluate
+from ace.suites import load_suite, split
 from ace.evaluation.arms import arm_source
-from ace.evaluation.attempts import Attempt
-from ace.evaluation.reports import RunReport
-from ace.evaluation.study import LUCK
-from ace.evaluation.suite import Suite, SuiteTask, changing
-from ace.evaluation.summary import comparisons, summarise
+from ace.evaluation.episodes import Attempt
+from ace.evaluation.report.summary import comparisons, summarise
+from ace.evaluation.row import RunReport
+from ace.evaluation.study import TRAINING_SEED_OFFSET
 from ace.learner import Learner
 from ace.playbook import MiniLMEmbedder, Playbook, PlaybookBullet
 from ace.playbook.render import count_tokens, render_bullet, render_bullets
 from ace.reflector import Reflector
+from ace.suites.protocol import Suite, SuiteTask, changing
 from ace.tasks import TaskOutput
 from ace.testing import SimulatedLM
 from ace.testing.engine import Prompt
@@ -73,7 +74,7 @@ class Offered(Prompt):
     @property
     def tools(self) -> dict[str, dict[str, Any]]:
         """What the agent offers."""
-        return dict(self.catalogue)
+        return dict(self.catalog)
 
 
 @dataclass(frozen=True)
@@ -183,7 +184,7 @@ def training_runs(suite: Suite, tasks: Sequence[SuiteTask], seed: int) -> list[A
                 suite,
                 lambda luck: SimulatedLM(suite, seed=luck),
                 tasks=left,
-                seeds=[LUCK * (seed + 1) + epoch],
+                seeds=[TRAINING_SEED_OFFSET * (seed + 1) + epoch],
             )
         )
         made += now

@@ -18,10 +18,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from playbook_bench import bullets, sentences
 from rich.console import Console
 from rich.table import Table
 
-from ace.evaluation.playbook_bench import bullets, sentences
 from ace.playbook import CallableEmbedder, MiniLMEmbedder, Playbook
 
 sys.path.insert(0, str(Path(__file__).parent))

@@ -19,11 +19,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from playbook_bench import bullets, sentences
 from rich.console import Console
 
-from ace.evaluation.playbook_bench import bullets, sentences
 from ace.playbook import CallableEmbedder, MiniLMEmbedder, Playbook
-from ace.playbook.onnx import OnnxMiniLMEmbedder
+from ace.playbook.index.onnx import OnnxMiniLMEmbedder
 
 ROUNDS = 60
 
@@ -53,7 +53,7 @@ def ten_thousand(count: int = 10_000) -> dict[str, float]:
         for one, other in zip(queries[:ROUNDS], queries[ROUNDS : 2 * ROUNDS], strict=True):
             for name, embedder in (("torch", torch), ("onnx", onnx)):
                 bare[name].append(timed(lambda e=embedder, q=other: e.embed([q])))
-                books[name]._query_vectors.clear()
+                books[name]._retriever._query_vectors.clear()
                 books[name]._candidates.clear()
                 books[name]._packed.clear()
                 cold[name].append(timed(lambda b=books[name], q=one: b.retrieve(q)))
@@ -83,7 +83,7 @@ OPEN = """
 import sys, time
 import sqlalchemy, faiss, scipy.sparse, sklearn.feature_extraction.text
 from ace.playbook import CallableEmbedder, Playbook
-import ace.playbook.search, ace.playbook.playbook
+import ace.playbook.index.index, ace.playbook.playbook
 embedder = CallableEmbedder("random", lambda texts: [[1.0] * 384 for _ in texts])
 started = time.perf_counter()
 book = Playbook.open(sys.argv[1], embedder=embedder, screen=None)

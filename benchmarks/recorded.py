@@ -9,12 +9,13 @@ import time
 from pathlib import Path
 from typing import Any
 
+from ace_suites.workbench import WorkBenchSuite, read_recordings
+from ace_suites.workbench.compare import replay_is_right, ways
+from ace_suites.workbench.recorded_lm import RecordedLM
+
 from ace.agent import Policy
+from ace.evaluation.report.summary import by_domain
 from ace.evaluation.runner import evaluate
-from ace.evaluation.summary import by_domain
-from ace.evaluation.workbench import WorkBenchSuite, read_recordings
-from ace.evaluation.workbench.differences import replay_is_right, ways
-from ace.testing import RecordedLM
 
 RUNS = ("gpt-4_domains", "gpt-4_all", "gpt-3.5_domains", "llama2-70b_domains")
 
@@ -34,7 +35,6 @@ def drive(folder: Path, run: str) -> dict[str, Any]:
     for attempt in evaluate(suite, lambda seed: lm, policy=Policy.replay()):
         recording = lm.recordings[" ".join(attempt.task.task.text.split())]
         row = attempt.report()
-        row.empty = recording.empty
         rows.append(row)
         crashes += attempt.output.termination_reason == "internal_invariant"
         steps = attempt.output.structured_trace

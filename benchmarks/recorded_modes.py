@@ -13,13 +13,13 @@ from pathlib import Path
 from typing import Any
 
 import dspy
+from ace_suites.workbench import WorkBenchSuite, read_recordings
+from ace_suites.workbench.recorded_lm import RecordedLM
 from rich.console import Console
 from rich.progress import track
 
 from ace import Policy, ReActGenerator
 from ace.evaluation.runner import Attempt
-from ace.evaluation.workbench import WorkBenchSuite, read_recordings
-from ace.testing import RecordedLM
 from ace.testing.engine import Prompt
 from ace.testing.server import Calls, serve
 

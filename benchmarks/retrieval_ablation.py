@@ -17,13 +17,13 @@ from typing import Any, NamedTuple
 from unittest import mock
 
 import numpy as np
+from retrieval_bench import BenchTask, playbook_of, read_tasks, suite_tasks
 from rich.console import Console
 from rich.table import Table
 
-from ace.evaluation.retrieval_bench import BenchTask, playbook_of, read_tasks, suite_tasks
-from ace.evaluation.suite import load_suite
 from ace.playbook import Filters, MiniLMEmbedder, Playbook, retrieval, sequence_key
-from ace.playbook.retrieval import DEPTH, MAX_SUPPORT, RRF_K, SUPPORT, Ranking, diversify, fuse
+from ace.playbook.ranking import DEPTH, MAX_SUPPORT, RRF_K, SUPPORT, Ranking, diversify, fuse
+from ace.suites.registry import load_suite
 
 Constants = tuple[int, float, int]
 GRID: list[Constants] = list(product((4, 8, 16, 30, 60), (0.3, 0.5, 0.7), (3, 5, 10)))
@@ -34,22 +34,22 @@ VARIANTS = ("dense", "words", "plain fusion", "fusion, different sequences", "wi
 def hits(book: Playbook, task: BenchTask, filters: Filters) -> dict[str, bool]:
     """Whether each variant finds the task's own multiset of tools among three."""
     wanted = sequence_key(task.tools)
-    searcher, vector = book._searcher, book._query_vectors[task.query]
-    allowed = book._bullets.allowed(filters, None, None)
+    searcher, vector = book._state.index, book._retriever._query_vectors[task.query]
+    allowed = book._state.bullets.allowed(filters, None, None)
     dense = searcher._dense.search(vector, DEPTH, allowed)  # type: ignore[union-attr]
     words = searcher._lexical.search(task.query, DEPTH, allowed)  # type: ignore[union-attr]
     plain = [scored.number for scored in fuse(dense, words, k=60)]
-    own = diversify(fuse(dense, words), book._bullets, lambda bullet: 1.0)
+    own = diversify(fuse(dense, words), book._state.bullets, lambda bullet: 1.0)
 
     def distinct(numbers: Sequence[int]) -> list[tuple[str, ...]]:
-        return list(dict.fromkeys(book._bullets[n].key for n in numbers))[:3]
+        return list(dict.fromkeys(book._state.bullets[n].key for n in numbers))[:3]
 
     keys = {
-        "dense": [book._bullets[n].key for n in dense[0][:3]],
-        "words": [book._bullets[n].key for n in words[0][:3]],
-        "plain fusion": [book._bullets[n].key for n in plain[:3]],
+        "dense": [book._state.bullets[n].key for n in dense[0][:3]],
+        "words": [book._state.bullets[n].key for n in words[0][:3]],
+        "plain fusion": [book._state.bullets[n].key for n in plain[:3]],
         "fusion, different sequences": distinct(plain),
-        "without utility": [book._bullets[group.best.number].key for group in own[:3]],
+        "without utility": [book._state.bullets[group.best.number].key for group in own[:3]],
         "the playbook": [bullet.key for bullet in book.retrieve(task.query, filters=filters)],
     }
     return {name: wanted in found for name, found in keys.items()}
@@ -67,14 +67,14 @@ def rankings(tasks: Sequence[BenchTask]) -> tuple[Playbook, dict[str, list[Ranki
     """For each guard, the rankings of every task."""
     book = playbook_of(tasks, MiniLMEmbedder())
     book.retrieve_many([task.query for task in tasks])
-    searcher, found = book._searcher, dict[str, list[Rankings]]()
+    searcher, found = book._state.index, dict[str, list[Rankings]]()
     for guard in ("task", "group"):
         found[guard] = []
         for task in tasks:
             groups = (task.group,) if guard == "group" else ()
             filters = Filters(exclude_tasks=(task.id,), exclude_groups=groups)
-            allowed = book._bullets.allowed(filters, None, None)
-            dense = searcher._dense.search(book._query_vectors[task.query], DEPTH, allowed)  # type: ignore[union-attr]
+            allowed = book._state.bullets.allowed(filters, None, None)
+            dense = searcher._dense.search(book._retriever._query_vectors[task.query], DEPTH, allowed)  # type: ignore[union-attr]
             words = searcher._lexical.search(task.query, DEPTH, allowed)  # type: ignore[union-attr]
             found[guard].append(Rankings(sequence_key(task.tools), dense, words))
     return book, found
@@ -88,8 +88,8 @@ def with_constants(book: Playbook, found: dict[str, list[Rankings]], constants: 
         for guard, tasks in found.items():
             hit = 0
             for task in tasks:
-                groups = diversify(fuse(task.dense, task.words, k), book._bullets)
-                hit += task.wanted in [book._bullets[group.best.number].key for group in groups[:3]]
+                groups = diversify(fuse(task.dense, task.words, k), book._state.bullets)
+                hit += task.wanted in [book._state.bullets[group.best.number].key for group in groups[:3]]
             score[guard] = 100 * hit / len(tasks)
     return score
 

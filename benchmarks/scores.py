@@ -21,7 +21,7 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from ace.playbook.scoring import Null, Record, effect, should_prune
+from ace.playbook.statistics import Baseline, Record, effect, should_prune
 
 USES, RATES, CONTROLS, NULL = 200, (0.3, 0.5, 0.6, 0.7, 0.8), 20, 0.5
 EXPLORE = 0.1
@@ -29,7 +29,7 @@ Rule = Callable[[int, int], bool]
 """From helpful and harmful counts: prune?"""
 
 
-def thresholds(null: Null) -> list[int]:
+def thresholds(null: Baseline) -> list[int]:
     """For each number of uses, the most successes with which our rule still prunes; -1 where it never does."""
     found, most = [], -1
     for uses in range(USES + 1):
@@ -41,7 +41,7 @@ def thresholds(null: Null) -> list[int]:
     return found
 
 
-def ours(null: Null) -> Rule:
+def ours(null: Baseline) -> Rule:
     """Our rule as a table."""
     table = thresholds(null)
     return lambda good, bad: good <= table[good + bad]

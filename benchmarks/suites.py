@@ -9,8 +9,8 @@ from typing import Any
 
 from rich.progress import track
 
-from ace.evaluation import load_suite
-from ace.evaluation.lint import lint
+from ace.suites import load_suite
+from ace.suites.check import check_suite
 
 SUITES = ("office", "bfcl", "bfcl:long_context", "bfcl:miss_param")
 
@@ -19,7 +19,7 @@ def main() -> None:
     """Check each, print, write."""
     found: dict[str, Any] = {}
     for name in track(SUITES, "suites"):
-        report = lint(load_suite(name))
+        report = check_suite(load_suite(name)).tasks
         idle = 100 * (report.empty_expected - report.empty_wrong) / report.empty_expected
         found[name] = {
             "tasks": report.n,

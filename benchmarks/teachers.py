@@ -92,12 +92,12 @@ def one_run(job: tuple[int, str, str]) -> list[dict[str, Any]]:
     import torch
 
     from ace.agent import Policy
-    from ace.evaluation.attempts import AgentPool
-    from ace.evaluation.office import OfficeSuite
-    from ace.evaluation.splits import halves
+    from ace.evaluation.episodes import AgentPool
     from ace.learner import Learner
     from ace.playbook import Playbook
     from ace.reflector import Reflector
+    from ace.suites.office import OfficeSuite
+    from ace.suites.splits import halves
     from ace.testing import SimulatedLM
     from ace.testing.rates import load_rates
 

@@ -43,8 +43,8 @@ def stand_in(latency: float) -> Any:
 
 def suite_of(n: int) -> Any:
     """So many tasks over one tool."""
-    from ace.evaluation.suite import GoldCall, SuiteTask
-    from ace.learner import Episode
+    from ace.agent.episode import Episode
+    from ace.suites.protocol import GoldCall, SuiteTask
     from ace.tasks import Feedback, TaskInput
     from ace.tools import Tool, ToolRegistry
 

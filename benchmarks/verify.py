@@ -19,10 +19,22 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
+from pydantic import BaseModel
 from rich.console import Console
 from rich.table import Table
 
-from ace.evaluation.reports import VerifyRow
+
+class VerifyRow(BaseModel):
+    """One row of ``make verify``."""
+
+    name: str
+    issue: str
+    claimed: str
+    measured: float | None
+    unit: str
+    ok: bool
+    seconds: float
+
 
 ROOT = Path(__file__).resolve().parent.parent
 COMPARE = {">=": operator.ge, "<=": operator.le, "==": operator.eq, "<": operator.lt}

@@ -10,12 +10,13 @@ from pydantic import TypeAdapter
 
 from ace.agent import RunSnapshot
 from ace.core import Event
-from ace.evaluation import reports
+from ace.evaluation.report import models as reports
 from ace.graph import GraphEvent, ProposedChange, Review
 from ace.playbook import Explanation, PlaybookBullet
 from ace.playbook.delta import Delta
 from ace.playbook.history import Diff, VerifyReport
 from ace.playbook.results import BookStats
+from ace.suites.check import SuiteCheckReport
 from ace.tasks import TaskInput, TaskOutput
 
 FOLDER = Path(__file__).resolve().parent
@@ -35,12 +36,9 @@ MODELS: dict[str, Any] = {
     "playbook-stats": BookStats,
     "demo": reports.DemoReport,
     "evaluate": reports.EvaluateReport,
-    "bench-retrieval": reports.BenchRetrievalReport,
-    "bench-playbook": reports.BenchPlaybookReport,
-    "suite-check": reports.SuiteCheckReport,
+    "suite-check": SuiteCheckReport,
     "learn": reports.LearnReport,
     "optimize": reports.OptimizeReport,
-    "verify": list[reports.VerifyRow],
 }
 
 

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from ace import BreakerPolicy, Policy, ReActGenerator, RetryPolicy, tool
-from ace.agent import FailedCall, Interrupt, PolicyDecision, RunView
+from ace.agent import AgentState, FailedCall, Interrupt, PolicyDecision
 from ace.testing import FaultyTool, ScriptedLM, decision
 
 
@@ -25,7 +25,7 @@ def read_backup(name: str) -> str:
 class AskOnPermission(Policy):
     """The library's policy, but a refused permission stops the run and waits for somebody."""
 
-    def on_tool_error(self, state: RunView, failed: FailedCall) -> PolicyDecision:
+    def on_tool_error(self, state: AgentState, failed: FailedCall) -> PolicyDecision:
         """Interrupt for one kind of failure, else as before."""
         if failed.result.error_kind == "permission_denied":
             return Interrupt(f"{failed.tool.name} needs a permission")

@@ -3,12 +3,12 @@
 from langgraph.graph import START, StateGraph
 
 from ace import ReActGenerator, graph
-from ace.graph import AgentState, ReActAgentNode
+from ace.graph import ReActAgentNode, WorkflowState
 from ace.testing import ScriptedLM, decision
 from ace.tools import calculator
 
 lm = ScriptedLM([decision("calculator", expression="17 * 2.4"), decision("finish", answer="40.8")])
-builder = StateGraph(AgentState)
+builder = StateGraph(WorkflowState)
 builder.add_node("agent", ReActAgentNode(ReActGenerator(tools=[calculator], lm=lm)))
 builder.add_edge(START, "agent")
 

@@ -8,7 +8,7 @@ import sys
 from langgraph.graph import START, StateGraph
 
 from ace import ReActGenerator, graph
-from ace.graph import AgentState, ConversationBufferNode, ConversationSummaryNode, JsonlCheckpointer, ReActAgentNode
+from ace.graph import ConversationBufferNode, ConversationSummaryNode, JsonlCheckpointer, ReActAgentNode, WorkflowState
 from ace.testing import FunctionLM, decision
 
 
@@ -19,7 +19,7 @@ def reply(prompt):
 
 
 agent = ReActGenerator("conversation, task -> answer", tools=[], lm=FunctionLM("example/parrot", reply))
-builder = StateGraph(AgentState)
+builder = StateGraph(WorkflowState)
 builder.add_node("sum", ConversationSummaryNode(lambda prompt: "what was said before", max_tokens=500))
 builder.add_node("hear", ConversationBufferNode("user"))
 builder.add_node("agent", ReActAgentNode(agent, inputs={"conversation": "conversation", "task": "user_input"}))

@@ -3,7 +3,7 @@
 from langgraph.graph import START, StateGraph
 
 from ace import Playbook, ReActGenerator, graph
-from ace.graph import AgentState, ReActAgentNode, RetrieveNode
+from ace.graph import ReActAgentNode, RetrieveNode, WorkflowState
 from ace.playbook import CallableEmbedder
 from ace.testing import ScriptedLM, decision
 
@@ -13,7 +13,7 @@ book = Playbook(
 book.add(section="Observations", trigger="When are orders sent?", content="Orders are sent on Mondays.")
 
 agent = ReActGenerator("context, task -> answer", tools=[], lm=ScriptedLM([decision("finish", answer="On Monday.")]))
-builder = StateGraph(AgentState)
+builder = StateGraph(WorkflowState)
 builder.add_node("retrieve", RetrieveNode(book))
 builder.add_node("agent", ReActAgentNode(agent, inputs={"context": "context", "task": "user_input"}))
 builder.add_edge(START, "retrieve").add_edge("retrieve", "agent")

@@ -6,7 +6,7 @@ No key is needed: a scripted model plays the LM, and the playbook is a file in t
 import sys
 
 from ace import Playbook, ReActGenerator, tool
-from ace.graph import Interrupted, JsonlCheckpointer, learning_workflow
+from ace.graph import JsonlCheckpointer, WorkflowInterrupted, learning_workflow
 from ace.playbook import CallableEmbedder
 from ace.testing import ScriptedLM, decision
 
@@ -42,7 +42,7 @@ with Playbook.open("shop.db", embedder=embedder) as book:
             workflow.invoke({"user_input": "Refund Ana's last order"}, thread_id="ana")
         else:
             workflow.resume("ana", {"decision": what, "reviewer": "Ben"})
-    except Interrupted as pause:
+    except WorkflowInterrupted as pause:
         print(pause.interrupts[0].value["diff"])
         print("waits for: approve, edit or reject")
     print("in the playbook:", [bullet.content for bullet in book.bullets])

@@ -1,4 +1,4 @@
-"""Shared fixtures. Nothing here needs a network."""
+"""SharedReference fixtures. Nothing here needs a network."""
 
 from __future__ import annotations
 
@@ -57,14 +57,14 @@ def book(tmp_path, embedder):
 
 @pytest.fixture(scope="session")
 def workbench():
-    from ace.evaluation.workbench import WorkBenchSuite
+    from ace_suites.workbench import WorkBenchSuite
 
     return WorkBenchSuite(WORKBENCH)
 
 
 @pytest.fixture(scope="session")
 def office():
-    from ace.evaluation.office import OfficeSuite
+    from ace.suites.office import OfficeSuite
 
     return OfficeSuite()
 

@@ -1,7 +1,8 @@
 """One run of an agent: a state machine without I/O, the policy it asks, and the drivers that do what it says."""
 
 from ace.agent.breaker import Breaker, BreakerPolicy
-from ace.agent.drivers import Model, Pacer, adrive, drive
+from ace.agent.drivers import AdmissionControl, Model, adrive, drive
+from ace.agent.episode import Episode, Solver
 from ace.agent.hooks import Agent, AgentState, OutputMode, StepView
 from ace.agent.machine import FINISH, AgentRun
 from ace.agent.policy import (
@@ -10,7 +11,6 @@ from ace.agent.policy import (
     FailedCall,
     ForceAnswer,
     Interrupt,
-    N,
     OnceWithToolCatalog,
     Policy,
     PolicyDecision,
@@ -18,18 +18,19 @@ from ace.agent.policy import (
     Reprompt,
     RepromptStrategy,
     Retry,
-    RunView,
+    UpTo,
 )
 from ace.agent.progress import NoProgress
-from ace.agent.resume import Approve, Deny, ResumeDecision, go_on, restore, snapshot
+from ace.agent.record import RunRecord, RunSnapshot, RunSpec
 from ace.agent.retry import RetryPolicy
-from ace.agent.spec import RunSnapshot, RunSpec
 from ace.agent.states import (
     Acting,
+    Approve,
     AskModel,
     CallState,
     CallTool,
     Completed,
+    Deny,
     Done,
     Failed,
     Idle,
@@ -37,6 +38,7 @@ from ace.agent.states import (
     ModelReply,
     Observing,
     RequestedTool,
+    ResumeDecision,
     State,
     Step,
     Thinking,
@@ -49,6 +51,7 @@ from ace.agent.trajectory import render_trajectory
 __all__ = [
     "FINISH",
     "Acting",
+    "AdmissionControl",
     "Agent",
     "AgentRun",
     "AgentState",
@@ -62,6 +65,7 @@ __all__ = [
     "Completed",
     "Deny",
     "Done",
+    "Episode",
     "Fail",
     "Failed",
     "FailedCall",
@@ -73,12 +77,10 @@ __all__ = [
     "MemoryRunStore",
     "Model",
     "ModelReply",
-    "N",
     "NoProgress",
     "Observing",
     "OnceWithToolCatalog",
     "OutputMode",
-    "Pacer",
     "Policy",
     "PolicyDecision",
     "PolicyEngine",
@@ -88,20 +90,19 @@ __all__ = [
     "ResumeDecision",
     "Retry",
     "RetryPolicy",
+    "RunRecord",
     "RunSnapshot",
     "RunSpec",
     "RunStore",
-    "RunView",
+    "Solver",
     "State",
     "Step",
     "StepView",
     "Summary",
     "Thinking",
+    "UpTo",
     "Wait",
     "adrive",
     "drive",
-    "go_on",
     "render_trajectory",
-    "restore",
-    "snapshot",
 ]

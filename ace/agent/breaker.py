@@ -17,7 +17,7 @@ class BreakerPolicy(PolicySettings):
     """When a tool is taken out of service."""
 
     threshold: int = Field(default=3, ge=1)
-    """So many failures in a row open it."""
+    """Failures in a row that open it."""
     cooldown: float = Field(default=60.0, ge=0)
     """Seconds until one probe is let through."""
     counts: tuple[ToolErrorKind, ...] = tuple(kind for kind, traits in TOOL_ERROR_KINDS.items() if traits.counts)
@@ -71,3 +71,53 @@ class Breaker(BaseModel):
     def abandoned(self) -> Breaker:
         """The probe was cut off before it said anything: another one may go out."""
         return self.model_copy(update={"state": "open"}) if self.state == "half_open" else self
+
+
+class Breakers:
+    """The breakers of one run, one per tool.
+
+    Args:
+        policy: When a tool is taken out of service; None never does.
+        states: By tool, of the tools that are not closed and clean; changed in place.
+    """
+
+    def __init__(self, policy: BreakerPolicy | None, states: dict[str, Breaker]) -> None:
+        self.policy = policy
+        self.states = states
+
+    def out_of_service(self, now: float) -> tuple[str, ...]:
+        """Tools that leave the catalogue for the present."""
+        if self.policy is None or not self.states or not self.policy.exclude:
+            return ()
+        return tuple(name for name, breaker in self.states.items() if not breaker.allows(self.policy, now))
+
+    def call(self, name: str, now: float) -> str:
+        """Let a call of a tool out; why not, in words for the model, when it may not go."""
+        breaker = self.states.get(name)
+        if self.policy is None or breaker is None:
+            return ""
+        if not breaker.allows(self.policy, now):
+            return f"{name} failed {breaker.failures} times in a row and is out of service now; use another tool."
+        self.states[name] = breaker.called()
+        return ""
+
+    def settle(self, name: str, outcome: str, kind: ToolErrorKind, now: float) -> None:
+        """Take in what became of a call."""
+        if self.policy is None:
+            return
+        breaker = self.states.get(name, Breaker())
+        if outcome == "success":
+            breaker = breaker.succeeded()
+        elif outcome == "failed":
+            breaker = breaker.failed(kind, self.policy, now)
+        else:
+            breaker = breaker.abandoned()
+        if breaker == Breaker():
+            self.states.pop(name, None)
+        else:
+            self.states[name] = breaker
+
+    def is_open(self, name: str) -> bool:
+        """Whether a tool was taken out of service."""
+        breaker = self.states.get(name)
+        return self.policy is not None and breaker is not None and breaker.state == "open"

@@ -58,12 +58,14 @@ def drive(run: AgentRun, model: Model, save: Save | None = None) -> TaskOutput:
         if save is not None:
             save(run)
         raise
-    for relay in run.spec.relays:
-        relay.flush()
+    for observer in run.spec.observers:
+        observer.flush()
     return run.output()
 
 
-async def adrive(run: AgentRun, model: Model, save: Save | None = None, pacer: Pacer | None = None) -> TaskOutput:
+async def adrive(
+    run: AgentRun, model: Model, save: Save | None = None, admission: AdmissionControl | None = None
+) -> TaskOutput:
     """`drive` for async callers: nothing blocks the event loop. Cancelling the task cancels the run."""
     token = run.spec.cancellation
     stop = _Stop()
@@ -78,8 +80,8 @@ async def adrive(run: AgentRun, model: Model, save: Save | None = None, pacer: P
                         continue
                     match step:
                         case AskModel() as request:
-                            if pacer is not None:
-                                await pacer.turn()
+                            if admission is not None:
+                                await admission.turn()
                             await _ask(run, model, request)
                         case CallTool(calls):
                             await _call(run, calls)
@@ -98,8 +100,8 @@ async def adrive(run: AgentRun, model: Model, save: Save | None = None, pacer: P
         raise
     finally:
         stop.active = False
-    for relay in run.spec.relays:
-        await relay.aflush()
+    for observer in run.spec.observers:
+        await observer.aflush()
     return run.output()
 
 
@@ -132,7 +134,7 @@ class _Stop:
         return self._task.uncancel() == 0
 
 
-class Pacer:
+class AdmissionControl:
     """Lets one run after another prepare its request, whenever the event loop is calm.
 
     Preparing a request takes a millisecond of CPU, and so does reading its reply. Hundreds of runs that start at once would

@@ -18,7 +18,7 @@ OutputMode = Literal["simple", "structured"]
 
 
 class AgentState(Protocol):
-    """What every run offers, whatever the agent."""
+    """What every run offers, whatever the agent: policies decide on it, and must leave it as it is."""
 
     @property
     def user_input(self) -> str:
@@ -34,6 +34,19 @@ class AgentState(Protocol):
     def correlation_id(self) -> str:
         """The task's id."""
         ...
+
+    @property
+    def attempt(self) -> int:
+        """How often the request or the call in question was made, this one included."""
+        ...
+
+    @property
+    def reprompts(self) -> int:
+        """Replies to this decision that were already thrown away."""
+        ...
+
+    usage: RunUsage
+    """What was spent so far, without the time since the last stop."""
 
     def append_scratchpad(self, entry: ReasoningStep) -> None:
         """Add a step."""
@@ -94,5 +107,5 @@ class Agent:
         return None
 
     def format_result(self, output: TaskOutput, mode: OutputMode) -> Any:
-        """What a caller sees: the bare answer (`simple`) or everything (`structured`)."""
+        """What a caller is shown: the bare answer (`simple`) or everything (`structured`); called for every finished run."""
         return output.answer if mode == "simple" else output

@@ -6,9 +6,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Protocol
 
 from ace.agent.breaker import BreakerPolicy
+from ace.agent.hooks import AgentState
 from ace.agent.progress import NoProgress
 from ace.agent.retry import RetryPolicy
-from ace.core import AgentError, InvalidModelAction, ModelTransport, PolicyConfigInvalid, RunUsage
+from ace.core import AgentError, InvalidModelAction, ModelTransport, PolicyConfigInvalid
 from ace.tools import Tool, ToolCall, ToolResult
 
 MAX_REPROMPTS = 10
@@ -23,7 +24,7 @@ class OnceWithToolCatalog:
 
 
 @dataclass(frozen=True)
-class N:
+class UpTo:
     """Ask up to `n` times again for one decision.
 
     Raises:
@@ -37,7 +38,7 @@ class N:
             raise PolicyConfigInvalid(f"reprompts must be 1 to {MAX_REPROMPTS} per decision, got {self.n!r}")
 
 
-RepromptStrategy = OnceWithToolCatalog | N
+RepromptStrategy = OnceWithToolCatalog | UpTo
 
 
 @dataclass(frozen=True)
@@ -93,21 +94,6 @@ PolicyDecision = Fail | Retry | Reprompt | AppendErrorAndContinue | ForceAnswer 
 
 
 @dataclass(frozen=True)
-class RunView:
-    """What a policy may look at: a copy, so that a decision cannot change the run."""
-
-    user_input: str
-    correlation_id: str
-    step_count: int
-    """Committed decisions so far."""
-    attempt: int
-    """How often the request or the call in question was made, this one included."""
-    reprompts: int
-    """Replies to this decision that were already thrown away."""
-    usage: RunUsage
-
-
-@dataclass(frozen=True)
 class FailedCall:
     """A call that failed."""
 
@@ -131,18 +117,18 @@ class PolicyEngine(Protocol):
 
     @property
     def no_progress(self) -> NoProgress | None:
-        """When a run turns in circles; None for never."""
+        """When a run loops; None for never."""
         ...
 
-    def on_model_error(self, state: RunView, error: AgentError) -> PolicyDecision:
+    def on_model_error(self, state: AgentState, error: AgentError) -> PolicyDecision:
         """What to do about a reply that is no legal action, or that did not come."""
         ...
 
-    def on_tool_error(self, state: RunView, failed: FailedCall) -> PolicyDecision:
+    def on_tool_error(self, state: AgentState, failed: FailedCall) -> PolicyDecision:
         """What to do about a call that failed."""
         ...
 
-    def on_no_progress(self, state: RunView, call: ToolCall, times: int) -> PolicyDecision:
+    def on_no_progress(self, state: AgentState, call: ToolCall, times: int) -> PolicyDecision:
         """What to do about the same call with the same result for the nth time."""
         ...
 
@@ -156,7 +142,7 @@ class Policy:
 
     Example:
         >>> Policy.lenient().on_invalid_action, Policy().on_invalid_action
-        (N(n=2), 'fail')
+        (UpTo(n=2), 'fail')
     """
 
     name: str = "default"
@@ -174,9 +160,10 @@ class Policy:
 
     def __post_init__(self) -> None:
         action: Any = self.on_invalid_action  # what is passed in practice may be anything
-        if action not in ("fail", "observe") and not isinstance(action, (OnceWithToolCatalog, N)):
+        if action not in ("fail", "observe") and not isinstance(action, (OnceWithToolCatalog, UpTo)):
             raise PolicyConfigInvalid(
-                f"on_invalid_action must be 'fail', 'observe', OnceWithToolCatalog() or N(n), got {self.on_invalid_action!r}"
+                "on_invalid_action must be 'fail', 'observe', OnceWithToolCatalog() or UpTo(n), "
+                f"got {self.on_invalid_action!r}"
             )
         if self.tool_error not in ("append_and_continue", "fail_fast"):
             raise PolicyConfigInvalid(
@@ -190,7 +177,7 @@ class Policy:
     @classmethod
     def lenient(cls) -> Policy:
         """Ask twice again after a bad reply."""
-        return cls(name="lenient", on_invalid_action=N(2))
+        return cls(name="lenient", on_invalid_action=UpTo(2))
 
     @classmethod
     def replay(cls) -> Policy:
@@ -198,10 +185,10 @@ class Policy:
         return cls(name="replay", on_invalid_action="observe", tool_retry=None, breaker=None, no_progress=None)
 
     def without_protection(self) -> Policy:
-        """The same policy without breaker, exclusion, retries and the watch for circles: for comparisons."""
+        """The same policy without breaker, exclusion, retries and the detection of loops: for comparisons."""
         return replace(self, tool_retry=None, breaker=None, no_progress=None)
 
-    def on_model_error(self, state: RunView, error: AgentError) -> PolicyDecision:
+    def on_model_error(self, state: AgentState, error: AgentError) -> PolicyDecision:
         """See `PolicyEngine`."""
         if isinstance(error, ModelTransport) and self.model_retry is not None:
             return Retry(self.model_retry, self.consume_budget)
@@ -211,7 +198,7 @@ class Policy:
             return AppendErrorAndContinue()
         return Reprompt(self.on_invalid_action, self.consume_budget)
 
-    def on_tool_error(self, state: RunView, failed: FailedCall) -> PolicyDecision:
+    def on_tool_error(self, state: AgentState, failed: FailedCall) -> PolicyDecision:
         """See `PolicyEngine`."""
         kind = failed.result.error_kind or "exception"
         if (
@@ -223,7 +210,7 @@ class Policy:
             return Retry(self.tool_retry, self.consume_budget)
         return Fail() if self.tool_error == "fail_fast" else AppendErrorAndContinue()
 
-    def on_no_progress(self, state: RunView, call: ToolCall, times: int) -> PolicyDecision:
+    def on_no_progress(self, state: AgentState, call: ToolCall, times: int) -> PolicyDecision:
         """See `PolicyEngine`."""
         if (
             self.no_progress is not None

@@ -30,14 +30,14 @@ class NoProgress(PolicySettings):
         return self
 
 
-class Circles:
+class RepeatDetector:
     """Counts how often the same call was made with the same result while nothing else changed anything.
 
     A different call of a tool that changes something, and that succeeded, is progress: the counts start again.
 
     Example:
         >>> step = ReasoningStep(iteration=1, tool_call_id="c", tool_name="peek", outcome="success", observation="no")
-        >>> circles = Circles()
+        >>> circles = RepeatDetector()
         >>> circles.add(step), circles.add(step)
         (1, 2)
     """

@@ -226,6 +226,27 @@ STATE_CODEC: TypeAdapter[State] = TypeAdapter(Annotated[State, Field(discriminat
 
 
 @dataclass(frozen=True)
+class Approve:
+    """Make the calls that a run asked for; with `args`, the only one of them with other arguments."""
+
+    args: dict[str, Any] | None = None
+    answers: int = 1
+    """How many answers it took to get it; see `RunSnapshot.decisions`."""
+
+
+@dataclass(frozen=True)
+class Deny:
+    """Do not make them; the model reads the reason and goes on."""
+
+    reason: str = ""
+    answers: int = 1
+    """As for `Approve`."""
+
+
+ResumeDecision = Approve | Deny | Literal["approve", "deny"]
+
+
+@dataclass(frozen=True)
 class AskModel:
     """Ask the model; answer with `AgentRun.model_replied` or `AgentRun.model_failed`."""
 

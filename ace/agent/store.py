@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import re
-import tempfile
 import threading
 from collections import OrderedDict
 from collections.abc import Generator
@@ -14,8 +12,9 @@ from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Protocol
 
-from ace.agent.spec import RunSnapshot
+from ace.agent.record import RunSnapshot
 from ace.core import RunStoreError
+from ace.core.durable import locked, write_atomic
 
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,128}")
 
@@ -52,8 +51,7 @@ class RunStore(Protocol):
 class FolderRunStore:
     """Runs as files in a folder.
 
-    A file is written beside the old one, flushed to the disk and moved into its place: there is never half a run. It
-    carries a checksum. A run that is driven is locked against other processes.
+    A save survives a power cut, and there is never half a run: see `ace.core.durable`. A file carries a checksum. A run that is driven is locked against other processes.
 
     Args:
         folder: Created when it is missing.
@@ -74,22 +72,7 @@ class FolderRunStore:
         """See `RunStore`."""
         body = snapshot.to_json()
         text = json.dumps({"sha256": hashlib.sha256(body.encode()).hexdigest(), "run": body})
-        target = self._path(snapshot.run_id)
-        handle, name = tempfile.mkstemp(dir=self.folder, prefix=".", suffix=".tmp")
-        try:
-            with os.fdopen(handle, "w", encoding="utf-8") as file:
-                file.write(text)
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(name, target)
-        except BaseException:
-            Path(name).unlink(missing_ok=True)
-            raise
-        folder = os.open(self.folder, os.O_RDONLY)
-        try:
-            os.fsync(folder)  # the move itself has to survive a power cut
-        finally:
-            os.close(folder)
+        write_atomic(self._path(snapshot.run_id), text, power_cut=True, private=True)
 
     def has(self, run_id: str) -> bool:
         """See `RunStore`."""
@@ -113,14 +96,9 @@ class FolderRunStore:
     @contextmanager
     def claim(self, run_id: str) -> Generator[None]:
         """See `RunStore`."""
-        from filelock import FileLock, Timeout  # it brings SQLite along, and only folders need it
-
-        lock = FileLock(self._path(run_id).with_suffix(".lock"), timeout=0)
-        try:
-            with lock:
-                yield
-        except Timeout as error:
-            raise RunStoreError(f"run {run_id!r} is being driven by another process; wait until it is done") from error
+        taken = f"run {run_id!r} is being driven by another process; wait until it is done"
+        with locked(self._path(run_id).with_suffix(".lock"), taken, RunStoreError):
+            yield
 
     def delete(self, run_id: str) -> None:
         """Forget a run."""

@@ -6,7 +6,7 @@ import sys
 
 import typer
 
-from ace.cli import bench, demo, doctor, evaluate, learn, optimize, playbook_upkeep, run, suite
+from ace.cli import demo, doctor, evaluate, learn, optimize, playbook_maintenance, run, suite
 from ace.cli._interrupt import insist_on_ctrl_c
 
 INTERRUPTED = 130
@@ -27,9 +27,8 @@ app.command("evaluate", epilog=evaluate.EXAMPLES)(evaluate.evaluate)
 app.command("learn", epilog=learn.EXAMPLES)(learn.learn)
 app.command("optimize", epilog=optimize.EXAMPLES)(optimize.optimize)
 app.command("doctor", epilog=doctor.EXAMPLES)(doctor.doctor)
-app.add_typer(playbook_upkeep.app, name="playbook")
+app.add_typer(playbook_maintenance.app, name="playbook")
 app.add_typer(suite.app, name="suite")
-app.add_typer(bench.app, name="bench")
 
 
 def main() -> None:

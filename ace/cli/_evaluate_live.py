@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Protocol
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Group
 from rich.live import Live
@@ -12,57 +11,91 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from ace.cli._shared import console, progress_bar
+from ace.evaluation.study import Study, StudyObserver
 
 if TYPE_CHECKING:
-    from ace.evaluation.attempts import Attempt
+    from ace.evaluation.episodes import Attempt
     from ace.evaluation.runner import Evaluation
 
 
-class Told(Protocol):
-    """Called with each run that is done."""
-
-    def __call__(self, attempt: Attempt) -> None:
-        """Show it."""
-        ...
-
-
-@contextmanager
-def watched(runs: Evaluation, arms: Sequence[str], label: str) -> Generator[Told]:
+class Watched(StudyObserver):
     """A bar, and on a terminal above it each arm's figures so far, what was spent, and how much is under way."""
-    if not console.is_terminal:
-        with progress_bar("running", runs.total) as advance:
-            yield lambda attempt: advance(f"arm {attempt.arm}, {_spent(runs)}")
-        return
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    progress = Progress(*columns, TimeRemainingColumn(), console=console)
-    bar = progress.add_task("running", total=runs.total)
-    counts = {arm: [0, 0, 0] for arm in arms}
-    with Live(console=console, refresh_per_second=4, transient=True) as live:
 
-        def told(attempt: Attempt) -> None:
-            count = counts[attempt.arm]
-            count[0] += 1
-            count[1] += attempt.feedback.success
-            count[2] += attempt.output.usage.iterations
-            progress.update(bar, advance=1, description=f"{_spent(runs)}, {runs.under_way} under way")
-            live.update(Group(_table(counts, label), progress))
+    def __init__(self) -> None:
+        self._bar = ExitStack()
+        self._advance: Any = lambda: None
+        self._live: Live | None = None
+        self._counts: dict[str, list[int]] = {}
+        self._label = ""
 
-        live.update(Group(_table(counts, label), progress))
-        yield told
+    def __enter__(self) -> Watched:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._bar.close()
+
+    def ready(self, study: Study, done: int) -> None:
+        """Say what is compared."""
+        choice = study.choice
+        self._label = choice.label
+        self._counts = {arm: [0, 0, 0] for arm in study.arms.names}
+        console.print(
+            f"{study.suite.name}, {choice.name}, policy: {choice.policy.name}   {choice.label}", highlight=False
+        )
+        if done:
+            console.print(f"{done} runs are in {study.folder} already", highlight=False)
+
+    def learning(self, runs: int) -> None:
+        """Show a bar for learning."""
+        self._advance = self._bar.enter_context(progress_bar("learning", runs))
+
+    def learned(self) -> None:
+        """Move it."""
+        self._advance()
+
+    def running(self, evaluation: Evaluation) -> None:
+        """Show the comparison."""
+        self._bar.close()
+        self._evaluation = evaluation
+        if not console.is_terminal:
+            self._advance = self._bar.enter_context(progress_bar("running", evaluation.total))
+            return
+        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+        self._progress = Progress(*columns, TimeRemainingColumn(), console=console)
+        self._task = self._progress.add_task("running", total=evaluation.total)
+        self._live = self._bar.enter_context(Live(console=console, refresh_per_second=4, transient=True))
+        self._live.update(self._shown())
+
+    def attempt(self, attempt: Attempt) -> None:
+        """Count a run."""
+        spent = _spent(self._evaluation)
+        if self._live is None:
+            self._advance(f"arm {attempt.arm}, {spent}")
+            return
+        count = self._counts[attempt.arm]
+        count[0] += 1
+        count[1] += attempt.feedback.success
+        count[2] += attempt.output.usage.iterations
+        under_way = self._evaluation.under_way
+        self._progress.update(self._task, advance=1, description=f"{spent}, {under_way} under way")
+        self._live.update(self._shown())
+
+    def stopping(self, under_way: int) -> None:
+        """Say what Ctrl-C does."""
+        console.print(f"{under_way} runs under way are finished; Ctrl-C again drops them", highlight=False)
+
+    def _shown(self) -> Group:
+        table = Table(title=f"so far{f' ({self._label})' if self._label else ''}", title_justify="left")
+        table.add_column("arm", no_wrap=True)
+        for name in ("runs", "success", "iterations"):
+            table.add_column(name, justify="right")
+        for arm, (runs, right, iterations) in self._counts.items():
+            shown = (f"{100 * right / runs:.1f} %", f"{iterations / runs:.2f}") if runs else ("", "")
+            table.add_row(arm, str(runs), *shown)
+        return Group(table, self._progress)
 
 
-def _spent(runs: Evaluation) -> str:
-    spent = runs.spent
+def _spent(evaluation: Evaluation) -> str:
+    spent = evaluation.spent
     money = f", ${spent.cost:.2f}" if spent.cost else ""
     return f"{spent.lm_calls} requests, {spent.input_tokens + spent.output_tokens} tokens{money}"
-
-
-def _table(counts: dict[str, list[int]], label: str) -> Table:
-    table = Table(title=f"so far{f' ({label})' if label else ''}", title_justify="left")
-    table.add_column("arm", no_wrap=True)
-    for name in ("runs", "success", "iterations"):
-        table.add_column(name, justify="right")
-    for arm, (runs, right, iterations) in counts.items():
-        shown = (f"{100 * right / runs:.1f} %", f"{iterations / runs:.2f}") if runs else ("", "")
-        table.add_row(arm, str(runs), *shown)
-    return table

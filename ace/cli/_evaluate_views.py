@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 from rich.table import Table
 
 from ace.cli._shared import arms_table, console, span
-from ace.evaluation.wording import p_value
+from ace.evaluation.report.wording import p_value
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ace.evaluation.reports import ComparisonReport, EvaluateReport
+    from ace.evaluation.report.models import ComparisonReport, EvaluateReport
 
 
 def show(report: EvaluateReport, by_domain: Sequence[str]) -> None:
@@ -30,13 +30,6 @@ def show(report: EvaluateReport, by_domain: Sequence[str]) -> None:
                 for metric, (value, low, high) in found.items()
             ]
             console.print(f"{arm} goes {' and '.join(told)} of the way from none to gold{label}", highlight=False)
-    if "recorded:" in report.label:
-        console.print(f"live and replay differ in {len(report.differences)} runs", highlight=False)
-        for row in report.differences:
-            console.print(
-                f"  {row.arm}, {row.id}: live {row.live}, replay {row.replay}, by {', '.join(row.ways)}",
-                highlight=False,
-            )
     if report.folder:
         console.print(f"every run with its trace: {report.folder}", highlight=False)
 
@@ -44,17 +37,15 @@ def show(report: EvaluateReport, by_domain: Sequence[str]) -> None:
 def _domains(report: EvaluateReport, arm: str, label: str) -> Table:
     table = Table(title=f"{report.suite}, arm {arm}{label}", title_justify="left")
     table.add_column("domain")
-    for name in ("n", "correct", "share", "empty", "error"):
+    for name in ("n", "correct", "share", "error"):
         table.add_column(name, justify="right")
     rows = report.domains[arm]
     for name, row in rows.items():
-        table.add_row(
-            name, str(row.n), str(row.correct), f"{100 * row.correct / row.n:.1f} %", str(row.empty), str(row.error)
-        )
+        table.add_row(name, str(row.n), str(row.correct), f"{100 * row.correct / row.n:.1f} %", str(row.error))
     n, correct = sum(r.n for r in rows.values()), sum(r.correct for r in rows.values())
-    empty, error = sum(r.empty for r in rows.values()), sum(r.error for r in rows.values())
+    error = sum(r.error for r in rows.values())
     table.add_section()
-    table.add_row("all", str(n), str(correct), f"{100 * correct / n:.1f} %" if n else "", str(empty), str(error))
+    table.add_row("all", str(n), str(correct), f"{100 * correct / n:.1f} %" if n else "", str(error))
     return table
 
 

@@ -14,6 +14,7 @@ from rich.text import Text
 if TYPE_CHECKING:
     from ace.playbook import Explanation, PlaybookBullet
     from ace.playbook.history import Change, Diff
+    from ace.playbook.results import Assessment
 
 _SIGNS = {"added": ("+", "green"), "removed": ("-", "red"), "merged": ("-", "red"), "changed": ("~", "yellow")}
 _STYLES = {"pinned": "cyan", "active": "green", "shadow": "yellow", "quarantined": "magenta", "retired": "dim"}
@@ -36,7 +37,7 @@ def explanation_table(found: Explanation) -> Table:
     """Why each bullet came, and what else was near."""
     title = f"for {found.query!r}: {found.tokens} of {found.budget} tokens, {found.index} index"
     table = Table(title=Text(title), title_justify="left")
-    for name in ("", "id", "meaning", "words", "score", "utility", "when", "why"):
+    for name in ("", "id", "meaning", "words", "score", "utility", "calls ok", "iterations", "when", "why"):
         table.add_column(name)
     for reason in found.reasons:
         meaning = "-" if reason.dense_rank is None else f"{reason.dense_rank} ({reason.cosine:.2f})"
@@ -49,6 +50,8 @@ def explanation_table(found: Explanation) -> Table:
             words,
             f"{reason.fused:.3f}",
             f"{reason.utility:.2f}",
+            "-" if bullet.tool_success_rate is None else f"{100 * bullet.tool_success_rate:.0f} %",
+            "-" if bullet.avg_iterations is None else f"{bullet.avg_iterations:.1f}",
             (bullet.trigger or bullet.content)[:60],
             reason.why,
         )
@@ -134,43 +137,57 @@ def _credit(change: Change) -> str:
 # -- where the bullets stand -------------------------------------------------------------------------------------------
 
 
-def standing(bullets: list[PlaybookBullet], null: float, limit: int) -> Table:
-    """Each bullet's helpful rate with its 95 % interval on a scale from 0 to 1, and how often it was used."""
+def standing(assessments: list[Assessment], baseline: float, limit: int) -> Table:
+    """Each bullet's helpful rate with its 95 % interval on a scale from 0 to 1, its use, and its measured effect."""
     from scipy.special import betaincinv
 
-    from ace.playbook.scoring import chance_of_being_better, record
+    from ace.playbook.statistics import record
 
-    title = f"helpful rate, 95 % credible interval; | is the null {null:g}; better: than nothing, probability"
+    title = (
+        f"helpful rate, 95 % credible interval; | is the baseline {baseline:g}; better: than nothing, probability; effect: "
+        "success with it minus without it, where a holdout measured it"
+    )
     table = Table(title=Text(title), title_justify="left")
     scale = f"0{'0.5':^{_WIDTH - 1}}1"
-    for name in ("id", "stage", "uses", scale, "better"):
-        table.add_column(Text(name), justify="right" if name in ("uses", "better") else "left", no_wrap=True)
+    for name in ("id", "stage", "uses", scale, "better", "effect"):
+        right = name in ("uses", "better", "effect")
+        table.add_column(Text(name), justify="right" if right else "left", no_wrap=True)
     table.add_column("when", overflow="fold")
-    order = sorted(bullets, key=lambda b: (-(b.helpful_count + b.harmful_count), b.number))
-    for bullet in order[:limit]:
+    order = sorted(assessments, key=lambda a: (-(a.bullet.helpful_count + a.bullet.harmful_count), a.bullet.number))
+    for assessment in order[:limit]:
+        bullet = assessment.bullet
         known = record(bullet)
         low, high = betaincinv(1 + known.successes, 1 + known.failures, [0.025, 0.975])
         table.add_row(
             bullet.id,
             Text(bullet.stage, style=_STYLES[bullet.stage]),
             str(int(known.uses)),
-            _bar(float(low), known.mean, float(high), null),
-            f"{100 * chance_of_being_better(known, null):.1f} %" if known.uses else "-",
+            _bar(float(low), known.mean, float(high), baseline),
+            f"{100 * assessment.better:.1f} %" if known.uses else "-",
+            effect_text(assessment),
             Text((bullet.trigger or bullet.content)[:40]),
         )
     return table
 
 
+def effect_text(assessment: Assessment) -> str:
+    """The measured effect with its interval, in points; a dash where there is none."""
+    if assessment.effect is None:
+        return "-"
+    low, high = assessment.effect_interval
+    return f"{100 * assessment.effect:+.0f} [{100 * low:+.0f}, {100 * high:+.0f}]"
+
+
 _WIDTH = 30
 
 
-def _bar(low: float, mean: float, high: float, null: float, width: int = _WIDTH) -> Text:
+def _bar(low: float, mean: float, high: float, baseline: float, width: int = _WIDTH) -> Text:
     cells = [" "] * (width + 1)
     for i in range(round(low * width), round(high * width) + 1):
         cells[i] = "-"
-    cells[round(null * width)] = "|"
+    cells[round(baseline * width)] = "|"
     cells[round(mean * width)] = "o"
-    style = "green" if low > null else "red" if high < null else ""
+    style = "green" if low > baseline else "red" if high < baseline else ""
     return Text("".join(cells), style=style)
 
 

@@ -15,7 +15,7 @@ from rich.table import Table
 if TYPE_CHECKING:
     from pydantic import BaseModel
 
-    from ace.evaluation.reports import ArmReport, Interval
+    from ace.evaluation.report.models import ArmReport, Interval
 
 console = Console(markup=False)
 """No markup: what is printed comes from models, users and files, and may hold brackets."""
@@ -98,20 +98,6 @@ def progress_bar(title: str, total: int) -> Generator[Any]:
             progress.update(task, advance=1, description=description or title)
 
         yield advance
-
-
-def read_lines(path: Path) -> list[str]:
-    """The lines of a UTF-8 file, split at line feeds only: JSON may hold other separators.
-
-    Raises:
-        SuiteError: It cannot be read.
-    """
-    from ace.core import SuiteError
-
-    try:
-        return path.read_text(encoding="utf-8-sig").split("\n")
-    except (OSError, UnicodeDecodeError) as error:
-        raise SuiteError(f"cannot read {str(path)!r}: {error}; expected a UTF-8 text file") from error
 
 
 def span(interval: Interval, shape: str, times: float = 1.0, to: str = " - ") -> str:

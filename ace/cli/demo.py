@@ -14,14 +14,12 @@ from ace.cli._shared import JsonOption, arms_table, check_writable, console, pro
 
 if TYPE_CHECKING:
     from ace.agent import Policy
-    from ace.evaluation.office import OfficeSuite
-    from ace.evaluation.reports import RunReport
-    from ace.evaluation.suite import SuiteTask
+    from ace.evaluation.row import RunReport
     from ace.playbook import Playbook
+    from ace.suites.office import OfficeSuite
+    from ace.suites.protocol import SuiteTask
 
 EXAMPLES = "Example: ace demo --json demo.json    Nothing is needed: no key, no network; results are simulated."
-TRAINING_SEEDS = 1_000
-"""Training runs have other luck than the runs that are compared."""
 
 
 def demo(
@@ -35,11 +33,11 @@ def demo(
     check_writable(json_file)
     started = time.monotonic()
     from ace.agent import Policy
-    from ace.evaluation.office import OfficeSuite
-    from ace.evaluation.reports import DemoReport
-    from ace.evaluation.splits import halves
-    from ace.evaluation.summary import closed, summarise
+    from ace.evaluation.report.models import DemoReport
+    from ace.evaluation.report.summary import closed, summarise
     from ace.playbook import Playbook
+    from ace.suites.office import OfficeSuite
+    from ace.suites.splits import halves
 
     policy = Policy.lenient()
     suite = OfficeSuite(suite_seed)
@@ -98,8 +96,10 @@ def _learn(suite: OfficeSuite, train: Sequence[SuiteTask], playbook: Playbook, p
     """Run the training tasks; ones that were solved are not run again."""
     from collections import Counter
 
-    from ace.evaluation.attempts import AgentPool
-    from ace.learner import Agent, Episode, Learner
+    from ace.agent.episode import Episode, Solver
+    from ace.evaluation.episodes import AgentPool
+    from ace.evaluation.study import TRAINING_SEED_OFFSET
+    from ace.learner import Learner
     from ace.reflector import Reflector
     from ace.tasks import Feedback, TaskOutput
     from ace.testing import SimulatedLM
@@ -107,9 +107,9 @@ def _learn(suite: OfficeSuite, train: Sequence[SuiteTask], playbook: Playbook, p
     pool, attempts, solved = AgentPool(suite, policy), Counter[str](), set[str]()
     lms: dict[int, SimulatedLM] = {}
 
-    def agent_for(episode: Episode) -> Agent:
+    def agent_for(episode: Episode) -> Solver:
         attempts[episode.task.task_id] += 1
-        seed = TRAINING_SEEDS + attempts[episode.task.task_id]
+        seed = TRAINING_SEED_OFFSET + attempts[episode.task.task_id]
         lms.setdefault(seed, SimulatedLM(suite, seed=seed))
         return pool.agent(episode, lms[seed], playbook)
 

@@ -45,7 +45,7 @@ def doctor() -> None:
 
 def _check_weights(say: object) -> None:
     from ace.core import PlaybookError
-    from ace.playbook.embedder import HUB_NAME, weights_folder
+    from ace.playbook.index.minilm import HUB_NAME, weights_folder
 
     assert callable(say)
     try:

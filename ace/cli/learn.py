@@ -19,26 +19,24 @@ from ace.cli._shared import (
     progress_bar,
     write_json,
 )
-from ace.evaluation.wording import SUITE_SPECS
+from ace.suites.registry import SUITE_SPECS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from ace.cli._lm import LMChoice
-    from ace.evaluation.suite import Suite, SuiteTask
+    from ace.evaluation.models import ModelChoice
     from ace.playbook import Playbook
+    from ace.suites.protocol import Suite, SuiteTask
 
-EXAMPLES = (
-    "Examples: ace learn --from workbench:PATH --runs gpt-4_domains --runs gpt-3.5_domains --playbook pb.db | "
-    "ace learn --from office --lm simulated --playbook pb.db --epochs 5    Run again after Ctrl-C, it goes on."
-)
+EXAMPLES = "Examples: ace learn --from office --lm simulated --playbook pb.db --epochs 5    Run again after Ctrl-C, it goes on."
 
 
 def learn(
     source: Annotated[str, typer.Option("--from", help=SUITE_SPECS)],
     playbook: Annotated[Path, typer.Option(help="The playbook to fill; made if it is not there.")],
     runs: Annotated[
-        list[str] | None, typer.Option(help="Learn from this recorded run instead of running an LM; may be repeated.")
+        list[str] | None,
+        typer.Option(help="Learn from this recorded run (recorded:RUN) instead of running an LM; may be repeated."),
     ] = None,
     lm: Annotated[str, typer.Option("--lm", envvar="ACE_LM", help="As for `ace evaluate`.")] = "",
     epochs: Annotated[int, typer.Option(min=1, help="How often the first part is run.")] = 1,
@@ -55,21 +53,22 @@ def learn(
     Success is what the suite's scorer says, never what the model says.
     """
     check_writable(json_file)
-    from ace.cli._lm import choose_lm, load_suite_for
+    from ace.agent.episode import Episode, Solver
     from ace.core import SuiteError
-    from ace.evaluation.attempts import AgentPool
-    from ace.evaluation.reports import LearnReport
-    from ace.evaluation.splits import split as split_of
-    from ace.learner import Agent, Episode, Learner, LearningReport
+    from ace.evaluation.episodes import AgentPool
+    from ace.evaluation.models import choose_model, load_suite_for
+    from ace.evaluation.report.models import LearnReport
+    from ace.learner import Learner, LearningReport
     from ace.playbook import Playbook
     from ace.reflector import Reflector
+    from ace.suites.splits import split as split_of
     from ace.tasks import Feedback, TaskOutput
 
     if bool(runs) == bool(lm):
         raise SuiteError("pass either --runs RUN (recorded) or --lm NAME")
     specs = [f"recorded:{run}" for run in runs] if runs else [lm]
     suite = load_suite_for(source, specs[0], judge_lm, api_base)
-    choices = [choose_lm(spec, suite, api_base) for spec in specs]
+    choices = [choose_model(spec, suite, api_base) for spec in specs]
     train, test = split_of(suite.tasks, split)
     for choice in choices:
         if not any(choice.knows(task) for task in train):
@@ -84,7 +83,7 @@ def learn(
             )
             pool = AgentPool(suite, choice.policy)
 
-            def agent_for(episode: Episode, pool: AgentPool = pool, choice: LMChoice = choice) -> Agent:
+            def agent_for(episode: Episode, pool: AgentPool = pool, choice: ModelChoice = choice) -> Solver:
                 return pool.agent(episode, choice.lm_for(episode.attempt), None if runs else book)
 
             known = [task for task in train if choice.knows(task)]
@@ -107,7 +106,7 @@ def learn(
                 total = total.plus(learner.report)
         if total.skipped:
             console.print(
-                f"{total.skipped} runs had been learned from before; to learn from them anew, use another --state",
+                f"{total.skipped} runs had been learned from before; to learn from them again, use another --state",
                 highlight=False,
             )
         n, hits = _held_out(suite, test, book)
@@ -119,7 +118,7 @@ def learn(
             runs=total.runs,
             successes=total.successes,
             bullets=len(book),
-            tokens=sum(map(book.tokens_of, book.bullets)),
+            tokens=sum(map(book.budget.tokens_of, book.bullets)),
             pitfalls=len(pitfalls),
             pitfalls_without_run=sum(not bullet.provenance.run_ids for bullet in pitfalls),
             playbook_path=str(playbook),
@@ -145,7 +144,7 @@ def learn(
 
 def _held_out(suite: Suite, test: Sequence[SuiteTask], book: Playbook) -> tuple[int, int]:
     """How many held-out tasks have calls that were taught, and how many of those find them."""
-    from ace.evaluation.suite import changing
+    from ace.suites.protocol import changing
 
     taught = {bullet.key for bullet in book.bullets if bullet.section == "Strategies"}
     asked = [task for task in test if changing(suite, task) in taught]

@@ -9,10 +9,10 @@ import typer
 from rich.table import Table
 
 from ace.cli._shared import ApiBaseOption, JsonOption, LmOption, check_writable, console, span, write_json
-from ace.evaluation.wording import SUITE_SPECS
+from ace.suites.registry import SUITE_SPECS
 
 if TYPE_CHECKING:
-    from ace.evaluation.reports import OptimizeReport
+    from ace.evaluation.report.models import OptimizeReport
 
 EXAMPLES = (
     "Examples: ace optimize office --lm simulated --optimizer ace --out office-ace | "
@@ -49,18 +49,18 @@ def optimize(
     model.
     """
     check_writable(json_file)
-    from ace.cli._lm import choose_lm, reflection_for
     from ace.core import SuiteError, TokenPrices
-    from ace.evaluation.suite import load_suite
+    from ace.evaluation.models import choose_model, reflection_for
     from ace.optimization import NAMES, JobConfig, suite_workload
     from ace.optimization import optimize as run
+    from ace.suites.registry import load_suite
 
     if optimizer not in NAMES:
         raise SuiteError(f"--optimizer {optimizer!r}: expected one of {', '.join(NAMES)}")
-    if lm.startswith("recorded:"):
-        raise SuiteError("a recorded run cannot be optimized: it answers as it did, whatever the prompt says")
     loaded = load_suite(suite, toolkits="all")  # one program, one set of tools
-    choice = choose_lm(lm, loaded, api_base)
+    choice = choose_model(lm, loaded, api_base)
+    if choice.replays:
+        raise SuiteError("a recorded run cannot be optimized: it answers as it did, whatever the prompt says")
     reflection = reflection_for(reflection_lm, choice, seed, api_base)
     config = JobConfig(
         optimizer=optimizer,

@@ -78,7 +78,7 @@ def show(path: BookArgument, bullet_id: Annotated[str, typer.Argument(help="For 
         try:
             bullet = book.get(bullet_id)
         except PlaybookError:
-            heir = book.survivor(bullet_id)  # it says so when there never was such a bullet
+            heir = book.history.successor(bullet_id)  # it says so when there never was such a bullet
             took = f"{heir.id} took its place" if heir is not None else "it was removed"
             raise PlaybookError(f"{bullet_id} is gone: {took}; `ace playbook history` says when and why") from None
         table = Table(show_header=False)
@@ -103,7 +103,7 @@ def search(
     check_writable(json_file)
     with open_book(path) as book:
         if explain:
-            found = book.retrieve(query, domain=domain, k=k, tenant=tenant, explain=True)
+            found = book.explain(query, domain=domain, k=k, tenant=tenant)
             console.print(explanation_table(found))
             write_json(found, json_file)
             return
@@ -112,19 +112,21 @@ def search(
         write_json(list(bullets), json_file)
 
 
-@app.command("stats", epilog="Example: ace playbook stats pb.db --null 0.6")
+@app.command("stats", epilog="Example: ace playbook stats pb.db --baseline 0.6")
 def stats(
     path: BookArgument,
-    null: Annotated[float, typer.Option(min=0.0, max=1.0, help="How often the tasks succeed without a bullet.")] = 0.5,
-    limit: Annotated[int, typer.Option(min=1, help="So many bullets, the most used ones first.")] = 25,
+    baseline: Annotated[
+        float, typer.Option(min=0.0, max=1.0, help="How often the tasks succeed without a bullet.")
+    ] = 0.5,
+    limit: Annotated[int, typer.Option(min=1, help="At most this many bullets, the most used ones first.")] = 25,
     json_file: JsonOption = None,
 ) -> None:
-    """Draw where the bullets stand: stage, helpful rate with its interval, use."""
+    """Draw where the bullets stand: stage, helpful rate with its interval, use, measured effect."""
     from ace.cli._playbook_views import stage_bars, standing
 
     check_writable(json_file)
     with open_book(path) as book:
-        known = book.stats()
+        known = book.maintenance.stats()
         console.print(
             f"{known.bullets} bullets at revision {known.revision}; {known.credited} with credit, {known.tainted} tainted; "
             f"embedder {known.embedder}, {known.index} index",
@@ -132,7 +134,7 @@ def stats(
         )
         for line in stage_bars(known.stages):
             console.print(line)
-        console.print(standing(list(book.bullets), null, limit))
+        console.print(standing(book.maintenance.assess(baseline), baseline, limit))
         if known.bullets > limit:
             console.print(f"{known.bullets - limit} more; raise --limit", highlight=False)
         write_json(known, json_file)

@@ -46,8 +46,8 @@ def run(
 ) -> None:
     """Solve one task and show how."""
     check_writable(json_file)
-    from ace.cli._lm import choose_lm, load_suite_for
     from ace.core import PlaybookError, SuiteError
+    from ace.evaluation.models import choose_model, load_suite_for
 
     if output_mode not in ("simple", "structured"):
         raise SuiteError(f"--output must be simple or structured, got {output_mode!r}")
@@ -56,15 +56,15 @@ def run(
     if resume is not None and run_store is None:
         raise SuiteError("--resume needs --run-store, the folder that holds the run")
     loaded = load_suite_for(suite, lm, judge_lm, api_base) if suite else None
-    choice = choose_lm(lm, loaded, api_base)
-    from ace.generator import ReActGenerator
+    choice = choose_model(lm, loaded, api_base)
     from ace.playbook import Playbook
+    from ace.react import ReActGenerator
 
     if playbook is not None and not playbook.exists():
         raise PlaybookError(f"there is no playbook {str(playbook)!r}; `ace learn` makes one")
     book = Playbook.open(playbook) if playbook else None
     if loaded is not None:
-        from ace.evaluation.attempts import AgentPool
+        from ace.evaluation.episodes import AgentPool
 
         found = next((t for t in loaded.tasks if t.id == task_id), None)
         if found is None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 from rich.table import Table
@@ -16,19 +16,14 @@ from ace.cli._shared import (
     check_writable,
     console,
     progress_bar,
-    read_lines,
     write_json,
 )
-from ace.evaluation.wording import SUITE_SPECS
-
-if TYPE_CHECKING:
-    from ace.evaluation.reports import GoldenReport, TasksReport
-    from ace.evaluation.suite import Suite
+from ace.suites.registry import SUITE_SPECS, described_suites, load_suite
 
 app = typer.Typer(
     help="Task suites: list, show, check.",
     no_args_is_help=True,
-    epilog="Example: ace suite check workbench:PATH --golden PATH/golden.jsonl",
+    epilog="Example: ace suite check tasks.jsonl",
 )
 SuiteArgument = Annotated[str, typer.Argument(help=SUITE_SPECS)]
 
@@ -40,15 +35,9 @@ def list_tasks(
 ) -> None:
     """List the suites, or the tasks of one."""
     if suite is None:
-        console.print("office: 200 tasks over 5 domains, generated from a seed; needs nothing")
-        console.print("workbench:PATH: the public WorkBench, 690 tasks, from its folder")
-        console.print("bfcl[:CATEGORY]: BFCL's multi-turn conversations, 734 turns; needs the package bfcl-eval")
-        console.print("tau:FOLDER: a folder as tau-bench has them: tasks.jsonl, tools.py, state.json")
-        console.print("FILE.jsonl[:TOOLS.py]: tasks of your own, with tools from a Python file")
-        console.print("FILE.py:NAME: a suite of your own making")
+        for name, about in described_suites():
+            console.print(f"{name}: {about}")
         return
-    from ace.evaluation.suite import load_suite
-
     loaded = load_suite(suite)
     table = Table(title=f"{loaded.name}: {len(loaded.tasks)} tasks", title_justify="left")
     for name in ("id", "domain", "calls", "task"):
@@ -65,7 +54,6 @@ def list_tasks(
 def show(suite: SuiteArgument, task_id: Annotated[str, typer.Argument(help="A task's id.")]) -> None:
     """Show a task and its reference solution."""
     from ace.core import SuiteError
-    from ace.evaluation.suite import load_suite
 
     loaded = load_suite(suite)
     task = next((t for t in loaded.tasks if t.id == task_id), None)
@@ -78,7 +66,7 @@ def show(suite: SuiteArgument, task_id: Annotated[str, typer.Argument(help="A ta
         console.print(f"  {mark} {call.name}({json.dumps(call.args)})", markup=False, highlight=False)
 
 
-@app.command("check", epilog="Example: ace suite check workbench:PATH --golden PATH/golden.jsonl --json check.json")
+@app.command("check", epilog="Example: ace suite check tau:FOLDER --json check.json")
 def check(
     suite: SuiteArgument,
     golden: Annotated[Path | None, typer.Option(help="JSON lines with calls, their results and final states.")] = None,
@@ -87,14 +75,16 @@ def check(
 ) -> None:
     """Check that gold plans run, that the scorer tells right from wrong, and that golden calls give their results."""
     check_writable(json_file)
-    from ace.cli._lm import load_suite_for
-    from ace.evaluation.reports import SuiteCheckReport
+    from ace.evaluation.models import load_suite_for
+    from ace.suites.check import check_suite
 
     loaded = load_suite_for(suite, judge=judge_lm)
-    report = SuiteCheckReport(suite=loaded.name, golden=_golden(loaded, golden), tasks=_linted(loaded))
-    tasks, cases = report.tasks, report.golden
-    console.print(f"golden cases: {cases.passed} of {cases.n} give their results and states", highlight=False)
-    for case in cases.failed[:10]:
+    cases = _golden_cases(golden) if golden is not None else []
+    with progress_bar("golden cases and tasks", len(cases) + len(loaded.tasks)) as advance:
+        report = check_suite(loaded, cases, on_task=advance, on_case=advance)
+    tasks, replayed = report.tasks, report.golden
+    console.print(f"golden cases: {replayed.passed} of {replayed.n} give their results and states", highlight=False)
+    for case in replayed.failed[:10]:
         console.print(f"  {case['id']}: {'; '.join(case['problems'][:2])}", markup=False)
     console.print(
         f"{tasks.n} tasks: {tasks.gold_plans_run} gold plans run without a failing call; the scorer calls "
@@ -111,41 +101,17 @@ def check(
     for problem in tasks.problems[:10]:
         console.print(f"  {problem}", markup=False)
     write_json(report, json_file)
-    if cases.failed or tasks.problems:
+    if replayed.failed or tasks.problems:
         raise typer.Exit(1)
 
 
-def _golden(suite: Suite, path: Path | None) -> GoldenReport:
+def _golden_cases(path: Path) -> list[Any]:
     from ace.core import SuiteError
-    from ace.evaluation.reports import GoldenReport
-    from ace.evaluation.suite import GoldenSuite
+    from ace.suites.toolbox import read_lines
 
-    if path is None:
-        return GoldenReport(n=0, passed=0, failed=[])
-    if not isinstance(suite, GoldenSuite):
-        raise SuiteError(f"the suite {suite.name!r} cannot replay golden cases")
     try:
-        cases: list[Any] = [json.loads(line) for line in read_lines(path) if line.strip()]
+        return [json.loads(line) for line in read_lines(path) if line.strip()]
     except ValueError as error:
+        if isinstance(error, SuiteError):
+            raise
         raise SuiteError(f"cannot read the golden file {str(path)!r}: {error}") from error
-    failed: list[dict[str, Any]] = []
-    with progress_bar("golden cases", len(cases)) as advance:
-        for number, case in enumerate(cases, start=1):
-            try:
-                same = len(case["calls"]) == len(case["results"])
-                problems = suite.check_case(case) if same else ["calls and results differ in number"]
-            except (KeyError, TypeError, ValueError) as error:
-                raise SuiteError(
-                    f"{str(path)!r} line {number}: {error!r}; expected an object with calls, results and state_sha256"
-                ) from error
-            if problems:
-                failed.append({"id": case.get("id", str(number)), "problems": problems})
-            advance()
-    return GoldenReport(n=len(cases), passed=len(cases) - len(failed), failed=failed)
-
-
-def _linted(suite: Suite) -> TasksReport:
-    from ace.evaluation.lint import lint
-
-    with progress_bar("tasks", len(suite.tasks)) as advance:
-        return lint(suite, advance)

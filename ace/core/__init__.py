@@ -29,7 +29,7 @@ from ace.core.errors import (
 )
 from ace.core.events import TERMINAL_KINDS, Event, EventKind, Observer
 from ace.core.grammar import EventGrammar, check_events
-from ace.core.observers import Relay
+from ace.core.observers import ObserverThread
 from ace.core.text import clean_text, clean_value, describe_error, json_line, json_value, truncate, value_to_text
 from ace.core.usage import RunUsage, TokenPrices, UsageLimits
 
@@ -51,10 +51,10 @@ __all__ = [
     "KindTraits",
     "ModelTransport",
     "Observer",
+    "ObserverThread",
     "PlaybookError",
     "PolicyConfigInvalid",
     "PolicyRuntimeViolation",
-    "Relay",
     "ResumeError",
     "RunStoreError",
     "RunUsage",

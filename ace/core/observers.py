@@ -16,7 +16,7 @@ MAX_BACKLOG = 10_000
 EventT = TypeVar("EventT")
 
 
-class Relay(Generic[EventT]):
+class ObserverThread(Generic[EventT]):
     """One observer's own thread, started with its first event.
 
     Args:
@@ -26,7 +26,7 @@ class Relay(Generic[EventT]):
     Example:
         >>> from ace.core import Event
         >>> seen: list[str] = []
-        >>> relay = Relay(lambda event: seen.append(event.kind))
+        >>> relay = ObserverThread(lambda event: seen.append(event.kind))
         >>> relay.send(Event(kind="run_started", seq=0, run_id="r", correlation_id="t"))
         >>> relay.flush()
         >>> seen
@@ -94,7 +94,7 @@ def _stop(backlog: queue.Queue[EventT | threading.Event | None]) -> None:
         return  # its observer hangs; the daemon thread ends with the process
 
 
-def _deliver(backlog: queue.Queue[EventT | threading.Event | None], owner: weakref.ref[Relay[EventT]]) -> None:
+def _deliver(backlog: queue.Queue[EventT | threading.Event | None], owner: weakref.ref[ObserverThread[EventT]]) -> None:
     while (item := backlog.get()) is not None:
         if isinstance(item, threading.Event):
             item.set()

@@ -1,4 +1,4 @@
-"""Task suites, the runner that compares arms on them, and honest intervals."""
+"""`Study`: what is compared, the runner, honest intervals and the report."""
 
 from __future__ import annotations
 
@@ -6,36 +6,31 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ace.evaluation.arms import ARMS, arm_source
-    from ace.evaluation.retrieval_bench import bench_retrieval
-    from ace.evaluation.runner import evaluate
-    from ace.evaluation.splits import halves, split
-    from ace.evaluation.suite import GoldCall, Suite, SuiteTask, load_suite
+    from ace.evaluation.arms import ARMS
+    from ace.evaluation.models import ModelChoice, ModelSource
+    from ace.evaluation.runner import Caps, evaluate
+    from ace.evaluation.study import Study, StudyConfig, StudyObserver
 
 _HOME_OF = {
     "ARMS": "ace.evaluation.arms",
-    "GoldCall": "ace.evaluation.suite",
-    "Suite": "ace.evaluation.suite",
-    "SuiteTask": "ace.evaluation.suite",
-    "arm_source": "ace.evaluation.arms",
-    "bench_retrieval": "ace.evaluation.retrieval_bench",
+    "Caps": "ace.evaluation.runner",
+    "ModelChoice": "ace.evaluation.models",
+    "ModelSource": "ace.evaluation.models",
+    "Study": "ace.evaluation.study",
+    "StudyConfig": "ace.evaluation.study",
+    "StudyObserver": "ace.evaluation.study",
     "evaluate": "ace.evaluation.runner",
-    "halves": "ace.evaluation.splits",
-    "split": "ace.evaluation.splits",
-    "load_suite": "ace.evaluation.suite",
 }
 
 __all__ = [
     "ARMS",
-    "GoldCall",
-    "Suite",
-    "SuiteTask",
-    "arm_source",
-    "bench_retrieval",
+    "Caps",
+    "ModelChoice",
+    "ModelSource",
+    "Study",
+    "StudyConfig",
+    "StudyObserver",
     "evaluate",
-    "halves",
-    "load_suite",
-    "split",
 ]
 
 

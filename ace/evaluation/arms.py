@@ -1,15 +1,20 @@
-"""What an agent is given to remember: nothing, the playbook, the right answer's recipe, random recipes, or its own past."""
+"""The memory an agent gets in each arm: none, the playbook, the reference solution, random bullets, or its full history."""
 
 from __future__ import annotations
 
 import random
+import sqlite3
+from contextlib import ExitStack, closing
+from dataclasses import dataclass, field
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Literal, get_args
 
-from ace.core import SuiteError
+from ace.core import PlaybookError, SuiteError
 from ace.evaluation.memories import FixedBullets
-from ace.evaluation.suite import Suite, SuiteTask, changing
-from ace.playbook import Filters, Playbook, PlaybookBullet
-from ace.playbook._retrieving import DEFAULT_K
+from ace.evaluation.models import names_model
+from ace.playbook import DEFAULT_K, Filters, Playbook, PlaybookBullet
+from ace.suites.protocol import Suite, SuiteTask, changing
 
 Arm = Literal["none", "playbook", "online", "gold", "random", "full-history"]
 ARMS: tuple[Arm, ...] = get_args(Arm)
@@ -67,7 +72,64 @@ def arm_source(
         raise SuiteError(f"the arm {arm!r} needs a playbook; pass --playbook FILE")
     if arm == "playbook":
         groups = (task.group,) if unseen else ()
-        return playbook.guarded(Filters(exclude_tasks=(task.id,), exclude_groups=groups))
+        return playbook.view(Filters(exclude_tasks=(task.id,), exclude_groups=groups))
     bullets = [b for b in playbook.bullets if not unseen or task.group not in b.provenance.groups]
     drawn = random.Random(f"{seed}|{task.id}").sample(bullets, min(DEFAULT_K, len(bullets)))
     return FixedBullets(drawn)
+
+
+@dataclass
+class Arms:
+    """What `--arms` names."""
+
+    names: list[str] = field(default_factory=list[str])
+    books: dict[str, tuple[str, int | None]] = field(default_factory=dict[str, tuple[str, int | None]])
+    """Of arms like ``old=office.db@40``: where the playbook is, and at which revision."""
+    models: dict[str, str] = field(default_factory=dict[str, str])
+    """Of arms like ``big=lm:openai/gpt-5``."""
+
+
+def arms_of(text: str) -> Arms:
+    """What the words of `--arms` say.
+
+    Raises:
+        SuiteError: One of them is no arm, or comes twice.
+    """
+    found = Arms()
+    for word in filter(None, (word.strip() for word in text.split(","))):
+        name, given, path = word.partition("=")
+        if given and not name:
+            raise SuiteError(f"--arms {text!r}: {word!r} has no name before its =")
+        if given and names_model(path):
+            found.models[name] = path.removeprefix("lm:")
+        elif given:
+            file, _, revision = path.rpartition("@") if path.rpartition("@")[2].isdigit() else (path, "", "")
+            found.books[name] = (file, int(revision) if revision else None)
+        elif name not in ARMS:
+            raise SuiteError(
+                f"--arms {text!r}: expected some of {', '.join(ARMS)}, NAME=PLAYBOOK.db or NAME=lm:MODEL, and commas "
+                "between"
+            )
+        if name in found.names:
+            raise SuiteError(f"--arms {text!r} names {name!r} twice")
+        found.names.append(name)
+    if not found.names or (set(found.books) | set(found.models)) & set(ARMS):
+        raise SuiteError(f"--arms {text!r}: expected arms, separated by commas; NAME=... needs a name of its own")
+    return found
+
+
+def open_book(where: str, stack: ExitStack, revision: int | None = None) -> Playbook:
+    """A playbook; of an earlier revision, a copy that was rolled back."""
+    path = Path(where)
+    if "://" not in where and not path.exists():
+        raise PlaybookError(f"there is no playbook {where!r}; `ace learn` makes one")
+    if revision is None:
+        return stack.enter_context(Playbook.open(where))
+    if "://" in where:
+        raise PlaybookError(f"an earlier revision of {where!r} needs a copy in a file; see `ace playbook export`")
+    copy = Path(stack.enter_context(TemporaryDirectory())) / path.name
+    with closing(sqlite3.connect(path)) as old, closing(sqlite3.connect(copy)) as new:
+        old.backup(new)
+    book = stack.enter_context(Playbook.open(copy))
+    book.history.rollback(revision)
+    return book

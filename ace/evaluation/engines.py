@@ -1,5 +1,4 @@
 """Where runs are made: in the caller's thread, in threads of their own, or on an event loop."""
-# pyright: basic
 
 from __future__ import annotations
 
@@ -8,7 +7,7 @@ import contextvars
 import queue
 import threading
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 import dspy
 
@@ -22,25 +21,25 @@ class Work(Protocol):
         """The agent, its task, and what makes a result of the output; called where the run is made."""
         ...
 
-    def order(self, job: Any) -> str:
-        """The same for another machine, as JSON; called by the thread that starts jobs."""
+    def to_json(self, job: Any) -> str:
+        """The same for another machine; called by the thread that starts jobs."""
         ...
 
-    def made(self, job: Any, answer: str) -> Any:
+    def from_json(self, job: Any, answer: str) -> Any:
         """The result, from the JSON that another machine sent."""
         ...
 
 
-def forgetful() -> Any:
+def without_dspy_history() -> Any:
     """While a run is made, DSPy keeps neither requests nor calls: it would keep the last 10,000 of each in memory."""
-    return dspy.context(disable_history=True, trace=None)
+    return cast(Any, dspy).context(disable_history=True, trace=None)
 
 
 class Engine(Protocol):
     """Makes runs; `start` and `result` are called by one thread."""
 
     workers: int
-    """So many runs may be under way."""
+    """How many runs may be under way."""
 
     @property
     def under_way(self) -> int:
@@ -77,7 +76,7 @@ class Inline:
         assert self._next is not None
         (job, work), self._next, self.under_way = self._next, None, 0
         agent, task, finish = work.prepare(job)
-        with forgetful():
+        with without_dspy_history():
             return job, finish(agent.run(task))
 
     def close(self) -> None:
@@ -130,7 +129,7 @@ class Threads(_Queued):
             job, work = item
             try:
                 agent, task, finish = work.prepare(job)
-                with forgetful():
+                with without_dspy_history():
                     self._results.put((job, finish(agent.run(task)), None))
             except BaseException as error:  # raised again where results are waited for
                 self._results.put((job, None, error))
@@ -171,7 +170,7 @@ class EventLoop(_Queued):
     async def _run(self, job: Any, work: Work) -> None:
         try:
             agent, task, finish = await asyncio.to_thread(work.prepare, job)
-            with forgetful():
+            with without_dspy_history():
                 output = await agent.arun(task)
             self._results.put((job, await asyncio.to_thread(finish, output), None))
         except BaseException as error:  # raised again where results are waited for

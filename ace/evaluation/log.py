@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import json
-import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from ace.core import SuiteError, json_line
-from ace.core.lines import append_line, open_lines, read_lines
-from ace.evaluation.reports import RunReport
+from ace.core.durable import JsonLog
+from ace.evaluation.row import RunReport
 from ace.tasks import Feedback, TaskOutput
 
 Key = tuple[str, int, str]
@@ -36,16 +34,15 @@ class RunLog:
         self.path = path
         self.done: set[Key] = set()
         """What stood there when the log was opened."""
-        read_lines(path, self._known, self._damaged)
-        self._file = open_lines(path)
+        self._log = JsonLog(path, self._known, self._damaged)
 
     def put(self, row: RunReport, output: TaskOutput, feedback: Feedback) -> None:
         """Keep a run; on return it survives the end of the process."""
-        append_line(self._file, json_line({"row": row, "output": output, "feedback": feedback}))
+        self._log.append(json_line({"row": row, "output": output, "feedback": feedback}))
 
     def rows(self) -> Iterator[RunReport]:
         """What the report needs of each run, in the order in which they ended."""
-        for value in self._values():
+        for value in self._log.values():
             yield RunReport.model_validate(value["row"])
 
     def runs(self, arm: str | None = None, seed: int | None = None) -> Iterator[tuple[RunReport, TaskOutput, Feedback]]:
@@ -55,7 +52,7 @@ class RunLog:
             arm: Only those of this arm.
             seed: Only those of this seed.
         """
-        for value in self._values():
+        for value in self._log.values():
             row = value["row"]
             if (arm is None or row["arm"] == arm) and (seed is None or row["seed"] == seed):
                 yield (
@@ -66,10 +63,7 @@ class RunLog:
 
     def close(self) -> None:
         """Put everything on the disk, and let go of the file."""
-        if self._file >= 0:
-            os.fsync(self._file)
-            os.close(self._file)
-            self._file = -1
+        self._log.close()
 
     def __enter__(self) -> RunLog:
         return self
@@ -77,16 +71,11 @@ class RunLog:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _values(self) -> Iterator[Any]:
-        with self.path.open("rb") as file:  # one at a time: the file may be larger than the memory
-            for line in file:
-                yield json.loads(line)
-
     def _known(self, value: Any) -> None:
         row = RunReport.model_validate(value["row"])
         self.done.add((row.arm, row.seed, row.id))
 
     def _damaged(self, number: int, error: Exception) -> SuiteError:
         return SuiteError(
-            f"line {number} of {str(self.path)!r} is damaged ({error}); move the file away to run everything anew"
+            f"line {number} of {str(self.path)!r} is damaged ({error}); move the file away to run everything again"
         )

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 
-from ace.evaluation.suite import SuiteTask
 from ace.playbook import Filters, Playbook, PlaybookBullet
 from ace.playbook.render import count_tokens, render_bullets
+from ace.suites.protocol import SuiteTask
 from ace.tasks import Feedback, TaskInput, TaskOutput
 
 if TYPE_CHECKING:
-    from ace.generator import BulletSource
+    from ace.react import BulletSource
 
 HISTORY_TOKENS = 32_000
-"""So much of its history an agent is shown; the oldest runs go first."""
+"""Tokens of its history that an agent is shown; the oldest runs go first."""
 
 
 class Memory(Protocol):
@@ -24,8 +24,8 @@ class Memory(Protocol):
         """What the agent's `playbook` is for a task."""
         ...
 
-    def live(self, task: SuiteTask, output: TaskOutput, feedback: Feedback, hashes: Mapping[str, str]) -> None:
-        """A run has happened."""
+    def learn(self, task: SuiteTask, output: TaskOutput, feedback: Feedback, hashes: Mapping[str, str]) -> None:
+        """Take in a run."""
         ...
 
 
@@ -49,9 +49,9 @@ class Online:
     def source(self, task: SuiteTask) -> BulletSource | None:
         """See `Memory`."""
         groups = (task.group,) if self._unseen else ()
-        return self.book.guarded(Filters(exclude_tasks=(task.id,), exclude_groups=groups))
+        return self.book.view(Filters(exclude_tasks=(task.id,), exclude_groups=groups))
 
-    def live(self, task: SuiteTask, output: TaskOutput, feedback: Feedback, hashes: Mapping[str, str]) -> None:
+    def learn(self, task: SuiteTask, output: TaskOutput, feedback: Feedback, hashes: Mapping[str, str]) -> None:
         """See `Memory`."""
         self._learner.learn(output, feedback, hashes, group=task.group)
 
@@ -60,7 +60,7 @@ class FullHistory:
     """Every earlier run as it was, in the prompt: what people do who have no playbook.
 
     Args:
-        tokens: At most so many.
+        tokens: At most this many.
         unseen: Whether runs of a task's own family are left out.
     """
 
@@ -81,7 +81,7 @@ class FullHistory:
             shown.append(bullet)
         return FixedBullets(shown)
 
-    def live(self, task: SuiteTask, output: TaskOutput, feedback: Feedback, hashes: Mapping[str, str]) -> None:
+    def learn(self, task: SuiteTask, output: TaskOutput, feedback: Feedback, hashes: Mapping[str, str]) -> None:
         """See `Memory`."""
         calls = [step for step in output.structured_trace if step.tool_name]
         how = "This worked." if feedback.success else f"This did not work. {feedback.text}"

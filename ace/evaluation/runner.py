@@ -1,5 +1,4 @@
 """Runs suites: one agent per set of tools, a fresh world per task, one record per run, nothing that was paid for lost."""
-# pyright: basic, reportCallIssue=false, reportArgumentType=false
 
 from __future__ import annotations
 
@@ -14,14 +13,22 @@ from typing import Any
 from ace.agent import Policy
 from ace.core import RunUsage, SuiteError
 from ace.evaluation.arms import LEARNING, arm_source
-from ace.evaluation.attempts import AgentPool, Attempt, Made, Preparation, pools_of, set_up
 from ace.evaluation.engines import Engine, engine_of
+from ace.evaluation.episodes import (
+    AgentPool,
+    Attempt,
+    EpisodeResult,
+    Preparation,
+    own_preparations,
+    pools_of,
+    set_up,
+)
 from ace.evaluation.log import RunLog
 from ace.evaluation.memories import FullHistory, Memory, Online
-from ace.evaluation.suite import Suite, SuiteTask
-from ace.generator import BulletSource
-from ace.playbook import GuardedPlaybook, Playbook
+from ace.playbook import Playbook, PlaybookView
+from ace.react import BulletSource
 from ace.reflector import OUTAGES
+from ace.suites.protocol import Suite, SuiteTask
 from ace.tasks import TaskInput, TaskOutput
 
 TRANSIENT = ("LMRateLimitError", "LMServerError", "LMTimeoutError", "LMTransportError")
@@ -31,9 +38,9 @@ FATAL = ("LMAuthError", "LMBillingError", "LMConfigurationError", "LMNotConfigur
 NO_PROVIDER = "LLM Provider NOT provided"
 """LiteLLM's words for a model that nobody serves, a misspelt one for example."""
 OUTAGE_RETRIES = 3
-"""A run that a model's outage ended is made again so often before it counts."""
+"""How often a run that a model's outage ended is made again before it counts."""
 PAUSE_SECONDS = 1.0
-"""After an outage nothing new starts for so long; twice as long after the next."""
+"""Seconds after an outage in which nothing new starts; twice as many after the next."""
 
 
 @dataclass(frozen=True)
@@ -66,7 +73,7 @@ class _Job:
     seed: int
     tasks: deque[SuiteTask]
     memory: Memory | None = None
-    lived: int = 0
+    finished: int = 0
     outages: int = 0
 
 
@@ -151,30 +158,32 @@ class Evaluation(Iterator[Attempt]):
         agent, given, finish = set_up(
             self.suite, self._pools, job.arm, self._lms[job.arm, job.seed], task, self._sources(job, task)
         )
-        return agent, given, lambda output: self._lived(job, finish(output))
+        return agent, given, lambda output: self._attempt(job, finish(output))
 
-    def order(self, job: _Job) -> str:
+    def to_json(self, job: _Job) -> str:
         """See `Work`: what to run, and what the agent is to be shown or where it finds it."""
         task = job.tasks[0]
         source = self._sources(job, task)
-        told: dict[str, Any] = {"arm": job.arm, "seed": job.seed, "task": task.id}
-        if isinstance(source, GuardedPlaybook) and isinstance(source.playbook, Playbook) and source.playbook.server_url:
+        words: dict[str, Any] = {"arm": job.arm, "seed": job.seed, "task": task.id}
+        if isinstance(source, PlaybookView) and source.server_url:
             guard = {"exclude_tasks": source.filters.exclude_tasks, "exclude_groups": source.filters.exclude_groups}
-            told["book"] = {"url": source.playbook.server_url, "revision": source.playbook.revision, **guard}
+            words["book"] = {"url": source.server_url, "revision": source.revision, **guard}
         elif source is not None:
             episode = self.suite.episode(task)
             shown = source.retrieve_for(episode.task, episode.registry.schema_hashes)
-            told["bullets"] = [bullet.model_dump(mode="json") for bullet in shown]
-        return json.dumps(told)
+            words["bullets"] = [bullet.model_dump(mode="json") for bullet in shown]
+        return json.dumps(words)
 
-    def made(self, job: _Job, answer: str) -> Attempt:
+    def from_json(self, job: _Job, answer: str) -> Attempt:
         """See `Work`."""
-        return self._lived(job, Made.from_json(answer))
+        return self._attempt(job, EpisodeResult.from_json(answer))
 
-    def _lived(self, job: _Job, made: Made) -> Attempt:
-        if job.memory is not None and made.output.termination_reason not in OUTAGES:
-            job.memory.live(job.tasks[0], made.output, made.feedback, made.hashes)
-        return Attempt(job.tasks[0], job.arm, job.seed, made.output, made.feedback, made.memory_tokens, job.lived)
+    def _attempt(self, job: _Job, result: EpisodeResult) -> Attempt:
+        if job.memory is not None and result.output.termination_reason not in OUTAGES:
+            job.memory.learn(job.tasks[0], result.output, result.feedback, result.hashes)
+        return Attempt(
+            job.tasks[0], job.arm, job.seed, result.output, result.feedback, result.memory_tokens, job.finished
+        )
 
     def _kept(self, job: _Job, attempt: Attempt) -> bool:
         """Record a run and let the next of its job wait for its turn; or have it made again after an outage."""
@@ -198,7 +207,7 @@ class Evaluation(Iterator[Attempt]):
         if self._log is not None:
             self._log.put(attempt.report(), attempt.output, attempt.feedback)
         job.tasks.popleft()
-        job.lived, job.outages = job.lived + 1, 0
+        job.finished, job.outages = job.finished + 1, 0
         if job.tasks and not self.stopped:
             self._waiting.appendleft(job)
         return True
@@ -239,7 +248,7 @@ def evaluate(
         prepare: See `AgentPool`; or further arms, each with a function that makes its generator.
         log: Where runs are kept; what it holds already is not run again, and arms that learn go on from there.
         engine: `threads` or `asyncio`; with one worker, everything runs in the caller's thread. Or an `Engine`, as
-            `ace.evaluation.cluster.RayCluster`.
+            `ace.evaluation.ray.RayCluster`.
         workers: How many runs are under way at once; an arm that learns makes one after another.
         caps: Where to stop.
         online_book: Where the arm `online` learns: from a seed to an empty playbook; one in memory by default.
@@ -248,7 +257,7 @@ def evaluate(
         SuiteError: There is no such arm or engine, or an arm lacks its playbook.
     """
     books, seeds = playbooks or {}, tuple(seeds)
-    own = prepare if isinstance(prepare, Mapping) else {}
+    own = own_preparations(prepare)
     pools = pools_of(suite, policy, prepare)
     models = models or {}
     lms = {(arm, seed): _model(arm, seed, models.get(arm, lm_for)) for arm in arms for seed in seeds}
@@ -290,7 +299,7 @@ def _model(arm: str, seed: int, lm_for: Callable[[int], Any] | None) -> Any:
 def _learning(
     arm: str, seed: int, tasks: Sequence[SuiteTask], suite: Suite, memory: Memory, log: RunLog | None
 ) -> _Job:
-    """The job of an arm that learns while it goes, after what the log says that it has lived through."""
+    """The job of an arm that learns while it goes, after the runs that the log holds."""
     order = list(tasks)
     random.Random(f"{seed}|order").shuffle(order)
     job = _Job(arm, seed, deque(order), memory)
@@ -299,7 +308,7 @@ def _learning(
             if not job.tasks or job.tasks[0].id != row.id:
                 raise SuiteError(f"the runs of arm {arm!r} and seed {seed} in {str(log.path)!r} are of other tasks")
             task = job.tasks.popleft()
-            job.lived += 1
+            job.finished += 1
             if output.termination_reason not in OUTAGES:
-                memory.live(task, output, feedback, suite.episode(task).registry.schema_hashes)
+                memory.learn(task, output, feedback, suite.episode(task).registry.schema_hashes)
     return job

@@ -1,31 +1,331 @@
-"""A study: an evaluation in a folder that survives interruptions, with playbooks that it learns itself where it has none."""
-# pyright: basic
+"""`Study`: an evaluation in a folder that survives interruptions, with playbooks that it learns itself where it has none."""
 
 from __future__ import annotations
 
 import shutil
+import time
 import uuid
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
 from functools import partial
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 from ace.agent import Policy
 from ace.core import SuiteError
-from ace.core.folders import claimed, digest, replace_text, same_job
-from ace.evaluation.attempts import AgentPool
+from ace.core.durable import claimed, digest, same_job, write_atomic
+from ace.evaluation.arms import Arms, arms_of, open_book
+from ace.evaluation.engines import Engine, engine_of
+from ace.evaluation.episodes import AgentPool, Attempt
 from ace.evaluation.log import RunLog
-from ace.evaluation.suite import Suite, SuiteTask
+from ace.evaluation.models import load_suite_for, with_others
+from ace.evaluation.report.build import Books, build_report, quote_bullets
+from ace.evaluation.report.models import EvaluateReport
+from ace.evaluation.runner import Caps, Evaluation, evaluate
 from ace.learner import Learner
 from ace.playbook import Playbook
-from ace.playbook.engine import schema_url
+from ace.playbook.database import schema_url
+from ace.react.saved_program import load_optimized
 from ace.reflector import Reflector
+from ace.suites.protocol import Suite, SuiteTask
+from ace.suites.splits import split as split_of
 from ace.tools.changes import describe_tools
 
+FOLDER = Path("ace-evaluations")
+"""Where studies lie that name no folder."""
 CONFIG, RUNS, REPORT, STORE = "config.json", "runs.jsonl", "report.json", "store"
-LUCK = 1_000
-"""Learning draws other luck than the runs that are compared: seed 0 learns with 1,000, 1,001 and so on."""
+TRAINING_SEED_OFFSET = 1_000
+"""Training uses other random seeds than the comparison: seed 0 trains with 1,000, 1,001, ..."""
+
+
+@dataclass(frozen=True)
+class StudyConfig:
+    """What is compared, on what, and how far.
+
+    Example:
+        >>> StudyConfig(suite="office", lm="simulated", arms="none,playbook", seeds=5).epochs
+        5
+    """
+
+    suite: str
+    """As `ace.suites.load_suite` takes it."""
+    lm: str = ""
+    """Any DSPy model name, ``simulated[:PRESET]``, or that of an installed source; for all arms that name none."""
+    arms: str = "none"
+    """Comma-separated: none, playbook, online, gold, random, full-history, ``NAME=PLAYBOOK.db[@REVISION]``,
+    ``NAME=lm:MODEL``."""
+    seeds: int = 1
+    """Runs per task and arm."""
+    playbook: str = ""
+    """Of the arms playbook and random; without one, a playbook is learned on the first part of the split."""
+    epochs: int = 5
+    """Where a playbook is learned: how often a task is tried."""
+    unseen: bool = False
+    """Whether all lessons of a task's own family are left out."""
+    limit: int | None = None
+    """Only the first tasks."""
+    program: Path | None = None
+    """A folder of `ace optimize`."""
+    split: str = ""
+    """See `ace.suites.split`."""
+    part: str = ""
+    """Of the split: all, first or second; the second where a playbook is learned."""
+    workers: int = 1
+    """Runs under way at once."""
+    engine: str = "threads"
+    """``threads``, ``asyncio`` or ``ray``."""
+    ray_address: str = ""
+    """Of the Ray cluster; a local one is started by default."""
+    store: str = ""
+    """A PostgreSQL server where learned playbooks lie, so that all workers read them."""
+    caps: Caps = field(default_factory=Caps)
+    """Where to stop."""
+    out: Path | None = None
+    """The folder for every run and its trace."""
+    judge_lm: str = ""
+    """The model that judges, where a suite's tasks have criteria."""
+    api_base: str | None = None
+    """Base URL of an OpenAI-compatible server."""
+
+
+class StudyObserver:
+    """Told how a study gets on; override what is of interest."""
+
+    def ready(self, study: Study, done: int) -> None:
+        """The study begins; so many runs were made before an interruption."""
+
+    def learning(self, runs: int) -> None:
+        """Playbooks are learned, with at most this many runs."""
+
+    def learned(self) -> None:
+        """One of those runs was made, or was not needed."""
+
+    def running(self, evaluation: Evaluation) -> None:
+        """The comparison begins."""
+
+    def attempt(self, attempt: Attempt) -> None:
+        """A run of the comparison was made."""
+
+    def stopping(self, under_way: int) -> None:
+        """Ctrl-C came: no further run begins, and those under way are finished; a second one drops them."""
+
+
+class Study:
+    """An evaluation from what was asked for to its report.
+
+    Every run is on disk as it comes: after Ctrl-C or a crash, a study with the same configuration goes on.
+
+    Args:
+        config: What is compared.
+
+    Attributes:
+        suite: The suite.
+        arms: What `config.arms` names.
+        choice: The language models.
+        tasks: The tasks that are compared.
+        folder: Where every run lies with its trace; known once `run` has begun.
+
+    Raises:
+        SuiteError: The configuration contradicts itself, or names what is not there; nothing was spent.
+
+    Example:
+        >>> report = Study(StudyConfig("office", "simulated", "none,gold", limit=4, out=getfixture("tmp_path"))).run()
+        >>> [arm.n for arm in report.arms.values()], report.label
+        ([4, 4], 'simulated')
+    """
+
+    def __init__(self, config: StudyConfig) -> None:
+        self.config = config
+        if config.engine != "ray":
+            engine_of(config.engine, config.workers)
+        if config.part not in ("", "all", "first", "second"):
+            raise SuiteError(f"--part {config.part!r}: expected all, first or second")
+        self.arms: Arms = arms_of(config.arms)
+        models = self.arms.models
+        self.suite: Suite = load_suite_for(config.suite, config.lm, config.judge_lm, config.api_base, models.values())
+        self.choice = with_others(config.lm, models, self.suite, config.api_base, self.arms.names if models else ())
+        self.learns = not config.playbook and bool({"playbook", "random"} & set(self.arms.names))
+        if self.learns and self.choice.replays:
+            raise SuiteError("recorded runs can not learn: the arms playbook and random need --playbook FILE")
+        self.part = config.part or ("second" if self.learns else "all")
+        if self.learns and self.part != "second":
+            raise SuiteError("a playbook is learned on the first part and compared on the second; pass --playbook FILE")
+        first, second = split_of(self.suite.tasks, config.split) if self.part != "all" else ([], [])
+        chosen = {"all": self.suite.tasks, "first": first, "second": second}[self.part]
+        self.training = [task for task in first if self.choice.knows(task)]
+        self.tasks = [task for task in chosen if self.choice.knows(task)][: config.limit]
+        if not self.tasks:
+            raise SuiteError(f"{config.lm!r} holds none of the tasks of {config.suite!r}")
+        self.folder = config.out or FOLDER
+
+    def run(self, observer: StudyObserver | None = None) -> EvaluateReport:
+        """Make the runs that are missing, and report on all of them.
+
+        Ctrl-C begins no further run and finishes those under way; a second one drops them. The report then says that it was
+        interrupted.
+
+        Args:
+            observer: Told how it gets on.
+
+        Raises:
+            AceError: The folder holds another evaluation, or is in use by another process.
+            KeyboardInterrupt: Ctrl-C came before there was a single run.
+        """
+        observer = observer or StudyObserver()
+        started = time.monotonic()
+        with ExitStack() as stack:
+            own = {name: open_book(where, stack, at) for name, (where, at) in self.arms.books.items()}
+            book = open_book(self.config.playbook, stack) if self.config.playbook else None
+            log = stack.enter_context(self._opened(own, book))
+            observer.ready(self, len(log.done))
+            engine = self._engine(stack)
+            books: Books = self._learned(stack, observer) if self.learns else book
+            evaluation = self._evaluation(own, books, log, engine, stack)
+            observer.running(evaluation)
+            interrupted = _made(evaluation, observer)
+            rows = list(log.rows())
+            if not rows and interrupted:
+                raise KeyboardInterrupt
+            if not rows:
+                raise SuiteError(f"no run was made: {evaluation.stopped}")
+            report = build_report(self.suite, self.choice, self.arms.names, rows, learns=self.learns)
+            quote_bullets(report.bullets, books, own)
+            report.interrupted = interrupted
+            report.stopped = "" if interrupted else evaluation.stopped
+            report.folder = str(self.folder)
+            report.seconds = time.monotonic() - started
+            if not interrupted and not evaluation.stopped:
+                write_atomic(self.folder / REPORT, report.model_dump_json(indent=1, by_alias=True))
+        return report
+
+    def write_html(self, report: EvaluateReport, path: Path) -> None:
+        """Write a report as one HTML page, with the traces of the runs that it names.
+
+        Raises:
+            SuiteError: Jinja is missing.
+        """
+        from ace.evaluation.report.html import html, traces_of
+
+        with RunLog(self.folder / RUNS) as log:
+            write_atomic(path, html(report, traces_of(report, log)))
+
+    # -- one part after another ------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def _opened(self, own: Mapping[str, Playbook], book: Playbook | None) -> Generator[RunLog]:
+        """Hold the study's folder; what an interrupted one left there is gone on with.
+
+        A finished study makes room for another in the default folder; it is kept beside it, once, as ``FOLDER.previous``.
+        """
+        config = self.config
+        asked = {
+            "suite": config.suite,
+            "lm": config.lm,
+            "arms": self.arms.names,
+            "models": self.arms.models,
+            "judge_lm": config.judge_lm,
+            "api_base": config.api_base or "",
+            "store": sha256(config.store.encode()).hexdigest()[:16] if config.store else "",  # it may hold a password
+            "seeds": config.seeds,
+            "part": self.part,
+            "split": config.split,
+            "unseen": config.unseen,
+            "limit": config.limit,
+            "program": str(config.program or ""),
+            "epochs": config.epochs if self.learns else 0,
+        }
+        books = {**own, **({"playbook": book} if book is not None else {})}
+        parts = parts_of(self.suite, self.tasks, self.choice.policy, books)
+        if config.program is not None:
+            files = sorted(config.program.glob("*.json"))
+            parts["program"] = digest([path.read_text(encoding="utf-8") for path in files])
+        folder = self.folder = config.out or FOLDER / f"{self.suite.name}-{digest([asked, parts])[:8]}"
+        if config.out is None and (folder / REPORT).exists():
+            previous = folder.with_name(f"{folder.name}.previous")
+            shutil.rmtree(previous, ignore_errors=True)
+            folder.rename(previous)
+        with claimed(folder):
+            same_job(folder / CONFIG, asked, parts)
+            with RunLog(folder / RUNS) as log:
+                yield log
+
+    def _engine(self, stack: ExitStack) -> str | Engine:
+        config = self.config
+        if config.engine != "ray":
+            return config.engine
+        from ace.evaluation.ray import BUILD, RayCluster
+
+        words = {"suite": config.suite, "lm": config.lm, "models": self.arms.models, "judge_lm": config.judge_lm}
+        words |= {"api_base": config.api_base, "program": str(config.program or "")}
+        cluster = RayCluster(config.workers, BUILD, words, address=config.ray_address or None)
+        stack.callback(cluster.close)
+        return cluster
+
+    def _learned(self, stack: ExitStack, observer: StudyObserver) -> dict[int, Playbook]:
+        config = self.config
+        observer.learning(len(self.training) * config.epochs * config.seeds)
+        return stack.enter_context(
+            learned_playbooks(
+                self.folder,
+                self.suite,
+                self.training,
+                self.choice.lm_for,
+                policy=self.choice.policy,
+                seeds=range(config.seeds),
+                epochs=config.epochs,
+                source=self.choice.label or self.choice.name,
+                on_run=observer.learned,
+                store=config.store,
+            )
+        )
+
+    def _evaluation(
+        self, own: Mapping[str, Playbook], books: Books, log: RunLog, engine: str | Engine, stack: ExitStack
+    ) -> Evaluation:
+        config = self.config
+
+        def online_book(seed: int) -> Playbook:
+            # what the log knows, it is taught again
+            return stack.enter_context(study_book(self.folder, f"online-{seed}", config.store, fresh=True))
+
+        return evaluate(
+            self.suite,
+            self.choice.lm_for,
+            tasks=self.tasks,
+            arms=self.arms.names,
+            seeds=range(config.seeds),
+            policy=self.choice.policy,
+            playbook=books,
+            playbooks=own,
+            models=self.choice.others,
+            unseen=config.unseen,
+            prepare=partial(load_optimized, config.program) if config.program is not None else None,
+            log=log,
+            engine=engine,
+            workers=config.workers,
+            online_book=online_book if config.store else None,
+            caps=config.caps,
+        )
+
+
+def _made(evaluation: Evaluation, observer: StudyObserver) -> bool:
+    """Make the runs; whether Ctrl-C ended it."""
+    interrupted = False
+    while True:
+        try:
+            for attempt in evaluation:
+                observer.attempt(attempt)
+            return interrupted
+        except KeyboardInterrupt:
+            if interrupted:  # a second one: what is under way is dropped
+                evaluation.close()
+                return True
+            interrupted = True
+            evaluation.stop("interrupted")
+            if evaluation.under_way:
+                observer.stopping(evaluation.under_way)
 
 
 def parts_of(suite: Suite, tasks: Sequence[SuiteTask], policy: Policy, books: Mapping[str, Playbook]) -> dict[str, str]:
@@ -42,51 +342,28 @@ def parts_of(suite: Suite, tasks: Sequence[SuiteTask], policy: Policy, books: Ma
     }
 
 
-@contextmanager
-def study(folder: Path, config: Mapping[str, Any], parts: Mapping[str, str], *, anew: bool) -> Generator[RunLog]:
-    """Hold a folder for one evaluation; what an interrupted one left there is gone on with.
-
-    Args:
-        folder: Made when it is not there.
-        config: What was asked for.
-        parts: See `parts_of`.
-        anew: Whether a finished evaluation makes room for another; it is kept beside it, once, as ``FOLDER.previous``.
-
-    Raises:
-        AceError: It is in use, or holds another evaluation.
-    """
-    if anew and (folder / REPORT).exists():
-        previous = folder.with_name(f"{folder.name}.previous")
-        shutil.rmtree(previous, ignore_errors=True)
-        folder.rename(previous)
-    with claimed(folder):
-        same_job(folder / CONFIG, config, parts)
-        with RunLog(folder / RUNS) as log:
-            yield log
-
-
-def study_book(folder: Path, name: str, store: str = "", *, anew: bool = False, embedder: Any = None) -> Playbook:
+def study_book(folder: Path, name: str, store: str = "", *, fresh: bool = False, embedder: Any = None) -> Playbook:
     """A playbook of a study: a file in its folder, or a schema of a PostgreSQL server that other machines reach too.
 
     Args:
         folder: Of the study.
         name: Within the study.
         store: ``postgresql://...``; empty for a file.
-        anew: Whether what is there already is dropped.
+        fresh: Whether what is there already is dropped.
 
     Raises:
         PlaybookError: The store cannot be reached.
     """
     if not store:
         path = folder / f"{name}.db"
-        if anew:
+        if fresh:
             path.unlink(missing_ok=True)
         return Playbook.open(path)
     known = folder / STORE  # which schemas are this study's: its folder may be moved, and another take its place
     if not known.exists():
-        replace_text(known, f"ace_{uuid.uuid4().hex[:12]}")
+        write_atomic(known, f"ace_{uuid.uuid4().hex[:12]}")
     schema = f"{known.read_text(encoding='utf-8')}_{name}".replace("-", "_")
-    return Playbook.open(schema_url(store, schema, anew=anew))
+    return Playbook.open(schema_url(store, schema, fresh=fresh))
 
 
 @contextmanager
@@ -119,7 +396,7 @@ def learned_playbooks(
             pool = AgentPool(suite, policy)
 
             def agent_for(episode: Any, seed: int = seed, book: Playbook = book, pool: AgentPool = pool) -> Any:
-                return pool.agent(episode, lm_for(LUCK * (seed + 1) + episode.attempt), book)
+                return pool.agent(episode, lm_for(TRAINING_SEED_OFFSET * (seed + 1) + episode.attempt), book)
 
             with Learner(book, agent_for, reflector=Reflector(source), state=state, author="ace evaluate") as learner:
                 learner.fit(
@@ -127,6 +404,6 @@ def learned_playbooks(
                     epochs=epochs,
                     skip_solved=True,
                     name=f"seed {seed}",
-                    on_run=lambda *_: on_run(),
+                    on_run=lambda episode, output, feedback: on_run(),
                 )
         yield books

@@ -15,12 +15,12 @@ from ace.graph.errors import (
     CheckpointError,
     CycleDetected,
     GraphError,
-    Interrupted,
     InvalidEdge,
     InvalidUpdate,
     MaxStepsExceeded,
     MissingNode,
     NodeFailed,
+    WorkflowInterrupted,
 )
 from ace.graph.events import (
     GRAPH_TERMINAL_KINDS,
@@ -42,23 +42,22 @@ from ace.graph.nodes import (
 )
 from ace.graph.proposal import ProposedChange, Review, why_risky
 from ace.graph.reducers import append, counter, merge_map, override
-from ace.graph.state import AgentState, Message, Retrieved
+from ace.graph.state import Document, Message, WorkflowState
 from ace.graph.workflow import Workflow
 
 __all__ = [
     "GRAPH_TERMINAL_KINDS",
-    "AgentState",
     "CheckpointError",
     "CheckpointInfo",
     "ConversationBufferNode",
     "ConversationSummaryNode",
     "CycleDetected",
+    "Document",
     "GraphError",
     "GraphEvent",
     "GraphEventKind",
     "GraphGrammar",
     "GraphObserver",
-    "Interrupted",
     "InvalidEdge",
     "InvalidUpdate",
     "JsonCodec",
@@ -72,11 +71,12 @@ __all__ = [
     "ProposedChange",
     "ReActAgentNode",
     "RetrieveNode",
-    "Retrieved",
     "Review",
     "StoredError",
     "ToolNode",
     "Workflow",
+    "WorkflowInterrupted",
+    "WorkflowState",
     "append",
     "check_graph_events",
     "compile",

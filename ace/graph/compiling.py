@@ -1,11 +1,10 @@
 """`compile`: LangGraph's builder, checked, with guards, events and clear errors."""
-# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
 
 from __future__ import annotations
 
 import copy
 from collections.abc import Collection, Iterable, Sequence
-from typing import Any
+from typing import Any, cast
 
 from langchain_core.runnables import Runnable, RunnableConfig
 from langgraph.checkpoint.base import BaseCheckpointSaver
@@ -72,7 +71,7 @@ def compile(
         *(node.input_schema for node in builder.nodes.values()),
     ) | set(classes)
     saver = watched(_saver(checkpointer), known) if checkpointer is not None else None
-    graph = _guarded(builder).compile(
+    graph = _guarded(builder).compile(  # pyright: ignore[reportUnknownMemberType]
         checkpointer=saver,
         interrupt_before=_names(interrupt_before),
         interrupt_after=_names(interrupt_after),
@@ -89,7 +88,7 @@ def _saver(given: Any) -> BaseCheckpointSaver[Any]:
             f"checkpointer is {given!r:.200}, expected a saver such as JsonlCheckpointer(FOLDER); LangGraph's "
             "from_conn_string gives a context manager: use `with ... as saver`"
         )
-    return given
+    return cast("BaseCheckpointSaver[Any]", given)
 
 
 def _names(given: Sequence[str]) -> Any:
@@ -151,10 +150,11 @@ class _Router(Runnable[Any, Any]):
         return self._checked(await self.inner.ainvoke(input, config, **kwargs))
 
     def _checked(self, chosen: Any) -> Any:
-        for target in chosen if isinstance(chosen, (list, tuple)) else (chosen,):
+        targets = cast("Sequence[Any]", chosen) if isinstance(chosen, (list, tuple)) else (chosen,)
+        for target in targets:
             if isinstance(target, Send):
                 if target.node not in self.nodes:
                     raise InvalidEdge(self.source, target.node, self.nodes)
             elif target not in self.ends:
                 raise InvalidEdge(self.source, target, self.ends)
-        return chosen
+        return cast(Any, chosen)

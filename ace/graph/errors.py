@@ -1,4 +1,4 @@
-"""What can end a graph, one class per category; `Interrupted` only stops it until somebody goes on."""
+"""What can end a graph, one class per category; `WorkflowInterrupted` only stops it until somebody goes on."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ class InvalidUpdate(GraphError, ValueError):
     """Two nodes wrote to one field in the same step and the field has no reducer, or an update does not fit the state."""
 
 
-class Interrupted(GraphError):
+class WorkflowInterrupted(GraphError):
     """The graph waits; `Workflow.resume` goes on, in this process or another one.
 
     Args:

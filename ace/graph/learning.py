@@ -1,5 +1,4 @@
 """The learning workflow: generate, reflect, curate, ask a person where that is due, commit."""
-# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
 
 from __future__ import annotations
 
@@ -18,10 +17,9 @@ from ace.graph.nodes import ReActAgentNode
 from ace.graph.proposal import Proposal, ProposedChange, Risk, as_text, read_review, why_risky
 from ace.graph.reducers import append, counter
 from ace.graph.workflow import Workflow
-from ace.insight import Insight
 from ace.learner.credit import credit
-from ace.learner.episode import as_feedback
 from ace.playbook import Add, Playbook, PlaybookBullet
+from ace.playbook.insight import Insight
 from ace.reflector import OUTAGES, Reflector
 from ace.tasks import Feedback, ReasoningStep, TaskOutput
 from ace.tools import ToolRegistry
@@ -92,7 +90,7 @@ def learning_workflow(
         observers: See `compile`.
     """
     steps = _Steps(agent, playbook, score, reflector or Reflector(), curator or Curator(playbook), risky, group, author)
-    builder = StateGraph(LearningState)
+    builder: Any = StateGraph(LearningState)
     builder.add_node("generate", ReActAgentNode(agent, raise_on_failure=False))
     builder.add_node("judge", steps.judge)
     builder.add_node("reflect", steps.reflect)
@@ -143,16 +141,16 @@ class _Steps:
         """Whether the run succeeded: the metric says, or the input, or a person is asked."""
         run = _run(state)
         if self.score is not None:
-            return {"feedback": as_feedback(self.score(run))}
+            return {"feedback": Feedback.of(self.score(run))}
         if (given := state.get("feedback")) is not None:
-            return {"feedback": as_feedback(given)}
+            return {"feedback": Feedback.of(given)}
         problem = ""
         while True:
             question = "Did this run do what it should? Answer true or false."
             asked = {"kind": "feedback", "question": question, "trace": run.reasoning_trace, "problem": problem}
             answer = interrupt(asked)
             if isinstance(answer, (bool, int, float, Feedback)):
-                return {"feedback": as_feedback(answer)}
+                return {"feedback": Feedback.of(answer)}
             problem = f"the answer is {answer!r:.100}, expected true, false or a number from 0 to 1"
 
     def reflect(self, state: LearningState) -> dict[str, Any]:
@@ -169,8 +167,8 @@ class _Steps:
         """The deltas for the book as it is now, with credit for the bullets that the run used."""
         run, feedback = _run(state), _feedback(state)
         self.playbook.refresh()
-        used = (*run.injected_bullets, *run.metadata.get("withheld_bullets", ()))
-        tags = [] if run.termination_reason in OUTAGES else credit(run, feedback, self.playbook.some(used))
+        used = (*run.injected_bullets, *run.metadata.get("held_back_at_random_bullets", ()))
+        tags = [] if run.termination_reason in OUTAGES else credit(run, feedback, self.playbook.find(used))
         seen = self.playbook.revision
         deltas = [*tags, *self.curator.curate(state.get("insights", []), self._tools)]
         proposal = Proposal.of(deltas, state.get("proposal"))
@@ -222,15 +220,15 @@ class _Steps:
         return Command(update={**done, "user_input": "", "feedback": None}, goto=END)
 
     def _written(self, author: str) -> list[dict[str, Any]]:
-        return [entry for entry in self.playbook.history() if entry["author"] == author]
+        return [entry for entry in self.playbook.history.entries() if entry["author"] == author]
 
     def _let_out(self, proposal: Proposal, written: Collection[dict[str, Any]], author: str) -> None:
         """What the book held back and a reviewer has approved waits no more."""
         added = [Add(bullet=PlaybookBullet.model_validate(e["bullet"])) for e in written if e["kind"] == "add"]
         for delta in added:
-            there = self.playbook.some([delta.bullet.id])
+            there = self.playbook.find([delta.bullet.id])
             if proposal.is_approved(delta) and any(bullet.stage == "quarantined" for bullet in there.values()):
-                self.playbook.approve(delta.bullet.id, author=author, note=proposal.note)
+                self.playbook.review.approve(delta.bullet.id, author=author, note=proposal.note)
 
 
 def _run(state: LearningState) -> TaskOutput:

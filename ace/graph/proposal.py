@@ -8,7 +8,7 @@ from typing import Any, Literal, cast
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from ace.core import PlaybookError
-from ace.core.folders import digest
+from ace.core.durable import digest
 from ace.playbook import Playbook
 from ace.playbook.bullet import PlaybookBullet
 from ace.playbook.delta import DELTAS, Add, Delta, Merge, Promote, Remove, Restore, Update, apply, checked
@@ -140,7 +140,7 @@ def why_risky(book: Playbook, delta: Delta, tools: Collection[str] = ()) -> str:
         case Add(bullet=bullet) if bullet.stage == "pinned":
             return "pinned: it would stand in every prompt"
         case Add(bullet=bullet):
-            return book.objection(bullet, tools)
+            return book.review.why_held(bullet, tools)
         case Update():
             return f"changes {', '.join(sorted(delta.changes))}"
         case Remove():
@@ -158,7 +158,7 @@ def why_risky(book: Playbook, delta: Delta, tools: Collection[str] = ()) -> str:
 def describe(book: Playbook, index: int, delta: Delta, risk: str) -> ProposedChange:
     """One delta in words; what it speaks of may have gone since."""
     ids = () if isinstance(delta, (Add, Restore)) else (delta.bullet_id, *getattr(delta, "absorbed", ()))
-    there = book.some(ids)
+    there = book.find(ids)
     before = "\n".join(render_bullet(bullet) for bullet in there.values()) or None
     if isinstance(delta, Add):
         after: str | None = render_bullet(delta.bullet.model_copy(update={"id": "new"}))

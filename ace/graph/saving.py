@@ -1,5 +1,4 @@
 """A saver that is watched: the graph learns when its state is safe, and stops when it is not."""
-# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
 
 from __future__ import annotations
 
@@ -36,7 +35,7 @@ class WatchedSaver(BaseCheckpointSaver[Any]):
     @property
     def config_specs(self) -> list[Any]:
         """The inner saver's."""
-        return self.inner.config_specs
+        return self.inner.config_specs  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
 
     def get_next_version(self, current: Any, channel: None) -> Any:
         """The inner saver's."""

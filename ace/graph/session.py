@@ -27,17 +27,17 @@ from langgraph.runtime import RunControl
 from langgraph.types import Command, Send
 from pydantic import BaseModel
 
-from ace.core import CancellationToken, Event, Relay, describe_error
-from ace.core.folders import digest
+from ace.core import CancellationToken, Event, ObserverThread, describe_error
+from ace.core.durable import digest
 from ace.graph.errors import (
     CheckpointError,
     CycleDetected,
     GraphError,
-    Interrupted,
     InvalidEdge,
     InvalidUpdate,
     MaxStepsExceeded,
     NodeFailed,
+    WorkflowInterrupted,
 )
 from ace.graph.events import GraphEvent, GraphEventKind
 
@@ -63,7 +63,7 @@ class Session:
         thread_id: str,
         max_steps: int,
         cycle_window: int,
-        relays: Sequence[Relay[GraphEvent]],
+        relays: Sequence[ObserverThread[GraphEvent]],
         listener: Callable[[GraphEvent], None] | None,
         cancellation: CancellationToken | None,
     ) -> None:
@@ -222,7 +222,7 @@ class Session:
         """The state after the last step.
 
         Raises:
-            Interrupted: The graph waits.
+            WorkflowInterrupted: The graph waits.
         """
         if self.lost is not None:
             raise self.lost
@@ -230,7 +230,7 @@ class Session:
             return self.state
         when = {"interrupt_before": "before", "interrupt_after": "after"}.get(stop.status, "inside")
         where = [node for node in self._paused if "/" not in node] if when == "inside" else self._next
-        raise Interrupted(self.state, where, stop.interrupts, cast(Any, when), self.thread_id)
+        raise WorkflowInterrupted(self.state, where, stop.interrupts, cast(Any, when), self.thread_id)
 
     @contextmanager
     def errors_mapped(self, kind: GraphEventKind, **data: Any) -> Generator[None]:
@@ -239,12 +239,12 @@ class Session:
         try:
             with self.cancellation.calling(self._drain):
                 yield
-        except Interrupted as pause:
+        except WorkflowInterrupted as pause:
             self.end("graph_paused", when=pause.when, next=list(pause.next))
             raise
         except BaseException as error:
             mine = self._mapped(error)
-            if isinstance(mine, Interrupted):
+            if isinstance(mine, WorkflowInterrupted):
                 self.end("graph_paused", when=mine.when, next=list(mine.next))
             else:
                 self.end("graph_error", error=type(mine).__name__, message=describe_error(mine))
@@ -262,7 +262,7 @@ class Session:
             self.cancellation.cancelled and not isinstance(error, Exception)
         )
         if cancelled and not isinstance(error, (KeyboardInterrupt, SystemExit)):
-            return Interrupted(self.state, self._next, when="cancelled", thread_id=self.thread_id)
+            return WorkflowInterrupted(self.state, self._next, when="cancelled", thread_id=self.thread_id)
         if not isinstance(error, Exception):
             return error
         node = next((name for failed, name in self._failed if failed is error), None)

@@ -21,7 +21,7 @@ class Message(BaseModel):
     content: str
 
 
-class Retrieved(BaseModel):
+class Document(BaseModel):
     """One thing that was looked up."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -31,7 +31,7 @@ class Retrieved(BaseModel):
     metadata: dict[str, Any] = Field(default_factory=dict)
 
 
-class AgentState(TypedDict, total=False):
+class WorkflowState(TypedDict, total=False):
     """What the nodes read and write, by the names that they use when they are told no others."""
 
     user_input: str
@@ -47,7 +47,7 @@ class AgentState(TypedDict, total=False):
     """Whether that run did what it should."""
     tool_calls: list[ToolCall]
     tool_results: Annotated[list[ToolResult], append]
-    retrieved: list[Retrieved]
+    retrieved: list[Document]
     context: str
     """What was retrieved, as text for a prompt."""
     messages: Annotated[list[Message], append]

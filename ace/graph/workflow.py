@@ -1,10 +1,9 @@
 """`Workflow`: a compiled graph that is run, streamed, resumed and looked at."""
-# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import BaseCheckpointSaver, CheckpointTuple
@@ -12,7 +11,7 @@ from langgraph.graph.state import CompiledStateGraph
 from langgraph.types import Command, Interrupt, StateSnapshot
 
 from ace.agent.streaming import AsyncRunStream, RunStream
-from ace.core import CancellationToken, Relay
+from ace.core import CancellationToken, ObserverThread
 from ace.graph.errors import CheckpointError, GraphError
 from ace.graph.events import AnyObserver, GraphEvent, delivery
 from ace.graph.session import KEY, RUN_KEY, STEPS_KEY, Session, Watcher
@@ -26,7 +25,7 @@ MODES = ["values", "debug"]
 class Workflow:
     """A graph that `compile` made.
 
-    Every step is saved before the next one begins. A call ends with the state, or raises a `GraphError`; `Interrupted` is
+    Every step is saved before the next one begins. A call ends with the state, or raises a `GraphError`; `WorkflowInterrupted` is
     the one that asks for somebody, and `resume` goes on from there.
 
     Attributes:
@@ -47,7 +46,7 @@ class Workflow:
         self.max_steps = max_steps
         self.cycle_window = cycle_window
         self.checkpointer = checkpointer
-        self._relays = [Relay(delivery(observer)) for observer in observers]
+        self._relays = [ObserverThread(delivery(observer)) for observer in observers]
 
     # -- running ------------------------------------------------------------------------------------------------------
 
@@ -71,7 +70,7 @@ class Workflow:
             The state after the last step.
 
         Raises:
-            Interrupted: The graph waits for somebody.
+            WorkflowInterrupted: The graph waits for somebody.
             NodeFailed: A node raised.
             MaxStepsExceeded: It is not done after `max_steps`.
             CycleDetected: It goes round in circles.
@@ -194,7 +193,7 @@ class Workflow:
             with session.errors_mapped(_first_kind(input)):
                 if _resumes(input):
                     self._recall(session, config)
-                for mode, payload in self.graph.stream(input, given, control=session.control, **self._how()):
+                for mode, payload in self._untyped.stream(input, given, control=session.control, **self._how()):
                     session.take(mode, payload)
                 return session.result()
         finally:
@@ -214,7 +213,7 @@ class Workflow:
             with session.errors_mapped(_first_kind(input)):
                 if _resumes(input):
                     await self._arecall(session, config)
-                async for mode, payload in self.graph.astream(input, given, control=session.control, **self._how()):
+                async for mode, payload in self._untyped.astream(input, given, control=session.control, **self._how()):
                     session.take(mode, payload)
                 return session.result()
         finally:
@@ -250,10 +249,15 @@ class Workflow:
         return session, given
 
     @property
+    def _untyped(self) -> Any:
+        """The graph, whose own types are incomplete."""
+        return self.graph
+
+    @property
     def _saver(self) -> BaseCheckpointSaver[Any] | None:
         """The checkpointer, watched."""
-        saver = self.graph.checkpointer
-        return saver if isinstance(saver, BaseCheckpointSaver) else None
+        saver = self._untyped.checkpointer
+        return cast("BaseCheckpointSaver[Any]", saver) if isinstance(saver, BaseCheckpointSaver) else None
 
     def _recall(self, session: Session, config: RunnableConfig | None) -> None:
         """How many steps a run took before it goes on; whatever was saved from outside of a run says nothing of it."""

@@ -1,8 +1,7 @@
 """Learning from runs: offline with `fit`, in the background with `observe`, from other frameworks' traces."""
 
-from ace.learner.episode import Agent, Episode, LearningReport, as_feedback
 from ace.learner.learner import Learner
-from ace.learner.memory import LearningMemory
+from ace.learner.report import LearningReport
 from ace.learner.traces import read_trace
 
-__all__ = ["Agent", "Episode", "Learner", "LearningMemory", "LearningReport", "as_feedback", "read_trace"]
+__all__ = ["Learner", "LearningReport", "read_trace"]

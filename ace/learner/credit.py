@@ -1,7 +1,7 @@
 """Credit: what a run says about the bullets it was shown.
 
 Four levels, from weak to strong: *injected* (it stood in the prompt), *cited* (the model named it), *followed* (the calls
-that were made are the bullet's), *randomised* (a coin decided whether it was shown). Being shown earns nothing.
+that were made are the bullet's), *randomized* (an experiment decided whether it was shown). Being shown earns nothing.
 """
 
 from __future__ import annotations
@@ -61,25 +61,25 @@ def _common(a: Sequence[str], b: Sequence[str]) -> int:
 
 
 def credit(output: TaskOutput, feedback: Feedback, known: Mapping[str, PlaybookBullet]) -> list[Tag]:
-    """One tag for each bullet that a run used, or for which a coin was tossed.
+    """One tag for each bullet that a run used, or about which an experiment decided.
 
     Args:
         output: The run.
         feedback: Whether it succeeded.
         known: The book's bullets by id; what is not among them gets no credit.
     """
-    withheld = set(output.metadata.get("withheld_bullets", ()))
-    tossed = set(output.metadata.get("tossed_bullets", ()))
+    control = set(output.metadata.get("held_back_at_random_bullets", ()))
+    treated = set(output.metadata.get("randomized_bullets", ()))
     tags: list[Tag] = []
-    for bullet_id in dict.fromkeys((*output.injected_bullets, *sorted(withheld))):
+    for bullet_id in dict.fromkeys((*output.injected_bullets, *sorted(control))):
         bullet = known.get(bullet_id)
         if bullet is None:
             continue
-        used = "injected" if bullet_id in withheld else level(bullet, output)
-        coin: Literal["none", "shown", "withheld"] = "none"
-        if bullet_id in withheld or bullet_id in tossed:
-            coin = "withheld" if bullet_id in withheld else "shown"
-        if used == "injected" and coin == "none":
+        used = "injected" if bullet_id in control else level(bullet, output)
+        arm: Literal["none", "treated", "control"] = "none"
+        if bullet_id in control or bullet_id in treated:
+            arm = "control" if bullet_id in control else "treated"
+        if used == "injected" and arm == "none":
             continue
         counts = used != "injected"
         tags.append(
@@ -87,10 +87,10 @@ def credit(output: TaskOutput, feedback: Feedback, known: Mapping[str, PlaybookB
                 bullet_id=bullet_id,
                 helpful=int(counts and feedback.success),
                 harmful=int(counts and not feedback.success),
-                coin=coin,
-                success=None if coin == "none" else feedback.success,
+                arm=arm,
+                success=None if arm == "none" else feedback.success,
                 run_id=output.run_id,
-                reason=used if counts else coin,
+                reason=used if counts else arm,
             )
         )
     return tags

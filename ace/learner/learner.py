@@ -8,23 +8,24 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from ace.curator import Curator, Gate
-from ace.learner._background import Background
-from ace.learner._learning import Learning
-from ace.learner.episode import Agent, Episode, LearningReport, as_feedback
-from ace.learner.memory import LearningMemory
-from ace.learner.spool import Lived, Spool
-from ace.playbook import Playbook
+from ace.agent.episode import Episode, Solver
+from ace.curator import Curator, Gate, GateVerdict
+from ace.learner.pipeline import LearningPipeline
+from ace.learner.report import LearningReport
+from ace.learner.run_queue import ObservedRun, RunQueue
+from ace.learner.traces import read_trace
+from ace.learner.worker import BackgroundWorker
+from ace.playbook import Experiment, Playbook
 from ace.reflector import Reflector
 from ace.tasks import Feedback, TaskOutput
 from ace.tools import ToolRegistry
 
 _NONE: Any = object()
 QUEUE_SIZE = 1_000
-"""So many observed runs may wait; then `observe` waits too."""
+"""How many observed runs may wait; then `observe` waits too."""
 
 
-class Learner(Learning):
+class Learner:
     """Learns from runs.
 
     Args:
@@ -33,16 +34,20 @@ class Learner(Learning):
         reflector: Mines runs for lessons.
         curator: Turns lessons into deltas.
         gate: Decides whether new bullets are committed, for example an `AcceptanceGate`; evidence and credit need none.
-        gate_every: The gate looks at the lessons of so many runs together.
+        gate_every: The gate looks at the lessons of this many runs together.
         state: A file that remembers which runs have been learned from: `fit` goes on where it was interrupted, and runs that
             were observed are not lost with the process.
         tools: Of the agent whose runs are observed, so that bullets know the versions of the tools they speak of.
         judge: Says whether an observed run succeeded when nobody else does, for example `ace.reflector.Judge`.
         explore: See `memory`.
-        withhold: See `memory`.
-        seed: Of exploration and coins.
-        queue_size: So many observed runs may wait; then `observe` waits until there is room.
+        holdout: See `memory`.
+        seed: Of exploration and holdout.
+        queue_size: How many observed runs may wait; then `observe` waits until there is room.
         author: Who is named in the journal.
+
+    Attributes:
+        memory: The playbook as an agent is to see it that is learned from: with exploration and holdout.
+        pipeline: Reflect, curate, gate, commit, credit.
 
     Example:
         >>> from ace.playbook import CallableEmbedder
@@ -59,7 +64,7 @@ class Learner(Learning):
     def __init__(
         self,
         playbook: Playbook,
-        agent_for: Callable[[Episode], Agent] | None = None,
+        agent_for: Callable[[Episode], Solver] | None = None,
         *,
         reflector: Reflector | None = None,
         curator: Curator | None = None,
@@ -69,23 +74,48 @@ class Learner(Learning):
         tools: ToolRegistry | Mapping[str, str] | None = None,
         judge: Callable[[TaskOutput], Feedback] | None = None,
         explore: float = 0.0,
-        withhold: float = 0.0,
+        holdout: float = 0.0,
         seed: int = 0,
         queue_size: int = QUEUE_SIZE,
         author: str = "learner",
     ) -> None:
         if gate_every < 1 or queue_size < 1:
             raise ValueError(f"gate_every and queue_size must be at least 1, got {gate_every!r} and {queue_size!r}")
-        hashes = dict(tools.schema_hashes if isinstance(tools, ToolRegistry) else tools or {})
-        spool = Spool(state) if state is not None else None
-        super().__init__(playbook, reflector, curator, gate, gate_every, judge, hashes, spool, author)
         self.agent_for = agent_for
-        self.memory = LearningMemory(playbook, explore, withhold, seed)
-        """The playbook as an agent should see it that is learned from: with exploration and coins."""
-        self._background = Background(self._take, queue_size)
-        for lived in list(spool.waiting.values()) if spool is not None else ():
-            if not lived.place:
-                self._background.put(lived, wait=False)
+        self.judge = judge
+        self.memory = playbook.view(experiment=Experiment(explore=explore, holdout=holdout, seed=seed))
+        self._tools = dict(tools.schema_hashes if isinstance(tools, ToolRegistry) else tools or {})
+        self._queue = RunQueue(state) if state is not None else None
+        self.pipeline = LearningPipeline(
+            playbook,
+            reflector=reflector or Reflector(),
+            curator=curator or Curator(playbook),
+            gate=gate,
+            gate_every=gate_every,
+            judge=judge,
+            run_queue=self._queue,
+            author=author,
+            tools=self._tools,
+        )
+        self._worker = BackgroundWorker(self.pipeline.learn, queue_size)
+        for run in list(self._queue.waiting.values()) if self._queue is not None else ():
+            if not run.place:
+                self._worker.put(run, wait=False)
+
+    @property
+    def playbook(self) -> Playbook:
+        """Where lessons go."""
+        return self.pipeline.playbook
+
+    @property
+    def report(self) -> LearningReport:
+        """Counts of everything since this learner was made."""
+        return self.pipeline.report
+
+    @property
+    def verdicts(self) -> list[GateVerdict]:
+        """What the gate said, in order."""
+        return self.pipeline.verdicts
 
     # -- offline ---------------------------------------------------------------------------------------------------------
 
@@ -121,40 +151,40 @@ class Learner(Learning):
                 if skip_solved and index in solved:
                     continue
                 episode = replace(make(), attempt=epoch)
-                success = self._lived_through(episode, f"{name}/{epoch}/{index}/{episode.task.task_id}", on_run)
+                success = self._run_episode(episode, f"{name}/{epoch}/{index}/{episode.task.task_id}", on_run)
                 if success:
                     solved.add(index)
-            self._look_back()
-            self._propose(now=True)
+            self.pipeline.look_back()
+            self.pipeline.propose(now=True)
         return self.report.since(before)
 
-    def _lived_through(
+    def _run_episode(
         self, episode: Episode, place: str, on_run: Callable[[Episode, TaskOutput, Feedback], None] | None
     ) -> bool:
         """One episode, unless it has been learned from; whether it succeeded."""
         assert self.agent_for is not None
-        spool = self._spool
-        if spool is not None and place in spool.learned:
+        queue = self._queue
+        if queue is not None and place in queue.learned:
             self.report.skipped += 1
-            return spool.learned[place]
-        lived = spool.waiting.get(place) if spool is not None else None
-        if lived is None:
+            return queue.learned[place]
+        observed = queue.waiting.get(place) if queue is not None else None
+        if observed is None:
             output = self.agent_for(episode).run(episode.task)
             hashes = dict(episode.registry.schema_hashes)
-            lived = Lived(
+            observed = ObservedRun(
                 key=place,
                 place=place,
                 output=output,
-                feedback=as_feedback(episode.score(output)),
+                feedback=Feedback.of(episode.score(output)),
                 schema_hashes=hashes,
                 group=episode.group,
             )
-            if spool is not None:
-                spool.put(lived)
-                spool.sync()
-        feedback = self._take(lived)
+            if queue is not None:
+                queue.put(observed)
+                queue.sync()
+        feedback = self.pipeline.learn(observed)
         if on_run:
-            on_run(episode, lived.output, feedback)
+            on_run(episode, observed.output, feedback)
         return feedback.success
 
     # -- online ----------------------------------------------------------------------------------------------------------
@@ -188,18 +218,18 @@ class Learner(Learning):
             raise ValueError(
                 "observe needs feedback, from a metric, a verifier or a person; or give the Learner a judge"
             )
-        lived = Lived.model_construct(
+        observed = ObservedRun.model_construct(
             key=run.run_id,
             place="",
             output=run,
-            feedback=None if feedback is None else as_feedback(feedback),
+            feedback=None if feedback is None else Feedback.of(feedback),
             schema_hashes=dict(self._tools if schema_hashes is None else schema_hashes),
             group=group,
         )
-        self._background.check_open()
-        if self._spool is not None:
-            self._spool.put(lived)
-        self._background.put(lived)
+        self._worker.check_open()
+        if self._queue is not None:
+            self._queue.put(observed)
+        self._worker.put(observed)
 
     def flush(self, seconds: float | None = None) -> bool:
         """Wait until every observed run has been learned from; whether that is so.
@@ -207,20 +237,20 @@ class Learner(Learning):
         Raises:
             Exception: What learning from a run raised, once; with a `state` file that run is tried again next time.
         """
-        done = self._background.flush(seconds)
-        self._look_back()
-        self._propose(now=True)
+        done = self._worker.flush(seconds)
+        self.pipeline.look_back()
+        self.pipeline.propose(now=True)
         return done
 
     def close(self) -> None:
         """Learn from what waits, and let go of the state file."""
         try:
-            if self._background.used or self._proposed:
+            if self._worker.used or self.pipeline.waits_for_gate:
                 self.flush()
         finally:
-            self._background.stop()
-            if self._spool is not None:
-                self._spool.close()
+            self._worker.stop()
+            if self._queue is not None:
+                self._queue.close()
 
     def __enter__(self) -> Learner:
         return self
@@ -251,8 +281,6 @@ class Learner(Learning):
         Raises:
             ValueError: A trace is of no known form, or there is neither feedback nor a judge.
         """
-        from ace.learner.traces import read_trace
-
         if feedback is None and self.judge is None:
             raise ValueError(
                 "learn_from_traces needs feedback for each run, or a function of it; or give the Learner a judge"
@@ -276,12 +304,13 @@ class Learner(Learning):
                 self.report.skipped += 1
                 continue
             taught.add(output.run_id)
-            known = None if verdict is None else as_feedback(verdict)
-            self._take(
-                Lived(key=output.run_id, output=output, feedback=known, schema_hashes=dict(self._tools)), keep=False
+            known = None if verdict is None else Feedback.of(verdict)
+            self.pipeline.learn(
+                ObservedRun(key=output.run_id, output=output, feedback=known, schema_hashes=dict(self._tools)),
+                keep=False,
             )
-        self._look_back()
-        self._propose(now=True)
+        self.pipeline.look_back()
+        self.pipeline.propose(now=True)
         return self.report.since(before)
 
     def learn(
@@ -301,7 +330,8 @@ class Learner(Learning):
             group: The task's family.
         """
         hashes = dict(self._tools if schema_hashes is None else schema_hashes)
-        self._take(
-            Lived(key=output.run_id, output=output, feedback=feedback, schema_hashes=hashes, group=group), keep=False
+        self.pipeline.learn(
+            ObservedRun(key=output.run_id, output=output, feedback=feedback, schema_hashes=hashes, group=group),
+            keep=False,
         )
         return self.playbook.revision

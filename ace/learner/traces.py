@@ -11,7 +11,7 @@ from typing import Any, cast
 from pydantic import ValidationError
 
 from ace.core import RunUsage, clean_text, clean_value, json_value, truncate, value_to_text
-from ace.learner._forms import TraceEvent, events_of
+from ace.learner.trace_formats import TraceEvent, events_of
 from ace.tasks import ReasoningStep, StepError, TaskInput, TaskOutput
 
 FAILED = re.compile(

@@ -2,9 +2,9 @@
 
 from ace.optimization.job import optimize
 from ace.optimization.optimizers import NAMES, JobConfig
-from ace.optimization.results import load_optimized
 from ace.optimization.teleprompter import ACE, as_generator
 from ace.optimization.workload import Workload, program_workload, suite_workload
+from ace.react.saved_program import load_optimized
 
 __all__ = [
     "ACE",

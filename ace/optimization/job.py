@@ -17,16 +17,16 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from ace.core import AceError, TokenPrices
-from ace.core.folders import claimed, replace_text, same_job
-from ace.evaluation.reports import ArmReport, OptimizedTask, OptimizeReport
+from ace.core.durable import claimed, same_job, write_atomic
+from ace.evaluation.report.models import ArmReport, OptimizedTask, OptimizeReport
 from ace.evaluation.stats import mean, share
-from ace.optimization.folder import finished, own_lm, parts_of
-from ace.optimization.journal import Halt, Journal, JournaledLM
-from ace.optimization.optimizers import JobConfig, Setting, check, compile_with, runs_of
-from ace.optimization.results import CONFIG, DIFF, JOURNAL, LOG, SCORES, changes, save_program
+from ace.optimization.journal import CompletionJournal, JournaledLM, StopSwitch
+from ace.optimization.optimizers import JobConfig, OptimizerContext, check, compile_with, runs_of
+from ace.optimization.results import CONFIG, DIFF, JOURNAL, LOG, SCORES, changes, finished, own_lm, parts_of
 from ace.optimization.tool_results import ToolResults
-from ace.optimization.workload import JobProgram, Workload, score_of
+from ace.optimization.workload import EpisodeProgram, Workload, score_of
 from ace.playbook import Playbook
+from ace.react.saved_program import save_program
 from ace.tasks import Feedback, TaskOutput
 
 
@@ -66,7 +66,7 @@ def optimize(
     lm = lm or own_lm(workload.program.agent) or dspy.settings.lm
     if lm is None:
         raise AceError("there is no language model: pass lm=, give the agent one, or call dspy.configure(lm=...)")
-    workload = replace(workload, program=workload.program.for_job(), halt=Halt())
+    workload = replace(workload, program=workload.program.for_job(), halt=StopSwitch())
     config = config.model_copy(
         update={
             "workload": config.workload or workload.name,
@@ -83,7 +83,7 @@ def optimize(
         done = finished(folder)
         if done is not None:
             return done
-        journal = Journal(folder / JOURNAL)
+        journal = CompletionJournal(folder / JOURNAL)
         try:
             return _Job(workload, config, lm, reflection_lm, prices, folder, journal).run(console)
         finally:
@@ -98,7 +98,7 @@ class _Job:
     reflection_lm: dspy.LM | None
     prices: TokenPrices | None
     folder: Path
-    journal: Journal
+    journal: CompletionJournal
     runs: int = 0
     started: float = field(default_factory=time.monotonic)
 
@@ -124,12 +124,12 @@ class _Job:
                 after = self._tested(compiled)
         return self._finish(compiled, before, after, optimizing)
 
-    def _compiled(self, models: Sequence[JournaledLM]) -> JobProgram:
+    def _compiled(self, models: Sequence[JournaledLM]) -> EpisodeProgram:
         own = self.workload.program.agent.playbook
         book = own.fork() if isinstance(own, Playbook) else Playbook()
         reflect = self.reflection_lm is not None
         try:
-            compiled = compile_with(Setting(self.workload, self.config, *models, book=book, reflect=reflect))
+            compiled = compile_with(OptimizerContext(self.workload, self.config, *models, book=book, reflect=reflect))
         except Exception as error:
             self._go_on(error)
             raise
@@ -152,7 +152,7 @@ class _Job:
             "same job again to go on"
         ) from (error or reason)
 
-    def _tested(self, program: JobProgram) -> list[tuple[TaskOutput, Feedback]]:
+    def _tested(self, program: EpisodeProgram) -> list[tuple[TaskOutput, Feedback]]:
         """The test set, one task after another."""
         rows: list[tuple[TaskOutput, Feedback]] = []
         for example in self.workload.testset:
@@ -161,7 +161,7 @@ class _Job:
             rows.append((prediction.output, self.workload.feedback(example, prediction)))
         return rows
 
-    def _finish(self, compiled: JobProgram, before: Any, after: Any, optimizing: int) -> OptimizeReport:
+    def _finish(self, compiled: EpisodeProgram, before: Any, after: Any, optimizing: int) -> OptimizeReport:
         work, config = self.workload, self.config
         families = [str(example.get("group", "") or number) for number, example in enumerate(work.testset)]
         scores = [[score_of(feedback) for _, feedback in rows] for rows in (before, after)]
@@ -195,8 +195,8 @@ class _Job:
         title = (
             f"# {config.optimizer} over {work.name}{label}\n\nBefore: the program as it was. After: `program.json`.\n"
         )
-        replace_text(self.folder / DIFF, f"{title}\n{text}")
-        replace_text(self.folder / SCORES, report.model_dump_json(indent=1))  # last: it says that the job is done
+        write_atomic(self.folder / DIFF, f"{title}\n{text}")
+        write_atomic(self.folder / SCORES, report.model_dump_json(indent=1))  # last: it says that the job is done
         return report
 
     def _spent(self) -> str:
@@ -209,7 +209,7 @@ class _Job:
 
 
 @contextmanager
-def _stopped_by_ctrl_c(halt: Halt) -> Generator[None]:
+def _stopped_by_ctrl_c(halt: StopSwitch) -> Generator[None]:
     """Some optimizers finish a whole batch before they let an interrupt through: from then on nothing is asked."""
 
     def stop(number: int, frame: Any) -> None:
@@ -227,7 +227,7 @@ def _stopped_by_ctrl_c(halt: Halt) -> Generator[None]:
 
 
 @contextmanager
-def _kept_results(workload: Workload, journal: Journal) -> Generator[None]:
+def _kept_results(workload: Workload, journal: CompletionJournal) -> Generator[None]:
     """Journal what tools give, unless each run makes its world anew: there, a call that is made again does no harm."""
     if workload.metric is None:
         yield

@@ -5,18 +5,16 @@ sees it, so that a job that was killed and is run again sends no request a secon
 moment, whose answer nobody has read, has to be asked again. As in DSPy's own cache, a request is known by its content and
 its `rollout_id`; the same request is one request.
 """
-# pyright: basic, reportAttributeAccessIssue=false, reportArgumentType=false
 
 from __future__ import annotations
 
 import hashlib
 import json
-import os
 import threading
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import anyio.to_thread
 import dspy
@@ -25,12 +23,12 @@ from dspy._vendor.lm15.serde import request_to_dict, response_from_dict, respons
 from dspy.clients.backend_selection import CLIENT_KEYS
 from dspy.utils.exceptions import LMInvalidRequestError, LMUnsupportedModelError
 
-from ace._rollout import RolloutLM, current_rollout
 from ace.core import AceError
-from ace.core.lines import append_line, open_lines, read_lines
+from ace.core.durable import JsonLog
+from ace.react.rollout import RolloutLM, current_rollout
 
 
-class Journal:
+class CompletionJournal:
     """Answers by question, on disk.
 
     Args:
@@ -45,7 +43,7 @@ class Journal:
         AceError: A line before the last is damaged.
 
     Example:
-        >>> journal = Journal(getfixture("tmp_path") / "journal.jsonl")
+        >>> journal = CompletionJournal(getfixture("tmp_path") / "journal.jsonl")
         >>> journal.answer("six times seven?", lambda: 42), journal.answer("six times seven?", lambda: 43)
         (42, 42)
         >>> journal.replayed, journal.bought
@@ -60,9 +58,8 @@ class Journal:
         self._known: dict[str, Any] = {}
         self._lock = threading.Lock()
         self._asking: dict[str, threading.Lock] = {}
-        read_lines(self.path, self._take, self._damaged)
+        self._log = JsonLog(self.path, self._take, self._damaged)
         self._old = set(self._known)
-        self._file = open_lines(self.path)
 
     def answer(self, key: str, ask: Callable[[], Any], *, counted: bool = True) -> Any:
         """What was written down for a question; otherwise ask, and write it down. Who asks at the same time waits.
@@ -86,7 +83,7 @@ class Journal:
             value = ask()
             with self._lock:
                 try:
-                    append_line(self._file, json.dumps({"key": key, "answer": value}))
+                    self._log.append(json.dumps({"key": key, "answer": value}))
                 except OSError as error:
                     raise AceError(f"cannot write to {str(self.path)!r}: {error.strerror}") from error
                 self._remember(key, value)
@@ -101,21 +98,21 @@ class Journal:
 
     def close(self) -> None:
         """Let go of the file."""
-        if self._file >= 0:
-            os.close(self._file)
-            self._file = -1
+        self._log.close()
 
     def _take(self, entry: Any) -> None:
         self._remember(str(entry["key"]), entry["answer"])
 
     def _remember(self, key: str, value: Any) -> None:
         self._known[key] = value
-        usage = value.get("usage") if isinstance(value, dict) else None
+        entry = cast("dict[str, Any]", value) if isinstance(value, dict) else {}
+        usage: Any = entry.get("usage")
         if isinstance(usage, dict):
+            counts = cast("dict[str, Any]", usage)
             read, written = self.tokens
             self.tokens = (
-                read + int(usage.get("input_tokens") or 0),
-                written + int(usage.get("output_tokens") or 0),
+                read + int(counts.get("input_tokens") or 0),
+                written + int(counts.get("output_tokens") or 0),
             )
 
     def _damaged(self, number: int, error: Exception) -> AceError:
@@ -123,11 +120,11 @@ class Journal:
             f"line {number} of {str(self.path)!r} is damaged ({error}); restore it, or begin in a new folder"
         )
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> Journal:
+    def __deepcopy__(self, memo: dict[int, Any]) -> CompletionJournal:
         return self
 
 
-class Halt:
+class StopSwitch:
     """A switch that several models share: once it is set, none of them asks anything more.
 
     Attributes:
@@ -141,7 +138,7 @@ class Halt:
         """Set it; the first reason stays."""
         self.reason = self.reason or reason
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> Halt:
+    def __deepcopy__(self, memo: dict[int, Any]) -> StopSwitch:
         return self
 
 
@@ -156,17 +153,17 @@ class JournaledLM(RolloutLM):
 
     Example:
         >>> from ace.testing import FunctionLM
-        >>> journal = Journal(getfixture("tmp_path") / "journal.jsonl")
+        >>> journal = CompletionJournal(getfixture("tmp_path") / "journal.jsonl")
         >>> lm = JournaledLM(FunctionLM("test/echo", lambda prompt: "hello"), journal)
         >>> lm("Say hello"), lm("Say hello"), journal.bought
         (['hello'], ['hello'], 1)
     """
 
-    def __init__(self, lm: dspy.LM, journal: Journal, *, halt: Halt | None = None) -> None:
+    def __init__(self, lm: Any, journal: CompletionJournal, *, halt: StopSwitch | None = None) -> None:
         engine = _Engine(lm, journal, halt)
         # what concerns the connection is the inner model's business
         options = {name: value for name, value in lm.kwargs.items() if name not in CLIENT_KEYS and value is not None}
-        super().__init__(
+        cast(Any, super()).__init__(
             lm.model, engine=engine, async_engine=_AsyncEngine(engine), cache=False, num_retries=0, **options
         )
 
@@ -174,10 +171,10 @@ class JournaledLM(RolloutLM):
 class _Engine:
     """The synchronous engine contract of DSPy 3.4."""
 
-    def __init__(self, lm: dspy.LM, journal: Journal, halt: Halt | None) -> None:
+    def __init__(self, lm: Any, journal: CompletionJournal, halt: StopSwitch | None) -> None:
         self.lm = lm
         self.journal = journal
-        self.halt = halt or Halt()
+        self.halt = halt or StopSwitch()
         # what a server behind an address can do is not known: whoever asks for native tool calling knows
         addressed = isinstance(getattr(lm, "engine", ""), str) and bool(lm.kwargs.get("api_base"))
         self.supports_function_calling = addressed or bool(getattr(lm, "supports_function_calling", False))
@@ -193,7 +190,7 @@ class _Engine:
 
         def ask() -> Any:
             # the model in front counts this request, and tells of it: here it would be a second one
-            with dspy.context(usage_tracker=None, callbacks=[], send_stream=None):
+            with cast(Any, dspy).context(usage_tracker=None, callbacks=[], send_stream=None):
                 return response_to_dict(self.lm(asked, **rollout))
 
         reason = self.halt.reason

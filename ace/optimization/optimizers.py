@@ -12,11 +12,11 @@ from typing import Any, Literal, cast, get_args
 import dspy
 from pydantic import BaseModel, ConfigDict, Field
 
-from ace._cards import without_catalogue
 from ace.core import AceError
 from ace.optimization.teleprompter import ACE
-from ace.optimization.workload import JobProgram, Workload
+from ace.optimization.workload import EpisodeProgram, Workload
 from ace.playbook import Playbook
+from ace.react.tool_cards import without_catalogue
 
 OptimizerName = Literal["ace", "gepa", "mipro", "simba", "bootstrap"]
 NAMES: tuple[OptimizerName, ...] = get_args(OptimizerName)
@@ -64,7 +64,7 @@ class JobConfig(BaseModel):
 
 
 @dataclass(frozen=True)
-class Setting:
+class OptimizerContext:
     """What an optimizer works with besides the program."""
 
     workload: Workload
@@ -119,7 +119,7 @@ def runs_of(config: JobConfig, workload: Workload) -> int:
     return _mipro_runs(_mipro_trials(config, train, val), train, val)
 
 
-def compile_with(setting: Setting) -> JobProgram:
+def compile_with(setting: OptimizerContext) -> EpisodeProgram:
     """Run the optimizer on a copy of the program."""
     compiled = _COMPILE[setting.config.optimizer](setting)
     for _, predictor in compiled.named_predictors():  # the prompt has its catalogue: demos need none of their own
@@ -127,7 +127,7 @@ def compile_with(setting: Setting) -> JobProgram:
     return compiled
 
 
-def _gepa(setting: Setting) -> JobProgram:
+def _gepa(setting: OptimizerContext) -> EpisodeProgram:
     from dspy.teleprompt.gepa import InstructionProposer
 
     work, config = setting.workload, setting.config
@@ -149,10 +149,10 @@ def _gepa(setting: Setting) -> JobProgram:
         num_threads=config.threads,
         seed=config.seed,
     )
-    return cast(JobProgram, optimizer.compile(_student(setting), trainset=work.trainset, valset=work.valset))
+    return cast(EpisodeProgram, optimizer.compile(_student(setting), trainset=work.trainset, valset=work.valset))
 
 
-def _mipro(setting: Setting) -> JobProgram:
+def _mipro(setting: OptimizerContext) -> EpisodeProgram:
     work, config = setting.workload, setting.config
     optimizer = dspy.MIPROv2(
         metric=work.score,
@@ -183,7 +183,7 @@ def _mipro_runs(trials: int, train: int, val: int) -> int:
     return (trials + 1) * val + 2 * train
 
 
-def _simba(setting: Setting) -> JobProgram:
+def _simba(setting: OptimizerContext) -> EpisodeProgram:
     work, config = setting.workload, setting.config
     optimizer = dspy.SIMBA(
         metric=work.score,
@@ -194,7 +194,7 @@ def _simba(setting: Setting) -> JobProgram:
         prompt_model=setting.reflection_lm,
         num_threads=config.threads,
     )
-    return cast(JobProgram, optimizer.compile(_student(setting), trainset=work.trainset, seed=config.seed))
+    return cast(EpisodeProgram, optimizer.compile(_student(setting), trainset=work.trainset, seed=config.seed))
 
 
 def _simba_steps(config: JobConfig, train: int) -> int:
@@ -209,16 +209,16 @@ def _simba_runs(steps: int, train: int) -> int:
     return steps * (2 * _CANDIDATES + 1) * min(_BATCH, train) + train * (1 + min(steps, _CANDIDATES))
 
 
-def _bootstrap(setting: Setting) -> JobProgram:
+def _bootstrap(setting: OptimizerContext) -> EpisodeProgram:
     work = setting.workload
     # labelled demos have no trajectory, so that there are none
     optimizer = dspy.BootstrapFewShot(metric=work.score, max_bootstrapped_demos=3, max_labeled_demos=0)
     compiled = optimizer.compile(_student(setting), trainset=work.trainset)
     compiled._compiled = False  # it may be optimized further, and saved as part of something else
-    return cast(JobProgram, compiled)
+    return cast(EpisodeProgram, compiled)
 
 
-def _ace(setting: Setting) -> JobProgram:
+def _ace(setting: OptimizerContext) -> EpisodeProgram:
     work, config = setting.workload, setting.config
     optimizer = ACE(
         lambda example, prediction, trace=None: work.feedback(example, prediction),
@@ -234,14 +234,14 @@ def _epochs(config: JobConfig, train: int) -> int:
     return max(1, config.budget // train)
 
 
-def _student(setting: Setting) -> JobProgram:
+def _student(setting: OptimizerContext) -> EpisodeProgram:
     program = setting.workload.program.deepcopy()
     if setting.config.carded:
         program.agent = program.agent.with_tool_cards()
     return program
 
 
-_COMPILE: dict[str, Callable[[Setting], JobProgram]] = {
+_COMPILE: dict[str, Callable[[OptimizerContext], EpisodeProgram]] = {
     "ace": _ace,
     "gepa": _gepa,
     "mipro": _mipro,

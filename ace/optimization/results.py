@@ -1,62 +1,30 @@
-"""What a job leaves behind: the program and its playbook as JSON, and what is different about them, to read."""
+"""A job's folder: which job it belongs to, what it found, and what is different about the program, to read."""
 # pyright: basic, reportAttributeAccessIssue=false, reportArgumentType=false
 # pyright: reportOptionalMemberAccess=false
 
 from __future__ import annotations
 
 import difflib
-import os
+import inspect
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from ace._cards import descriptions
+import dspy
+from dspy.clients.backend_selection import CLIENT_KEYS
+from pydantic import ValidationError
+
 from ace.core import AceError, value_to_text
-from ace.generator import ReActGenerator
+from ace.core.durable import digest
+from ace.evaluation.report.models import OptimizeReport
+from ace.optimization.workload import Workload
 from ace.playbook import Playbook
+from ace.react import ReActGenerator
+from ace.react.tool_cards import descriptions
+from ace.tools.changes import describe_tools
 
-PROGRAM, PLAYBOOK, DIFF, SCORES, CONFIG, JOURNAL, LOG = (
-    "program.json",
-    "playbook.jsonl",
-    "diff.md",
-    "scores.json",
-    "config.json",
-    "journal.jsonl",
-    "optimizer.log",
-)
-"""The files of a result folder."""
-
-
-def save_program(agent: ReActGenerator, folder: Path) -> None:
-    """Write an agent's state and the bullets of its playbook."""
-    part = folder / f"part-{PROGRAM}"
-    agent.save(part)
-    os.replace(part, folder / PROGRAM)
-    if isinstance(agent.playbook, Playbook):
-        agent.playbook.export_jsonl(folder / PLAYBOOK)
-
-
-def load_optimized(folder: str | Path, agent: ReActGenerator) -> ReActGenerator:
-    """An agent with what a job found: instructions, demos, tool descriptions and playbook.
-
-    Args:
-        folder: Of the job, `ace optimize --out`.
-        agent: An agent with the same signature; it stays as it is. When its tools are not those of the job, a warning and
-            `tool_changes` of the result say exactly what is different.
-
-    Raises:
-        AceError: The folder holds no finished job.
-    """
-    folder = Path(folder)
-    if not (folder / PROGRAM).exists():
-        raise AceError(
-            f"{str(folder)!r} holds no {PROGRAM}: run the job again to let it finish, or name another folder"
-        )
-    twin = agent.deepcopy()
-    twin.load(folder / PROGRAM)
-    if (folder / PLAYBOOK).exists():
-        twin.playbook = Playbook()
-        twin.playbook.import_jsonl(folder / PLAYBOOK)
-    return twin
+DIFF, SCORES, CONFIG, JOURNAL, LOG = "diff.md", "scores.json", "config.json", "journal.jsonl", "optimizer.log"
+"""The files of a job's folder, besides those of the program that it found."""
 
 
 def changes(before: ReActGenerator, after: ReActGenerator) -> tuple[str, dict[str, int]]:
@@ -108,3 +76,57 @@ def _bullets(agent: ReActGenerator) -> dict[str, None]:
     if not isinstance(agent.playbook, Playbook):
         return {}
     return {f"({b.section}) {b.trigger + ': ' if b.trigger else ''}{b.content}": None for b in agent.playbook.bullets}
+
+
+def finished(folder: Path) -> OptimizeReport | None:
+    """What a job found that has ended.
+
+    Raises:
+        AceError: The file is damaged.
+    """
+    path = folder / SCORES
+    if not path.exists():
+        return None
+    try:
+        return OptimizeReport.model_validate_json(path.read_text(encoding="utf-8"))
+    except (ValidationError, UnicodeDecodeError) as error:
+        raise AceError(
+            f"{str(path)!r} is damaged; delete it and run the job again: its requests are in the journal"
+        ) from error
+
+
+def own_lm(agent: ReActGenerator) -> Any:
+    """The model that an agent or its predictors were given."""
+    return agent.lm or agent.agent.react.lm
+
+
+def parts_of(workload: Workload, lm: dspy.LM, reflection_lm: dspy.LM | None) -> dict[str, str]:
+    """Digests of everything that decides what a job asks and how it is scored."""
+    agent = workload.program.agent
+    book = agent.playbook
+    examples = [
+        [value_to_text(dict(e)) for e in some] for some in (workload.trainset, workload.valset, workload.testset)
+    ]
+    return {
+        "program": digest([agent.dump_state(), agent.signature.dump_state(), agent.max_iters, agent.tool_calling]),
+        "policy": digest([getattr(agent.policy, "name", ""), type(agent.policy).__name__, agent.limits.model_dump()]),
+        "tools": digest(describe_tools(agent.registry)),
+        "code of the tools": digest([_source(tool.func) for tool in agent.registry] if workload.metric else ""),
+        "metric": digest(_source(workload.metric) if workload.metric else ""),
+        "playbook": digest([b.model_dump(mode="json") for b in book.bullets] if isinstance(book, Playbook) else ""),
+        "examples": digest(examples),
+        "language model": digest(_settings([lm])),
+        "reflection model": digest(_settings([reflection_lm] if reflection_lm else [])),
+    }
+
+
+def _settings(models: Sequence[Any]) -> list[Any]:
+    """Names and options, without what concerns the connection."""
+    return [[lm.model, {k: str(v) for k, v in lm.kwargs.items() if k not in CLIENT_KEYS}] for lm in models]
+
+
+def _source(func: Callable[..., Any]) -> str:
+    try:
+        return inspect.getsource(func)
+    except (OSError, TypeError):  # a partial, a built-in, something made while running: its name has to do
+        return str(getattr(func, "__qualname__", type(func).__qualname__))

@@ -14,12 +14,13 @@ from dspy.teleprompt.teleprompt import Teleprompter
 from rich.console import Console
 from rich.progress import Progress
 
+from ace.agent.episode import Episode
 from ace.curator import AcceptanceGate
-from ace.generator import ReActGenerator, ReActPrediction
-from ace.learner import Episode, Learner, LearningReport
-from ace.learner.episode import GOOD_SCORE
-from ace.optimization.workload import JobProgram, as_generator, judged, score_of, task_of
+from ace.learner import Learner, LearningReport
+from ace.tasks import GOOD_SCORE
+from ace.optimization.workload import EpisodeProgram, as_generator, judged, score_of, task_of
 from ace.playbook import Playbook
+from ace.react import ReActGenerator, ReActPrediction
 from ace.reflector import Reflector
 from ace.tasks import Feedback, TaskInput, TaskOutput
 
@@ -124,7 +125,7 @@ class ACE(Teleprompter):
         own = [book for book in (self.playbook, getattr(student, "playbook", None)) if isinstance(book, Playbook)]
         book = own[0] if own else Playbook()  # an empty book is a book
         agent.playbook = book
-        episode = partial(self._episode, student if isinstance(student, JobProgram) else None, agent)
+        episode = partial(self._episode, student if isinstance(student, EpisodeProgram) else None, agent)
         names = tuple(agent.signature.input_fields)
         tasks = [(example, task_of(example, names, number)) for number, example in enumerate(trainset)]
         held_out = [(example, task_of(example, names, number)) for number, example in enumerate(valset or ())]
@@ -146,14 +147,14 @@ class ACE(Teleprompter):
                 skip_solved=True,
                 on_run=lambda *_: bars.advance(bar),
             )
-        if isinstance(student, JobProgram):
+        if isinstance(student, EpisodeProgram):
             program = student.deepcopy()
             program.agent = agent
             return program
         return agent
 
     def _episode(
-        self, program: JobProgram | None, agent: ReActGenerator, example: dspy.Example, task: TaskInput
+        self, program: EpisodeProgram | None, agent: ReActGenerator, example: dspy.Example, task: TaskInput
     ) -> Episode:
         group = str(example.get("group", "") or "")
         if program is None:
@@ -163,7 +164,7 @@ class ACE(Teleprompter):
 
     def _feedback(self, agent: ReActGenerator, example: dspy.Example, output: TaskOutput) -> Feedback:
         """What the metric says, as feedback."""
-        verdict = self.metric(example, ReActPrediction.of(output, agent.signature.output_fields))
+        verdict = self.metric(example, ReActPrediction.of(output, agent.signature.output_fields, output))
         if isinstance(verdict, Feedback):
             return verdict
         score = float(getattr(verdict, "score", verdict))

@@ -14,7 +14,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from ace.core import ToolError, value_to_text
-from ace.optimization.journal import Journal
+from ace.optimization.journal import CompletionJournal
 from ace.tools import Tool, ToolRegistry
 
 
@@ -31,12 +31,12 @@ class ToolResults:
 
     Example:
         >>> from ace.tools import calculator
-        >>> results = ToolResults(ToolRegistry([calculator]), Journal(getfixture("tmp_path") / "journal.jsonl"))
+        >>> results = ToolResults(ToolRegistry([calculator]), CompletionJournal(getfixture("tmp_path") / "journal.jsonl"))
         >>> results.for_run({"task": "What is 6 times 7?"}).get("calculator").func(expression="6 * 7")
         42
     """
 
-    def __init__(self, tools: ToolRegistry, journal: Journal) -> None:
+    def __init__(self, tools: ToolRegistry, journal: CompletionJournal) -> None:
         self.tools = tools
         self.journal = journal
         self._runs: Counter[str] = Counter()
@@ -54,7 +54,7 @@ class ToolResults:
 class _Run:
     """One run's calls."""
 
-    def __init__(self, place: str, journal: Journal) -> None:
+    def __init__(self, place: str, journal: CompletionJournal) -> None:
         self.place = place
         self.journal = journal
         self._calls: Counter[str] = Counter()

@@ -13,16 +13,15 @@ from typing import Any
 
 import dspy
 
-from ace._running import Shared
 from ace.agent import Policy
+from ace.agent.episode import Episode
 from ace.core import AceError, SignatureError, SuiteError, value_to_text
-from ace.evaluation.splits import halves
-from ace.evaluation.suite import Suite, SuiteTask, signature_of
-from ace.generator import ReActGenerator, ReActPrediction
-from ace.learner import Episode
-from ace.learner.episode import as_feedback
-from ace.optimization.journal import Halt
+from ace.optimization.journal import StopSwitch
 from ace.optimization.tool_results import ToolResults
+from ace.react import ReActGenerator, ReActPrediction
+from ace.react.generator import SharedReference
+from ace.suites.protocol import Suite, SuiteTask, signature_of
+from ace.suites.splits import halves
 from ace.tasks import Feedback, TaskInput, TaskOutput
 
 FEEDBACK = "feedback"
@@ -31,15 +30,15 @@ Metric = Callable[..., Any]
 """``metric(example, prediction)``: True or False, a number, `Feedback`, or a prediction with `score` and `feedback`."""
 
 
-class JobProgram(dspy.Module):
+class EpisodeProgram(dspy.Module):
     """An agent whose every call is a fresh attempt at a task."""
 
     def __init__(self, agent: ReActGenerator, attempt: Callable[[dict[str, Any]], Episode]) -> None:
         super().__init__()
         self.agent = agent
-        self._attempt = Shared(attempt)
-        self._watch: Shared = Shared([])
-        self._kept: Shared = Shared(None)
+        self._attempt = SharedReference(attempt)
+        self._watch: SharedReference = SharedReference([])
+        self._kept: SharedReference = SharedReference(None)
 
     def forward(self, **inputs: Any) -> ReActPrediction:
         """Solve one task in a world of its own."""
@@ -47,7 +46,8 @@ class JobProgram(dspy.Module):
         worker = self.agent.bound_to(episode.registry, playbook=self.agent.playbook)
         prediction = worker(episode.task)
         output = judged(prediction.output, episode.score(prediction.output))
-        return ReActPrediction.of(output, self.agent.signature.output_fields, self.agent.output_mode)
+        shown = self.agent.format_result(output, self.agent.output_mode)
+        return ReActPrediction.of(output, self.agent.signature.output_fields, shown)
 
     def episode(self, inputs: Mapping[str, Any]) -> Episode:
         """A fresh world for some inputs."""
@@ -75,10 +75,10 @@ class JobProgram(dspy.Module):
         """Set the model of both predictors, in place of the agent's own."""
         self.agent.set_lm(lm)
 
-    def for_job(self) -> JobProgram:
+    def for_job(self) -> EpisodeProgram:
         """A copy that nobody watches, that asks DSPy's configured model, and whose failed runs are outputs, not errors."""
         twin = self.deepcopy()
-        twin._watch, twin._kept = Shared([]), Shared(None)
+        twin._watch, twin._kept = SharedReference([]), SharedReference(None)
         twin.agent.raise_on_failure = False
         twin.set_lm(None)
         return twin
@@ -94,7 +94,7 @@ class Workload:
     """A program, its examples, and how well a run did."""
 
     name: str
-    program: JobProgram
+    program: EpisodeProgram
     trainset: list[dspy.Example]
     valset: list[dspy.Example]
     testset: list[dspy.Example]
@@ -102,7 +102,7 @@ class Workload:
     """None when the program's worlds judge."""
     label: str = ""
     """What results are labelled with, `simulated` for example."""
-    halt: Halt = field(default_factory=Halt)
+    halt: StopSwitch = field(default_factory=StopSwitch)
     """Set when the metric fails: optimizers would take that for a score of 0."""
 
     def feedback(self, example: dspy.Example, prediction: Any) -> Feedback:
@@ -117,7 +117,7 @@ class Workload:
         if self.metric is None:
             return Feedback.model_validate(output.metadata[FEEDBACK])
         try:
-            feedback = as_feedback(self.metric(example, prediction))
+            feedback = Feedback.of(self.metric(example, prediction))
             if not math.isfinite(score_of(feedback)):
                 raise ValueError(f"a score of {score_of(feedback)}")
         except Exception as error:
@@ -174,7 +174,7 @@ def suite_workload(
         return suite.episode(tasks[inputs["task_id"]])
 
     agent = ReActGenerator(signature_of(suite), tools=registry, policy=policy or Policy.lenient())
-    program = JobProgram(agent, attempt)
+    program = EpisodeProgram(agent, attempt)
     sets = [[_example(task) for task in some] for some in (chosen[:train], chosen[train:], tested)]
     return Workload(suite.name, program, *sets, label=label)
 
@@ -194,7 +194,7 @@ def as_generator(program: dspy.Module) -> ReActGenerator:
     Raises:
         SignatureError: The program is neither.
     """
-    if isinstance(program, JobProgram):
+    if isinstance(program, EpisodeProgram):
         program = program.agent
     if isinstance(program, ReActGenerator):
         return program.deepcopy()
@@ -243,7 +243,7 @@ def program_workload(
         return Episode(task_of(dspy.Example(inputs), names), agent.registry, _unjudged)
 
     sets = [[example.with_inputs(*names) for example in some] for some in (trainset, valset, testset)]
-    return Workload(name, JobProgram(agent, attempt), *sets, metric=metric)
+    return Workload(name, EpisodeProgram(agent, attempt), *sets, metric=metric)
 
 
 def _unjudged(output: TaskOutput) -> Feedback:

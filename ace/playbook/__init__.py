@@ -1,30 +1,31 @@
 """Memory: bullets, the journal of their changes, the index that finds them."""
 
-from ace.playbook._retrieving import GuardedPlaybook, Trial
-from ace.playbook._upkeep import verify_book
 from ace.playbook.bullet import PlaybookBullet, Provenance, Section, Stage, sequence_key
-from ace.playbook.dedup import Calibration, calibrate, labelled_pairs
 from ace.playbook.delta import Add, Delta, Merge, Promote, Quarantine, Remove, Restore, Tag, Update, fold
-from ace.playbook.embedder import CallableEmbedder, Embedder, MiniLMEmbedder, as_embedder
+from ace.playbook.duplicates import ThresholdFit, calibrate, labelled_pairs
+from ace.playbook.filters import Filters
+from ace.playbook.history import verify_file
+from ace.playbook.index import CallableEmbedder, Embedder, MiniLMEmbedder, as_embedder
 from ace.playbook.playbook import Playbook
 from ace.playbook.render import render_bullets
 from ace.playbook.results import Explanation, Retrieved
-from ace.playbook.retrieval import Filters
-from ace.playbook.trust import Verdict, screen
+from ace.playbook.retriever import DEFAULT_K, Experiment, PlaybookView
+from ace.playbook.screening import Verdict, screen
 
 __all__ = [
+    "DEFAULT_K",
     "Add",
-    "Calibration",
     "CallableEmbedder",
     "Delta",
     "Embedder",
+    "Experiment",
     "Explanation",
     "Filters",
-    "GuardedPlaybook",
     "Merge",
     "MiniLMEmbedder",
     "Playbook",
     "PlaybookBullet",
+    "PlaybookView",
     "Promote",
     "Provenance",
     "Quarantine",
@@ -34,7 +35,7 @@ __all__ = [
     "Section",
     "Stage",
     "Tag",
-    "Trial",
+    "ThresholdFit",
     "Update",
     "Verdict",
     "as_embedder",
@@ -44,5 +45,5 @@ __all__ = [
     "render_bullets",
     "screen",
     "sequence_key",
-    "verify_book",
+    "verify_file",
 ]

@@ -18,9 +18,11 @@ Stage = Literal["shadow", "active", "pinned", "quarantined", "retired"]
 
 SHOWN_STAGES: tuple[Stage, ...] = ("active", "pinned")
 """Only these reach a prompt."""
+LIVING_STAGES: tuple[Stage, ...] = ("shadow", "active", "pinned", "quarantined")
+"""All but the retired ones."""
 
-COINS = ("withheld_successes", "withheld_failures", "shown_successes", "shown_failures")
-COUNTERS = ("helpful_count", "harmful_count", *COINS)
+HOLDOUT_COUNTERS = ("control_successes", "control_failures", "treated_successes", "treated_failures")
+COUNTERS = ("helpful_count", "harmful_count", *HOLDOUT_COUNTERS)
 
 
 def sequence_key(tools: Iterable[str]) -> tuple[str, ...]:
@@ -33,12 +35,12 @@ def sequence_key(tools: Iterable[str]) -> tuple[str, ...]:
     return tuple(sorted(tools))
 
 
-class Facets(NamedTuple):
+class FilterKey(NamedTuple):
     """All that a filter reads of a bullet, apart from where it came from; many bullets share one.
 
     Example:
         >>> bullet = PlaybookBullet(section="Pitfalls", content="Never guess an id.", domain="shop")
-        >>> Facets.parse(bullet.facets).domain
+        >>> FilterKey.parse(bullet.facets).domain
         'shop'
     """
 
@@ -51,7 +53,7 @@ class Facets(NamedTuple):
     hashes: tuple[tuple[str, str], ...]
 
     @classmethod
-    def parse(cls, text: str) -> Facets:
+    def parse(cls, text: str) -> FilterKey:
         """The facets that `PlaybookBullet.facets` wrote."""
         stage, section, domain, tenant, tags, tools, hashes = json.loads(text)
         return cls(stage, section, domain, tenant, tuple(tags), tuple(tools), tuple((n, h) for n, h in hashes))
@@ -103,14 +105,14 @@ class PlaybookBullet(BaseModel):
     """Runs that used it and succeeded."""
     harmful_count: Count = 0
     """Runs that used it and failed."""
-    withheld_successes: Count = 0
-    """Runs that succeeded although a coin had left it out: the comparison for its effect."""
-    withheld_failures: Count = 0
-    """Runs that failed while a coin had left it out."""
-    shown_successes: Count = 0
-    """Runs that succeeded after the same coin had let it through, used or not."""
-    shown_failures: Count = 0
-    """Runs that failed after the same coin had let it through, used or not."""
+    control_successes: Count = 0
+    """Runs that succeeded while the holdout left it out: the comparison for its effect."""
+    control_failures: Count = 0
+    """Runs that failed while the holdout left it out."""
+    treated_successes: Count = 0
+    """Runs that succeeded where the holdout let it through, used or not."""
+    treated_failures: Count = 0
+    """Runs that failed where the holdout let it through, used or not."""
     credited_at: float | None = Field(default=None, allow_inf_nan=False)
     """Seconds since the epoch, the mean over its credits: how old its evidence is, which may fade."""
     stage: Stage = "active"
@@ -119,7 +121,7 @@ class PlaybookBullet(BaseModel):
     trust: Literal["trusted", "tainted"] = "trusted"
     """Tainted: its words came out of a tool, so that somebody has to look at them before a model does."""
     distinct_from: tuple[str, ...] = ()
-    """Near bullets that somebody looked at and kept beside it; a search for twins does not ask again."""
+    """Near bullets that somebody looked at and kept beside it; a search for duplicates does not ask again."""
     created_revision: int = 0
     updated_revision: int = 0
 

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, model_validator
 
 from ace.core import PlaybookError, clean_value
-from ace.playbook.bullet import COINS, Count, PlaybookBullet, Provenance
+from ace.playbook.bullet import HOLDOUT_COUNTERS, Count, PlaybookBullet, Provenance
 
 
 class _Delta(BaseModel):
@@ -62,26 +62,26 @@ class Remove(_Delta):
 class Tag(_Delta):
     """Credit: counters only, the content revision does not move.
 
-    A run gives its credit for a bullet once, so that a coin and a use of the same run belong into one tag.
+    A run gives its credit for a bullet once, so that the arm of an experiment and a use belong into one tag.
     """
 
     kind: Literal["tag"] = "tag"
     bullet_id: BulletId
     helpful: Count = 0
     harmful: Count = 0
-    coin: Literal["none", "shown", "withheld"] = "none"
-    """How the coin fell that decided, at random, whether the run was shown the bullet."""
+    arm: Literal["none", "treated", "control"] = "none"
+    """Of the experiment that decided, at random, whether the run was shown the bullet: it was, or it was not."""
     success: bool | None = None
-    """Whether that run succeeded; needed with a coin."""
+    """Whether that run succeeded; needed with an arm."""
     run_id: str = ""
     """The run that gives the credit: each counts once per bullet."""
     at: float = Field(default=0.0, allow_inf_nan=False)
     """When, in seconds since the epoch; set at commit."""
 
     @model_validator(mode="after")
-    def _coin_and_success(self) -> Tag:
-        if (self.coin == "none") != (self.success is None):
-            raise ValueError("a coin needs `success`, and `success` a coin: they are the two halves of one observation")
+    def _arm_and_success(self) -> Tag:
+        if (self.arm == "none") != (self.success is None):
+            raise ValueError("an arm needs `success`, and `success` an arm: they are the two halves of one observation")
         return self
 
 
@@ -202,7 +202,7 @@ def _inherited(old: PlaybookBullet, merge: Merge, absorbed: Sequence[PlaybookBul
     names = {old.id, *(bullet.id for bullet in absorbed)}
     distinct = dict.fromkeys(other for bullet in all_of_them for other in bullet.distinct_from if other not in names)
     return {
-        **{name: sum(getattr(bullet, name) for bullet in all_of_them) for name in COINS},
+        **{name: sum(getattr(bullet, name) for bullet in all_of_them) for name in HOLDOUT_COUNTERS},
         "tags": tuple(dict.fromkeys(tag for bullet in all_of_them for tag in bullet.tags)),
         "tool_schema_hashes": {k: v for bullet in reversed(all_of_them) for k, v in bullet.tool_schema_hashes.items()},
         "distinct_from": tuple(distinct),
@@ -227,8 +227,8 @@ def _credited(old: PlaybookBullet, tag: Tag) -> dict[str, Any]:
         "harmful_count": old.harmful_count + tag.harmful,
         "credited_at": _mean_time([(old.credited_at, _uses(old)), (tag.at or None, tag.helpful + tag.harmful)]),
     }
-    if tag.coin != "none":
-        name = f"{tag.coin}_{'successes' if tag.success else 'failures'}"
+    if tag.arm != "none":
+        name = f"{tag.arm}_{'successes' if tag.success else 'failures'}"
         changes[name] = getattr(old, name) + 1
     return changes
 

@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Literal
 
 from ace.playbook.bullet import PlaybookBullet
+from ace.playbook.ranking import Group, Scored
 from ace.playbook.render import TokenCounter, render_bullet, render_bullets
 from ace.playbook.results import Explanation, Reason
-from ace.playbook.retrieval import Group, Scored
 
 MAX_NEAR = 10
 """So many of the bullets that did not come are named."""

@@ -1,17 +1,20 @@
-"""What happened to a book: differences between revisions, the way back, and whether all of it is still true."""
+"""The history of a playbook: its journal, differences between revisions, rollback, and verification."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from pydantic import BaseModel, ConfigDict
 
+from ace.core import PlaybookError
 from ace.playbook.bullet import COUNTERS, PlaybookBullet
-from ace.playbook.chain import START, link
+from ace.playbook.database import book_url
 from ace.playbook.delta import Add, Delta, Merge, Remove, Restore, Tag, apply
-from ace.playbook.store import Credits, Entry, Row
+from ace.playbook.state import PlaybookState
+from ace.playbook.store import START, Credits, Entry, Row, Store, link
 
 Bullets = Mapping[str, PlaybookBullet]
 CREDIT_FIELDS = frozenset({*COUNTERS, "credited_at"})
@@ -68,7 +71,142 @@ class VerifyReport(BaseModel):
         return not self.problems
 
 
-def state_at(entries: Iterable[Entry], revision: int | None = None) -> dict[str, PlaybookBullet]:
+class History:
+    """What happened to a playbook, and the way back.
+
+    Args:
+        state: The playbook's bullets.
+    """
+
+    def __init__(self, state: PlaybookState) -> None:
+        self._state = state
+        self._store = state.store
+
+    def entries(self, bullet_id: str | None = None) -> list[dict[str, Any]]:
+        """Every delta ever committed, oldest first, with revision, author and time; of one bullet when it is named.
+
+        Raises:
+            PlaybookError: There never was such a bullet.
+        """
+        entries = _as_dicts(self._store.entries())
+        if bullet_id is None:
+            return entries
+        found = [
+            e
+            for e in entries
+            if bullet_id in (e.get("bullet_id"), e.get("bullet", {}).get("id"), *e.get("absorbed", ()))
+        ]
+        if not found:
+            raise PlaybookError(f"there never was a bullet {bullet_id!r}")
+        return found
+
+    def deltas(self) -> list[tuple[int, Delta]]:
+        """(revision, delta) pairs, oldest first; `fold` of them is the bullet table."""
+        return [(entry.revision, entry.delta) for entry in self._store.entries()]
+
+    def at(self, revision: int) -> tuple[PlaybookBullet, ...]:
+        """The bullets as they were at a revision: the journal, replayed.
+
+        Raises:
+            PlaybookError: There is no such revision.
+        """
+        self._check_revision(revision)
+        bullets = _state_at(self._store.entries(until=revision))
+        return tuple(sorted(bullets.values(), key=lambda bullet: bullet.number))
+
+    def diff(self, a: int, b: int | None = None) -> Diff:
+        """What changed from revision `a` to revision `b`, the newest when it is not given.
+
+        With a > b it says what going back would do.
+
+        Raises:
+            PlaybookError: There is no such revision.
+        """
+        b = self._store.revision() if b is None else b
+        for revision in (a, b):
+            self._check_revision(revision)
+        return _diff(self._store.entries(until=max(a, b)), a, b)
+
+    def rollback(self, revision: int, *, author: str = "") -> int:
+        """Make the book what it was at a revision, byte for byte, by a new commit; nothing in the journal is lost.
+
+        Runs whose credit it takes back may give it again; runs whose credit it brings back may not.
+
+        Returns:
+            The new revision; the old one when nothing differs.
+
+        Raises:
+            PlaybookError: There is no such revision.
+        """
+        self._check_revision(revision)
+        entries = self._store.entries(until=revision)
+        then = _state_at(entries)
+        with self._state.transaction(author, reviewed=True) as tx:
+            now = {bullet.id: bullet for bullet in self._state.bullets.values()}
+            if deltas := _way_back(now, then, revision):
+                tx.replace_credits(_credits(entries))
+                tx.add(*deltas)
+        return self._state.revision
+
+    def verify(self) -> VerifyReport:
+        """Recompute the checksums and the fold of the journal, and compare them with what is stored."""
+        return _verify(*self._store.everything())
+
+    def successor(self, bullet_id: str) -> PlaybookBullet | None:
+        """The bullet that took the place of one that was merged away; None when it was removed, itself when it is there.
+
+        Raises:
+            PlaybookError: There never was such a bullet.
+        """
+        into: dict[str, str] = {}
+        known = False
+        for entry in self._store.entries():
+            delta = entry.delta
+            known = known or (delta.kind == "add" and delta.bullet.id == bullet_id)
+            if isinstance(delta, Merge):
+                into |= dict.fromkeys(delta.absorbed, delta.bullet_id)
+            elif isinstance(delta, Restore):
+                into.pop(delta.bullet_id, None)
+        if not known:
+            raise PlaybookError(f"there never was a bullet {bullet_id!r}")
+        there = {bullet.id: bullet for bullet in self._state.all()}
+        visited: set[str] = set()
+        while bullet_id not in there and bullet_id in into and bullet_id not in visited:
+            visited.add(bullet_id)
+            bullet_id = into[bullet_id]
+        return there.get(bullet_id)
+
+    def _check_revision(self, revision: int) -> None:
+        newest = self._store.revision()
+        if not 0 <= revision <= newest:
+            raise PlaybookError(f"no revision {revision}; there are 0 (empty) to {newest}")
+
+
+def verify_file(url: str | Path) -> VerifyReport:
+    """Recompute the checksums and the fold of a playbook's journal, however damaged its bullets are.
+
+    Args:
+        url: A file, or an SQLAlchemy URL.
+
+    Raises:
+        PlaybookError: It is no playbook, or out of reach.
+
+    Example:
+        >>> from ace.playbook import CallableEmbedder, Playbook
+        >>> path = getfixture("tmp_path") / "book.db"
+        >>> with Playbook.open(path, embedder=CallableEmbedder("toy", lambda texts: [[1.0]] * len(texts))) as book:
+        ...     _ = book.add(section="Pitfalls", content="Never guess an id.")
+        >>> verify_file(path).ok
+        True
+    """
+    store = Store(book_url(url))
+    try:
+        return _verify(*store.everything())
+    finally:
+        store.close()
+
+
+def _state_at(entries: Iterable[Entry], revision: int | None = None) -> dict[str, PlaybookBullet]:
     """The fold of a journal up to a revision."""
     bullets: dict[str, PlaybookBullet] = {}
     for entry in entries:
@@ -82,31 +220,17 @@ def state_at(entries: Iterable[Entry], revision: int | None = None) -> dict[str,
     return bullets
 
 
-def diff(entries: Sequence[Entry], a: int, b: int) -> Diff:
+def _diff(entries: Sequence[Entry], a: int, b: int) -> Diff:
     """What differs between revision `a` and revision `b`; with a > b, what going back would do."""
-    before, after = state_at(entries, a), state_at(entries, b)
+    before, after = _state_at(entries, a), _state_at(entries, b)
     between = [entry for entry in entries if min(a, b) < entry.revision <= max(a, b)]
-    said: dict[str, tuple[list[str], list[str]]] = {}
-    merged: dict[str, str] = {}
-    for entry in between:
-        delta = entry.delta
-        ids = (delta.bullet.id,) if isinstance(delta, Add) else (delta.bullet_id, *getattr(delta, "absorbed", ()))
-        for bullet_id in ids:
-            reasons, authors = said.setdefault(bullet_id, ([], []))
-            if delta.reason and delta.reason not in reasons and not isinstance(delta, Tag):
-                reasons.append(delta.reason)
-            if entry.author and entry.author not in authors:
-                authors.append(entry.author)
-        if isinstance(delta, Merge):
-            merged |= dict.fromkeys(delta.absorbed, delta.bullet_id)
-        elif isinstance(delta, Restore):
-            merged.pop(delta.bullet_id, None)
+    told, merged = _told(between)
     changes: list[Change] = []
     for bullet_id in sorted(before.keys() | after.keys(), key=lambda i: int(i.removeprefix("b-"))):
         old, new = before.get(bullet_id), after.get(bullet_id)
         if old == new or (old and new and _differing(old, new) <= _BOOKKEEPING):
             continue
-        reasons, authors = said.get(bullet_id, ([], []))
+        reasons, authors = told.get(bullet_id, ([], []))
         fields = tuple(sorted(_differing(old, new) - _BOOKKEEPING - CREDIT_FIELDS)) if old and new else ()
         kind: Literal["added", "removed", "merged", "changed", "credited"] = "changed"
         if old is None:
@@ -131,13 +255,33 @@ def diff(entries: Sequence[Entry], a: int, b: int) -> Diff:
     return Diff(a=a, b=b, changes=tuple(changes))
 
 
+def _told(entries: Iterable[Entry]) -> tuple[dict[str, tuple[list[str], list[str]]], dict[str, str]]:
+    """By bullet, the reasons and authors of its deltas; and for each merged one, the bullet that took its place."""
+    told: dict[str, tuple[list[str], list[str]]] = {}
+    merged: dict[str, str] = {}
+    for entry in entries:
+        delta = entry.delta
+        ids = (delta.bullet.id,) if isinstance(delta, Add) else (delta.bullet_id, *getattr(delta, "absorbed", ()))
+        for bullet_id in ids:
+            reasons, authors = told.setdefault(bullet_id, ([], []))
+            if delta.reason and delta.reason not in reasons and not isinstance(delta, Tag):
+                reasons.append(delta.reason)
+            if entry.author and entry.author not in authors:
+                authors.append(entry.author)
+        if isinstance(delta, Merge):
+            merged |= dict.fromkeys(delta.absorbed, delta.bullet_id)
+        elif isinstance(delta, Restore):
+            merged.pop(delta.bullet_id, None)
+    return told, merged
+
+
 def _differing(old: PlaybookBullet | None, new: PlaybookBullet | None) -> set[str]:
     if old is None or new is None:
         return set()
     return {name for name in PlaybookBullet.model_fields if getattr(old, name) != getattr(new, name)}
 
 
-def way_back(now: Bullets, then: Bullets, revision: int) -> list[Delta]:
+def _way_back(now: Bullets, then: Bullets, revision: int) -> list[Delta]:
     """The deltas that make the book what it was, byte for byte; the journal only grows."""
     reason = f"back to revision {revision}"
     gone: list[Delta] = [Remove(bullet_id=i, reason=reason) for i in now if i not in then]
@@ -152,7 +296,7 @@ class _Given(NamedTuple):
     before: tuple[_Given, ...] = ()
 
 
-def credits(entries: Iterable[Entry]) -> set[tuple[str, int]]:
+def _credits(entries: Iterable[Entry]) -> set[tuple[str, int]]:
     """Which run's credit counts for which bullet's number, after a journal."""
     now, then = dict[str, _Given](), dict[tuple[str, int], _Given]()
     for entry in entries:
@@ -180,7 +324,7 @@ def _runs(given: _Given) -> set[str]:
     return found - {""}
 
 
-def verify(entries: Sequence[Entry], rows: Sequence[Row], next_number: int, credited: Credits) -> VerifyReport:
+def _verify(entries: Sequence[Entry], rows: Sequence[Row], next_number: int, credited: Credits) -> VerifyReport:
     """Recompute checksums, fold and credits, and compare with what is stored."""
     problems = [*_broken_links(entries), *_gaps(entries)]
     unreadable = [f"the entry {e.revision}.{e.position} cannot be read" for e in entries if not _readable(e)]
@@ -188,7 +332,7 @@ def verify(entries: Sequence[Entry], rows: Sequence[Row], next_number: int, cred
     if not unreadable:
         problems += [*_unlike(entries, rows), *_wrong_numbers(entries, next_number)]
         there = {row.number for row in rows}
-        if {pair for pair in credited if pair[1] in there} != {pair for pair in credits(entries) if pair[1] in there}:
+        if {pair for pair in credited if pair[1] in there} != {pair for pair in _credits(entries) if pair[1] in there}:
             problems.append("which runs have given their credit differs from what the journal says")
     return VerifyReport(
         revision=entries[-1].revision if entries else 0,
@@ -208,7 +352,7 @@ def _readable(entry: Entry) -> bool:
 def _unlike(entries: Sequence[Entry], rows: Sequence[Row]) -> Iterator[str]:
     """Where the table is not the fold of the journal."""
     try:
-        folded = state_at(entries)
+        folded = _state_at(entries)
     except ValueError as error:
         yield f"the journal cannot be folded: {error}"
         return
@@ -255,7 +399,7 @@ def _gaps(entries: Sequence[Entry]) -> list[str]:
     return problems
 
 
-def as_dicts(entries: Iterable[Entry]) -> list[dict[str, Any]]:
+def _as_dicts(entries: Iterable[Entry]) -> list[dict[str, Any]]:
     """One entry per delta: revision, kind, author, time, and the delta's own fields."""
     return [
         {

@@ -2,38 +2,38 @@
 
 from __future__ import annotations
 
-import threading
-import time
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import sqlalchemy as sa
-from cachetools import LRUCache
 from pydantic import ValidationError
 
 from ace.core import PlaybookError, clean_text
-from ace.playbook._retrieving import Retrieving
-from ace.playbook._upkeep import Upkeep
+from ace.playbook.budget import DEFAULT_PROMPT_BUDGET, TokenBudget
 from ace.playbook.bullet import PlaybookBullet
-from ace.playbook.delta import Add, Delta, Restore, apply, checked
-from ace.playbook.dense import Quantization
-from ace.playbook.embedder import Embedder, Vectors, as_embedder
-from ace.playbook.engine import book_url
-from ace.playbook.files import cache_folder, read_bullets, write_bullets
-from ace.playbook.render import TokenCounter, count_tokens, render_bullet, render_bullets
-from ace.playbook.retrieval import Scored
-from ace.playbook.search import Searcher, text_key
-from ace.playbook.store import Credits, Plan, Row, Store
-from ace.playbook.table import BulletTable, collector_paused
-from ace.playbook.trust import Screen, Seen, held_back, screen
+from ace.playbook.database import book_url
+from ace.playbook.delta import Add, Delta, Restore, checked
+from ace.playbook.filters import Filters
+from ace.playbook.history import History
+from ace.playbook.index.dense import Quantization
+from ace.playbook.index.embedders import Embedder, as_embedder
+from ace.playbook.index.index import BulletIndex, text_key
+from ace.playbook.maintenance import Maintenance
+from ace.playbook.render import TokenCounter
+from ace.playbook.results import CacheCounts, Explanation, Retrieved
+from ace.playbook.retriever import DEFAULT_K, Experiment, PlaybookView, Query, Retriever, outdated
+from ace.playbook.review import ReviewQueue
+from ace.playbook.screening.screen import Screen, screen
+from ace.playbook.screening.screener import Screener
+from ace.playbook.state import PlaybookState
+from ace.playbook.store import Store
+from ace.playbook.transfer import read_bullets, write_bullets
+from ace.tasks import TaskInput
 
-DEFAULT_PROMPT_BUDGET = 1_000
-"""Tokens that bullets may take in a prompt."""
 
-
-class Playbook(Retrieving, Upkeep):
+class Playbook:
     """A journaled memory of lessons, found by meaning and by words.
 
     Args:
@@ -48,6 +48,12 @@ class Playbook(Retrieving, Upkeep):
         index_folder: Where the indexes are saved; beside the file, or in the user's cache folder for a server.
         screen: Looks at new content before it may be shown; None lets everything pass.
         tools: Names of tools that are registered; the screen knows them.
+
+    Attributes:
+        history: The journal, differences, rollback, verification.
+        review: What waits for a person.
+        maintenance: Duplicates, assessment, pruning, counts.
+        budget: Tokens of bullets, of prompts and of the book.
 
     Example:
         >>> from ace.playbook import CallableEmbedder
@@ -77,25 +83,22 @@ class Playbook(Retrieving, Upkeep):
             raise ValueError(
                 f"cache_size is {cache_size}, expected at least 1: a retrieval keeps what it is working on"
             )
-        self.embedder: Embedder = as_embedder(embedder)
-        self.prompt_budget = prompt_budget
-        self.book_budget = book_budget
-        self.half_life_days = half_life_days
-        self.tools = frozenset(tools)
-        self._seen = Seen(screen)
-        self._sizes: dict[int, tuple[PlaybookBullet, int]] = {}
-        """By number: a bullet and its tokens."""
-        self._count_tokens = count_tokens
         self._quantization: Quantization = quantization
-        self._store = Store(url)
-        self._lock = threading.RLock()
-        self._candidates: LRUCache[Any, list[Scored]] = LRUCache(cache_size)
-        self._packed: LRUCache[Any, tuple[PlaybookBullet, ...]] = LRUCache(cache_size)
-        self._query_vectors: LRUCache[str, Vectors] = LRUCache(cache_size)
-        self.cache_hits = 0
-        self.cache_misses = 0
-        self._index_folder = Path(index_folder) if index_folder is not None else self._default_folder()
-        self._load()
+        self._state = PlaybookState(
+            Store(url),
+            as_embedder(embedder),
+            budget=TokenBudget(prompt_budget, book_budget, count_tokens),
+            screener=Screener(screen),
+            tools=tools,
+            half_life_days=half_life_days,
+            index_folder=index_folder,
+            quantization=quantization,
+        )
+        self._retriever = Retriever(self._state, cache_size)
+        self.history = History(self._state)
+        self.review = ReviewQueue(self._state)
+        self.maintenance = Maintenance(self._state)
+        self.budget = self._state.budget
 
     @classmethod
     def open(cls, path: str | Path, **options: Any) -> Playbook:
@@ -112,9 +115,8 @@ class Playbook(Retrieving, Upkeep):
 
     def close(self) -> None:
         """Save the indexes and release the database."""
-        with self._lock:
-            self._searcher.close(self.revision)
-        self._store.close()
+        self._state.index.close()
+        self._state.store.close()
 
     def __enter__(self) -> Playbook:
         return self
@@ -126,69 +128,36 @@ class Playbook(Retrieving, Upkeep):
         # one memory, however often an optimizer copies the program around it
         return self
 
+    # -- what is in it -----------------------------------------------------------------------------------------------
+
     @property
-    def server_url(self) -> str | None:
-        """Where other machines reach it, password included; None for a file and for memory."""
-        url = self._store.engine.url
-        return None if url.get_backend_name() == "sqlite" else url.render_as_string(hide_password=False)
+    def revision(self) -> int:
+        """The newest revision that this process has seen."""
+        return self._state.revision
 
-    # -- reading -----------------------------------------------------------------------------------------------------
+    @property
+    def embedder(self) -> Embedder:
+        """What makes the vectors."""
+        return self._state.embedder
 
-    def _default_folder(self) -> Path | None:
-        if self._store.file is not None:
-            return Path(f"{self._store.file}.index")
-        server = self._store.engine.dialect.name != "sqlite"
-        return cache_folder() / "books" / str(self._store.book_id) if server else None
+    @property
+    def index(self) -> BulletIndex:
+        """The indexes, after following what other processes have committed."""
+        self._state.keep_up()
+        return self._state.index
 
-    def _load(self) -> None:
-        with collector_paused():
-            self.revision, rows = self._store.snapshot()
-            self._take(rows)
-        self.content_revision = self.evidence_revision = self.revision
-        self._scopes = {}
-        self._checked_at = time.monotonic()
-
-    def _take(self, rows: Sequence[Row]) -> None:
-        self._bullets = BulletTable(rows)
-        self._searcher = Searcher(self._store, self.embedder, self._bullets, self._index_folder, self._quantization)
-
-    def refresh(self) -> None:
-        """Follow the commits of other processes, now."""
-        with self._lock:
-            self._checked_at = time.monotonic()
-            self._follow([(entry.revision, entry.delta) for entry in self._store.entries(after=self.revision)])
-
-    def _follow(self, journal: Sequence[tuple[int, Delta]]) -> None:
-        """Apply committed deltas to what this process holds."""
-        for revision, delta in journal:
-            ids = () if isinstance(delta, (Add, Restore)) else (delta.bullet_id, *getattr(delta, "absorbed", ()))
-            numbers = (int(i.removeprefix("b-")) for i in ids)
-            current = {f"b-{n}": self._bullets[n] for n in numbers if n in self._bullets}
-            for bullet_id, bullet in apply(current, delta, revision).items():
-                number = int(bullet_id.removeprefix("b-"))
-                old = self._bullets.get(number)
-                if bullet is None:
-                    self._bullets.remove(number)
-                else:
-                    self._bullets.put(bullet)
-                self._searcher.changed(number, old, bullet)
-                if _content(old) != _content(bullet):
-                    self.content_revision = revision
-                    for changed in (old, bullet):
-                        if changed is not None:
-                            self._scopes[changed.domain] = revision
-                if old is None or bullet is None or old.provenance != bullet.provenance:
-                    self.evidence_revision = revision
-            self.revision = revision
+    @property
+    def cache(self) -> CacheCounts:
+        """How often retrievals were answered out of the cache."""
+        return self._retriever.counts
 
     @property
     def bullets(self) -> tuple[PlaybookBullet, ...]:
         """All bullets in id order, whatever their stage."""
-        with self._lock:
-            return tuple(self._bullets.values())
+        return self._state.all()
 
     def __len__(self) -> int:
-        return len(self._bullets)
+        return len(self._state.bullets)
 
     def get(self, bullet_id: str) -> PlaybookBullet:
         """One bullet.
@@ -196,19 +165,99 @@ class Playbook(Retrieving, Upkeep):
         Raises:
             PlaybookError: There is none of that id.
         """
-        digits = bullet_id.removeprefix("b-")
-        found = self._bullets.get(int(digits)) if digits.isdecimal() and len(digits) < 10 else None
-        if found is not None and found.id == bullet_id:
-            return found
-        raise PlaybookError(f"no bullet {bullet_id!r}; `ace playbook list` shows the ids")
+        return self._state.get(bullet_id)
 
-    def some(self, bullet_ids: Iterable[str]) -> dict[str, PlaybookBullet]:
+    def find(self, bullet_ids: Iterable[str]) -> dict[str, PlaybookBullet]:
         """Those of the named bullets that are there, by id."""
-        found: dict[str, PlaybookBullet] = {}
-        for bullet_id in bullet_ids:
-            with suppress(PlaybookError):
-                found[bullet_id] = self.get(bullet_id)
+        return self._state.find(bullet_ids)
+
+    def refresh(self) -> None:
+        """Follow the commits of other processes, now."""
+        self._state.refresh()
+
+    # -- retrieving --------------------------------------------------------------------------------------------------
+
+    def retrieve(
+        self,
+        query: str,
+        domain: str | None = None,
+        filters: Filters | None = None,
+        k: int = DEFAULT_K,
+        *,
+        tenant: str | None = None,
+        experiment: Experiment | None = None,
+    ) -> Retrieved:
+        """The bullets that fit a task, best first, pinned ones before them.
+
+        Args:
+            query: The task in its own words.
+            domain: Only bullets of this domain, or of none.
+            filters: What else may come.
+            k: How many at most; each with another tool sequence, and advice that names no tools where slots are left.
+            tenant: Bullets of other tenants never come.
+            experiment: Exploration and holdout; off by default.
+
+        Returns:
+            At most `k` bullets that fit the prompt budget together.
+        """
+        return self._retriever.retrieve(Query(query, domain, tenant, filters or Filters(), k), experiment)
+
+    def retrieve_many(
+        self,
+        queries: Sequence[str],
+        domain: str | None = None,
+        filters: Filters | None = None,
+        k: int = DEFAULT_K,
+        *,
+        tenant: str | None = None,
+        on_query: Callable[[], None] = lambda: None,
+    ) -> list[Retrieved]:
+        """`retrieve` for many queries; those that are new are embedded together."""
+        asked = Query("", domain, tenant, filters or Filters(), k)
+        return self._retriever.retrieve_many([replace(asked, text=query) for query in queries], on_query)
+
+    def retrieve_for(
+        self,
+        task: TaskInput,
+        tools: Mapping[str, str],
+        filters: Filters | None = None,
+        experiment: Experiment | None = None,
+    ) -> Retrieved:
+        """The bullets for a task of an agent that has these tools (name to schema hash).
+
+        Args:
+            task: The task.
+            tools: Of the agent that will do it.
+            filters: What else may come.
+            experiment: Exploration and holdout; the task's id is the run, unless the experiment names one.
+        """
+        if experiment is not None and not experiment.run:
+            experiment = replace(experiment, run=task.task_id)
+        filters = (filters or Filters()).with_tools(tools)
+        found = self._retriever.retrieve(Query(task.text, task.domain, task.tenant, filters), experiment)
+        found.outdated = outdated(self._state, tools, task.domain, task.tenant)
         return found
+
+    def explain(
+        self,
+        query: str,
+        domain: str | None = None,
+        filters: Filters | None = None,
+        k: int = DEFAULT_K,
+        *,
+        tenant: str | None = None,
+    ) -> Explanation:
+        """What `retrieve` returns without an experiment, why each bullet comes, and what else is near."""
+        return self._retriever.explain(Query(query, domain, tenant, filters or Filters(), k))
+
+    def view(self, filters: Filters | None = None, experiment: Experiment | None = None) -> PlaybookView:
+        """The playbook as one agent is to see it, for evaluation and learning.
+
+        Args:
+            filters: What may come: an evaluation leaves out what rests on the task itself.
+            experiment: Exploration and holdout, with draws of its own for every run of a task.
+        """
+        return PlaybookView(self._state, self._retriever, filters or Filters(), experiment)
 
     # -- writing -----------------------------------------------------------------------------------------------------
 
@@ -232,88 +281,8 @@ class Playbook(Retrieving, Upkeep):
             PlaybookError: A delta does not apply, the book would exceed `book_budget`, or it is not at revision `at` any
                 more.
         """
-        self._commit(self._taken(deltas, tools, at), author, tools=tools)
+        self._commit(deltas, author, tools, at)
         return self.revision
-
-    def _taken(self, deltas: Iterable[Delta], tools: Collection[str] = (), at: int | None = None) -> Plan:
-        wanted = [checked(delta) for delta in deltas]
-        for delta in wanted:
-            if isinstance(delta, Restore):
-                raise PlaybookError(
-                    "`Restore` is written by `Playbook.rollback` only; to bring words back, add or update"
-                )
-            if isinstance(delta, Add):  # looked at before others have to wait for the commit
-                self._seen.look(delta.bullet, self.tools.union(tools))
-
-        def plan(newest: int) -> Sequence[Delta]:
-            if at is not None and newest != at:
-                raise PlaybookError(f"the playbook is at revision {newest}, not at {at} any more; look at it again")
-            return wanted
-
-        return plan
-
-    def _commit(
-        self,
-        plan: Plan,
-        author: str,
-        *,
-        screened: bool = True,
-        reviewed: bool = False,
-        tools: Collection[str] = (),
-        credited: Credits | None = None,
-    ) -> tuple[Delta, ...]:
-        def look(before: Mapping[str, PlaybookBullet], after: Mapping[str, PlaybookBullet | None]) -> Sequence[Delta]:
-            held: Sequence[Delta] = ()
-            if not reviewed:
-                held = held_back(before, after, self._seen if screened else None, self.tools.union(tools))
-            self._check_budget(after)
-            return held
-
-        def planned(newest: int) -> Sequence[Delta]:
-            # inside the transaction: what is decided here still holds when it is written
-            if newest != self.revision:
-                self.refresh()
-            return plan(newest)
-
-        with self._lock:
-            commit = self._store.commit(planned, clean_text(author), look, credited)
-            if commit.deltas:
-                self._follow([(commit.revision, delta) for delta in commit.deltas])
-            return commit.deltas
-
-    def _check_budget(self, after: Mapping[str, PlaybookBullet | None]) -> None:
-        """Refuse what would make the book longer than `book_budget`; what makes it shorter is always welcome."""
-        if self.book_budget is None:
-            return
-        then = [bullet for bullet in self._bullets.values() if bullet.id not in after]
-        then += [bullet for bullet in after.values() if bullet is not None]
-        # a bullet costs no more in the book than alone, apart from its line feed; counting all of them again is slow
-        if sum(map(self._tokens_of, then)) + len(then) <= self.book_budget:
-            return
-        count = self._count_tokens or count_tokens
-        tokens = count(render_bullets(then))
-        if tokens > self.book_budget and tokens > count(render_bullets(list(self._bullets.values()))):
-            raise PlaybookError(
-                f"the book would take {tokens} tokens, book_budget is {self.book_budget}; nothing was written: prune or "
-                "merge bullets first (`ace playbook prune`, `ace playbook dedup`), or raise the budget"
-            )
-
-    def tokens_of(self, bullet: PlaybookBullet) -> int:
-        """Tokens that a bullet takes in a prompt or in the book, its line feed included."""
-        if not bullet.id:  # not committed yet: an id of the usual length
-            bullet = bullet.model_copy(update={"id": "b-1000"})
-            return (self._count_tokens or count_tokens)(render_bullet(bullet)) + 1
-        return self._tokens_of(bullet) + 1
-
-    def _tokens_of(self, bullet: PlaybookBullet) -> int:
-        known = self._sizes.get(bullet.number)
-        if known is None or known[0] is not bullet:
-            known = self._sizes[bullet.number] = (bullet, (self._count_tokens or count_tokens)(render_bullet(bullet)))
-        return known[1]
-
-    def objection(self, bullet: PlaybookBullet, tools: Collection[str] = ()) -> str:
-        """Why a commit would hold a new bullet back for review; empty when it would not."""
-        return self._seen.look(bullet, self.tools.union(tools))
 
     def add(self, *, author: str = "", **fields: Any) -> PlaybookBullet:
         """Commit one new bullet, given by its fields.
@@ -325,39 +294,56 @@ class Playbook(Retrieving, Upkeep):
             bullet = PlaybookBullet(**fields)
         except ValidationError as error:
             raise PlaybookError(f"not a bullet: {error.errors(include_url=False, include_context=False)}") from error
-        with self._lock:
-            added = self._commit(self._taken([Add(bullet=bullet)]), author)[0]
+        with self._state.lock:
+            added = self._commit([Add(bullet=bullet)], author)[0]
             assert isinstance(added, Add)
             return self.get(added.bullet.id)
+
+    def _commit(
+        self, deltas: Iterable[Delta], author: str, tools: Collection[str] = (), at: int | None = None
+    ) -> list[Delta]:
+        state, wanted = self._state, [checked(delta) for delta in deltas]
+        for delta in wanted:
+            if isinstance(delta, Restore):
+                raise PlaybookError(
+                    "`Restore` is written by `playbook.history.rollback` only; to bring words back, add or update"
+                )
+            if isinstance(delta, Add):  # looked at before others have to wait for the commit
+                state.screener.why_held(delta.bullet, state.tools.union(tools))
+        with state.transaction(author, tools=tools) as tx:
+            if at is not None and tx.newest != at:
+                raise PlaybookError(f"the playbook is at revision {tx.newest}, not at {at} any more; look at it again")
+            tx.add(*wanted)
+        return tx.deltas
 
     def fork(self) -> Playbook:
         """A copy in memory with the same bullets, ids and settings: what is tried there leaves no trace here.
 
         It has no history but its own, and knows no run's credit.
         """
-        with self._lock:
-            bullets = self.bullets
-            twin = Playbook(
-                embedder=self.embedder,
-                prompt_budget=self.prompt_budget,
-                book_budget=self.book_budget,
-                count_tokens=self._count_tokens,
-                half_life_days=self.half_life_days,
+        state = self._state
+        with state.lock:
+            bullets = state.all()
+            copy = Playbook(
+                embedder=state.embedder,
+                prompt_budget=state.budget.prompt,
+                book_budget=state.budget.book,
+                count_tokens=state.budget.counter,
+                half_life_days=state.half_life_days,
                 quantization=self._quantization,
-                screen=self._seen.screen,
-                tools=self.tools,
+                screen=state.screener.screen,
+                tools=state.tools,
             )
             if bullets:
-                twin._adopt(bullets, self.vectors(bullets))
-        return twin
+                keys = [text_key(clean_text(bullet.searched)) for bullet in bullets]
+                store = copy._state.store
+                store.put_vectors(state.embedder.name, dict(zip(keys, state.index.vectors(bullets), strict=True)))
+                store.start_ids_after(max(bullet.number for bullet in bullets))
+                with copy._state.transaction("fork", reviewed=True) as tx:
+                    tx.add(*(Restore(bullet=bullet) for bullet in bullets))
+        return copy
 
-    def _adopt(self, bullets: Sequence[PlaybookBullet], vectors: Vectors) -> None:
-        keys = (text_key(clean_text(bullet.searched)) for bullet in bullets)
-        self._store.put_vectors(self.embedder.name, dict(zip(keys, vectors, strict=True)))
-        self._store.start_ids_after(max(bullet.number for bullet in bullets))
-        self._commit(lambda _: [Restore(bullet=bullet) for bullet in bullets], "fork", reviewed=True)
-
-    # -- files ---------------------------------------------------------------------------------------------------------
+    # -- files -------------------------------------------------------------------------------------------------------
 
     def export_jsonl(self, path: str | Path) -> int:
         """Write every bullet as one JSON line, in id order; returns how many.
@@ -365,8 +351,9 @@ class Playbook(Retrieving, Upkeep):
         Raises:
             PlaybookError: The file cannot be written, or is the book itself.
         """
-        if self._store.file is not None and str(Path(path).resolve()) in {
-            f"{Path(self._store.file).resolve()}{ending}" for ending in ("", "-wal", "-shm", "-journal")
+        own = self._state.store.file
+        if own is not None and str(Path(path).resolve()) in {
+            f"{Path(own).resolve()}{ending}" for ending in ("", "-wal", "-shm", "-journal")
         }:
             raise PlaybookError(f"{str(path)!r} is the playbook itself; export to another file")
         return write_bullets(self.bullets, path)
@@ -378,16 +365,9 @@ class Playbook(Retrieving, Upkeep):
             PlaybookError: A line is no bullet; nothing was written.
         """
         bullets = read_bullets(path)
-        # ids of another book mean other bullets here; which were kept apart is settled anew
+        # ids of another book mean other bullets here; which were kept apart is settled again
         fresh = {"id": "", "distinct_from": ()}
         self.commit(
             [Add(bullet=b.model_copy(update=fresh), reason=f"imported, was {b.id}") for b in bullets], author=author
         )
         return len(bullets)
-
-
-def _content(bullet: PlaybookBullet | None) -> tuple[object, ...] | None:
-    """What candidates depend on: texts, facets, the sequence; not counters, not evidence."""
-    return (
-        None if bullet is None else (bullet.searched, bullet.content, bullet.facets, bullet.tool_sequence, bullet.key)
-    )

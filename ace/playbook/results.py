@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from pydantic import BaseModel, ConfigDict
 
 from ace.playbook.bullet import PlaybookBullet
 
 
+class CacheCounts(NamedTuple):
+    """How often candidates came out of the cache, and how often they had to be searched."""
+
+    hits: int
+    misses: int
+
+
 class Retrieved(list[PlaybookBullet]):
-    """The bullets to show, best first; and what a coin or a changed tool kept away.
+    """The bullets to show, best first; and what chance or a changed tool kept away.
 
     Example:
-        >>> Retrieved([], withheld=["b-3"]).withheld
+        >>> Retrieved([], held_back_at_random=["b-3"]).held_back_at_random
         ('b-3',)
     """
 
@@ -22,19 +29,19 @@ class Retrieved(list[PlaybookBullet]):
         self,
         bullets: Iterable[PlaybookBullet] = (),
         *,
-        withheld: Iterable[str] = (),
-        tossed: Iterable[str] = (),
+        held_back_at_random: Iterable[str] = (),
+        randomized: Iterable[str] = (),
         explored: Iterable[str] = (),
-        stale: Iterable[str] = (),
+        outdated: Iterable[str] = (),
     ) -> None:
         super().__init__(bullets)
-        self.withheld = tuple(withheld)
-        """Ids that would have been shown, had their coin not said otherwise."""
-        self.tossed = tuple(tossed)
-        """Ids that are shown because their coin said so; without a coin nothing is."""
+        self.held_back_at_random = tuple(held_back_at_random)
+        """Ids that the holdout left out: without it they would have been shown."""
+        self.randomized = tuple(randomized)
+        """Ids that are shown although the holdout might have left them out."""
         self.explored = tuple(explored)
         """Ids of shadow bullets that are shown to learn about them."""
-        self.stale = tuple(stale)
+        self.outdated = tuple(outdated)
         """Ids that are hidden because one of their tools has changed since."""
 
 
@@ -64,7 +71,7 @@ class Reason(BaseModel):
 
 
 class Explanation(BaseModel):
-    """A retrieval with its reasons; `bullets` are what `retrieve` returns without `explain`."""
+    """A retrieval with its reasons; `bullets` are what `retrieve` returns."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -103,7 +110,7 @@ class ReviewItem(BaseModel):
     """Since when it waits."""
 
 
-class Judgement(BaseModel):
+class Assessment(BaseModel):
     """What a bullet's record says, and what would be done about it."""
 
     model_config = ConfigDict(frozen=True)
@@ -112,6 +119,10 @@ class Judgement(BaseModel):
     better: float
     """Posterior probability that it is better than nothing."""
     action: Literal["prune", "promote", "keep"]
+    effect: float | None = None
+    """Measured by a holdout: success rate with the bullet minus without it; None while one side has no runs."""
+    effect_interval: tuple[float, float] = (-1.0, 1.0)
+    """95 %, of `effect`."""
 
 
 class BookStats(BaseModel):

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import threading
 import time
-from collections.abc import Callable, Collection, Generator, Mapping, Sequence
+from collections.abc import Collection, Generator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, dataclass
 from functools import cached_property
@@ -19,21 +21,25 @@ from sqlalchemy.exc import ArgumentError, DBAPIError
 from ace.core import PlaybookError
 from ace.playbook import schema
 from ace.playbook.bullet import PlaybookBullet
-from ace.playbook.chain import START, link
+from ace.playbook.database import connect
 from ace.playbook.delta import DELTAS, Add, Delta, Merge, Restore, Tag, apply
-from ace.playbook.engine import connect
+
+START = ""
+"""What stands before the first entry."""
 
 
-@dataclass(frozen=True)
-class Commit:
-    """What one commit wrote; no deltas and the newest revision when there was nothing left to write."""
+def link(previous: str, revision: int, position: int, delta: str, author: str, created_at: float) -> str:
+    """The checksum (sha256, hex) of one journal entry.
 
-    revision: int
-    deltas: tuple[Delta, ...]
+    Example:
+        >>> one = link(START, 1, 0, "{}", "ana", 1.5)
+        >>> len(one), link(one, 2, 0, "{}", "ana", 1.5) == link(START, 2, 0, "{}", "ana", 1.5)
+        (64, False)
+    """
+    content = json.dumps([previous, revision, position, delta, author, repr(float(created_at))])
+    return hashlib.sha256(content.encode()).hexdigest()
 
 
-Plan = Callable[[int], Sequence[Delta]]
-Look = Callable[[Mapping[str, PlaybookBullet], Mapping[str, PlaybookBullet | None]], Sequence[Delta]]
 Credits = Collection[tuple[str, int]]
 """Which run has given its credit to which bullet's number."""
 
@@ -71,6 +77,111 @@ class Entry:
                 f"the journal entry {self.revision}.{self.position} cannot be read; `ace playbook verify` says what else is "
                 "damaged, and a copy of the file or an export brings it back"
             ) from error
+
+
+class Transaction:
+    """One revision that is being written; what is decided while it is open still holds when it ends.
+
+    Attributes:
+        newest: The revision that it follows.
+        revision: Its own.
+        before: The bullets that it touches, as they were.
+        after: The same as they would be; None for one that goes.
+        deltas: What it writes, in order.
+    """
+
+    def __init__(self, connection: sa.Connection, author: str) -> None:
+        self._connection = connection
+        self._author = author
+        self._now = time.time()
+        self.newest = _newest(connection)
+        self.revision = self.newest + 1
+        self.before: dict[str, PlaybookBullet] = {}
+        self.after: dict[str, PlaybookBullet | None] = {}
+        self.deltas: list[Delta] = []
+        self._present: dict[str, PlaybookBullet] = {}
+
+    def add(self, *deltas: Delta) -> None:
+        """Apply changes, in order; a `Tag` of a run that has given its credit to the bullet before is left out.
+
+        Raises:
+            PlaybookError: A delta does not apply.
+        """
+        self._load(deltas)
+        for delta in deltas:
+            if (completed := self._completed(delta)) is not None:
+                self._apply(completed)
+
+    def replace_credits(self, credited: Credits) -> None:
+        """After a rollback: the credits that count from now on."""
+        self._connection.execute(schema.credits.delete())
+        rows = [{"run_id": run, "number": number} for run, number in sorted(credited)]
+        if rows:
+            self._connection.execute(schema.credits.insert(), rows)
+
+    def entries_after(self, revision: int) -> list[Entry]:
+        """The journal after a revision, as it is when this transaction begins."""
+        return _entries(self._connection, after=revision)
+
+    def write(self) -> None:
+        """Put the bullets and the journal's entries into the database."""
+        for bullet_id, bullet in self.after.items():
+            _put(self._connection, bullet_id, bullet)
+        previous = _last_checksum(self._connection)
+        rows: list[dict[str, Any]] = []
+        for position, delta in enumerate(self.deltas):
+            text = delta.model_dump_json()
+            previous = link(previous, self.revision, position, text, self._author, self._now)
+            row = asdict(Entry(self.revision, position, text, self._author, self._now, previous))
+            rows.append({"delta": row.pop("text"), **row})
+        if rows:
+            self._connection.execute(schema.journal.insert(), rows)
+
+    def _completed(self, delta: Delta) -> Delta | None:
+        """The delta with what is known at commit only: an id, a time; None when it is left out."""
+        if isinstance(delta, Add):
+            delta = delta.model_copy(update={"bullet": self._with_id(delta.bullet)})
+        elif isinstance(delta, Tag) and not _first_credit(self._connection, delta):
+            return None
+        elif isinstance(delta, Merge):
+            _move_credits(self._connection, delta)
+        if getattr(delta, "at", None) == 0.0:
+            delta = delta.model_copy(update={"at": self._now})
+        return delta
+
+    def _apply(self, delta: Delta) -> None:
+        for bullet_id, bullet in apply(self._present, delta, self.revision).items():
+            self.after[bullet_id] = bullet
+            if bullet is None:
+                self._present.pop(bullet_id, None)
+            else:
+                self._present[bullet_id] = bullet
+        self.deltas.append(delta)
+
+    def _load(self, deltas: Sequence[Delta]) -> None:
+        """Read the bullets that these deltas speak of and that were not read before."""
+        ids: set[str] = set()
+        for delta in deltas:
+            if not isinstance(delta, (Add, Restore)):
+                ids.update((delta.bullet_id, *getattr(delta, "absorbed", ())))
+        numbers = sorted(int(i.removeprefix("b-")) for i in ids - self.before.keys() - self.after.keys())
+        table = schema.bullets
+        for start in range(0, len(numbers), 500):
+            query = sa.select(table.c.bullet).where(table.c.number.in_(numbers[start : start + 500]))
+            for row in self._connection.execute(query).scalars():
+                bullet = PlaybookBullet.model_validate_json(row)
+                self.before[bullet.id] = self._present[bullet.id] = bullet
+
+    def _with_id(self, bullet: PlaybookBullet) -> PlaybookBullet:
+        """Give the next number; the counter outlives removals, so no id comes twice."""
+        found, table = _meta(self._connection, "next_number"), schema.meta
+        number = int(found or 1)
+        if found is None:
+            self._connection.execute(table.insert().values(key="next_number", value=str(number + 1)))
+        else:
+            following = table.update().where(table.c.key == "next_number").values(value=str(number + 1))
+            self._connection.execute(following)
+        return bullet.model_copy(update={"id": f"b-{number}"})
 
 
 class Store:
@@ -125,6 +236,12 @@ class Store:
         """Release the connections."""
         self.engine.dispose()
 
+    @property
+    def server_url(self) -> str | None:
+        """Where other machines reach it, password included; None for a file and for memory."""
+        url = self.engine.url
+        return None if url.get_backend_name() == "sqlite" else url.render_as_string(hide_password=False)
+
     @contextmanager
     def _read(self) -> Generator[sa.Connection]:
         if self._memory:
@@ -148,7 +265,7 @@ class Store:
             self._busy.writing = False
 
     def _refuse(self, what: str) -> None:
-        """A callback of a commit would wait for its own commit to end."""
+        """What a commit calls must not read or write the same book: it would wait for its own commit to end."""
         if getattr(self._busy, "writing", False):
             raise PlaybookError(
                 f"cannot {what} while this thread is in the middle of a commit: a screen must look at what it is given, and "
@@ -169,12 +286,8 @@ class Store:
 
     def entries(self, after: int = 0, until: int | None = None) -> list[Entry]:
         """The journal after a revision, up to and with another, in order."""
-        table = schema.journal
-        query = sa.select(table).where(table.c.revision > after).order_by(table.c.revision, table.c.position)
-        if until is not None:
-            query = query.where(table.c.revision <= until)
         with self._read() as connection:
-            return [Entry(*row) for row in connection.execute(query)]
+            return _entries(connection, after, until)
 
     def entry_texts(self, after: int) -> list[str]:
         """The deltas after a revision as JSON, in order."""
@@ -194,106 +307,28 @@ class Store:
 
     def everything(self) -> tuple[list[Entry], list[Row], int, set[tuple[str, int]]]:
         """Journal, table, the next bullet number and the credits, read in one transaction: for `verify`."""
-        table = schema.journal
-        query = sa.select(table).order_by(table.c.revision, table.c.position)
         with self._read() as connection:
-            entries = [Entry(*row) for row in connection.execute(query)]
+            entries = _entries(connection)
             credits = connection.execute(sa.select(schema.credits.c.run_id, schema.credits.c.number)).all()
             following = int(_meta(connection, "next_number") or 1)
             return entries, _rows(connection), following, {(row.run_id, row.number) for row in credits}
 
     # -- writing -----------------------------------------------------------------------------------------------------
 
-    def commit(self, plan: Plan, author: str, look: Look | None = None, credited: Credits | None = None) -> Commit:
-        """Write deltas as one revision, or nothing.
-
-        A `Tag` of a run that has given its credit to the bullet before is left out.
-
-        Args:
-            plan: Called with the newest revision inside the transaction, where nobody else can commit: what to change, in
-                order; it may refuse by raising.
-            author: Who changes it.
-            look: Called with the bullets before and after; what it answers is written too.
-            credited: After a rollback, the credits that count; None leaves them.
+    @contextmanager
+    def transaction(self, author: str) -> Generator[Transaction]:
+        """Write one revision, or nothing: nobody else can commit until it ends, and an exception takes all of it back.
 
         Raises:
             PlaybookError: A delta does not apply, or the database cannot be reached; nothing was written.
         """
         try:
             with self._write() as connection:
-                newest = _newest(connection)
-                deltas = plan(newest)
-                if credited is not None and deltas:
-                    _replace_credits(connection, credited)
-                return self._commit(connection, newest, deltas, author, look)
+                transaction = Transaction(connection, author)
+                yield transaction
+                transaction.write()
         except DBAPIError as error:
             raise PlaybookError(f"cannot write to {self.url!r}: {error.orig}; nothing was written") from error
-
-    def _commit(
-        self, connection: sa.Connection, newest: int, deltas: Sequence[Delta], author: str, look: Look | None
-    ) -> Commit:
-        revision, now = newest + 1, time.time()
-        touched = self._load(connection, deltas)
-        before, changed, written = dict(touched), dict[str, PlaybookBullet | None](), list[Delta]()
-
-        def take(delta: Delta) -> None:
-            for bullet_id, bullet in apply(touched, delta, revision).items():
-                changed[bullet_id] = bullet
-                if bullet is None:
-                    touched.pop(bullet_id, None)
-                else:
-                    touched[bullet_id] = bullet
-            written.append(delta)
-
-        for delta in deltas:
-            if isinstance(delta, Add):
-                delta = delta.model_copy(update={"bullet": self._with_id(connection, delta.bullet)})
-            elif isinstance(delta, Tag) and not _first_credit(connection, delta):
-                continue
-            elif isinstance(delta, Merge):
-                _move_credits(connection, delta)
-            if getattr(delta, "at", None) == 0.0:
-                delta = delta.model_copy(update={"at": now})
-            take(delta)
-        for delta in look(before, changed) if look is not None else ():
-            take(delta)
-        if not written:
-            return Commit(newest, ())
-        for bullet_id, bullet in changed.items():
-            _put(connection, bullet_id, bullet)
-        previous = _last_checksum(connection)
-        rows: list[dict[str, Any]] = []
-        for position, delta in enumerate(written):
-            text = delta.model_dump_json()
-            previous = link(previous, revision, position, text, author, now)
-            entry = Entry(revision, position, text, author, now, previous)
-            row = asdict(entry)
-            rows.append({"delta": row.pop("text"), **row})
-        connection.execute(schema.journal.insert(), rows)
-        return Commit(revision, tuple(written))
-
-    def _load(self, connection: sa.Connection, deltas: Sequence[Delta]) -> dict[str, PlaybookBullet]:
-        """The bullets that these deltas speak of."""
-        ids: set[str] = set()
-        for delta in deltas:
-            if not isinstance(delta, (Add, Restore)):
-                ids.update((delta.bullet_id, *getattr(delta, "absorbed", ())))
-        numbers = sorted(int(i.removeprefix("b-")) for i in ids)
-        table, loaded = schema.bullets, list[PlaybookBullet]()
-        for start in range(0, len(numbers), 500):
-            query = sa.select(table.c.bullet).where(table.c.number.in_(numbers[start : start + 500]))
-            loaded += [PlaybookBullet.model_validate_json(row) for row in connection.execute(query).scalars()]
-        return {bullet.id: bullet for bullet in loaded}
-
-    def _with_id(self, connection: sa.Connection, bullet: PlaybookBullet) -> PlaybookBullet:
-        """Give the next number; the counter outlives removals, so no id comes twice."""
-        found, table = _meta(connection, "next_number"), schema.meta
-        number = int(found or 1)
-        if found is None:
-            connection.execute(table.insert().values(key="next_number", value=str(number + 1)))
-        else:
-            connection.execute(table.update().where(table.c.key == "next_number").values(value=str(number + 1)))
-        return bullet.model_copy(update={"id": f"b-{number}"})
 
     def start_ids_after(self, number: int) -> None:
         """Give no new bullet this number, or a lower one."""
@@ -357,6 +392,14 @@ def _newest(connection: sa.Connection) -> int:
     return connection.execute(sa.select(sa.func.max(schema.journal.c.revision))).scalar_one() or 0
 
 
+def _entries(connection: sa.Connection, after: int = 0, until: int | None = None) -> list[Entry]:
+    table = schema.journal
+    query = sa.select(table).where(table.c.revision > after).order_by(table.c.revision, table.c.position)
+    if until is not None:
+        query = query.where(table.c.revision <= until)
+    return [Entry(*row) for row in connection.execute(query)]
+
+
 def _rows(connection: sa.Connection) -> list[Row]:
     rows = connection.execute(sa.select(schema.bullets).order_by(schema.bullets.c.number)).all()
     return list(map(Row._make, rows))
@@ -393,16 +436,9 @@ def _first_credit(connection: sa.Connection, tag: Tag) -> bool:
 
 def _move_credits(connection: sa.Connection, merge: Merge) -> None:
     """What runs gave to the absorbed bullets, they have given to the one that stays."""
-    table, heir = schema.credits, int(merge.bullet_id.removeprefix("b-"))
+    table, absorbing = schema.credits, int(merge.bullet_id.removeprefix("b-"))
     for other in merge.absorbed:
         number = int(other.removeprefix("b-"))
-        have = sa.select(table.c.run_id).where(table.c.number == heir)
+        have = sa.select(table.c.run_id).where(table.c.number == absorbing)
         connection.execute(table.delete().where((table.c.number == number) & table.c.run_id.in_(have)))
-        connection.execute(table.update().where(table.c.number == number).values(number=heir))
-
-
-def _replace_credits(connection: sa.Connection, credited: Credits) -> None:
-    connection.execute(schema.credits.delete())
-    rows = [{"run_id": run, "number": number} for run, number in sorted(credited)]
-    if rows:
-        connection.execute(schema.credits.insert(), rows)
+        connection.execute(table.update().where(table.c.number == number).values(number=absorbing))

@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 from pydantic import ValidationError
 
 from ace.core import PlaybookError
-from ace.playbook.bullet import Facets, PlaybookBullet
-from ace.playbook.retrieval import Filters, Scored
+from ace.playbook.bullet import FilterKey, PlaybookBullet
+from ace.playbook.filters import Filters
+from ace.playbook.ranking import Scored
 from ace.playbook.store import Row
 
 Mask = NDArray[np.bool_]
@@ -49,7 +50,7 @@ class BulletTable(Mapping[int, PlaybookBullet]):
         """By number: which facets it has; -1 where there is no bullet."""
         self._size = 0
         self._code_of: dict[str, int] = {}
-        self._facets: list[Facets] = []
+        self._facets: list[FilterKey] = []
         self._answers: dict[object, Mask] = {}
         self._by_task: dict[str, set[int]] | None = None
         self._by_group: dict[str, set[int]] = {}
@@ -109,11 +110,11 @@ class BulletTable(Mapping[int, PlaybookBullet]):
         if not keep_order:
             del self._held[number]
 
-    def objection(self, number: int, filters: Filters, domain: str | None, tenant: str | None) -> str:
+    def why_excluded(self, number: int, filters: Filters, domain: str | None, tenant: str | None) -> str:
         """Why a bullet may not be shown, in words; empty when it may."""
         if filters.guarded and number in self._guarded_out(filters):
             return "it rests on a task that is left out"
-        return filters.objection(self._facets[int(self._codes[number])], domain, tenant)
+        return filters.why_excluded(self._facets[int(self._codes[number])], domain, tenant)
 
     def still(
         self, candidates: Iterable[Scored], filters: Filters, domain: str | None, tenant: str | None
@@ -179,7 +180,7 @@ class BulletTable(Mapping[int, PlaybookBullet]):
         code = self._code_of.get(facets)
         if code is None:
             try:
-                self._facets.append(Facets.parse(facets))
+                self._facets.append(FilterKey.parse(facets))
             except ValueError as error:
                 raise PlaybookError(
                     f"facets that cannot be read: {facets[:60]!r}; `ace playbook verify` says more"

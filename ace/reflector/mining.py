@@ -17,8 +17,8 @@ from itertools import groupby
 from typing import Any
 
 from ace.core import TOOL_ERROR_KINDS, truncate, value_to_text
-from ace.insight import RECORD
 from ace.playbook.bullet import Section
+from ace.playbook.insight import RECORD
 from ace.reflector.taint import quotes
 from ace.tasks import Feedback, ReasoningStep, TaskOutput
 

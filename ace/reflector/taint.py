@@ -11,8 +11,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
-from ace.playbook.signals import plain
-from ace.playbook.trust import screen
+from ace.playbook.screening.patterns import plain
+from ace.playbook.screening.screen import screen
 from ace.tasks import ReasoningStep, TaskOutput
 
 _ODD = re.compile(r"\w[_./-]\w|[a-z][A-Z]")

@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from ace.testing.engine import FunctionLM
     from ace.testing.faulty import FaultPlan, FaultyLM, FaultyTool
     from ace.testing.proposer import SimulatedProposer
-    from ace.testing.recorded import RecordedLM
     from ace.testing.scripted import ScriptedLM, decision
     from ace.testing.simulated import SimulatedLM
 
@@ -23,7 +22,6 @@ _HOME_OF = {
     "FaultyTool": "ace.testing.faulty",
     "FunctionLM": "ace.testing.engine",
     "ManualClock": "ace.testing.clock",
-    "RecordedLM": "ace.testing.recorded",
     "ScriptedLM": "ace.testing.scripted",
     "SimulatedProposer": "ace.testing.proposer",
     "SimulatedLM": "ace.testing.simulated",
@@ -36,7 +34,6 @@ __all__ = [
     "FaultyTool",
     "FunctionLM",
     "ManualClock",
-    "RecordedLM",
     "ScriptedLM",
     "SimulatedLM",
     "SimulatedProposer",

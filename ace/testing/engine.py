@@ -1,6 +1,4 @@
 """A function as a DSPy language model, and how such a model reads the prompt it is given."""
-# pyright: basic, reportAttributeAccessIssue=false, reportOptionalMemberAccess=false, reportArgumentType=false
-# pyright: reportCallIssue=false, reportReturnType=false
 
 from __future__ import annotations
 
@@ -9,7 +7,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import Any
+from typing import Any, cast
 
 import dspy
 from dspy import lm15
@@ -159,7 +157,7 @@ class FunctionLM(dspy.LM):
 
     def __init__(self, model: str, answer: Callable[[Prompt], str]) -> None:
         engine = _Engine(answer)
-        super().__init__(model, engine=engine, async_engine=_AsyncEngine(engine), cache=False, num_retries=0)
+        cast(Any, super()).__init__(model, engine=engine, async_engine=_AsyncEngine(engine), cache=False, num_retries=0)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> FunctionLM:
         return self

@@ -1,5 +1,4 @@
 """Tools and models that fail on demand, and a seeded plan that decides when."""
-# pyright: basic, reportAttributeAccessIssue=false
 
 from __future__ import annotations
 
@@ -76,7 +75,7 @@ def fail(fault: ToolFault, name: str, released: threading.Event | None = None) -
         while time.monotonic() < until and not token.wait(0.01) and not (released is not None and released.is_set()):
             pass
         return
-    raise ToolError(cast(ToolErrorKind, fault), f"{name} fails with {fault} on demand", f"{name} failed.")
+    raise ToolError(fault, f"{name} fails with {fault} on demand", f"{name} failed.")
 
 
 class FaultyLM(FunctionLM):

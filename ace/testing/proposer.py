@@ -4,7 +4,6 @@ It answers any DSPy signature with something of the right shape; asked for an in
 prompt with one more sentence. That lets whole optimization jobs run without a key or a network; how good a proposal is, it
 cannot say. What comes of it is labelled *simulated*.
 """
-# pyright: basic, reportAttributeAccessIssue=false
 
 from __future__ import annotations
 

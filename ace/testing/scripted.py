@@ -1,6 +1,4 @@
 """`ScriptedLM`: plays a list of replies."""
-# pyright: basic, reportAttributeAccessIssue=false, reportOptionalMemberAccess=false, reportArgumentType=false
-# pyright: reportCallIssue=false, reportReturnType=false
 
 from __future__ import annotations
 

@@ -1,12 +1,11 @@
 """An OpenAI-compatible server on loopback: any rule-based or recorded model behind a real HTTP boundary."""
-# pyright: basic
 
 from __future__ import annotations
 
 import http.server
 import json
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
 from typing import Any
 
@@ -24,7 +23,7 @@ class _Server(http.server.ThreadingHTTPServer):
 
 
 @contextmanager
-def serve(answer: Answer) -> Iterator[tuple[str, list[dict[str, Any]]]]:
+def serve(answer: Answer) -> Generator[tuple[str, list[dict[str, Any]]]]:
     """Serve chat completions; gives the base URL and the list of request bodies.
 
     Example:
@@ -41,7 +40,7 @@ def serve(answer: Answer) -> Iterator[tuple[str, list[dict[str, Any]]]]:
         protocol_version = "HTTP/1.1"
         disable_nagle_algorithm = True
 
-        def log_message(self, *args: Any) -> None:
+        def log_message(self, format: str, *args: Any) -> None:
             """Say nothing."""
 
         def do_POST(self) -> None:

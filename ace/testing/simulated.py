@@ -6,7 +6,6 @@ without a bullet that fits, like GPT-4 with one, like Llama-2-70B when a bullet 
 is an assumption; what a simulation measures is how much of it the playbook delivers. All it produces is labelled
 *simulated*.
 """
-# pyright: basic, reportAttributeAccessIssue=false
 
 from __future__ import annotations
 
@@ -16,10 +15,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
-from ace._rollout import RolloutLM, current_rollout
 from ace.core import SuiteError
-from ace.evaluation.suite import GoldCall, Suite, SuiteTask, changing
 from ace.playbook import sequence_key
+from ace.react.rollout import RolloutLM, current_rollout
+from ace.suites.protocol import GoldCall, Suite, SuiteTask, changing
 from ace.testing.engine import FunctionLM, Prompt, render_reply
 from ace.testing.rates import Rates, load_rates
 

@@ -2,19 +2,21 @@
 
 Their arguments are checked against their own JSON Schema before the call, as ours are.
 """
-# pyright: basic
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Annotated, Any
+from typing import Annotated, Any, cast
 
-from jsonschema.exceptions import SchemaError, best_match
+from jsonschema import exceptions
+from jsonschema.exceptions import SchemaError
 from jsonschema.validators import validator_for
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, WithJsonSchema, create_model
 
 from ace.core import ToolError, ToolRegistrationError, value_to_text
 from ace.tools.tool import Tool, checked_options
+
+_best_match = cast(Any, exceptions).best_match
 
 
 def from_json_schema(
@@ -40,7 +42,7 @@ def from_json_schema(
     """
     if not description.strip():
         raise ToolRegistrationError(f"tool {name!r} has no description; the model chooses tools by it")
-    properties = schema.get("properties", {})
+    properties: object = schema.get("properties", {})
     if schema.get("type", "object") != "object" or not isinstance(properties, dict):
         raise ToolRegistrationError(
             f"tool {name!r}: expected a JSON Schema of an object with properties, got {schema!r}"
@@ -53,8 +55,8 @@ def from_json_schema(
         name=name,
         description=description.strip(),
         func=func,
-        args_model=_model(name, schema, properties),
-        parameters=tuple(properties),
+        args_model=_model(name, schema, cast("dict[str, Any]", properties)),
+        parameters=tuple(cast("dict[str, Any]", properties)),
         **checked_options(dict(options)),
     )
     tool.__dict__["schema"] = schema  # theirs, word for word
@@ -76,7 +78,7 @@ def _checker(part: dict[str, Any]) -> Callable[[Any], Any]:
     validator = validator_for(part)(part)
 
     def check(value: Any) -> Any:
-        problem = best_match(validator.iter_errors(value))
+        problem: Any = _best_match(validator.iter_errors(value))
         if problem is not None:
             raise ValueError(problem.message)
         return value
@@ -95,7 +97,13 @@ def from_langchain(tool: Any, **options: Any) -> Tool:
     if not (hasattr(tool, "invoke") and hasattr(tool, "args_schema") and hasattr(tool, "name")):
         raise ToolRegistrationError(f"expected a LangChain tool with name, args_schema and invoke, got {tool!r}")
     source = tool.args_schema
-    schema = source if isinstance(source, dict) else source.model_json_schema() if source else {"type": "object"}
+    schema = (
+        cast("dict[str, Any]", source)
+        if isinstance(source, dict)
+        else source.model_json_schema()
+        if source
+        else {"type": "object"}
+    )
 
     def call(**arguments: Any) -> Any:
         return tool.invoke(arguments)
@@ -114,7 +122,7 @@ def from_mcp(session: Any, tool: Any, **options: Any) -> Tool:
     Raises:
         ToolRegistrationError: It is no MCP tool.
     """
-    schema = _either(tool, "input_schema", "inputSchema")
+    schema: Any = _either(tool, "input_schema", "inputSchema")
     if not isinstance(schema, dict):
         raise ToolRegistrationError(f"expected an MCP tool with name and input schema, got {tool!r}")
     hints = getattr(tool, "annotations", None)
@@ -130,7 +138,9 @@ def from_mcp(session: Any, tool: Any, **options: Any) -> Tool:
             raise ToolError("refused", text)
         return text
 
-    return from_json_schema(tool.name, tool.description or tool.name, schema, call, **{**told, **options})
+    return from_json_schema(
+        tool.name, tool.description or tool.name, cast("dict[str, Any]", schema), call, **{**told, **options}
+    )
 
 
 def _either(source: Any, new: str, old: str) -> Any:

@@ -17,9 +17,6 @@ from ace.agent import (
     RetryPolicy,
     Summary,
     drive,
-    go_on,
-    restore,
-    snapshot,
     states,
 )
 from ace.agent.breaker import Breaker
@@ -121,8 +118,8 @@ def test_a_call_that_a_crash_cut_off_is_not_an_attempt_that_failed():
     run.next_step()
     run.model_replied(call("peek", key="a"))
     run.next_step()  # the call is out, and the process dies
-    again = restore(snapshot(run), spec(tools=[faulty.tool], policy=policy, clock=clock))
-    go_on(again)
+    again = AgentRun.restore(run.snapshot(), spec(tools=[faulty.tool], policy=policy, clock=clock))
+    again.resume()
     output = drive(again, Script(call("finish", answer="x")))
     assert faulty.calls == 2  # both attempts of the policy, besides the one that was cut off
     assert [(e.retries, e.iteration) for e in output.error_history] == [(1, 1)]

@@ -9,6 +9,7 @@ import pytest
 from agent.kit import Script, call, extract, play, spec
 
 from ace.agent import (
+    AdmissionControl,
     Agent,
     AgentRun,
     AgentState,
@@ -23,7 +24,6 @@ from ace.agent import (
     MemoryRunStore,
     ModelReply,
     NoProgress,
-    Pacer,
     Policy,
     RequestedTool,
     RetryPolicy,
@@ -31,9 +31,6 @@ from ace.agent import (
     Thinking,
     adrive,
     drive,
-    go_on,
-    restore,
-    snapshot,
 )
 from ace.agent.hooks import StepView
 from ace.agent.streaming import AsyncRunStream
@@ -41,7 +38,7 @@ from ace.core import (
     CancellationToken,
     InvalidModelAction,
     ModelTransport,
-    Relay,
+    ObserverThread,
     ResumeError,
     RunStoreError,
     RunUsage,
@@ -162,9 +159,10 @@ def test_a_policy_sees_the_run_but_cannot_change_it():
 def test_a_run_is_an_agent_state():
     run: AgentState = AgentRun(spec(tools=[peek]))
     step = ReasoningStep(iteration=1, tool_call_id="c", tool_name="peek", outcome="success", observation="seen")
-    run.append_scratchpad(step)
-    run.set_final_output({"answer": "x"})
-    assert (run.user_input, run.correlation_id, run.step_count) == ("x", "t1", 0)
+    state: AgentState = run.record
+    state.append_scratchpad(step)
+    state.set_final_output({"answer": "x"})
+    assert (state.user_input, state.correlation_id, state.step_count) == ("x", "t1", 0)
     assert "seen" in run.next_step().trajectory
     assert run.output().answer == "x"
 
@@ -208,12 +206,12 @@ def test_ctrl_c_leaves_a_saved_run_that_goes_on():
 
     run = AgentRun(spec(tools=[peek]))
     with pytest.raises(KeyboardInterrupt):
-        drive(run, Interrupted(), lambda run: saved.append(snapshot(run)))
+        drive(run, Interrupted(), lambda run: saved.append(run.snapshot()))
     assert saved[-1].state.kind == "interrupted"
     with pytest.raises(KeyboardInterrupt):
         drive(AgentRun(spec(tools=[peek])), Interrupted())
-    again = restore(saved[-1], spec(tools=[peek]))
-    go_on(again)
+    again = AgentRun.restore(saved[-1], spec(tools=[peek]))
+    again.resume()
     assert drive(again, Script(call("finish", answer="x"))).answer == "x"
 
 
@@ -228,7 +226,7 @@ def test_cancelling_the_task_cancels_the_run(stored):
     async def main():
         events = []
         run = AgentRun(spec(tools=[peek], listeners=(events.append,)))
-        save = (lambda run: saved.append(snapshot(run))) if stored else None
+        save = (lambda run: saved.append(run.snapshot())) if stored else None
         task = asyncio.create_task(adrive(run, Slow(), save))
         await asyncio.sleep(0.05)
         task.cancel()
@@ -239,7 +237,7 @@ def test_cancelling_the_task_cancels_the_run(stored):
 
     run = asyncio.run(main())
     assert (run.state.kind, run.state.cause) == ("interrupted", "cancelled")
-    assert run.usage.lm_calls == 1
+    assert run.record.usage.lm_calls == 1
     if stored:
         assert saved[-1].state == run.state
 
@@ -250,7 +248,7 @@ def test_a_task_that_is_cancelled_while_it_saves_has_saved():
     def slow_save(run):
         entered.set()
         time.sleep(0.1)
-        saved.append(snapshot(run).state.kind)
+        saved.append(run.snapshot().state.kind)
 
     async def main():
         task = asyncio.create_task(adrive(AgentRun(spec(tools=[peek])), Script(call("finish", answer="x")), slow_save))
@@ -301,17 +299,17 @@ def test_cancelling_before_the_first_step():
 
 def test_observers_of_async_runs_are_waited_for():
     seen = []
-    relay = Relay(lambda event: seen.append(event.kind))
-    asyncio.run(adrive(AgentRun(spec(relays=(relay,))), Script(call("finish", answer="x"))))
+    relay = ObserverThread(lambda event: seen.append(event.kind))
+    asyncio.run(adrive(AgentRun(spec(observers=(relay,))), Script(call("finish", answer="x"))))
     assert seen[-1] == "run_completed"
 
 
 def test_the_pacer_lets_everybody_in_and_forgets_who_left():
     async def main():
-        pacer, order = Pacer(), []
+        admission, order = AdmissionControl(), []
 
         async def one(n):
-            await pacer.turn()
+            await admission.turn()
             order.append(n)
             time.sleep(0.004)  # the loop is never calm: patience lets the next one in
 
@@ -320,7 +318,7 @@ def test_the_pacer_lets_everybody_in_and_forgets_who_left():
         tasks[3].cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         await asyncio.sleep(0.1)
-        await pacer.turn()
+        await admission.turn()
         return order
 
     assert asyncio.run(main()) == [0, 1, 2, 4, 5]
@@ -353,12 +351,12 @@ def dispatched(tools, *calls, **options):
     first, *more = calls
     run.model_replied(ModelReply(tool_name=first[0], tool_args=first[1], more=tuple(RequestedTool(*c) for c in more)))
     run.next_step()
-    return RunSnapshot.from_json(snapshot(run).to_json()), run
+    return RunSnapshot.from_json(run.snapshot().to_json()), run
 
 
 def test_a_run_that_never_began_is_resumed_from_its_start():
-    run = restore(snapshot(AgentRun(spec(tools=[peek]))), spec(tools=[peek]))
-    go_on(run)
+    run = AgentRun.restore(AgentRun(spec(tools=[peek])).snapshot(), spec(tools=[peek]))
+    run.resume()
     assert drive(run, Script(call("finish", answer="x"))).completed
 
 
@@ -378,19 +376,19 @@ def test_a_probe_that_was_cut_off_may_be_sent_again():
             from ace.tools import call_tool
 
             run.tool_finished(call_tool(run.tool(step.call), step.call))
-    assert run.breakers["peek"].state == "half_open"
-    again = restore(snapshot(run), spec(tools=[faulty.tool], policy=policy, clock=clock))
-    go_on(again)
+    assert run.record.breakers["peek"].state == "half_open"
+    again = AgentRun.restore(run.snapshot(), spec(tools=[faulty.tool], policy=policy, clock=clock))
+    again.resume()
     output = drive(again, Script(call("finish", answer="x")))
     assert [s.outcome for s in output.structured_trace] == ["failed", "success"]
 
 
 def test_several_calls_that_were_cut_off_are_asked_about_together():
     stored, _ = dispatched([send, peek], ("send", {"text": "a"}), ("send", {"text": "b"}))
-    run = restore(stored, spec(tools=[send, peek]))
-    go_on(run)
+    run = AgentRun.restore(stored, spec(tools=[send, peek]))
+    run.resume()
     assert [c.tool_call_id for c in run.state.request.calls] == ["s1-c1"]  # the second had not gone out
-    go_on(run, "deny")
+    run.resume("deny")
     output = drive(run, Script(call("finish", answer="x")))
     assert [s.outcome for s in output.structured_trace] == ["interrupted", "success"]
 
@@ -402,8 +400,8 @@ def test_changed_arguments_fit_one_call_only():
     run.model_replied(ModelReply(tool_name="pay", tool_args={"text": "a"}, more=(RequestedTool("pay", {"text": "b"}),)))
     assert len(run.state.request.calls) == 2
     with pytest.raises(ResumeError, match="2 wait"):
-        go_on(run, Approve(args={"text": "c"}))
-    go_on(run, Approve())
+        run.resume(Approve(args={"text": "c"}))
+    run.resume(Approve())
     assert [s.outcome for s in drive(run, Script(call("finish", answer="x"))).structured_trace] == [
         "success",
         "success",
@@ -413,8 +411,8 @@ def test_changed_arguments_fit_one_call_only():
 def test_outputs_that_fit_no_longer_are_given_as_they_were_stored():
     run = AgentRun(spec())
     drive(run, Script(call("finish", answer="x")))
-    stored = snapshot(run).model_copy(update={"outputs": {"answer": 7}})
-    assert restore(stored, spec()).output().answer == 7
+    stored = run.snapshot().model_copy(update={"outputs": {"answer": 7}})
+    assert AgentRun.restore(stored, spec()).output().answer == 7
 
 
 def test_a_result_that_was_settled_by_the_crash_is_fenced():
@@ -436,7 +434,7 @@ def test_a_result_that_was_settled_by_the_crash_is_fenced():
 def test_a_store_that_cannot_write_keeps_what_was_there(tmp_path, monkeypatch):
     store = FolderRunStore(tmp_path)
     run = AgentRun(spec(), "r1")
-    store.save(snapshot(run))
+    store.save(run.snapshot())
 
     def broken(*args):
         raise OSError("disk full")
@@ -444,7 +442,7 @@ def test_a_store_that_cannot_write_keeps_what_was_there(tmp_path, monkeypatch):
     monkeypatch.setattr("os.replace", broken)
     drive(run, Script(call("finish", answer="x")))
     with pytest.raises(OSError, match="disk full"):
-        store.save(snapshot(run))
+        store.save(run.snapshot())
     assert store.load("r1").state.kind == "idle"
     assert store.run_ids() == ("r1",)
     assert not list(tmp_path.glob("*.tmp"))
@@ -455,7 +453,7 @@ def test_a_store_that_cannot_write_keeps_what_was_there(tmp_path, monkeypatch):
 def test_the_store_in_memory_forgets_the_oldest():
     store = MemoryRunStore(size=2)
     for name in ("r1", "r2", "r3"):
-        store.save(snapshot(AgentRun(spec(), name)))
+        store.save(AgentRun(spec(), name).snapshot())
     with pytest.raises(RunStoreError):
         store.load("r1")
     assert store.load("r3").run_id == "r3"

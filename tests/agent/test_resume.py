@@ -8,7 +8,7 @@ import pytest
 from agent.kit import Script, call, extract, spec
 
 from ace import FolderRunStore, ReActGenerator
-from ace.agent import AgentRun, Approve, Deny, Interrupted, Policy, RunSnapshot, drive, go_on, restore, snapshot
+from ace.agent import AgentRun, Approve, Deny, Interrupted, Policy, RunSnapshot, drive
 from ace.core import CancellationToken, ResumeError, RunStoreError, SignatureError, check_events
 from ace.testing import ScriptedLM, decision
 from ace.tools import tool
@@ -208,7 +208,7 @@ def stopped_at(n, *replies, **options):
         pass
 
     def save(run):
-        saved.append(snapshot(run).to_json())
+        saved.append(run.snapshot().to_json())
         if len(saved) == n:
             raise Died
 
@@ -221,8 +221,8 @@ def stopped_at(n, *replies, **options):
 def test_a_crash_inside_a_tool_that_may_be_repeated_repeats_it():
     stored = stopped_at(2, call("peek", key="a"), tools=[peek])
     events = []
-    run = restore(stored, spec(tools=[peek], listeners=(events.append,)))
-    go_on(run)
+    run = AgentRun.restore(stored, spec(tools=[peek], listeners=(events.append,)))
+    run.resume()
     output = drive(run, Script(call("finish", answer="x")))
     assert (output.completed, output.structured_trace[0].outcome, output.structured_trace[0].attempts) == (
         True,
@@ -245,13 +245,13 @@ def test_a_crash_inside_another_tool_stops_and_asks():
     stored = stopped_at(2, call("send", text="a"), tools=[send])
     for decided, expected, observation in (("approve", ["a"], "sent"), ("deny", [], "The process died")):
         sent.clear()
-        run = restore(stored, spec(tools=[send]))
-        go_on(run)
+        run = AgentRun.restore(stored, spec(tools=[send]))
+        run.resume()
         output = drive(run, Script())
         assert (output.termination_reason, output.request.kind, sent) == ("interrupted", "unknown_effect", [])
         assert output.structured_trace[0].outcome == "interrupted"
-        run = restore(RunSnapshot.from_json(snapshot(run).to_json()), spec(tools=[send]))
-        go_on(run, decided)
+        run = AgentRun.restore(RunSnapshot.from_json(run.snapshot().to_json()), spec(tools=[send]))
+        run.resume(decided)
         output = drive(run, Script(call("finish", answer="x")))
         assert (output.completed, sent) == (True, expected)
         assert output.structured_trace[-1].observation.startswith(observation)
@@ -259,8 +259,8 @@ def test_a_crash_inside_another_tool_stops_and_asks():
 
 def test_a_crash_while_the_model_thinks_asks_again_and_books_the_lost_request():
     stored = stopped_at(1, tools=[peek])
-    run = restore(stored, spec(tools=[peek]))
-    go_on(run)
+    run = AgentRun.restore(stored, spec(tools=[peek]))
+    run.resume()
     output = drive(run, Script(call("finish", answer="x")))
     assert (output.completed, output.usage.lm_calls) == (True, 2)
 
@@ -277,14 +277,14 @@ def test_every_stop_of_a_run_leads_to_the_same_end():
             pass
 
         def save(run, saved=saved, n=n, died=Died):
-            saved.append(snapshot(run).to_json())
+            saved.append(run.snapshot().to_json())
             if len(saved) == n:
                 raise died
 
         with pytest.raises(Died):
             drive(AgentRun(spec(tools=[peek], policy=policy)), model, save)
-        run = restore(RunSnapshot.from_json(saved[-1]), spec(tools=[peek], policy=policy))
-        go_on(run)
+        run = AgentRun.restore(RunSnapshot.from_json(saved[-1]), spec(tools=[peek], policy=policy))
+        run.resume()
         output = drive(run, model)
         assert output.answer == whole.answer
         assert [(s.tool_name, s.observation) for s in output.structured_trace] == [

@@ -9,7 +9,7 @@ import pytest
 from agent.kit import Script, call, extract, play, spec
 
 from ace import CancellationToken, Policy, ReActGenerator, RetryPolicy, UsageLimits, current_context
-from ace.agent import AgentRun, Interrupt, drive, go_on, restore, snapshot
+from ace.agent import AgentRun, Interrupt, drive
 from ace.core import InvalidModelAction, ModelTransport, ResumeError, RunStoreError, SignatureError
 from ace.testing import FaultyTool, ManualClock, ScriptedLM, decision
 from ace.tools import Tool, ToolCall, acall_tool, calculator, call_tool, tool
@@ -111,7 +111,7 @@ def test_odd_content_of_the_model_can_be_stored(tmp_path):
     )
     assert agent.run("x").error_history[0].kind == "invalid_args"
     run = AgentRun(spec(limits=UsageLimits(lm_calls=1)))
-    output = drive(run, Script(extract("a\ud800b")), lambda run: snapshot(run).to_json())
+    output = drive(run, Script(extract("a\ud800b")), lambda run: run.snapshot().to_json())
     assert output.answer == "a?b"
 
 
@@ -206,8 +206,8 @@ def test_going_on_does_not_go_over_the_limits():
 
     run = AgentRun(one())
     drive(run, Script(*[call("peek", key="a")] * 3))
-    again = restore(snapshot(run), one())
-    go_on(again)
+    again = AgentRun.restore(run.snapshot(), one())
+    again.resume()
     output = drive(again, Script(extract("x")))
     assert (output.usage.iterations, output.termination_reason) == (3, "max_iterations")
 

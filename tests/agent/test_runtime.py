@@ -15,7 +15,6 @@ from ace.agent import (
     CallTool,
     Done,
     ModelReply,
-    N,
     NoProgress,
     OnceWithToolCatalog,
     Policy,
@@ -23,6 +22,7 @@ from ace.agent import (
     Retry,
     RetryPolicy,
     Summary,
+    UpTo,
     adrive,
     drive,
 )
@@ -258,11 +258,11 @@ def test_once_with_tool_catalog_asks_once_and_lists_the_tools():
 @pytest.mark.parametrize("n", [0, -1, 11])
 def test_reprompts_are_bounded(n):
     with pytest.raises(PolicyConfigInvalid):
-        N(n)
+        UpTo(n)
 
 
 def test_reprompts_may_be_free_but_never_without_bound():
-    policy = Policy(on_invalid_action=N(3), consume_budget=False)
+    policy = Policy(on_invalid_action=UpTo(3), consume_budget=False)
     output, model = play(*[call("nope")] * 4, policy=policy, max_iters=1)
     assert (output.termination_reason, len(model.asked)) == ("invalid_model_action", 4)
 

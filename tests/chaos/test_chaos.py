@@ -14,13 +14,13 @@ from ace.agent import (
     AgentRun,
     BreakerPolicy,
     ModelReply,
-    N,
     NoProgress,
     Policy,
     RequestedTool,
     RetryPolicy,
     RunSpec,
     Summary,
+    UpTo,
     adrive,
     drive,
 )
@@ -29,7 +29,7 @@ from ace.core import (
     CancellationToken,
     InvalidModelAction,
     ModelTransport,
-    Relay,
+    ObserverThread,
     RunUsage,
     ToolContext,
     UsageLimits,
@@ -147,14 +147,14 @@ class Chaos:
             await asyncio.sleep(0.01)
         return self.reply(request)
 
-    def observers(self) -> list[Relay]:
+    def observers(self) -> list[ObserverThread]:
         def raises(event) -> None:
             raise SystemExit("an observer")
 
         def blocks(event) -> None:
             time.sleep(0.2)
 
-        return [Relay(o, GRACE) for o in self.random.sample([raises, blocks], self.random.randrange(3))]
+        return [ObserverThread(o, GRACE) for o in self.random.sample([raises, blocks], self.random.randrange(3))]
 
     def run(self) -> AgentRun:
         quick = RetryPolicy(initial_interval=0.001, max_interval=0.005)
@@ -162,7 +162,7 @@ class Chaos:
             [
                 Policy.lenient(),
                 Policy(on_invalid_action="observe", tool_retry=quick, model_retry=quick),
-                Policy(on_invalid_action=N(2), breaker=BreakerPolicy(threshold=1, cooldown=0.01), tool_retry=quick),
+                Policy(on_invalid_action=UpTo(2), breaker=BreakerPolicy(threshold=1, cooldown=0.01), tool_retry=quick),
                 Policy(tool_error="fail_fast", tool_retry=None),
                 Policy(
                     no_progress=NoProgress(note_after=2, stop_after=3), on_invalid_action="observe", tool_retry=quick
@@ -186,7 +186,7 @@ class Chaos:
             limits=limits,
             policy=policy,
             summary=self.random.choice([None, None, Summary(every=2, keep_last=1)]),
-            relays=tuple(self.observers()),
+            observers=tuple(self.observers()),
             listeners=(self.events.append,),
             cancellation=self.token,
         )

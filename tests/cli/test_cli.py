@@ -46,10 +46,8 @@ COMMANDS = [
     "doctor",
     "playbook",
     "suite",
-    "bench",
     "playbook list",
     "suite check",
-    "bench retrieval",
 ]
 
 
@@ -202,7 +200,7 @@ def test_doctor_is_content():
     ("words", "says"),
     [
         (["evaluate", "workbench:/nowhere"], "/nowhere"),
-        (["evaluate", "nowhere", "--lm", "simulated"], "workbench:PATH"),
+        (["evaluate", "nowhere", "--lm", "simulated"], "tau:FOLDER"),
         (["evaluate", "workbench:/nowhere", "--lm", "simulated"], "/nowhere"),
         (["evaluate", "office", "--lm", "simulated", "--arms", "magic"], "magic"),
         (["evaluate", "office", "--lm", "simulated", "--arms", "playbook", "--part", "first"], "--playbook"),
@@ -225,9 +223,7 @@ def test_doctor_is_content():
         (["playbook", "list", "nowhere.db"], "no playbook"),
         (["playbook", "import", "x.db", "nowhere.jsonl"], "no file"),
         (["suite", "show", "office", "zzz"], "zzz"),
-        (["bench", "retrieval", "nowhere.jsonl"], "cannot read"),
         (["playbook", "import", "x.db", "."], "cannot read"),
-        (["bench", "retrieval", "."], "cannot read"),
         (["run", "x", "--lm", "openai/x", "--playbook", "typo.db"], "typo.db"),
         (["evaluate", "office", "--lm", "simulated", "--json", "/proc/x.json"], "--json"),
         (["frobnicate"], "frobnicate"),

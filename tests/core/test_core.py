@@ -10,7 +10,7 @@ from ace.core import (
     Event,
     EventGrammar,
     EventGrammarError,
-    Relay,
+    ObserverThread,
     RunUsage,
     SystemClock,
     ToolContext,
@@ -165,7 +165,7 @@ def event(n=0):
 
 
 def test_a_relay_without_events_has_no_thread():
-    relay = Relay(lambda e: None)
+    relay = ObserverThread(lambda e: None)
     relay.flush()
     asyncio.run(relay.aflush())
     assert relay._thread is None
@@ -174,7 +174,7 @@ def test_a_relay_without_events_has_no_thread():
 def test_a_relay_drops_what_its_observer_cannot_take(monkeypatch):
     monkeypatch.setattr(observers_module, "MAX_BACKLOG", 2)
     go, seen = threading.Event(), []
-    relay = Relay(lambda e: (go.wait(5), seen.append(e.seq)), grace=0.01)
+    relay = ObserverThread(lambda e: (go.wait(5), seen.append(e.seq)), grace=0.01)
     for n in range(50):
         relay.send(event(n))
     relay.flush()
@@ -193,7 +193,7 @@ def test_a_relay_counts_what_its_observer_raises_and_waits_async():
     def broken(e):
         raise KeyboardInterrupt
 
-    relay = Relay(broken)
+    relay = ObserverThread(broken)
     relay.send(event())
     asyncio.run(relay.aflush())
     assert relay.failures == 1
@@ -202,7 +202,7 @@ def test_a_relay_counts_what_its_observer_raises_and_waits_async():
 def test_a_relay_ends_its_thread_with_itself():
     import gc
 
-    relay = Relay(lambda e: None)
+    relay = ObserverThread(lambda e: None)
     relay.send(event())
     relay.flush()
     thread = relay._thread
@@ -255,7 +255,7 @@ def test_a_hung_observer_with_a_full_backlog_is_left_behind(monkeypatch):
         inside.set()
         leave.wait(5)
 
-    relay = Relay(hang)
+    relay = ObserverThread(hang)
     relay.send(event(0))
     assert inside.wait(5)
     relay.send(event(1))

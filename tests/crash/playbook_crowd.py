@@ -67,8 +67,8 @@ def main() -> None:
                 break
             time.sleep(0.01)
         delay = time.monotonic() - asked
-        revisions = sorted({revision for revision, _ in book.journal()})
-        report = book.verify()
+        revisions = sorted({revision for revision, _ in book.history.deltas()})
+        report = book.history.verify()
     print(
         json.dumps(
             {

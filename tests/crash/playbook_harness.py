@@ -37,7 +37,7 @@ def write(url: str, folder: Path, name: str) -> None:
             if n % 7 == 3:
                 book.retrieve(text)
             if n % 11 == 5:
-                book.save_index()
+                book.index.save()
             assert revision
 
 
@@ -65,15 +65,15 @@ def main() -> None:
         if n + len(running) + 1 < kills:
             running.append((start(url, folder, f"w{n + WRITERS}"), f"w{n + WRITERS}"))
     with opened(url, folder / "index") as book:
-        report = book.verify()
+        report = book.history.verify()
         sizes = {}
-        for revision, _ in book.journal():
+        for revision, _ in book.history.deltas():
             sizes[revision] = sizes.get(revision, 0) + 1
         there = {b.trigger for b in book.bullets}
         acked = [line for path in folder.glob("*.acked") for line in path.read_text().split("\n") if line]
         probe = sorted(there)[:: max(1, len(there) // 20)]
         found = [[b.id for b in book.retrieve(text)] for text in probe]
-        book.save_index()
+        book.index.save()
     with opened(url, folder / "fresh") as book:
         expected = [[b.id for b in book.retrieve(text)] for text in probe]
     print(

@@ -38,7 +38,7 @@ def kill_at_random(folder: Path, kills: int, seed: int) -> None:
         # a run that was being observed when the process died may be there or not
         assert {f"r{n}" for n in range(taken)} <= set(rests_on) <= {f"r{n}" for n in range(taken + 1)}
         assert len(rests_on) == len(set(rests_on)), "no run was learned from twice"
-        assert book.verify().ok
+        assert book.history.verify().ok
     assert (folder / "runs.jsonl").read_text() == ""
 
 

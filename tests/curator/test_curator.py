@@ -3,8 +3,8 @@ from learner.runs import run_of, step
 
 from ace import Feedback, Reflector
 from ace.curator import Curator
-from ace.insight import Insight
 from ace.playbook import Playbook, Provenance, Tag
+from ace.playbook.insight import Insight
 
 GOOD = Feedback(success=True)
 
@@ -55,7 +55,7 @@ def test_other_changing_calls_are_another_recipe(mini):
 def test_a_lesson_from_an_unsure_verdict_waits(book):
     deltas = Curator(book).curate(Reflector().reflect(cancel("anaya"), Feedback(success=True, confidence=0.4)), {})
     book.commit(deltas)
-    (item,) = book.review()
+    (item,) = book.review.pending()
     assert "40 % sure" in item.why
     assert book.retrieve("Cancel all future meetings with anaya") == []
     sure = Curator(book).curate(
@@ -68,7 +68,7 @@ def test_a_tainted_lesson_waits(book):
     book.commit(
         Curator(book).curate([Insight(section="Pitfalls", trigger="", content="Ask first.", trust="tainted")], {})
     )
-    assert [item.bullet.content for item in book.review()] == ["Ask first."]
+    assert [item.bullet.content for item in book.review.pending()] == ["Ask first."]
 
 
 def test_details_about_a_tool_gather(book):
@@ -114,10 +114,10 @@ def test_a_full_book_lets_go_of_what_is_worth_least(tmp_path, embedder):
         book.commit([*_used("b-1", 5)])
         learn(book, *(other(n) for n in range(4, 12)))
         assert book.bullets[0].id == "b-1", "what was of use stays"
-        assert sum(map(book.tokens_of, book.bullets)) <= 150
+        assert sum(map(book.budget.tokens_of, book.bullets)) <= 150
         assert book.bullets[-1].tool_sequence == ("tool11",), "what is new comes in"
-        assert book.verify().ok
-        reasons = {e["reason"] for e in book.history() if e["kind"] == "remove"}
+        assert book.history.verify().ok
+        reasons = {e["reason"] for e in book.history.entries() if e["kind"] == "remove"}
         assert reasons == {"the book is full, and this was worth least per token"}
 
 
@@ -133,13 +133,13 @@ def test_what_says_nearly_the_same_leaves_first_and_has_an_heir(tmp_path):
             for n, t in enumerate(texts)
         ]
         learn(book, *runs, *(other(n) for n in range(5, 10)))
-        gone = [entry for entry in book.history() if entry["kind"] == "merge" and entry.get("absorbed")]
+        gone = [entry for entry in book.history.entries() if entry["kind"] == "merge" and entry.get("absorbed")]
         assert gone, "a recipe for the same calls was absorbed"
-        heir = book.survivor(gone[0]["absorbed"][0])
+        heir = book.history.successor(gone[0]["absorbed"][0])
         assert heir is not None
         assert heir.tool_sequence == ("cancel",)
         assert len(heir.provenance.run_ids) > 1
-        assert book.verify().ok
+        assert book.history.verify().ok
 
 
 def test_pinned_bullets_stay_and_what_does_not_fit_beside_them_is_not_added(tmp_path, embedder):
@@ -158,7 +158,7 @@ def test_untouched_bullets_keep_every_byte(tmp_path, embedder):
             before = {b.id: b.model_dump_json() for b in book.bullets}
             revision = book.revision
             learn(book, other(n))
-            named = {i for r, d in book.journal() if r > revision for i in _ids(d)}
+            named = {i for r, d in book.history.deltas() if r > revision for i in _ids(d)}
             assert all(
                 b.model_dump_json() == before[b.id] for b in book.bullets if b.id in before and b.id not in named
             )

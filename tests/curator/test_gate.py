@@ -74,7 +74,7 @@ def test_a_fork_is_the_same_book_and_another(book):
         assert [b.model_dump_json() for b in fork.bullets] == [b.model_dump_json() for b in book.bullets]
         assert [b.id for b in fork.retrieve("a")] == [b.id for b in book.retrieve("a")]
         assert fork.add(section="Pitfalls", content="d").id == "b-4"
-        assert fork.verify().ok
+        assert fork.history.verify().ok
     assert len(book) == 2
     with book.fork().fork() as twice:
         assert len(twice) == 2

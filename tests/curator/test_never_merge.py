@@ -6,9 +6,9 @@ from learner.runs import run_of, step
 
 from ace import Feedback, Learner, Playbook
 from ace.curator import Curator
-from ace.insight import Insight
 from ace.playbook import CallableEmbedder
 from ace.playbook.bullet import Provenance
+from ace.playbook.insight import Insight
 
 
 def bags(texts):

@@ -9,11 +9,12 @@ from pathlib import Path
 
 import pytest
 from conftest import WORKBENCH, needs_workbench
-from evaluation.test_html import CHROMIUM, opened_in_chromium
+from evaluation.report.test_html import CHROMIUM, opened_in_chromium
 
-from ace.cli._lm import with_others
 from ace.core import SuiteError
-from ace.evaluation import evaluate, load_suite
+from ace.evaluation import evaluate
+from ace.suites import load_suite
+from ace.evaluation.models import with_others
 from ace.testing import SimulatedLM
 
 ACE = Path(sys.executable).with_name("ace")

@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 
 from ace.core import PlaybookError, SuiteError
-from ace.evaluation import evaluate, load_suite
-from ace.evaluation.cluster import RayCluster
-from ace.playbook.engine import schema_url
+from ace.evaluation import evaluate
+from ace.suites import load_suite
+from ace.evaluation.ray import RayCluster
+from ace.playbook.database import schema_url
 from ace.testing import SimulatedLM
 
 ray = pytest.importorskip("ray", reason="no Ray: pip install 'dspy-ace[dev]'")
@@ -44,7 +45,7 @@ def test_the_same_numbers_with_one_store_behind_all_workers(tmp_path, postgres):
 
 @pytest.fixture
 def cluster():
-    made = RayCluster(4, "ace.cli._site:site", TOLD, processes=2)
+    made = RayCluster(4, "ace.evaluation.ray:setup_of", TOLD, processes=2)
     yield made
     made.close()
 
@@ -65,11 +66,11 @@ def test_a_worker_that_dies_loses_nothing(cluster):
 
 def test_what_goes_wrong_on_a_worker_is_said(tmp_path):
     with pytest.raises(SuiteError, match=r"Ray cluster cannot be used: .*no suite 'nowhere'"):
-        RayCluster(1, "ace.cli._site:site", {**TOLD, "suite": "nowhere"}, processes=1)
+        RayCluster(1, "ace.evaluation.ray:setup_of", {**TOLD, "suite": "nowhere"}, processes=1)
     with pytest.raises(SuiteError, match=r"no Ray cluster answers at '127\.0\.0\.1:1'"):
-        RayCluster(1, "ace.cli._site:site", TOLD, address="127.0.0.1:1")
+        RayCluster(1, "ace.evaluation.ray:setup_of", TOLD, address="127.0.0.1:1")
     with pytest.raises(SuiteError, match="at least 1 worker"):
-        RayCluster(0, "ace.cli._site:site", TOLD)
+        RayCluster(0, "ace.evaluation.ray:setup_of", TOLD)
 
 
 def test_a_store_must_be_a_server(postgres, tmp_path):

@@ -15,13 +15,14 @@ from dspy.utils.exceptions import LMAuthError, LMRateLimitError
 
 from ace import Playbook, PlaybookBullet
 from ace.core import SuiteError
-from ace.evaluation import evaluate, halves
+from ace.evaluation import evaluate
+from ace.suites import halves
 from ace.evaluation.log import RunLog
 from ace.evaluation.memories import FullHistory
-from ace.evaluation.office import OfficeSuite
+from ace.evaluation.report.summary import comparisons, summarise, ways_closed
 from ace.evaluation.runner import Caps
-from ace.evaluation.summary import comparisons, summarise, ways_closed
 from ace.playbook import Add
+from ace.suites.office import OfficeSuite
 from ace.tasks import Feedback
 from ace.testing import SimulatedLM, decision
 from ace.testing.engine import FunctionLM, render_reply
@@ -234,7 +235,7 @@ def test_full_history_shows_the_newest_runs_that_fit(once):
     (attempt,) = run(arms=("none",), seeds=(0,), tasks=TASKS[:1])
     history = FullHistory(tokens=400)
     for _ in range(20):
-        history.live(TASKS[0], attempt.output, Feedback(success=True), {})
+        history.learn(TASKS[0], attempt.output, Feedback(success=True), {})
     shown = history.source(TASKS[1]).retrieve_for(TASKS[1].task, {})
     assert shown[0].id == "b-20"
     assert 2 <= len(shown) < 20

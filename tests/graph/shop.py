@@ -16,7 +16,7 @@ with warnings.catch_warnings():
     import faiss  # noqa: F401
 
     from ace import ReActGenerator, tool
-    from ace.graph import Interrupted, JsonCodec, JsonlCheckpointer, Workflow, learning_workflow
+    from ace.graph import JsonCodec, JsonlCheckpointer, Workflow, WorkflowInterrupted, learning_workflow
     from ace.playbook import CallableEmbedder, Playbook
     from ace.testing import FunctionLM, decision
 
@@ -90,7 +90,7 @@ def main(kind: str, where: str, folder: str, what: str, answer: str = "") -> Non
                     delta["bullet"]["content"] = "Edited by a person."
                     given = {"decision": "edit", "deltas": [delta], "reviewer": "ana"}
                 workflow.resume("t", given)
-        except Interrupted as pause:
+        except WorkflowInterrupted as pause:
             told["waits"] = pause.interrupts[0].value
         told |= {"bullets": [bullet.content for bullet in book.bullets], "done": workflow.is_done("t")}
         print(json.dumps(told))

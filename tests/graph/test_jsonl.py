@@ -22,7 +22,7 @@ from langgraph.graph import START, StateGraph
 from pydantic import BaseModel
 
 from ace import graph
-from ace.graph import CheckpointError, Interrupted, JsonlCheckpointer
+from ace.graph import CheckpointError, JsonlCheckpointer, WorkflowInterrupted
 
 
 class InSync(JsonlCheckpointer):
@@ -225,7 +225,7 @@ def test_a_full_disk_leaves_the_file_as_it_was(tmp_path, monkeypatch):
     saver = saved(tmp_path)
     before = saver.path_of("t").read_bytes()
     monkeypatch.setattr(
-        "ace.graph.jsonl.lines.os.fsync", lambda file: (_ for _ in ()).throw(OSError(28, "No space left"))
+        "ace.core.durable.os.fsync", lambda file: (_ for _ in ()).throw(OSError(28, "No space left"))
     )
     with pytest.raises(CheckpointError, match="No space left"):
         saver.put({"configurable": {"thread_id": "t", "checkpoint_ns": ""}}, empty_checkpoint(), {"step": 9}, {})
@@ -260,7 +260,7 @@ def test_a_folder_that_cannot_be_made_is_a_clear_error(tmp_path):
 def test_pruning_keeps_what_is_needed_to_go_on(tmp_path):
     builder = chain("a", "b", "c")
     saver = JsonlCheckpointer(tmp_path)
-    with pytest.raises(Interrupted):
+    with pytest.raises(WorkflowInterrupted):
         graph.compile(builder, checkpointer=saver, interrupt_before=["c"]).invoke({"x": "kept"}, thread_id="t")
     before = saver.path_of("t").stat().st_size
     saver.prune(["t"])
@@ -353,7 +353,7 @@ def test_delta_channels_survive_pruning(tmp_path):
         return graph.compile(builder, checkpointer=saver, interrupt_before=["c"])
 
     saver = JsonlCheckpointer(tmp_path)
-    with pytest.raises(Interrupted):
+    with pytest.raises(WorkflowInterrupted):
         built(saver).invoke({"log": []}, thread_id="t")
     saver.prune(["t"])
     assert built(JsonlCheckpointer(tmp_path)).resume("t")["log"] == ["a", "b", "c"]

@@ -11,7 +11,7 @@ import pytest
 from databases import fresh_database
 from graph.shop import SAVERS, agent, workflow_in
 
-from ace.graph import Interrupted, JsonlCheckpointer, NodeFailed, why_risky
+from ace.graph import JsonlCheckpointer, NodeFailed, WorkflowInterrupted, why_risky
 from ace.graph.learning import learning_workflow
 from ace.playbook import Add, Merge, PlaybookBullet, Promote, Remove, Tag, Update
 from ace.tasks import Feedback
@@ -20,7 +20,7 @@ LESSON = "Call find(order), then refund(order), then finish."
 
 
 def waits(workflow, *args, **options) -> dict:
-    with pytest.raises(Interrupted) as raised:
+    with pytest.raises(WorkflowInterrupted) as raised:
         workflow.invoke(*args, **options) if args and isinstance(args[0], dict) else workflow.resume(*args, **options)
     return raised.value.interrupts[0].value
 
@@ -39,7 +39,7 @@ def test_what_is_not_risky_is_committed_without_a_word(tmp_path, book):
     assert [bullet.content for bullet in book.bullets] == [LESSON]
     assert state["committed"] == 1
     assert state["playbook_revision"] == book.revision
-    assert "workflow (run " in book.history()[0]["author"]
+    assert "workflow (run " in book.history.entries()[0]["author"]
 
 
 def test_a_reviewer_sees_the_change_as_a_diff(tmp_path, book):
@@ -64,7 +64,7 @@ def test_a_reviewer_decides(tmp_path, book, answer, contents):
     learning(tmp_path, book).resume("t", answer)
     assert [bullet.content for bullet in book.bullets] == contents
     if isinstance(answer, dict):
-        assert book.history()[0]["author"].startswith("ana (run ")
+        assert book.history.entries()[0]["author"].startswith("ana (run ")
 
 
 def test_a_reviewer_writes_something_else(tmp_path, book):
@@ -103,7 +103,7 @@ def test_what_the_book_holds_back_is_let_out_when_a_reviewer_approves(tmp_path, 
     assert "held: its words came out of a tool" in asked["diff"]
     workflow.resume("t", {"decision": "approve", "reviewer": "ana"})
     assert [(bullet.stage, bullet.trust) for bullet in book.bullets] == [("active", "trusted")]
-    assert any(entry.get("reason", "").startswith("approved") for entry in book.history())
+    assert any(entry.get("reason", "").startswith("approved") for entry in book.history.entries())
 
 
 def test_the_next_process_asks_again_about_what_has_changed_meanwhile(tmp_path, book):
@@ -273,6 +273,9 @@ def test_every_answer_is_given_in_another_process(tmp_path, request, saver, answ
 
 
 def test_the_script_of_the_two_processes_runs_here_as_well(tmp_path):
-    with workflow_in("jsonl", str(tmp_path / "threads"), tmp_path) as (workflow, book), pytest.raises(Interrupted):
+    with (
+        workflow_in("jsonl", str(tmp_path / "threads"), tmp_path) as (workflow, book),
+        pytest.raises(WorkflowInterrupted),
+    ):
         workflow.invoke({"user_input": "Refund order 17"}, thread_id="t")
     assert len(book) == 0

@@ -11,7 +11,7 @@ from langgraph.types import Command, RetryPolicy
 
 from ace import ReActGenerator, graph, tool
 from ace.core import CancellationToken
-from ace.graph import Interrupted, JsonlCheckpointer, NodeFailed, append, check_graph_events
+from ace.graph import JsonlCheckpointer, NodeFailed, WorkflowInterrupted, append, check_graph_events
 from ace.graph.nodes import (
     ConversationBufferNode,
     ConversationSummaryNode,
@@ -20,7 +20,7 @@ from ace.graph.nodes import (
     RetrieveNode,
     ToolNode,
 )
-from ace.graph.state import AgentState, Message, Retrieved
+from ace.graph.state import Document, Message, WorkflowState
 from ace.learner import Learner
 from ace.tasks import TaskInput, TaskOutput
 from ace.testing import FunctionLM, ScriptedLM, decision
@@ -33,7 +33,7 @@ def look(n: int) -> str:
     return f"saw {n}"
 
 
-def one(node: Any, name: str = "agent", schema: Any = AgentState, before: int = 0) -> StateGraph:
+def one(node: Any, name: str = "agent", schema: Any = WorkflowState, before: int = 0) -> StateGraph:
     """A graph of one node, after so many others."""
     builder, previous = StateGraph(schema), START
     for i in range(before):
@@ -113,7 +113,7 @@ def test_the_limit_holds_over_a_resume(tmp_path, asynchronous):
             return asyncio.run(getattr(first, f"a{name}")(*args, **options))
         return getattr(first, name)(*args, **options)
 
-    with pytest.raises(Interrupted) as raised:
+    with pytest.raises(WorkflowInterrupted) as raised:
         call("invoke", {"user_input": "refund"}, thread_id="t")
     asked = raised.value.interrupts[0].value
     assert asked["calls"][0]["tool_args"] == {"order": "17"}
@@ -134,18 +134,18 @@ def test_each_approval_is_used_for_its_own_call(tmp_path):
     lm = finishing(*(decision("refund", order=str(n)) for n in (1, 2, 3)))
     agent = ReActGenerator(tools=[refund], lm=lm, run_store=tmp_path / "runs")
     workflow = graph.compile(one(ReActAgentNode(agent)), checkpointer=JsonlCheckpointer(tmp_path / "threads"))
-    with pytest.raises(Interrupted):
+    with pytest.raises(WorkflowInterrupted):
         workflow.invoke({"user_input": "refund"}, thread_id="t")
-    with pytest.raises(Interrupted) as raised:
+    with pytest.raises(WorkflowInterrupted) as raised:
         workflow.resume("t", "perhaps")
     assert "expected 'approve' or 'deny'" in raised.value.interrupts[0].value["problem"]
-    with pytest.raises(Interrupted) as raised:
+    with pytest.raises(WorkflowInterrupted) as raised:
         workflow.resume("t", {"decision": "approve", "args": {"price": 1}})
     assert "do not fit" in raised.value.interrupts[0].value["problem"]
-    with pytest.raises(Interrupted) as raised:
+    with pytest.raises(WorkflowInterrupted) as raised:
         workflow.resume("t", {"decision": "approve", "args": {"order": "one"}})
     assert raised.value.interrupts[0].value["calls"][0]["tool_args"] == {"order": "2"}
-    with pytest.raises(Interrupted):
+    with pytest.raises(WorkflowInterrupted):
         workflow.resume("t", {"decision": "deny", "reason": "too late"})
     state = workflow.resume("t", "approve")
     assert made == ["one", "3"]
@@ -198,7 +198,7 @@ def test_the_parts_of_a_run_that_stopped_obey_the_grammar(tmp_path, asynchronous
 
         try:
             asyncio.run(later()) if asynchronous else sync()
-        except Interrupted:
+        except WorkflowInterrupted:
             assert not isinstance(given, Command)
         check_graph_events(events)
     assert events[-1].kind == "graph_completed"
@@ -252,7 +252,7 @@ def test_an_agent_whose_model_was_away_runs_again(tmp_path, retried):
         return decision("finish", answer="up")
 
     agent = ReActGenerator(tools=[], lm=FunctionLM("test/away", reply), run_store=tmp_path / "runs")
-    builder = StateGraph(AgentState)
+    builder = StateGraph(WorkflowState)
     policy = RetryPolicy(initial_interval=0.001, retry_on=Exception) if retried else None
     builder.add_node("agent", ReActAgentNode(agent), retry_policy=policy).add_edge(START, "agent")
     workflow = graph.compile(builder, checkpointer=JsonlCheckpointer(tmp_path / "threads"))
@@ -330,9 +330,9 @@ def test_a_call_that_needs_approval_waits_for_it(tmp_path, answer, outcome):
         return "refunded"
 
     workflow = graph.compile(one(ToolNode([refund]), "tools"), checkpointer=JsonlCheckpointer(tmp_path))
-    with pytest.raises(Interrupted):
+    with pytest.raises(WorkflowInterrupted):
         workflow.invoke(calls(("refund", {"order": "17"})), thread_id="t")
-    with pytest.raises(Interrupted) as raised:
+    with pytest.raises(WorkflowInterrupted) as raised:
         workflow.resume("t", "what?")
     assert "expected 'approve' or 'deny'" in raised.value.interrupts[0].value["problem"]
     assert workflow.resume("t", answer)["tool_results"][0].outcome == outcome
@@ -361,7 +361,7 @@ def test_calls_that_were_not_made_when_the_graph_was_cancelled_are_made_by_a_res
         if asynchronous
         else (lambda **o: workflow.invoke(given, **o))
     )
-    with pytest.raises(Interrupted) as raised:
+    with pytest.raises(WorkflowInterrupted) as raised:
         run(thread_id="t", cancellation=token)
     assert (raised.value.when, made) == ("cancelled", [])
     state = workflow.resume("t")
@@ -459,7 +459,7 @@ def test_what_a_playbook_knows_is_in_the_context(book):
 
 
 @pytest.mark.parametrize(
-    "found", [["a"], [{"content": "a"}], [Retrieved(content="a")]], ids=["text", "dict", "retrieved"]
+    "found", [["a"], [{"content": "a"}], [Document(content="a")]], ids=["text", "dict", "retrieved"]
 )
 def test_any_retriever_will_do(found):
     assert RetrieveNode(lambda query: found * 3, k=2).invoke({"user_input": "q"})["context"] == "a\na"

@@ -18,7 +18,7 @@ from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 from langgraph.types import interrupt
 
 from ace import graph
-from ace.graph import Interrupted, JsonCodec, append
+from ace.graph import JsonCodec, WorkflowInterrupted, append
 from ace.tasks import ReasoningStep
 
 
@@ -85,7 +85,7 @@ def opened(kind: str, serde: Any, tmp_path, request):
 @pytest.mark.parametrize("kind", ["sqlite", "postgres"])
 def test_a_graph_goes_on_with_another_connection(tmp_path, request, kind, serialiser):
     with opened(kind, SERIALISERS[serialiser], tmp_path, request) as saver:
-        with pytest.raises(Interrupted):
+        with pytest.raises(WorkflowInterrupted):
             workflow(saver()).invoke({}, thread_id="t")
         later = workflow(saver())
         assert later.waiting("t")[0].value == "go on?"
@@ -99,7 +99,7 @@ def test_the_async_sqlite_saver_serves_async_callers(tmp_path):
     async def run():
         async with AsyncSqliteSaver.from_conn_string(str(tmp_path / "t.db")) as saver:
             saver.serde = JsonCodec()
-            with pytest.raises(Interrupted):
+            with pytest.raises(WorkflowInterrupted):
                 await workflow(saver).ainvoke({}, thread_id="t")
             return await workflow(saver).aresume("t", "yes")
 
@@ -109,6 +109,6 @@ def test_the_async_sqlite_saver_serves_async_callers(tmp_path):
 def test_the_memory_saver_serves(tmp_path, request):
     with opened("memory", JsonCodec, tmp_path, request) as saver:
         one = workflow(saver())
-        with pytest.raises(Interrupted):
+        with pytest.raises(WorkflowInterrupted):
             one.invoke({}, thread_id="t")
         assert one.resume("t", "yes")["log"] == ["a", "b", "yes"]

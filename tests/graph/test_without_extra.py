@@ -46,6 +46,6 @@ print("fine")
 
 
 def test_the_library_does_not_load_langgraph_by_itself():
-    code = "import sys, ace, ace.cli, ace.generator, ace.learner; assert not any(m.startswith('langgraph') for m in sys.modules)"
+    code = "import sys, ace, ace.cli, ace.react.generator, ace.learner; assert not any(m.startswith('langgraph') for m in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stderr[-2000:]

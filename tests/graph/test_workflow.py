@@ -22,13 +22,13 @@ from ace.graph import (
     CycleDetected,
     GraphError,
     GraphObserver,
-    Interrupted,
     InvalidEdge,
     InvalidUpdate,
     JsonlCheckpointer,
     MaxStepsExceeded,
     MissingNode,
     NodeFailed,
+    WorkflowInterrupted,
     append,
     check_graph_events,
 )
@@ -138,8 +138,10 @@ CASES = [
         InvalidUpdate,
         "'x'",
     ),
-    Case("before", lambda: graph.compile(chain("a"), interrupt_before=["a"]).invoke({}), Interrupted, "before"),
-    Case("after", lambda: graph.compile(chain("a", "b"), interrupt_after=["a"]).invoke({}), Interrupted, "after"),
+    Case("before", lambda: graph.compile(chain("a"), interrupt_before=["a"]).invoke({}), WorkflowInterrupted, "before"),
+    Case(
+        "after", lambda: graph.compile(chain("a", "b"), interrupt_after=["a"]).invoke({}), WorkflowInterrupted, "after"
+    ),
 ]
 
 
@@ -216,12 +218,12 @@ def test_a_graph_may_take_exactly_so_many_steps(steps, fits):
 def test_steps_before_a_resume_count(tmp_path):
     saver = JsonlCheckpointer(tmp_path)
     workflow = graph.compile(chain("a", "b", "c", "d"), max_steps=3, checkpointer=saver, interrupt_before=["c"])
-    with pytest.raises(Interrupted):
+    with pytest.raises(WorkflowInterrupted):
         workflow.invoke({}, thread_id="t")
     with pytest.raises(MaxStepsExceeded) as raised:
         workflow.resume("t")
     assert raised.value.reached == 3
-    with pytest.raises(Interrupted):  # a new input has all steps again
+    with pytest.raises(WorkflowInterrupted):  # a new input has all steps again
         workflow.invoke({}, thread_id="t")
 
 
@@ -230,7 +232,7 @@ def test_steps_before_a_resume_count_for_async_callers(tmp_path):
     workflow = graph.compile(chain("a", "b", "c", "d"), max_steps=3, checkpointer=saver, interrupt_before=["c"])
 
     async def run():
-        with pytest.raises(Interrupted):
+        with pytest.raises(WorkflowInterrupted):
             await workflow.ainvoke({}, thread_id="t")
         with pytest.raises(MaxStepsExceeded):
             await workflow.aresume("t")
@@ -295,7 +297,7 @@ def test_a_graph_stops_and_goes_on_with_what_it_is_told(tmp_path, kind, log, asy
             return asyncio.run(getattr(workflow, f"a{name}")(*args, **options))
         return getattr(workflow, name)(*args, **options)
 
-    with pytest.raises(Interrupted) as raised:
+    with pytest.raises(WorkflowInterrupted) as raised:
         call("invoke", {}, thread_id="t")
     assert raised.value.when == kind.removeprefix("interrupt_")
     assert raised.value.state["log"] == log
@@ -308,9 +310,9 @@ def test_a_graph_stops_and_goes_on_with_what_it_is_told(tmp_path, kind, log, asy
 
 def test_all_nodes_may_stop_the_graph(tmp_path):
     workflow = graph.compile(chain("a", "b"), checkpointer=JsonlCheckpointer(tmp_path), interrupt_before="*")
-    with pytest.raises(Interrupted):
+    with pytest.raises(WorkflowInterrupted):
         workflow.invoke({}, thread_id="t")
-    with pytest.raises(Interrupted):
+    with pytest.raises(WorkflowInterrupted):
         workflow.resume("t")
     assert workflow.resume("t")["log"] == ["a", "b"]
 
@@ -320,7 +322,7 @@ def test_a_node_asks_and_is_answered(tmp_path):
         return {"log": [interrupt({"question": "refund?"})]}
 
     workflow = graph.compile(chain("a", "ask", ask=ask), checkpointer=JsonlCheckpointer(tmp_path))
-    with pytest.raises(Interrupted) as raised:
+    with pytest.raises(WorkflowInterrupted) as raised:
         workflow.invoke({}, thread_id="t")
     assert raised.value.interrupts[0].value == {"question": "refund?"}
     assert raised.value.next == ("ask",)
@@ -334,7 +336,7 @@ def test_two_nodes_ask_at_once_and_each_has_its_answer(tmp_path):
 
     builder = chain("a", a=ask("a")).add_node("b", ask("b")).add_edge(START, "b")
     workflow = graph.compile(builder, checkpointer=JsonlCheckpointer(tmp_path))
-    with pytest.raises(Interrupted) as raised:
+    with pytest.raises(WorkflowInterrupted) as raised:
         workflow.invoke({}, thread_id="t")
     with pytest.raises(GraphError, match="interrupt id"):
         workflow.resume("t", "yes")
@@ -356,7 +358,7 @@ def test_an_update_is_applied_once_however_often_it_is_sent(tmp_path, asynchrono
     def resume(**options):
         return asyncio.run(workflow.aresume("t", **options)) if asynchronous else workflow.resume("t", **options)
 
-    with pytest.raises(Interrupted):
+    with pytest.raises(WorkflowInterrupted):
         workflow.invoke({}, thread_id="t")
     for _ in range(2):
         with pytest.raises(NodeFailed):
@@ -372,7 +374,7 @@ def test_an_update_is_applied_once_however_often_it_is_sent(tmp_path, asynchrono
 def test_pruning_takes_no_step_back(tmp_path):
     saver = JsonlCheckpointer(tmp_path)
     workflow = graph.compile(chain("a", "b", "c", "d"), max_steps=3, checkpointer=saver, interrupt_before=["c"])
-    with pytest.raises(Interrupted):
+    with pytest.raises(WorkflowInterrupted):
         workflow.invoke({}, thread_id="t")
     saver.prune(["t"])
     with pytest.raises(MaxStepsExceeded):
@@ -413,7 +415,7 @@ def test_a_cancelled_graph_stops_after_its_step_and_goes_on(tmp_path):
         return {"log": ["a"]}
 
     workflow = graph.compile(chain("a", "b", a=cancels), checkpointer=JsonlCheckpointer(tmp_path))
-    with pytest.raises(Interrupted) as raised:
+    with pytest.raises(WorkflowInterrupted) as raised:
         workflow.invoke({}, thread_id="t", cancellation=token)
     assert raised.value.when == "cancelled"
     assert workflow.resume("t")["log"] == ["a", "b"]
@@ -445,7 +447,7 @@ def test_a_pydantic_state_comes_back_as_it_was(tmp_path):
         checkpointer=JsonlCheckpointer(tmp_path),
         interrupt_before=["look"],
     )
-    with pytest.raises(Interrupted):
+    with pytest.raises(WorkflowInterrupted):
         workflow.invoke(Shop(), thread_id="t")
     again = graph.compile(
         chain("set", "look", schema=Shop, set=set_order, look=look), checkpointer=JsonlCheckpointer(tmp_path)
@@ -492,7 +494,7 @@ def test_the_events_of_a_run_obey_the_grammar(tmp_path):
 @pytest.mark.parametrize("asynchronous", [False, True])
 @pytest.mark.parametrize(
     ("node", "error", "last"),
-    [(boom, NodeFailed, "graph_error"), (lambda s: interrupt("?"), Interrupted, "graph_paused")],
+    [(boom, NodeFailed, "graph_error"), (lambda s: interrupt("?"), WorkflowInterrupted, "graph_paused")],
     ids=["fails", "waits"],
 )
 def test_a_stream_ends_on_an_error_and_raises_it(tmp_path, node, error, last, asynchronous):

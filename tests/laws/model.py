@@ -17,7 +17,6 @@ from ace.agent import (
     AgentRun,
     BreakerPolicy,
     ModelReply,
-    N,
     NoProgress,
     OnceWithToolCatalog,
     Policy,
@@ -26,11 +25,9 @@ from ace.agent import (
     RunSnapshot,
     RunSpec,
     Summary,
+    UpTo,
     adrive,
     drive,
-    go_on,
-    restore,
-    snapshot,
 )
 from ace.agent.streaming import AsyncRunStream
 from ace.core import (
@@ -53,7 +50,7 @@ POLICIES = (
     Policy.replay(),
     Policy(tool_error="fail_fast"),
     Policy(on_invalid_action=OnceWithToolCatalog(), model_retry=NO_WAIT),
-    Policy(on_invalid_action=N(3), consume_budget=False, model_retry=NO_WAIT, tool_retry=NO_WAIT),
+    Policy(on_invalid_action=UpTo(3), consume_budget=False, model_retry=NO_WAIT, tool_retry=NO_WAIT),
     Policy(on_invalid_action="observe", breaker=BreakerPolicy(threshold=1, cooldown=3.0)),
     Policy(on_invalid_action="observe", no_progress=NoProgress(note_after=2, stop_after=2)),
 )
@@ -261,7 +258,7 @@ def perform(case: Case, driver: str = "sync", die_at: int | None = None) -> Ran:
     run = start(case, world, events)
 
     def save(run: AgentRun) -> None:
-        saved.append(snapshot(run).to_json())
+        saved.append(run.snapshot().to_json())
         if case.cancel_at is not None and len(saved) == case.cancel_at + 1:
             run.spec.cancellation.cancel("enough")
         if die_at is not None and len(saved) == die_at:
@@ -297,9 +294,9 @@ def resumed(ran: Ran, text: str, decision: str | None = None, events: list[Any] 
     """Go on from a stored state in a new process: only the world outside the run is the same."""
     told = [] if events is None else events
     fresh = start(ran.model.case, ran.world, told)
-    run = restore(RunSnapshot.from_json(text), fresh.spec)
-    go_on(run, decision)
+    run = AgentRun.restore(RunSnapshot.from_json(text), fresh.spec)
+    run.resume(decision)
     model = Model(dataclasses.replace(ran.model.case, cancel_at=None))
     saved: list[str] = []
-    output = drive(run, model, lambda run: saved.append(snapshot(run).to_json()))
+    output = drive(run, model, lambda run: saved.append(run.snapshot().to_json()))
     return Ran(run, output, told, model, ran.world, saved)

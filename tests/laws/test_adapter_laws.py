@@ -10,10 +10,10 @@ from dspy.utils.exceptions import AdapterParseError
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from ace import _adapter
-from ace._adapter import KeepingChatAdapter
+from ace.react import adapter as _adapter
+from ace.react.adapter import CachedChatAdapter
 
-OURS, DSPYS = KeepingChatAdapter(), dspy.ChatAdapter(use_json_adapter_fallback=False)
+OURS, DSPYS = CachedChatAdapter(), dspy.ChatAdapter(use_json_adapter_fallback=False)
 SIGNATURES = [
     dspy.Signature("trajectory: str -> next_thought: str, next_tool_name: str, next_tool_args: dict[str, Any]"),
     dspy.Signature("question -> answer"),
@@ -82,7 +82,7 @@ def test_callbacks_hear_of_each_reply_once():
         def on_adapter_parse_start(self, call_id: str, instance: Any, inputs: dict[str, Any]) -> None:
             heard.append(inputs["completion"])
 
-    adapter = KeepingChatAdapter(callbacks=[Ear()])
+    adapter = CachedChatAdapter(callbacks=[Ear()])
     for reply in ("[[ ## answer ## ]]\nfour", "[[ ## n ## ]]\n4\n[[ ## s ## ]]\nx"):
         adapter.parse(SIGNATURES[1 if "answer" in reply else 2], reply)
     assert len(heard) == 2

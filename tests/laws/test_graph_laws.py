@@ -16,7 +16,7 @@ from langgraph.graph import END, START, StateGraph
 from langgraph.types import interrupt
 
 from ace import graph
-from ace.graph import Interrupted, JsonCodec, JsonlCheckpointer, check_graph_events
+from ace.graph import JsonCodec, JsonlCheckpointer, WorkflowInterrupted, check_graph_events
 
 # a node: what it writes, whether it asks somebody, where it leads (side by side, or by the counter)
 Plan = list[tuple[dict[str, Any], bool, tuple[int, ...], bool]]
@@ -76,7 +76,7 @@ def driven(workflow: Any, first: Any, thread_id: str) -> tuple[dict[str, Any], i
         try:
             state = workflow.invoke(given_now, thread_id=thread_id) if stops == 0 else given_now()
             return state, stops
-        except Interrupted as pause:
+        except WorkflowInterrupted as pause:
             stops += 1
             assert stops < 200
             answers = {one.id: answer(one.value) for one in pause.interrupts} or None

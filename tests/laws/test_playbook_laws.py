@@ -29,10 +29,11 @@ from ace.playbook import (
     schema,
     store,
 )
-from ace.playbook import _retrieving as retrieving
 from ace.playbook import history as history_module
-from ace.playbook import playbook as playbook_module
+from ace.playbook import retriever as retrieving
+from ace.playbook import state as state_module
 from ace.playbook.render import count_tokens, render_bullets
+from ace.playbook.state import PlaybookState
 
 FULL, SHORT = 2_000, 100
 MOST = 10_000  # a mutant is looked for until it is found
@@ -54,12 +55,12 @@ bullets = st.builds(
     stage=st.sampled_from(["active", "active", "shadow", "pinned"]),
     trust=st.sampled_from(["trusted", "trusted", "tainted"]),
 )
-coins = st.sampled_from([("none", None), ("shown", True), ("withheld", False)])
+arms = st.sampled_from([("none", None), ("treated", True), ("control", False)])
 deltas = st.one_of(
     st.builds(Add, bullet=bullets),
     st.builds(
-        lambda i, h, coin, run: Tag(bullet_id=i, helpful=h, coin=coin[0], success=coin[1], run_id=run),
-        *(ids, st.integers(0, 3), coins, st.sampled_from(["", "r1", "r2"])),
+        lambda i, h, arm, run: Tag(bullet_id=i, helpful=h, arm=arm[0], success=arm[1], run_id=run),
+        *(ids, st.integers(0, 3), arms, st.sampled_from(["", "r1", "r2"])),
     ),
     st.builds(lambda i, text: Update(bullet_id=i, changes={"content": text}), ids, texts),
     st.builds(
@@ -104,14 +105,14 @@ def play(folder: str, history, after_each=lambda book, before, named, given: Non
                 book.export_jsonl(path)
                 book.import_jsonl(path)
             elif step == "dedup":
-                report = book.dedup(threshold=0.97)
-                named = {i for twin in report.twins for i in (twin.survivor.id, twin.removed.id)}
+                report = book.maintenance.dedup(threshold=0.97)
+                named = {i for pair in report.duplicates for i in (pair.successor.id, pair.removed.id)}
             elif step == "prune":
-                named = {judgement.bullet.id for judgement in book.prune(0.9)}
+                named = {assessment.bullet.id for assessment in book.maintenance.prune(0.9)}
             elif isinstance(step, tuple):
                 revision = round(step[1] * book.revision)
-                book.rollback(revision)
-                assert json_of(book) == {b.id: b.model_dump_json() for b in book.at(revision)}
+                book.history.rollback(revision)
+                assert json_of(book) == {b.id: b.model_dump_json() for b in book.history.at(revision)}
                 named = before.keys() | json_of(book).keys()
             else:
                 named = {getattr(d, "bullet_id", "") for d in step} | {
@@ -128,8 +129,8 @@ def play(folder: str, history, after_each=lambda book, before, named, given: Non
 def law_the_table_is_the_fold_of_the_journal(history):
     with tempfile.TemporaryDirectory() as folder, play(folder, history) as book:
         table = {bullet.id: bullet for bullet in book.bullets}
-        assert fold(book.journal()) == table
-        report = book.verify()
+        assert fold(book.history.deltas()) == table
+        report = book.history.verify()
         assert report.ok, report.problems
         with opened(folder) as again:
             assert json_of(again) == json_of(book)
@@ -149,9 +150,9 @@ def law_untouched_bullets_keep_every_byte(history):
 
 def law_ids_never_come_twice(history):
     def check(book, before, named, given):
-        added = [d.bullet.id for _, d in book.journal() if isinstance(d, Add)]
+        added = [d.bullet.id for _, d in book.history.deltas() if isinstance(d, Add)]
         assert len(added) == len(set(added))
-        restored = {d.bullet.id for _, d in book.journal() if isinstance(d, Restore)}
+        restored = {d.bullet.id for _, d in book.history.deltas() if isinstance(d, Restore)}
         assert json_of(book).keys() - before.keys() <= restored | (set(added) - given)
 
     with tempfile.TemporaryDirectory() as folder:
@@ -162,12 +163,12 @@ def law_rollback_then_replay_is_the_identity(history, where):
     with tempfile.TemporaryDirectory() as folder, play(folder, history) as book:
         newest, now = book.revision, json_of(book)
         target = round(where * newest)
-        then = {b.id: b.model_dump_json() for b in book.at(target)}
-        book.rollback(target)
-        assert json_of(book) == then == {b.id: b.model_dump_json() for b in book.at(book.revision)}
-        book.rollback(newest)
+        then = {b.id: b.model_dump_json() for b in book.history.at(target)}
+        book.history.rollback(target)
+        assert json_of(book) == then == {b.id: b.model_dump_json() for b in book.history.at(book.revision)}
+        book.history.rollback(newest)
         assert json_of(book) == now
-        assert book.verify().ok
+        assert book.history.verify().ok
 
 
 def law_budgets_are_never_exceeded(history, k):
@@ -228,29 +229,29 @@ def _forgets_removals(connection, bullet_id, bullet, _put=store._put):
         _put(connection, bullet_id, bullet)
 
 
-def _touches_a_neighbour(self, journal, _follow=playbook_module.Playbook._follow):
+def _touches_a_neighbour(self, journal, _follow=PlaybookState._follow):
     _follow(self, journal)
-    first = next(iter(self._bullets.values()), None)
+    first = next(iter(self.bullets.values()), None)
     if first is not None:
-        self._bullets.put(first.model_copy(update={"updated_revision": self.revision}))
+        self.bullets.put(first.model_copy(update={"updated_revision": self.revision}))
 
 
-def _counts_what_is_there(self, connection, bullet):
-    rows = connection.execute(sa.select(sa.func.max(schema.bullets.c.number))).scalar_one()
+def _counts_what_is_there(self, bullet):
+    rows = self._connection.execute(sa.select(sa.func.max(schema.bullets.c.number))).scalar_one()
     return bullet.model_copy(update={"id": f"b-{(rows or 0) + 1}"})
 
 
-def _forgets_who_came_back(now, then, revision, _way_back=history_module.way_back):
+def _forgets_who_came_back(now, then, revision, _way_back=history_module._way_back):
     return [delta for delta in _way_back(now, then, revision) if delta.kind != "restore"]
 
 
 MUTANTS = {
     "fold": [(store, "_put", _forgets_removals)],
-    "untouched": [(playbook_module.Playbook, "_follow", _touches_a_neighbour)],
-    "ids": [(store.Store, "_with_id", _counts_what_is_there)],
-    "rollback": [(history_module, "way_back", _forgets_who_came_back)],
+    "untouched": [(PlaybookState, "_follow", _touches_a_neighbour)],
+    "ids": [(store.Transaction, "_with_id", _counts_what_is_there)],
+    "rollback": [(history_module, "_way_back", _forgets_who_came_back)],
     "budgets": [(retrieving, "pack", lambda bullets, budget, k, count=None: list(bullets)[:k])],
-    "quarantine": [(playbook_module, "held_back", lambda *_: [])],
+    "quarantine": [(state_module, "quarantines", lambda *_: [])],
 }
 
 

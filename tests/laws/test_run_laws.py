@@ -20,10 +20,7 @@ from ace.agent import (
     Interrupted,
     RequestedTool,
     RunSnapshot,
-    snapshot,
 )
-from ace.agent.calling import Calling
-from ace.agent.ledger import Ledger
 from ace.core import check_events
 from ace.tools import Tool, ToolResult
 
@@ -117,12 +114,12 @@ def law_5_what_comes_late_changes_nothing(case: Case, at: int) -> None:
         else:
             break
     run.cancel("enough")
-    before, told = snapshot(run), len(events)
+    before, told = run.snapshot(), len(events)
     if late_result is not None:
         run.tool_finished(late_result)
     run.model_replied(reply("late", [RequestedTool("finish", {"answer": "late"})]))
     run.model_delta("late")
-    assert snapshot(run) == before
+    assert run.snapshot() == before
     assert len(events) == told
 
 
@@ -174,9 +171,10 @@ def law_9_a_stored_state_comes_back_as_it_was(case: Case) -> None:
         stored = RunSnapshot.from_json(text)
         assert RunSnapshot.from_json(stored.to_json()) == stored
     ran = perform(case)
-    assert RunSnapshot.from_json(snapshot(ran.run).to_json()).model_copy(update={"usage": None}) == snapshot(
-        ran.run
-    ).model_copy(update={"usage": None})
+    now = ran.run.snapshot()
+    assert RunSnapshot.from_json(now.to_json()).model_copy(update={"usage": None}) == now.model_copy(
+        update={"usage": None}
+    )
 
 
 def law_10_fragments_change_nothing(case: Case, other: tuple[int, ...]) -> None:
@@ -259,20 +257,20 @@ def test_law_at_full_count(number):
 # -- a mutant for each law ---------------------------------------------------------------------------------------------
 
 
-def _skips_seq(self, kind, _emit=Ledger._emit, **data):
+def _skips_seq(self, kind, _emit=AgentRun._emit, **data):
     if kind == "tool_call_error":
-        self._seq += 1
+        self.record.seq += 1
     _emit(self, kind, **data)
 
 
-def _reversed(self, calls, thought, iteration, _steps=Calling.steps_of):
+def _reversed(self, calls, thought, iteration, _steps=AgentRun.steps_of):
     return _steps(self, calls, thought, iteration)[::-1]
 
 
-def _hides_failures(self, step, _append=Ledger._append):
+def _hides_failures(self, step, _append=AgentRun._append):
     _append(self, step)
     if step.outcome != "success":
-        self._rendered[-1] = self._rendered[-1].split("[[ ## observation_")[0]
+        self.record.rendered[-1] = self.record.rendered[-1].split("[[ ## observation_")[0]
 
 
 async def _lossy(tool, call, context=None, _real=None):
@@ -292,10 +290,10 @@ def _counts_everything(self, kind, policy, now, _failed=Breaker.failed):
 
 
 MUTANTS = {
-    1: (Ledger, "_emit", _skips_seq),
+    1: (AgentRun, "_emit", _skips_seq),
     2: (AgentRun, "steps_of", _reversed),
     3: (AgentRun, "_append", _hides_failures),
-    4: (Ledger, "_spend_lm", lambda self, usage: None),
+    4: (AgentRun, "_spend_lm", lambda self, usage: None),
     5: (AgentRun, "_fenced", lambda self: False),
     6: ("ace.agent.drivers.acall_tool", None, _lossy),
     7: (Tool, "repeatable", property(lambda self: True)),

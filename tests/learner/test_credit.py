@@ -47,17 +47,17 @@ def test_levels():
     assert level(bullet("z", number=2, section="Pitfalls"), cited) == "injected", "nobody follows a warning"
 
 
-def test_a_coin_and_a_use_are_one_tag():
+def test_an_arm_and_a_use_are_one_tag():
     known = {b.id: b for b in (bullet("a"), bullet("b", number=2), bullet("c", number=3))}
     output = run_of(
         *trace("a"),
         injected_bullets=("b-1", "b-2"),
-        metadata={"withheld_bullets": ["b-3"], "tossed_bullets": ["b-1", "b-2"]},
+        metadata={"held_back_at_random_bullets": ["b-3"], "randomized_bullets": ["b-1", "b-2"]},
     )
     tags = {tag.bullet_id: tag for tag in credit(output, BAD, known)}
-    assert (tags["b-1"].harmful, tags["b-1"].coin, tags["b-1"].success) == (1, "shown", False)
-    assert (tags["b-2"].harmful, tags["b-2"].coin) == (0, "shown"), "shown by a coin, and not used"
-    assert (tags["b-3"].harmful, tags["b-3"].coin) == (0, "withheld")
+    assert (tags["b-1"].harmful, tags["b-1"].arm, tags["b-1"].success) == (1, "treated", False)
+    assert (tags["b-2"].harmful, tags["b-2"].arm) == (0, "treated"), "shown by chance, and not used"
+    assert (tags["b-3"].harmful, tags["b-3"].arm) == (0, "control")
     assert credit(output, GOOD, {}) == []
 
 

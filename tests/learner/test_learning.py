@@ -3,8 +3,9 @@ from functools import partial
 import pytest
 
 from ace import Feedback, Learner, Policy, ReActGenerator, Reflector, ToolRegistry
-from ace.curator import MAX_PITFALLS, Curator
-from ace.learner import Episode
+from ace.agent.episode import Episode
+from ace.curator import Curator
+from ace.curator.curator import MAX_PITFALLS
 from ace.playbook import Add, Merge, Playbook, PlaybookBullet
 from ace.tasks import ReasoningStep, TaskInput, TaskOutput
 from ace.testing import ScriptedLM, decision
@@ -167,7 +168,7 @@ def test_the_learner_learns_and_credits(book):
     assert (strategy.helpful_count, strategy.harmful_count) == (1, 1), "followed well once, followed badly once"
     assert pitfall.helpful_count == pitfall.harmful_count == 0
     assert (report.runs, report.successes, len(seen)) == (4, 2, 4)
-    assert [entry["author"] for entry in book.history()] == ["learner"] * len(book.history())
+    assert [entry["author"] for entry in book.history.entries()] == ["learner"] * len(book.history.entries())
     assert all(b.provenance.groups == ("sales",) for b in (pitfall, strategy, *rest))
 
 
@@ -222,7 +223,7 @@ def test_a_failed_curation_costs_no_credit(book, monkeypatch):
         raise OSError("no model")
 
     with monkeypatch.context() as patched:
-        patched.setattr(learner.curator, "curate", broken)
+        patched.setattr(learner.pipeline.curator, "curate", broken)
         with pytest.raises(OSError, match="no model"):
             learner.learn(output, Feedback(success=True), {})
     learner.learn(output, Feedback(success=True), {})

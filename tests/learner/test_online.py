@@ -6,10 +6,10 @@ import pytest
 from learner.runs import run_of, step
 
 from ace import Feedback, Learner, Policy, ReActGenerator, Reflector, TaskInput, ToolRegistry
+from ace.agent.episode import Episode
 from ace.core import PlaybookError
 from ace.curator import AcceptanceGate
-from ace.learner import Episode
-from ace.learner.spool import Lived, Spool
+from ace.learner.run_queue import ObservedRun, RunQueue
 from ace.playbook import Playbook
 from ace.testing import ScriptedLM, decision
 
@@ -75,7 +75,7 @@ def test_without_feedback_the_judge_says(book):
         Learner(book).observe(numbered(1))
     with Learner(book, judge=lambda output: Feedback(success=True, confidence=0.2)) as learner:
         learner.observe(numbered(1))
-    assert [item.bullet.stage for item in book.review()] == ["quarantined"]
+    assert [item.bullet.stage for item in book.review.pending()] == ["quarantined"]
 
 
 def test_a_full_queue_slows_the_agent_down(book, caplog):
@@ -120,10 +120,10 @@ def test_what_goes_wrong_is_said_once_and_the_next_run_is_learned(book, caplog):
 
 def test_runs_that_waited_are_learned_by_the_next_process(book, tmp_path):
     path = tmp_path / "runs.jsonl"
-    spool = Spool(path)
+    queue = RunQueue(path)
     for n in range(3):
-        spool.put(Lived(key=f"r{n}", output=numbered(n), feedback=GOOD))
-    spool._claim.release()  # as when the process is killed
+        queue.put(ObservedRun(key=f"r{n}", output=numbered(n), feedback=GOOD))
+    queue._claim.close()  # as when the process is killed
     with Learner(book, state=path) as learner:
         assert learner.flush()
     assert len(book) == 3
@@ -132,9 +132,9 @@ def test_runs_that_waited_are_learned_by_the_next_process(book, tmp_path):
 
 def test_a_run_that_was_committed_and_not_marked_is_learned_once(book, tmp_path):
     path = tmp_path / "runs.jsonl"
-    spool = Spool(path)
-    spool.put(Lived(key="r1", output=numbered(1), feedback=GOOD))
-    spool._claim.release()
+    queue = RunQueue(path)
+    queue.put(ObservedRun(key="r1", output=numbered(1), feedback=GOOD))
+    queue._claim.close()
     Learner(book).learn(numbered(1), GOOD, {})
     revision = book.revision
     with Learner(book, state=path) as learner:
@@ -144,44 +144,44 @@ def test_a_run_that_was_committed_and_not_marked_is_learned_once(book, tmp_path)
 
 def test_a_torn_line_is_cut_off_and_damage_is_an_error(tmp_path, caplog):
     path = tmp_path / "runs.jsonl"
-    spool = Spool(path)
-    spool.put(Lived(key="r1", output=numbered(1), feedback=GOOD))
-    spool.put(Lived(key="r2", output=numbered(2), feedback=GOOD))
-    spool._claim.release()
+    queue = RunQueue(path)
+    queue.put(ObservedRun(key="r1", output=numbered(1), feedback=GOOD))
+    queue.put(ObservedRun(key="r2", output=numbered(2), feedback=GOOD))
+    queue._claim.close()
     whole = path.read_bytes()
     for cut in (1, 20, 200):
         path.write_bytes(whole[:-cut])
-        spool = Spool(path)
-        assert list(spool.waiting) == ["r1"]
-        spool.put(Lived(key="r3", output=numbered(3), feedback=GOOD))
-        spool._claim.release()
-        spool = Spool(path)
-        assert list(spool.waiting) == ["r1", "r3"]
-        spool._claim.release()
+        queue = RunQueue(path)
+        assert list(queue.waiting) == ["r1"]
+        queue.put(ObservedRun(key="r3", output=numbered(3), feedback=GOOD))
+        queue._claim.close()
+        queue = RunQueue(path)
+        assert list(queue.waiting) == ["r1", "r3"]
+        queue._claim.close()
     assert "torn" in caplog.text
     path.write_bytes(b"{oops\n" + whole)
     with pytest.raises(PlaybookError, match=r"line 1 of .* is damaged"):
-        Spool(path)
+        RunQueue(path)
     path.write_bytes(whole)
-    Spool(path).close()
+    RunQueue(path).close()
 
 
 def test_two_processes_do_not_share_a_state_file(book, tmp_path):
     with Learner(book, state=tmp_path / "runs.jsonl"), pytest.raises(PlaybookError, match="another process"):
         Learner(book, state=tmp_path / "runs.jsonl")
-    with pytest.raises(PlaybookError, match="cannot keep runs"):
+    with pytest.raises(PlaybookError, match="cannot write to"):
         Learner(book, state=tmp_path / "runs.jsonl" / "runs.jsonl")
 
 
 def test_the_state_file_stays_small(tmp_path, monkeypatch):
-    monkeypatch.setattr("ace.learner.spool.COMPACT_AFTER", 10)
-    spool = Spool(tmp_path / "runs.jsonl")
+    monkeypatch.setattr("ace.learner.run_queue.COMPACT_AFTER", 10)
+    queue = RunQueue(tmp_path / "runs.jsonl")
     for n in range(95):
-        lived = Lived(key=f"r{n}", output=numbered(n % 9), feedback=GOOD)
-        spool.put(lived)
-        spool.done(lived, success=True)
+        lived = ObservedRun(key=f"r{n}", output=numbered(n % 9), feedback=GOOD)
+        queue.put(lived)
+        queue.done(lived, success=True)
     assert len((tmp_path / "runs.jsonl").read_text().splitlines()) == 10
-    spool.close()
+    queue.close()
 
 
 # -- fit ---------------------------------------------------------------------------------------------------------------
@@ -240,7 +240,7 @@ def test_an_interrupted_fit_goes_on_and_learns_nothing_twice(tmp_path, embedder,
                 learner.fit(tasks, epochs=2)
         else:
             learner.fit(tasks, epochs=2)
-        learner._spool._claim.release()  # as when the process is killed
+        learner._queue._claim.close()  # as when the process is killed
         second = Agents(book)
         with Learner(book, second, state=tmp_path / "runs.jsonl") as learner:
             report = learner.fit(tasks, epochs=2)
@@ -282,7 +282,7 @@ def test_coins_reach_the_book(book):
         changing_tools=("sell",),
         tool_sequence=("sell",),
     )
-    learner = Learner(book, withhold=1.0)
+    learner = Learner(book, holdout=1.0)
 
     def agent_for(episode):
         lm = ScriptedLM([decision("sell", count=0), decision("finish", answer="")])
@@ -290,7 +290,7 @@ def test_coins_reach_the_book(book):
 
     learner.agent_for = agent_for
     learner.fit([partial(shop, 0)])
-    assert book.get("b-1").withheld_successes == 1
+    assert book.get("b-1").control_successes == 1
     assert book.get("b-1").helpful_count == 0
 
 

@@ -5,6 +5,10 @@ import asyncio
 import json
 
 import pytest
+from ace_suites.workbench import WRITING, WorkBenchSuite, read_recordings
+from ace_suites.workbench.compare import replay_is_right
+from ace_suites.workbench.recorded_lm import RecordedLM
+from ace_suites.workbench.recordings import _literal, _rows
 from conftest import WORKBENCH, needs_workbench
 from langchain_core.agents import AgentAction
 from langchain_core.language_models import GenericFakeChatModel
@@ -18,12 +22,8 @@ from pydantic_ai.models.function import FunctionModel
 
 from ace import Learner, Policy
 from ace.evaluation.runner import evaluate
-from ace.evaluation.workbench import WRITING, WorkBenchSuite, read_recordings
-from ace.evaluation.workbench.differences import replay_is_right
-from ace.evaluation.workbench.recordings import _literal, _rows
 from ace.learner import read_trace
 from ace.playbook import Playbook
-from ace.testing import RecordedLM
 
 TASK = "Refund Ana's last order"
 SCRIPT = [

@@ -10,10 +10,10 @@ import pytest
 from learner.runs import run_of, step
 
 from ace import Feedback, Learner, Playbook, ToolRegistry
+from ace.agent.episode import Episode
 from ace.core import PlaybookError
-from ace.core.lines import append_line, open_lines, read_lines
 from ace.curator import AcceptanceGate, Curator
-from ace.learner import Episode, read_trace
+from ace.learner import read_trace
 from ace.learner.credit import alignment
 from ace.playbook import CallableEmbedder, PlaybookBullet
 from ace.reflector import mining
@@ -65,28 +65,6 @@ def test_an_answer_that_says_what_was_done_is_no_refusal(answer):
 )
 def test_what_was_not_done_still_is_one(answer):
     assert mining.strategy(run_of(step("tidy_up", answer, changes=True))).sequence == ()
-
-
-def test_a_full_disk_loses_the_line_that_did_not_fit_and_no_other(tmp_path):
-    path = tmp_path / "lines.jsonl"
-    file = open_lines(path)
-    append_line(file, '"first"')
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    import signal
-
-    ignored = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (path.stat().st_size + 5, before[1]))
-    try:
-        with pytest.raises(OSError, match="large"):
-            append_line(file, '"second and long"')
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, before)
-        signal.signal(signal.SIGXFSZ, ignored)
-    append_line(file, '"third"')
-    os.close(file)
-    found = []
-    read_lines(path, found.append, lambda number, error: AssertionError(number))
-    assert found == ["first", "third"]
 
 
 def test_a_judge_that_is_cancelled_ends_no_thread(book):
@@ -196,7 +174,7 @@ def test_a_restart_with_waiting_runs_keeps_the_bound(book, tmp_path):
     state.write_text(waiting)
     learner = Learner(book, judge=judge, state=state, queue_size=2)
     learner.flush()
-    assert learner._background._room._value == 2
+    assert learner._worker._room._value == 2
     learner.close()
 
 

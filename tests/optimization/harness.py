@@ -8,7 +8,7 @@ import time
 from collections import Counter
 from contextlib import contextmanager
 
-from ace.evaluation.suite import load_suite
+from ace.suites.registry import load_suite
 from ace.testing import SimulatedLM, SimulatedProposer
 from ace.testing.engine import Prompt
 from ace.testing.proposer import ADVICE

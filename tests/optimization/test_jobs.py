@@ -12,10 +12,10 @@ from optimization.harness import AdvisedLM, loopback
 
 from ace import ReActGenerator
 from ace.core import AceError
-from ace.evaluation.suite import load_suite
 from ace.optimization import NAMES, JobConfig, load_optimized, optimize, program_workload, suite_workload
-from ace.optimization.workload import JobProgram
+from ace.optimization.workload import EpisodeProgram
 from ace.playbook import Playbook
+from ace.suites.registry import load_suite
 from ace.testing import FunctionLM, SimulatedLM, SimulatedProposer
 from ace.testing.engine import render_reply
 
@@ -57,7 +57,7 @@ def same_predictions_elsewhere(folder, report):
     """A fresh process scores the test tasks as the job did."""
     script = f"""
 import dspy, json
-from ace.evaluation.suite import load_suite
+from ace.suites.registry import load_suite
 from ace.optimization import load_optimized, suite_workload
 from optimization.harness import AdvisedLM
 work = suite_workload(load_suite("office"), train=8, val=4, test=4)
@@ -247,7 +247,7 @@ def test_a_job_program_is_a_fresh_attempt_each_time():
     example = work.trainset[0]
     with dspy.context(lm=SimulatedLM(load_suite("office"), "oracle")):
         assert [work.score(example, work.program(**example.inputs())) for _ in range(2)] == [1.0, 1.0]
-        copied: JobProgram = work.program.deepcopy()
+        copied: EpisodeProgram = work.program.deepcopy()
         assert work.score(example, copied(**example.inputs())) == 1.0
 
 
@@ -269,11 +269,11 @@ def test_the_agents_own_model_is_journaled_too(tmp_path):
 
 def test_a_models_own_settings_reach_it(tmp_path):
     with loopback() as server:
-        options = {"temperature": 0.3, "top_p": 0.5, "stop": ["ZZZ"], "max_tokens": 77}
+        options = {"temperature": 0.3, "top_p": 0.5, "stop": ["x"], "max_tokens": 77}
         lm = dspy.LM("openai/test", api_base=server.url, api_key="none", cache=False, **options)
         optimize(office(), JobConfig(optimizer="bootstrap"), lm, out=tmp_path)
         body = server.bodies[0]
-    assert (body["temperature"], body["top_p"], body["stop"]) == (0.3, 0.5, ["ZZZ"])
+    assert (body["temperature"], body["top_p"], body["stop"]) == (0.3, 0.5, ["x"])
     assert 77 in (body.get("max_tokens"), body.get("max_completion_tokens"))
 
 

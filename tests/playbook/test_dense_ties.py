@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ace.playbook import Playbook, Tag
-from ace.playbook.dense import TIES, DenseIndex
+from ace.playbook.index.dense import TIES, DenseIndex
 
 
 def test_equal_vectors_come_newest_first_in_whatever_order_they_were_put():

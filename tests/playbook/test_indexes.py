@@ -7,8 +7,8 @@ import pytest
 
 from ace.core import PlaybookError
 from ace.playbook import Add, CallableEmbedder, MiniLMEmbedder, Playbook, PlaybookBullet, Remove, Update, as_embedder
-from ace.playbook.dense import DenseIndex
-from ace.playbook.lexical import LexicalIndex
+from ace.playbook.index.dense import DenseIndex
+from ace.playbook.index.lexical import LexicalIndex
 
 
 def clustered(n, dimension=32, clusters=40, seed=0):
@@ -54,16 +54,16 @@ def test_an_index_retrains_when_it_has_grown():
     assert index.search(rows[1234], 1)[0] == [1234]
 
 
-def test_an_index_answers_while_its_cells_are_trained(monkeypatch):
-    from ace.playbook import dense
+def test_an_index_answers_while_its_inverted_file_is_trained(monkeypatch):
+    from ace.playbook.index import dense
 
-    rows, go, real = clustered(1_200), threading.Event(), dense.cells_of
+    rows, go, real = clustered(1_200), threading.Event(), dense.train_ivf
 
     def slow(*args):
         assert go.wait(30)
         return real(*args)
 
-    monkeypatch.setattr(dense, "cells_of", slow)
+    monkeypatch.setattr(dense, "train_ivf", slow)
     index = DenseIndex(32, exact_limit=800)
     for start in range(0, 1_000, 100):
         index.put(np.arange(start, start + 100), rows[start : start + 100])
@@ -79,14 +79,14 @@ def test_an_index_answers_while_its_cells_are_trained(monkeypatch):
     assert 3 not in index.search(rows[3], 5)[0]
 
 
-def test_cells_get_more_room_before_they_are_full():
+def test_lists_get_more_room_before_they_are_full():
     rows = clustered(2_000)
     index = DenseIndex(32, exact_limit=800)
     index.put(np.arange(1_000), rows[:1_000])
     trained = index.trained_on
     for start in range(1_000, 2_000, 50):
         index.put(np.arange(start, start + 50), rows[start : start + 50])
-        assert len(index) <= index._room_for
+        assert len(index) <= index._capacity
     assert index.trained_on == trained == 1_000
     index._index.nprobe = index._index.nlist
     assert [index.search(row, 1)[0] for row in rows[::100]] == [[n] for n in range(0, 2_000, 100)]
@@ -142,10 +142,10 @@ def test_the_index_is_saved_read_followed_and_healed(tmp_path, embedder, monkeyp
     assert {p.name for p in folder.iterdir()} == {"dense.faiss", "lexical.npz", "header.json"}
 
     known = monkeypatch.spy = []
-    from ace.playbook.search import Searcher
+    from ace.playbook.index.index import BulletIndex
 
-    original = Searcher._known
-    monkeypatch.setattr(Searcher, "_known", lambda self, texts: (known.extend(texts), original(self, texts))[1])
+    original = BulletIndex._known
+    monkeypatch.setattr(BulletIndex, "_known", lambda self, texts: (known.extend(texts), original(self, texts))[1])
     with opened() as book:
         assert answers(book) == expected
         assert known == []  # nothing had to be read, let alone computed
@@ -154,8 +154,8 @@ def test_the_index_is_saved_read_followed_and_healed(tmp_path, embedder, monkeyp
             [Remove(bullet_id="b-1"), Update(bullet_id="b-2", changes={"trigger": "another thing"}), *bullets(1)]
         )
         behind = answers(book)
-        book._index_folder = None
-        book._searcher._files = None
+        book._state.index.folder = None
+        book._state.index._files = None
     known.clear()
     with opened() as book:
         assert answers(book) == behind
@@ -163,7 +163,7 @@ def test_the_index_is_saved_read_followed_and_healed(tmp_path, embedder, monkeyp
     for harm in ("truncate", "flip", "header", "missing", "other book"):
         with opened() as book:
             answers(book)
-            assert book.save_index()
+            assert book.index.save()
         target = folder / "dense.faiss"
         data = target.read_bytes()
         if harm == "truncate":
@@ -179,7 +179,7 @@ def test_the_index_is_saved_read_followed_and_healed(tmp_path, embedder, monkeyp
             header.write_text(header.read_text().replace('"book_id": "', '"book_id": "0'))
         with opened() as book:
             assert answers(book) == behind, harm
-            book._searcher._unsaved = 1
+            book._state.index._unsaved = 1
 
 
 def test_a_restored_backup_does_not_meet_the_index_of_its_future(tmp_path, embedder):
@@ -216,15 +216,15 @@ def test_a_change_of_embedder_embeds_anew_in_the_background_and_mixes_nothing(tm
     with Playbook.open(path, embedder=slow) as book:
         early = [b.id for b in book.retrieve("task xxxx 3")]  # by its words, at once
         assert early
-        assert book.retrieve("task xxxx 3", explain=True).reasons[0].cosine is None
+        assert book.explain("task xxxx 3").reasons[0].cosine is None
         gate.set()
-        assert book.wait_until_indexed(10)
-        assert book.retrieve("task xxxx 3", explain=True).reasons[0].cosine is not None
+        assert book.index.wait(10)
+        assert book.explain("task xxxx 3").reasons[0].cosine is not None
         with Playbook.open(path, embedder=slow) as fresh:
             assert [b.id for b in book.retrieve("task xxxx 3")] == [b.id for b in fresh.retrieve("task xxxx 3")]
-        assert book.gc() > 0  # the first embedder's vectors
+        assert book.maintenance.gc() > 0  # the first embedder's vectors
     with Playbook.open(path, embedder=slow) as book:
-        assert book.retrieve("task xxxx 3", explain=True).reasons[0].cosine is not None
+        assert book.explain("task xxxx 3").reasons[0].cosine is not None
 
 
 def mean_length(texts):
@@ -255,7 +255,7 @@ def test_two_models_on_disk_have_two_names():
 
     import torch
 
-    model = MiniLMEmbedder()._load()
+    model = MiniLMEmbedder().model()
     other = copy.deepcopy(model)
     with torch.no_grad():
         next(other.parameters()).add_(0.01)
@@ -280,7 +280,7 @@ def test_wrong_vectors_are_refused_and_not_kept(tmp_path, wrong):
 
 
 def test_onnx_gives_the_same_vectors(tmp_path):
-    from ace.playbook.onnx import OnnxMiniLMEmbedder
+    from ace.playbook.index.onnx import OnnxMiniLMEmbedder
 
     texts = ["Refund the order.", "", "word " * 600, "naïve café ✓", *[f"text number {n} of many" for n in range(70)]]
     fast = OnnxMiniLMEmbedder(tmp_path)

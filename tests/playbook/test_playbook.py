@@ -88,10 +88,10 @@ def test_the_fold_of_the_journal_is_the_table(commits):
             # bullets that no delta names keep every byte
             assert all(after[i] == text for i, text in before.items() if i not in named)
         table = {bullet.id: bullet for bullet in book.bullets}
-        assert fold(book.journal()) == table
-        rows = book._store.snapshot()[1]
+        assert fold(book.history.deltas()) == table
+        rows = book._state.store.snapshot()[1]
         assert [row.bullet for row in rows] == [bullet.model_dump_json() for bullet in table.values()]
-        assert book.verify().ok
+        assert book.history.verify().ok
 
 
 def test_another_process_is_followed(tmp_path, embedder):
@@ -148,13 +148,13 @@ def test_the_cache_moves_with_the_content_only(book):
     book.commit([Add(bullet=strategy("refund order", "a")), Add(bullet=strategy("refund item", "b"))])
     book.retrieve("refund")
     book.retrieve("refund")
-    assert (book.cache_hits, book.cache_misses) == (1, 1)
+    assert (book.cache.hits, book.cache.misses) == (1, 1)
     book.commit([Tag(bullet_id="b-1", harmful=50)])
     assert book.retrieve("refund")[0].id == "b-2", "utility comes after the cache"
-    assert (book.cache_hits, book.cache_misses) == (2, 1)
+    assert (book.cache.hits, book.cache.misses) == (2, 1)
     book.commit([Quarantine(bullet_id="b-2")])
     assert [b.id for b in book.retrieve("refund")] == ["b-1"]
-    assert book.cache_misses == 2
+    assert book.cache.misses == 2
 
 
 def test_changed_and_removed_texts_leave_the_index(book):
@@ -244,7 +244,7 @@ def test_vectors_are_computed_once(tmp_path):
 
 def test_minilm_comes_from_the_package_with_the_right_hash():
     from ace.playbook import MiniLMEmbedder
-    from ace.playbook.embedder import weights_folder
+    from ace.playbook.index.minilm import weights_folder
 
     assert weights_folder() is not None
     vectors = MiniLMEmbedder().embed(["refund an order", "give the money back", "tomorrow it rains"])
@@ -316,7 +316,7 @@ def test_a_book_in_memory_may_be_shared_by_threads(embedder):
                 for i in range(15):
                     book.add(section="Strategies", content=f"{n} {i}")
                     book.retrieve("x")
-                    book.journal()
+                    book.history.deltas()
             except Exception as error:
                 errors.append(error)
 
@@ -335,7 +335,7 @@ def test_surrogates_anywhere_in_a_delta_are_made_encodable(book):
     book.commit([Add(bullet=bullet, reason=odd)], author=odd)
     book.commit([Update(bullet_id="b-1", changes={"content": odd})])
     assert (book.bullets[0].domain, book.bullets[0].content) == ("?", "?")
-    assert fold(book.journal()) == {b.id: b for b in book.bullets}
+    assert fold(book.history.deltas()) == {b.id: b for b in book.bullets}
 
 
 def test_the_guard_holds_however_many_tasks_a_bullet_rests_on(book):

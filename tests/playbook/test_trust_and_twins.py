@@ -9,8 +9,8 @@ import pytest
 from conftest import DATA, needs_data
 
 from ace.playbook import Add, MiniLMEmbedder, Playbook, PlaybookBullet, labelled_pairs, screen
-from ace.playbook.dedup import LOOK_FROM, THRESHOLDS, calibrate, find_twins, same_lesson, text_of
-from ace.playbook.similarity import covers, difference, jaccard, marks
+from ace.playbook.duplicates.find import LOOK_FROM, THRESHOLDS, calibrate, find_duplicates, same_lesson, text_of
+from ace.playbook.duplicates.similarity import covers, difference, jaccard, marks
 
 
 @pytest.mark.parametrize(
@@ -194,8 +194,8 @@ def test_what_says_the_same_is_the_same():
 
 def twins_of(*bullets):
     vectors = np.ones((len(bullets), 2), dtype=np.float32) / np.sqrt(2)
-    found, report = find_twins(bullets, vectors, 0.9)
-    return [(twin.survivor.id, twin.removed.id) for twin in found], report
+    report = find_duplicates(bullets, vectors, 0.9)
+    return [(pair.successor.id, pair.removed.id) for pair in report.duplicates], report
 
 
 def lesson(number, content="Look the order up first.", **fields):
@@ -228,16 +228,16 @@ def test_real_playbooks_lose_their_twins_and_nothing_else(name, tmp_path):
     with Playbook.open(tmp_path / "b.db", embedder=MiniLMEmbedder(), screen=None) as book:
         book.commit([Add(bullet=PlaybookBullet(section="Strategies", content=text)) for text in texts])
         before = {bullet.id: bullet for bullet in book.bullets}
-        report = book.dedup()
+        report = book.maintenance.dedup()
         assert report.share_before > 0.05
         for bullet_id in before.keys() - {bullet.id for bullet in book.bullets}:
-            heir = book.survivor(bullet_id)
+            heir = book.history.successor(bullet_id)
             kept, lost = marks(heir.content), marks(before[bullet_id].content)
             assert lost.numbers <= kept.numbers
             assert lost.identifiers <= kept.identifiers
             assert lost.negations <= kept.negations
         left = list(book.bullets)
-        vectors = book._searcher.vectors([text_of(bullet) for bullet in left])
+        vectors = book.index.text_vectors([text_of(bullet) for bullet in left])
         cosines = vectors @ vectors.T
         with_twin = set()
         for i, j in np.argwhere(cosines >= LOOK_FROM):
@@ -246,4 +246,4 @@ def test_real_playbooks_lose_their_twins_and_nothing_else(name, tmp_path):
                 if jaccard(a, b) >= 0.9 or same_lesson(a, b, float(cosines[i, j]), THRESHOLDS[book.embedder.name]):
                     with_twin |= {i, j}
         assert len(with_twin) < 0.01 * len(left), [left[i].content[:80] for i in with_twin]
-        assert book.verify().ok
+        assert book.history.verify().ok

@@ -9,12 +9,12 @@ from ace import Policy
 from ace.core import SuiteError
 from ace.evaluation.arms import gold_bullet
 from ace.evaluation.memories import FixedBullets
+from ace.evaluation.report.summary import closed, summarise
 from ace.evaluation.runner import AgentPool, evaluate
-from ace.evaluation.suite import changing
-from ace.evaluation.summary import closed, summarise
 from ace.playbook import PlaybookBullet
+from ace.suites.protocol import changing
 from ace.testing import SimulatedLM
-from ace.testing.rates import RATES_FILE, estimate, load_rates
+from ace.testing.rates import RATES_FILE, load_rates
 from ace.testing.simulated import read_bullets
 
 
@@ -147,11 +147,6 @@ def test_an_unknown_preset_or_task_is_said(office):
 
 def test_what_it_produces_is_labelled(office):
     assert SimulatedLM(office).label == "simulated"
-
-
-@needs_workbench
-def test_the_committed_rates_are_the_estimated_ones():
-    assert RATES_FILE.read_text(encoding="utf-8") == estimate(WORKBENCH)
 
 
 def test_the_rates_name_their_source_counts_and_intervals():

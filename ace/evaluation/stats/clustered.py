@@ -4,16 +4,18 @@ With a dozen families the usual percentile bootstrap is too narrow: its "95 %" c
 families (CR2, Bell and McCaffrey 2002), quantiles are Student's with Satterthwaite's degrees of freedom, and shares have
 Wilson's shape with the effective number of tasks (Korn and Graubard 1998). How often they cover: `benchmarks/estimators.py`.
 """
-# pyright: basic
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+import scipy.stats
 from numpy.typing import NDArray
-from scipy import stats
+
+stats: Any = scipy.stats
+"""Without types of its own."""
 
 LEVEL = 0.95
 _Floats = NDArray[np.float64]

@@ -1,16 +1,18 @@
 """Two arms on the same tasks: is the difference more than chance, and how large would one have to be to show?"""
-# pyright: basic
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
-from scipy import stats
+import scipy.stats
 
 from ace.evaluation.stats.clustered import LEVEL, Estimate, difference, spread
+
+stats: Any = scipy.stats
+"""Without types of its own."""
 
 
 class Comparison(NamedTuple):
@@ -112,7 +114,7 @@ def paired_bootstrap(
     means = sums[drawn].sum(axis=1) / counts[drawn].sum(axis=1)
     errors = _error(sums[drawn], counts[drawn], means)
     with np.errstate(divide="ignore", invalid="ignore"):
-        far = np.where(errors > 0, (means - value) / errors, np.sign(means - value) * math.inf)
+        far = cast(Any, np.where(errors > 0, (means - value) / errors, np.sign(means - value) * math.inf))
     low, high = np.quantile(far[~np.isnan(far)], [(1 - LEVEL) / 2, (1 + LEVEL) / 2], method="inverted_cdf")
     return Estimate(value, float(value - high * error), float(value - low * error))
 
@@ -161,7 +163,8 @@ def holm(p_values: Mapping[str, float]) -> dict[str, float]:
         {'a': 0.02, 'b': 0.04}
     """
     known = sorted((p, name) for name, p in p_values.items() if not math.isnan(p))
-    steps = np.maximum.accumulate([p * (len(known) - place) for place, (p, _) in enumerate(known)]) if known else []
+    scaled = [p * (len(known) - place) for place, (p, _) in enumerate(known)]
+    steps: Any = np.maximum.accumulate(scaled) if known else []
     return {**p_values, **{name: min(1.0, float(p)) for (_, name), p in zip(known, steps, strict=True)}}
 
 

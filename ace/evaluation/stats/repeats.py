@@ -1,11 +1,10 @@
 """What repeated runs show: how reliably a task is solved, how learning goes on, whether confidence means anything."""
-# pyright: basic
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from math import comb
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import numpy as np
 
@@ -44,7 +43,7 @@ def learning_curve(
         values: Of each run, shape (n,); what lies from 0 to 1 is taken for a share.
         steps: How many runs were learned from before it, shape (n,).
         clusters: The family of each run.
-        points: The curve has at most so many, of equally many runs each.
+        points: The curve has at most this many, of equally many runs each.
 
     Returns:
         The mean step of each point, and its estimate.
@@ -54,9 +53,10 @@ def learning_curve(
         [0.0, 1.0]
     """
     order = np.argsort(np.asarray(steps), kind="stable")
+    parts = cast("list[list[int]]", np.array_split(order, min(points, len(order)))) if len(order) else []
     curve: list[tuple[float, Estimate]] = []
     estimate = share if all(0 <= value <= 1 for value in values) else mean
-    for part in np.array_split(order, min(points, len(order))) if len(order) else ():
+    for part in parts:
         chosen = None if clusters is None else [clusters[i] for i in part]
         found = estimate([values[i] for i in part], chosen)
         curve.append((float(np.mean([steps[i] for i in part])), found._replace(p=float("nan"))))

@@ -3,12 +3,11 @@
 A checkpoint is one line, after one line for each field that it changed: a value that stays the same is stored once. Writes
 of a step that is not over stand in lines of their own.
 """
-# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
 
@@ -128,8 +127,11 @@ class Index:
             run_id=metadata.get("run_id"),
         )
         versions = {name: json.dumps(version) for name, version in checkpoint["channel_versions"].items()}
-        counters = metadata.get("counters_since_delta_snapshot") or {}
-        deltas = {name: tuple(c["$tuple"] if isinstance(c, dict) else c) for name, c in counters.items()}
+        counters = cast("dict[str, Any]", metadata.get("counters_since_delta_snapshot") or {})
+        deltas = {
+            name: tuple(cast("Sequence[Any]", c["$tuple"] if isinstance(c, dict) else c))
+            for name, c in counters.items()
+        }
         self.heads.setdefault(ns, {})[record["id"]] = Head(info, place, versions, deltas)
 
     def _take_writes(self, record: dict[str, Any], place: Place) -> None:

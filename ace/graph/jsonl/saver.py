@@ -25,10 +25,10 @@ from langgraph.checkpoint.base import (
     writes_sort_key,
 )
 
+from ace.core.durable import SharedJsonLog, read_at
 from ace.graph.codec import JsonCodec, to_text
 from ace.graph.errors import CheckpointError
-from ace.graph.jsonl.in_threads import InThreads
-from ace.graph.jsonl.lines import LineFile, read_at
+from ace.graph.jsonl.async_saver import InThreads
 from ace.graph.jsonl.records import FORMAT, CheckpointInfo, Head, Index
 
 T = TypeVar("T")
@@ -42,7 +42,7 @@ class Thread:
 
     def __init__(self, path: Path, thread_id: str) -> None:
         self.index = Index(thread_id)
-        self.file = LineFile(path, self.index.take, self.index.clear)
+        self.file = SharedJsonLog(path, self.index.take, self.index.clear, CheckpointError)
 
 
 class JsonlCheckpointer(InThreads):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from typing import Any, Protocol, cast
+from typing import Any, cast
 
 from langchain_core.runnables import RunnableConfig
 from langgraph.types import interrupt
@@ -24,14 +24,6 @@ from ace.tools import check_call
 DEFAULT_MAX_ITERS = 10
 EXHAUSTED = ("max_iterations", "budget_exceeded", "no_progress")
 """Ends that are no failure of a part: the graph decides what to do about them."""
-
-
-class Solver(Protocol):
-    """What the node needs of an agent; `ReActGenerator` has more, and the node uses it."""
-
-    def run(self, task: TaskInput, /) -> TaskOutput:
-        """Solve one task."""
-        ...
 
 
 class ReActAgentNode(Node):
@@ -101,7 +93,7 @@ class ReActAgentNode(Node):
             if not attempt.streams:
                 attempt.output = self.agent.run(attempt.task)
                 continue
-            with cast("RunStream[Event, TaskOutput]", attempt.start("", decision)) as stream:
+            with cast("RunStream[Event, TaskOutput]", attempt.stream(decision)) as stream:
                 for event in stream:
                     attempt.tell(event)
                 attempt.output = stream.output
@@ -114,7 +106,7 @@ class ReActAgentNode(Node):
             if not attempt.streams:
                 attempt.output = await self.agent.arun(attempt.task)
                 continue
-            async with cast("AsyncRunStream[Event, TaskOutput]", attempt.start("a", decision)) as stream:
+            async with cast("AsyncRunStream[Event, TaskOutput]", attempt.astream(decision)) as stream:
                 async for event in stream:
                     attempt.tell(event)
                 attempt.output = stream.output
@@ -182,13 +174,22 @@ class _Attempt:
             if output.request is None:
                 raise Stopped(f"the run was stopped: {output.error.message if output.error else 'cancelled'}")
 
-    def start(self, prefix: str, decision: ResumeDecision | None) -> Any:
+    def stream(self, decision: ResumeDecision | None) -> Any:
         """The next part of the run, as a stream."""
-        agent = self.node.agent
+        agent: Any = self.node.agent
         if self._stored():
-            return getattr(agent, f"{prefix}stream_resume")(self.run_id, decision, cancellation=self.token)
-        options = {"run_id": self.run_id} if self.run_id else {}
-        return getattr(agent, f"{prefix}stream")(self.task, cancellation=self.token, **options)
+            return agent.stream_resume(self.run_id, decision, cancellation=self.token)
+        return agent.stream(self.task, cancellation=self.token, **self._named())
+
+    def astream(self, decision: ResumeDecision | None) -> Any:
+        """`stream` for async callers."""
+        agent: Any = self.node.agent
+        if self._stored():
+            return agent.astream_resume(self.run_id, decision, cancellation=self.token)
+        return agent.astream(self.task, cancellation=self.token, **self._named())
+
+    def _named(self) -> dict[str, Any]:
+        return {"run_id": self.run_id} if self.run_id else {}
 
     def tell(self, event: Event) -> None:
         """Hand the agent's event on to the graph's."""

@@ -7,7 +7,7 @@ from typing import Any
 
 from langchain_core.runnables import Runnable, RunnableConfig
 
-from ace.core.folders import digest
+from ace.core.durable import digest
 from ace.graph.session import Session, session_of
 
 

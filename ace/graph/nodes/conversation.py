@@ -1,5 +1,4 @@
 """A conversation that outlives its turns: a window of messages, and a summary of what is older."""
-# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
 
 from __future__ import annotations
 
@@ -152,6 +151,6 @@ def _prompt(before: str, old: Sequence[Message]) -> str:
 
 def _first_text(reply: Any) -> str:
     """The text of a function's or a language model's reply."""
-    first = cast("list[Any]", reply)[0] if isinstance(reply, (list, tuple)) and reply else reply
-    text = cast("dict[str, Any]", first).get("text", "") if isinstance(first, dict) else first
+    first = cast("list[Any]", reply)[0] if isinstance(reply, (list, tuple)) and reply else cast(Any, reply)
+    text: Any = cast("dict[str, Any]", first).get("text", "") if isinstance(first, dict) else first
     return clean_text(text).strip() if isinstance(text, str) else ""

@@ -10,7 +10,6 @@ from langchain_core.runnables import RunnableConfig
 from ace.graph.nodes.base import Node
 from ace.graph.state import needed, read
 from ace.learner import Learner
-from ace.learner.episode import as_feedback
 from ace.tasks import Feedback, TaskOutput
 
 
@@ -62,7 +61,7 @@ class LearnNode(Node):
                 f"LearnNode needs feedback: set the state's field {self.feedback!r}, or construct it with score=..."
             )
         if not self._learned(run):
-            self.learner.learn(run, as_feedback(verdict))
+            self.learner.learn(run, Feedback.of(verdict))
         return {self.revision: self.learner.playbook.revision}
 
     def _learned(self, run: TaskOutput) -> bool:

@@ -9,9 +9,8 @@ from langchain_core.runnables import RunnableConfig
 
 from ace.core import clean_text, value_to_text
 from ace.graph.nodes.base import Node
-from ace.graph.state import Retrieved, needed
-from ace.playbook import Playbook
-from ace.playbook._retrieving import DEFAULT_K
+from ace.graph.state import Document, needed
+from ace.playbook import DEFAULT_K, Playbook
 from ace.playbook.bullet import PlaybookBullet
 from ace.playbook.render import render_bullet
 
@@ -20,7 +19,7 @@ class RetrieveNode(Node):
     """Looks something up and writes it into ``retrieved``, and as text into ``context``.
 
     Args:
-        source: A `Playbook`, or a function from the query to texts, `Retrieved`s or bullets, best first.
+        source: A `Playbook`, or a function from the query to texts, `Document`s or bullets, best first.
         query: The field with the query.
         k: At most so many; for a playbook its own default when left out.
         domain: Of the playbook's bullets.
@@ -68,11 +67,11 @@ class RetrieveNode(Node):
         return self.source(query)
 
 
-def _retrieved(one: Any) -> Retrieved:
-    if isinstance(one, Retrieved):
+def _retrieved(one: Any) -> Document:
+    if isinstance(one, Document):
         return one
     if isinstance(one, PlaybookBullet):
-        return Retrieved(id=one.id, content=render_bullet(one), metadata={"section": one.section})
+        return Document(id=one.id, content=render_bullet(one), metadata={"section": one.section})
     if isinstance(one, dict):
-        return Retrieved.model_validate(cast("dict[str, Any]", one))
-    return Retrieved(content=clean_text(value_to_text(one)))
+        return Document.model_validate(cast("dict[str, Any]", one))
+    return Document(content=clean_text(value_to_text(one)))

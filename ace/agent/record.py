@@ -1,0 +1,308 @@
+"""The data of a run: what it is given, what it has done so far, and the same as JSON."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_serializer, field_validator
+from pydantic_core import to_jsonable_python
+
+from ace.agent.breaker import Breaker
+from ace.agent.hooks import Agent
+from ace.agent.policy import Policy, PolicyEngine
+from ace.agent.progress import RepeatDetector
+from ace.agent.states import STATE_CODEC, Idle, State
+from ace.agent.summary import Summary
+from ace.agent.trajectory import render_notes, render_step, render_summary
+from ace.core import (
+    CancellationToken,
+    Clock,
+    Event,
+    ObserverThread,
+    RunStoreError,
+    RunUsage,
+    SystemClock,
+    Tally,
+    TokenPrices,
+    UsageLimits,
+)
+from ace.tasks import ErrorRecord, ReasoningStep, RunSummary, TaskInput, TerminationReason
+from ace.tools import Tool, ToolRegistry
+
+
+@dataclass(frozen=True)
+class RunSpec:
+    """What a run is given; it does not change while it runs."""
+
+    task: TaskInput
+    registry: ToolRegistry
+    finish: Tool
+    """Its arguments are the signature's outputs; when they fit, no `extract` request is needed."""
+    max_iters: int
+    limits: UsageLimits = field(default_factory=UsageLimits)
+    policy: PolicyEngine = field(default_factory=Policy)
+    summary: Summary | None = None
+    agent: Agent = field(default_factory=Agent)
+    """The hooks that say what a step is."""
+    observers: tuple[ObserverThread[Event], ...] = ()
+    """Each behind a thread of its own."""
+    listeners: tuple[Callable[[Event], None], ...] = ()
+    """Called in line: for the library's own sinks, which neither raise nor wait."""
+    injected_bullets: tuple[str, ...] = ()
+    context: Mapping[str, str] = field(default_factory=dict[str, str])
+    """What else the prompt holds, for a run that is resumed: the text of the playbook."""
+    metadata: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    prices: TokenPrices | None = None
+    tally: Tally | None = None
+    """Where a run inside a tool of another run reports each request."""
+    clock: Clock = field(default_factory=SystemClock)
+    cancellation: CancellationToken = field(default_factory=CancellationToken)
+
+    def with_stored(self, stored: RunSnapshot) -> RunSpec:
+        """The same tools, policy and observers with the task and the limits of a stored run.
+
+        Raises:
+            RunStoreError: The run began with other tools; it names each that is missing, new or changed.
+        """
+        now = self.registry.schema_hashes
+        missing, new = sorted(stored.tools.keys() - now.keys()), sorted(now.keys() - stored.tools.keys())
+        changed = sorted(name for name in stored.tools.keys() & now.keys() if stored.tools[name] != now[name])
+        if missing or new or changed:
+            raise RunStoreError(
+                f"run {stored.run_id!r} began with other tools (missing now: {missing}, new: {new}, changed: {changed}); "
+                "resume it with the agent that started it"
+            )
+        return replace(
+            self,
+            task=stored.task,
+            max_iters=stored.max_iters,
+            limits=stored.limits,
+            injected_bullets=stored.injected_bullets,
+            context=stored.context,
+            metadata=stored.metadata,
+        )
+
+
+@dataclass
+class RunRecord:
+    """Everything that a run has done and spent so far; it is the `AgentState` that policies are given.
+
+    Only `AgentRun` writes to it. `RunSnapshot` has a field of the same name for everything here that is stored.
+    """
+
+    task: TaskInput
+    state: State = field(default_factory=Idle)
+    scratch: dict[str, Any] = field(default_factory=dict[str, Any])
+    steps: list[ReasoningStep] = field(default_factory=list[ReasoningStep])
+    usage: RunUsage = field(default_factory=RunUsage)
+    charged: int = 0
+    notes: list[str] = field(default_factory=list[str])
+    reprompts_here: int = 0
+    outputs: dict[str, Any] = field(default_factory=dict[str, Any])
+    cited: list[str] = field(default_factory=list[str])
+    forced_by: TerminationReason | None = None
+    finish_after: dict[str, Any] | None = None
+    errors: list[ErrorRecord] = field(default_factory=list[ErrorRecord])
+    repeats: RepeatDetector = field(default_factory=RepeatDetector)
+    breakers: dict[str, Breaker] = field(default_factory=dict[str, Breaker])
+    summary: RunSummary | None = None
+    summarised: int = 0
+    summary_tried: int = 0
+    decisions: int = 0
+    seq: int = 0
+    attempt: int = 1
+    """Of the request or call that a policy is asked about, this one included; not stored."""
+    rendered: list[str] = field(default_factory=list[str])
+    """The steps as the model reads them; not stored."""
+
+    # -- the state that every agent offers (`AgentState`) ------------------------------------------------------------
+
+    @property
+    def user_input(self) -> str:
+        """The task's text."""
+        return self.task.text
+
+    @property
+    def step_count(self) -> int:
+        """Committed decisions so far."""
+        return self.usage.iterations
+
+    @property
+    def correlation_id(self) -> str:
+        """The task's id."""
+        return self.task.task_id
+
+    @property
+    def reprompts(self) -> int:
+        """Replies to this decision that were already thrown away."""
+        return self.reprompts_here
+
+    def append_scratchpad(self, entry: ReasoningStep) -> None:
+        """Add a step."""
+        self.rendered.append(render_step(len(self.steps), entry))
+        self.steps.append(entry)
+
+    def set_final_output(self, outputs: dict[str, Any]) -> None:
+        """Set the signature's outputs."""
+        self.outputs = dict(outputs)
+
+    # -- what is derived from it -------------------------------------------------------------------------------------
+
+    @property
+    def iteration(self) -> int:
+        """The decision that the run is at, from 1; 0 before and after."""
+        return getattr(self.state, "iteration", 0)
+
+    @property
+    def step_id(self) -> str:
+        """Names the decision in events and calls."""
+        return f"s{self.iteration}"
+
+    @property
+    def spent(self) -> int:
+        """Of `max_iters`: committed decisions, and the retries and reprompts that cost budget."""
+        return self.usage.iterations + self.charged
+
+    def trajectory(self, setting: Summary | None) -> str:
+        """The steps as the model reads them: the summary, the steps that it does not stand for, and notes."""
+        shown = self.rendered
+        parts: list[str] = []
+        if self.summary is not None:
+            parts.append(render_summary(self.summary))
+            keep = setting.keep_last if setting else None
+            if keep is not None:
+                shown = shown[max(0, self.summarised - keep) :]
+        return "\n\n".join([*parts, *shown, *render_notes(self.notes)])
+
+
+_STORED = (
+    *("state", "scratch", "usage", "charged", "reprompts_here", "forced_by", "finish_after", "summary", "summarised"),
+    *("summary_tried", "decisions", "seq"),
+)
+"""Stored as they are; lists, the repeats and the outputs are converted."""
+_LISTS = ("steps", "notes", "cited", "errors")
+
+
+class RunSnapshot(BaseModel):
+    """A run as JSON, after any step: enough to go on with it in another process.
+
+    Example:
+        >>> snapshot = RunSnapshot(run_id="r", task=TaskInput(task_id="t", inputs={}), tools={}, max_iters=5,
+        ...                        state=STATE_CODEC.validate_python({"kind": "idle"}))
+        >>> RunSnapshot.from_json(snapshot.to_json()) == snapshot
+        True
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    schema_version: Literal["1"] = "1"
+    run_id: str
+    task: TaskInput
+    tools: dict[str, str]
+    """Name to schema hash: a run goes on only with the tools it began with."""
+    max_iters: int
+    limits: UsageLimits = UsageLimits()
+    state: State
+    scratch: dict[str, Any] = Field(default_factory=dict)
+    """The agent's own data, see `Agent.initialize`."""
+    steps: tuple[ReasoningStep, ...] = ()
+    usage: RunUsage = RunUsage()
+    charged: int = 0
+    """Retries and reprompts that spent budget."""
+    notes: tuple[str, ...] = ()
+    """About replies to the present decision that were thrown away."""
+    reprompts_here: int = 0
+    """Replies to the present decision that were thrown away."""
+    outputs: dict[str, Any] = Field(default_factory=dict)
+    cited: tuple[str, ...] = ()
+    forced_by: TerminationReason | None = None
+    """Why the answer was asked for although the model had not finished."""
+    finish_after: dict[str, Any] | None = None
+    """Arguments of a `finish` that came with other calls: it counts when all of them succeed."""
+    errors: tuple[ErrorRecord, ...] = ()
+    repeats: dict[str, int] = Field(default_factory=dict)
+    """How often each call gave the same result, see `RepeatDetector`."""
+    breakers: dict[str, Breaker] = Field(default_factory=dict)
+    summary: RunSummary | None = None
+    summarised: int = 0
+    """Steps that the summary covers."""
+    summary_tried: int = 0
+    """Steps that there were when a summary was last asked for."""
+    injected_bullets: tuple[str, ...] = ()
+    context: dict[str, str] = Field(default_factory=dict)
+    metadata: dict[str, Any] = Field(default_factory=dict)
+    decisions: int = 0
+    """How many answers went into those that `resume` was given, so that a caller knows which ones are used up."""
+    seq: int = 0
+    """The next event's."""
+
+    @field_validator("state", mode="before")
+    @classmethod
+    def _read_state(cls, value: Any) -> State:
+        return STATE_CODEC.validate_python(value)
+
+    @field_serializer("state")
+    def _write_state(self, state: State) -> Any:
+        return STATE_CODEC.dump_python(state, mode="json")
+
+    @classmethod
+    def of(cls, run_id: str, spec: RunSpec, record: RunRecord, usage: RunUsage) -> RunSnapshot:
+        """A run as it is now; `usage` is the record's with the time that has passed."""
+        stored: dict[str, Any] = {name: getattr(record, name) for name in _STORED}
+        stored |= {name: tuple(getattr(record, name)) for name in _LISTS}
+        stored |= {"usage": usage, "breakers": dict(record.breakers), "repeats": dict(record.repeats.counts)}
+        return cls(
+            run_id=run_id,
+            task=spec.task,
+            tools=spec.registry.schema_hashes,
+            max_iters=spec.max_iters,
+            limits=spec.limits,
+            injected_bullets=spec.injected_bullets,
+            context=dict(spec.context),
+            metadata=dict(spec.metadata),
+            outputs=to_jsonable_python(record.outputs),
+            **stored,
+        )
+
+    def record(self, finish: Tool) -> RunRecord:
+        """The record that was stored; its outputs have the types that the signature gives them."""
+        stored: dict[str, Any] = {name: getattr(self, name) for name in _STORED}
+        stored |= {name: list(getattr(self, name)) for name in _LISTS}
+        stored |= {"scratch": dict(self.scratch), "breakers": dict(self.breakers)}
+        return RunRecord(
+            task=self.task,
+            repeats=RepeatDetector(self.repeats),
+            outputs=_typed(self.outputs, finish),
+            rendered=[render_step(index, step) for index, step in enumerate(self.steps)],
+            **stored,
+        )
+
+    def to_json(self) -> str:
+        """As one line of JSON."""
+        return json.dumps(self.model_dump(mode="json"))
+
+    @classmethod
+    def from_json(cls, text: str) -> RunSnapshot:
+        """Read what `to_json` wrote.
+
+        Raises:
+            RunStoreError: It is no snapshot, or of another version.
+        """
+        try:
+            return cls.model_validate(json.loads(text))
+        except (ValueError, ValidationError, RecursionError) as error:
+            raise RunStoreError(f"this is no stored run of version 1: {str(error)[:300]}") from error
+
+
+def _typed(outputs: dict[str, Any], finish: Tool) -> dict[str, Any]:
+    if not outputs:
+        return {}
+    try:
+        fields = finish.args_model.model_validate(outputs)
+    except ValueError:
+        return dict(outputs)
+    typed = {name: getattr(fields, f"p{i}") for i, name in enumerate(finish.parameters)}
+    return {name: typed.get(name, value) for name, value in outputs.items()}

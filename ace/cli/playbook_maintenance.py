@@ -1,0 +1,257 @@
+"""`ace playbook`: history, review and housekeeping."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+from rich.table import Table
+from rich.text import Text
+
+from ace.cli._shared import JsonOption, check_writable, console, write_json
+from ace.cli.playbook import AuthorOption, BookArgument, app, check_there, open_book
+
+BulletArgument = Annotated[str, typer.Argument(help="For example b-12.")]
+NoteOption = Annotated[str, typer.Option("--note", help="Why, for the journal.")]
+DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Only say what would be done.")]
+BaselineOption = Annotated[
+    float, typer.Option(min=0.0, max=1.0, help="How often the tasks succeed without a bullet: 0.5 is a guess.")
+]
+
+# -- history -----------------------------------------------------------------------------------------------------------
+
+
+@app.command("history", epilog="Example: ace playbook history pb.db --bullet b-12")
+def history(
+    path: BookArgument,
+    bullet: Annotated[str | None, typer.Option(help="Only what concerns this bullet.")] = None,
+    limit: Annotated[int, typer.Option(min=1, help="At most this many entries, the newest last.")] = 30,
+) -> None:
+    """Who changed what, when, and why."""
+    from ace.cli._playbook_views import moment
+
+    with open_book(path) as book:
+        entries = book.history.entries(bullet)
+        table = Table(title=Text(f"{len(entries)} changes"), title_justify="left")
+        for name in ("revision", "when", "by", "what", "bullet", "why"):
+            table.add_column(name)
+        for entry in entries[-limit:]:
+            subject = entry.get("bullet_id") or entry["bullet"]["id"]
+            absorbed = entry.get("absorbed") or ()
+            table.add_row(
+                str(entry["revision"]),
+                moment(entry["created_at"]),
+                Text(entry["author"]),
+                entry["kind"],
+                Text(f"{subject} <- {', '.join(absorbed)}" if absorbed else subject),
+                Text(entry["reason"]),
+            )
+        console.print(table)
+        if len(entries) > limit:
+            console.print(f"{len(entries) - limit} earlier ones; raise --limit", highlight=False)
+
+
+@app.command("diff", epilog="Example: ace playbook diff pb.db 10 25")
+def diff(
+    path: BookArgument,
+    a: Annotated[int, typer.Argument(min=0, help="A revision; 0 is the empty book.")],
+    b: Annotated[int | None, typer.Argument(min=0, help="Another one; the newest when left out.")] = None,
+    json_file: JsonOption = None,
+) -> None:
+    """What changed between two revisions, as one would review it."""
+    from ace.cli._playbook_views import diff_view
+
+    check_writable(json_file)
+    with open_book(path) as book:
+        found = book.history.diff(a, b)
+        console.print(diff_view(found))
+        write_json(found, json_file)
+
+
+@app.command("rollback", epilog="Example: ace playbook rollback pb.db 10 --yes")
+def rollback(
+    path: BookArgument,
+    revision: Annotated[int, typer.Argument(min=0, help="What the book is to be again.")],
+    author: AuthorOption = "",
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+) -> None:
+    """Make the book what it was at a revision; the journal keeps everything, so a rollback can be rolled back."""
+    from ace.cli._playbook_views import diff_view
+
+    with open_book(path) as book:
+        newest = book.revision
+        console.print(diff_view(book.history.diff(newest, revision)))
+        if not yes:
+            typer.confirm(f"Go back to revision {revision}?", abort=True)
+        now = book.history.rollback(revision, author=author)
+        console.print(f"revision {now} equals revision {revision}; undo with: ace playbook rollback {path} {newest}")
+
+
+@app.command("verify", epilog="Example: ace playbook verify pb.db")
+def verify(path: BookArgument, json_file: JsonOption = None) -> None:
+    """Recompute checksums and the fold of the journal; exit 1 if something does not fit."""
+    from ace.playbook import verify_file
+
+    check_writable(json_file)
+    check_there(path)
+    report = verify_file(path)
+    for problem in report.problems:
+        console.print(Text(problem, style="red"))
+    state = "whole" if report.ok else f"{len(report.problems)} problems"
+    console.print(
+        f"revision {report.revision}, {report.entries} entries, {report.bullets} bullets: {state}", highlight=False
+    )
+    write_json(report, json_file)
+    if not report.ok:
+        raise typer.Exit(1)
+
+
+# -- review ------------------------------------------------------------------------------------------------------------
+
+review_app = typer.Typer(
+    help="Look at what was held back, and decide.",
+    no_args_is_help=True,
+    epilog="Example: ace playbook review list pb.db",
+)
+app.add_typer(review_app, name="review")
+
+
+@review_app.command("list", epilog="Example: ace playbook review list pb.db")
+def review_list(path: BookArgument) -> None:
+    """What waits in quarantine, oldest first."""
+    with open_book(path) as book:
+        items = book.review.pending()
+        table = Table(title=Text(f"{len(items)} wait for review"), title_justify="left")
+        for name in ("id", "since", "by", "why", "content"):
+            table.add_column(name)
+        for item in items:
+            cells = (item.bullet.id, str(item.revision), item.author, item.why, item.bullet.content[:80])
+            table.add_row(*(Text(cell) for cell in cells))
+        console.print(table)
+
+
+@review_app.command("show", epilog="Example: ace playbook review show pb.db b-12")
+def review_show(path: BookArgument, bullet_id: BulletArgument) -> None:
+    """All of one bullet that waits, what held it back, and what the screen says of it now."""
+    from ace.core import PlaybookError
+    from ace.playbook import screen
+
+    with open_book(path) as book:
+        item = next((item for item in book.review.pending() if item.bullet.id == bullet_id), None)
+        if item is None:
+            raise PlaybookError(f"{bullet_id} waits for no review; `ace playbook review list` shows what does")
+        table = Table(show_header=False)
+        table.add_row("held", Text(item.why))
+        table.add_row("by", Text(item.author))
+        table.add_row("screen", Text(screen(f"{item.bullet.trigger}\n{item.bullet.content}").why or "finds nothing"))
+        for name, value in item.bullet.model_dump(mode="json").items():
+            table.add_row(name, Text(str(value)))
+        console.print(table)
+        seen = item.bullet.updated_revision
+        console.print(f"approve: ace playbook review approve {path} {bullet_id} --seen {seen}", markup=False)
+
+
+@review_app.command("approve", epilog="Example: ace playbook review approve pb.db b-12 --note 'checked with support'")
+def review_approve(
+    path: BookArgument,
+    bullet_id: BulletArgument,
+    seen: Annotated[
+        int | None,
+        typer.Option(min=0, help="What `review show` printed; refused when the words changed since."),
+    ] = None,
+    author: AuthorOption = "",
+    note: NoteOption = "",
+) -> None:
+    """Let a bullet out of quarantine."""
+    with open_book(path) as book:
+        revision = book.review.approve(bullet_id, seen=seen, author=author, note=note)
+        console.print(f"{bullet_id} is active, revision {revision}: {book.get(bullet_id).content}", markup=False)
+
+
+@review_app.command("reject", epilog="Example: ace playbook review reject pb.db b-12 --note 'an injected instruction'")
+def review_reject(
+    path: BookArgument, bullet_id: BulletArgument, author: AuthorOption = "", note: NoteOption = ""
+) -> None:
+    """Remove a bullet that waits; the journal keeps it."""
+    with open_book(path) as book:
+        console.print(f"{bullet_id} is removed, revision {book.review.reject(bullet_id, author=author, note=note)}")
+
+
+# -- housekeeping ------------------------------------------------------------------------------------------------------
+
+
+@app.command("prune", epilog="Example: ace playbook prune pb.db --baseline 0.6 --dry-run")
+def prune(
+    path: BookArgument, baseline: BaselineOption = 0.5, dry_run: DryRunOption = False, author: AuthorOption = "prune"
+) -> None:
+    """Retire bullets that are worse than nothing beyond doubt, promote shadow bullets that are better."""
+    with open_book(path) as book:
+        due = book.maintenance.prune(baseline, dry_run=dry_run, author=author)
+        for assessment in due:
+            bullet = assessment.bullet
+            console.print(
+                f"{assessment.action:<8} {bullet.id}  +{bullet.helpful_count} -{bullet.harmful_count}  better with "
+                f"probability {100 * assessment.better:.1f} %: {(bullet.trigger or bullet.content)[:60]}",
+                highlight=False,
+            )
+        console.print(f"{len(due)} bullets {'would change' if dry_run else 'changed'} their stage", highlight=False)
+
+
+@app.command("dedup", epilog="Example: ace playbook dedup pb.db --dry-run")
+def dedup(
+    path: BookArgument,
+    threshold: Annotated[
+        float | None, typer.Option(min=0.0, max=1.0, help="A cosine; calibrated for the embedder when left out.")
+    ] = None,
+    dry_run: DryRunOption = False,
+    author: AuthorOption = "dedup",
+) -> None:
+    """Merge bullets that say the same; nothing that a text names is lost."""
+    with open_book(path) as book:
+        report = book.maintenance.dedup(dry_run=dry_run, threshold=threshold, author=author)
+        for pair in report.duplicates:
+            how = "says the same" if pair.kind == "duplicate" else "a variant, noted there"
+            console.print(f"{pair.removed.id} -> {pair.successor.id}  {how}, cosine {pair.cosine:.3f}", highlight=False)
+        for one, other, cosine, what in report.near[:10]:
+            console.print(f"kept apart: {one}, {other}  cosine {cosine:.3f}  {what}", highlight=False, style="dim")
+        verb = "would go" if dry_run else "merged"
+        console.print(f"{len(report.duplicates)} of {report.bullets} bullets {verb}", highlight=False)
+
+
+@app.command("keep", epilog="Example: ace playbook keep pb.db b-3 b-7 --note 'different carriers'")
+def keep(
+    path: BookArgument, one: BulletArgument, other: BulletArgument, author: AuthorOption = "", note: NoteOption = ""
+) -> None:
+    """Remember that two near bullets are different; `dedup` never asks again."""
+    with open_book(path) as book:
+        console.print(
+            f"kept both, revision {book.maintenance.keep_both(one, other, author=author, note=note)}", highlight=False
+        )
+
+
+@app.command("stage", epilog="Example: ace playbook stage pb.db b-12 pinned --note 'holds for every refund'")
+def stage(
+    path: BookArgument,
+    bullet_id: BulletArgument,
+    to: Annotated[str, typer.Argument(help="shadow, active, pinned or retired.")],
+    author: AuthorOption = "",
+    note: NoteOption = "",
+) -> None:
+    """Pin a bullet, retire it, or bring it back."""
+    from typing import cast, get_args
+
+    from ace.core import PlaybookError
+    from ace.playbook.review import SetStage
+
+    if to not in get_args(SetStage):
+        raise PlaybookError(f"no stage {to!r}; expected {', '.join(get_args(SetStage))}")
+    with open_book(path) as book:
+        revision = book.review.set_stage(bullet_id, cast(SetStage, to), author=author, note=note)
+        console.print(f"{bullet_id} is {to}, revision {revision}", highlight=False)
+
+
+@app.command("gc", epilog="Example: ace playbook gc pb.db")
+def gc(path: BookArgument) -> None:
+    """Forget vectors that no bullet needs any more, and those of other embedders."""
+    with open_book(path) as book:
+        console.print(f"{book.maintenance.gc()} vectors forgotten", highlight=False)

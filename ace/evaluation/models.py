@@ -1,0 +1,197 @@
+"""From a name, as `--lm` takes it, to a language model, its label, and the policy that suits it.
+
+A package registers further models by an entry point in the group ``ace.models``, whose value is a `ModelSource` or a class
+of one; its name stands before the colon, as in ``recorded:RUN``.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from importlib.metadata import entry_points
+from pathlib import Path
+from typing import Any, Protocol
+
+from ace.agent import Policy
+from ace.core import SuiteError
+from ace.suites.protocol import Suite, SuiteTask
+from ace.suites.registry import load_suite, loaded
+from ace.suites.toolbox import read_lines
+
+GROUP = "ace.models"
+
+
+@dataclass(frozen=True)
+class ModelChoice:
+    """A chosen model."""
+
+    name: str
+    label: str
+    """Shown with every result; empty for a real model."""
+    policy: Policy
+    lm_for: Callable[[int], Any]
+    """The model of a seed."""
+    knows: Callable[[SuiteTask], bool] = lambda task: True
+    """Whether a task can be asked: a recorded run may hold some of them only."""
+    others: Mapping[str, Callable[[int], Any]] = field(default_factory=dict[str, Callable[[int], Any]])
+    """By arm, where arms have models of their own."""
+    replays: bool = False
+    """Whether it plays back recorded decisions: it needs its own policy, and learns nothing from what it is shown."""
+
+    def of(self, arm: str, seed: int) -> Any:
+        """The model of an arm."""
+        return self.others.get(arm, self.lm_for)(seed)
+
+
+class ModelSource(Protocol):
+    """What an entry point in the group ``ace.models`` gives, or makes when it is called without arguments."""
+
+    def suite_options(self, argument: str) -> Mapping[str, Any]:
+        """Options that the suite has to be loaded with for this model; empty for any."""
+        ...
+
+    def choose(self, spec: str, argument: str, suite: Suite | None) -> ModelChoice:
+        """The model.
+
+        Args:
+            spec: As it was named: ``NAME:ARGUMENT``.
+            argument: What stands after the colon.
+            suite: Whose tasks it is asked; None outside of a suite.
+
+        Raises:
+            SuiteError: It cannot be had, or needs another suite.
+        """
+        ...
+
+
+def load_suite_for(
+    spec: str, lm: str = "", judge: str = "", api_base: str | None = None, others: Iterable[str] = ()
+) -> Suite:
+    """A suite as its models need it.
+
+    Raises:
+        SuiteError: They need it with different options.
+    """
+    options: dict[str, Any] = {"judge": _hosted(judge, api_base)} if judge else {}
+    needed: dict[str, tuple[str, Any]] = {}
+    for name in (lm, *others):
+        source, argument = _source(name)
+        wanted: Mapping[str, Any] = source.suite_options(argument) if source is not None else {}
+        for option, value in wanted.items():
+            first, known = needed.setdefault(option, (name, value))
+            if known != value:
+                raise SuiteError(
+                    f"{first!r} needs the suite with {option}={known!r}, and {name!r} with {value!r}; compare models that "
+                    "need the same"
+                )
+    return load_suite(spec, **options, **{option: value for option, (_, value) in needed.items()})
+
+
+def choose_model(spec: str, suite: Suite | None, api_base: str | None = None) -> ModelChoice:
+    """The model that `--lm` names.
+
+    Raises:
+        SuiteError: The name is empty, or needs another suite.
+    """
+    kind, _, argument = spec.partition(":")
+    if not spec:
+        raise SuiteError("no language model; pass --lm NAME or set ACE_LM, for example --lm ollama_chat/llama3.2")
+    if kind == "simulated":
+        return _simulated(spec, argument, suite)
+    source, argument = _source(spec)
+    if source is not None:
+        return source.choose(spec, argument, suite)
+    model = _hosted(spec, api_base)
+    return ModelChoice(spec, "", Policy.lenient(), lambda seed: model)
+
+
+def with_others(
+    lm: str, others: Mapping[str, str], suite: Suite, api_base: str | None = None, arms: Iterable[str] = ()
+) -> ModelChoice:
+    """The model that `--lm` names, and those that `arms` name for themselves; `--lm` may be left out when all do.
+
+    Raises:
+        SuiteError: One of them is no model.
+    """
+    without = [arm for arm in arms if arm not in others]
+    if without and not lm:
+        raise SuiteError(f"no language model for the arms {', '.join(without)}; pass --lm NAME beside the arms' own")
+    found = {arm: choose_model(spec, suite, api_base) for arm, spec in others.items()}
+    chosen = [*([choose_model(lm, suite, api_base)] if lm or not found else []), *found.values()]
+    replay = next((choice.policy for choice in chosen if choice.replays), None)
+    return ModelChoice(
+        name=", ".join(dict.fromkeys(choice.name for choice in chosen)),
+        label=", ".join(dict.fromkeys(choice.label for choice in chosen if choice.label)),
+        policy=replay or chosen[0].policy,
+        lm_for=chosen[0].lm_for,
+        knows=lambda task: all(choice.knows(task) for choice in chosen),
+        others={arm: choice.lm_for for arm, choice in found.items()},
+        replays=replay is not None,
+    )
+
+
+def names_model(text: str) -> bool:
+    """Whether the words of an arm name a model, as ``lm:NAME``, ``simulated:PRESET`` or that of an installed source."""
+    return text == "simulated" or text.startswith(("lm:", "simulated:")) or _source(text)[0] is not None
+
+
+def _source(spec: str) -> tuple[ModelSource | None, str]:
+    """The installed source that a model's name begins with, if it does, and the rest."""
+    kind, colon, argument = spec.partition(":")
+    point = next((point for point in entry_points(group=GROUP) if point.name == kind), None) if colon else None
+    if point is None:
+        return None, argument
+    source = loaded(point)
+    return (source() if isinstance(source, type) else source), argument
+
+
+def reflection_for(spec: str, choice: ModelChoice, seed: int, api_base: str | None = None) -> Any:
+    """The model that `--reflection-lm` names; by default the agent's own, and for a simulated one its stand-in."""
+    if spec == "simulated" or (not spec and choice.label == "simulated"):
+        from ace.testing import SimulatedProposer
+
+        return SimulatedProposer()
+    return _hosted(spec, api_base) if spec else choice.lm_for(seed)
+
+
+def _hosted(spec: str, api_base: str | None) -> Any:
+    import dspy
+
+    # restricted: what lies in the cache folder must not be able to run code
+    dspy.configure_cache(restrict_pickle=True)
+    options: dict[str, Any] = (
+        {"api_base": api_base, "api_key": os.environ.get("OPENAI_API_KEY", "none")} if api_base else {}
+    )
+    return dspy.LM(spec, **options)
+
+
+def _simulated(spec: str, preset: str, suite: Suite | None) -> ModelChoice:
+    from ace.testing import SimulatedLM
+
+    if suite is None:
+        raise SuiteError("the simulated LM only knows the tasks of a suite; pass for example --suite office --task ID")
+    preset, _, bad_calls = (preset or "learner").partition("=")
+    known = _bad_calls(bad_calls) if bad_calls else {}
+    models: dict[int, Any] = {}
+
+    def lm_for(seed: int) -> Any:
+        if seed not in models:
+            models[seed] = SimulatedLM(suite, preset, seed=seed, bad_calls=known)
+        return models[seed]
+
+    lm_for(0)  # an unknown preset is said at once
+    return ModelChoice(spec, "simulated", Policy.lenient(), lm_for)
+
+
+def _bad_calls(path: str) -> dict[str, tuple[str, Any]]:
+    """Task id to a recorded bad call, from JSON lines with `task_id`, `tool` and `tool_input`."""
+    import json
+
+    try:
+        rows = [json.loads(line) for line in read_lines(Path(path)) if line.strip()]
+        return {row["task_id"]: (row["tool"], row["tool_input"]) for row in rows}
+    except (ValueError, KeyError, TypeError) as error:
+        raise SuiteError(
+            f"cannot read the bad calls {path!r} ({error}); expected JSON lines with task_id, tool and tool_input"
+        ) from error

@@ -1,0 +1,69 @@
+"""From runs to the report of an evaluation."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from ace.evaluation.arms import LEARNING
+from ace.evaluation.models import ModelChoice
+from ace.evaluation.report import findings
+from ace.evaluation.report.models import BulletEffect, EvaluateReport
+from ace.evaluation.report.summary import by_domain, comparisons, summarise, ways_closed
+from ace.evaluation.row import RunReport
+from ace.playbook import Playbook
+from ace.playbook.render import render_bullet
+from ace.suites.protocol import Suite
+
+Books = Playbook | Mapping[int, Playbook] | None
+"""One playbook, or one for each seed."""
+
+
+def build_report(
+    suite: Suite, choice: ModelChoice, arms: Sequence[str], rows: Sequence[RunReport], *, learns: bool
+) -> EvaluateReport:
+    """Tables, comparisons and findings of some runs.
+
+    Args:
+        suite: Whose tasks were run.
+        choice: The language models.
+        arms: In the order in which they are shown; the others are compared with the first.
+        rows: The runs, in any order.
+        learns: Whether each seed had a playbook of its own.
+    """
+    order, tasks = ({name: place for place, name in enumerate(names)} for names in (arms, [t.id for t in suite.tasks]))
+    rows = sorted(rows, key=lambda row: (order[row.arm], row.seed, tasks[row.id]))  # whatever ended first
+    seeded = [*LEARNING, *(("playbook", "random") if learns else ())]
+    pairs = {name: findings.pairs_of(rows, arms[0], name) for name in arms[1:]}
+    shows = {name: found for name, found in pairs.items() if name not in ("gold", "random", "none", *LEARNING)}
+    return EvaluateReport(
+        run=choice.name,
+        suite=suite.name,
+        label=choice.label,
+        policy=choice.policy.name,
+        domains={name: by_domain([run for run in rows if run.arm == name]) for name in arms},
+        arms=summarise(rows),
+        runs=list(rows),
+        comparisons=comparisons(rows, arms[0], seeded),
+        closed=ways_closed(rows, seeded),
+        families=[effect for found in pairs.values() for effect in findings.families(found)],
+        bullets=[effect for name, found in shows.items() for effect in findings.bullets(found, name in seeded)],
+        regressions=[row for found in pairs.values() for row in findings.regressions(found)],
+        curves=[point for name in arms for point in findings.curve(rows, name)],
+        calibrations=findings.calibrations(rows),
+    )
+
+
+def quote_bullets(effects: Sequence[BulletEffect], books: Books, own: Mapping[str, Playbook]) -> None:
+    """Fill in what the bullets say that a report speaks of.
+
+    Args:
+        effects: Of the report.
+        books: Of the arms `playbook` and `random`.
+        own: Of arms with a playbook of their own.
+    """
+    for effect in effects:
+        book = own.get(effect.after)
+        if book is None:
+            book = books[effect.seed or 0] if isinstance(books, Mapping) else books
+        for bullet in book.find([effect.bullet]).values() if book is not None else ():
+            effect.text = render_bullet(bullet)

@@ -1,0 +1,147 @@
+"""Where an arm helps and where it hurts: families, bullets, single tasks, and how it goes on while it learns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from ace.evaluation.report.models import (
+    BulletEffect,
+    CalibrationReport,
+    ConfidenceBin,
+    CurvePoint,
+    FamilyEffect,
+    Interval,
+    Regression,
+    RunReport,
+)
+from ace.evaluation.stats import calibration, difference, learning_curve, share
+
+MIN_RUNS = 5
+"""A bullet that was shown in fewer runs is not spoken of."""
+MOST_REGRESSIONS = 10
+MOST_BULLETS = 10
+"""Of those that helped most, and of those that hurt most."""
+Pair = tuple[RunReport, RunReport]
+
+
+def pairs_of(runs: Iterable[RunReport], before: str, after: str) -> list[Pair]:
+    """The runs of two arms, paired by seed and task."""
+    arms: dict[str, dict[tuple[int, str], RunReport]] = {before: {}, after: {}}
+    for run in runs:
+        if run.arm in arms:
+            arms[run.arm][run.seed, run.id] = run
+    both = sorted(arms[before].keys() & arms[after].keys())
+    return [(arms[before][key], arms[after][key]) for key in both]
+
+
+def families(pairs: Sequence[Pair]) -> list[FamilyEffect]:
+    """What each family gains in success, the most first; the tasks of a family are drawn, with all their runs."""
+    groups: dict[str, list[Pair]] = {}
+    for pair in pairs:
+        groups.setdefault(pair[0].group, []).append(pair)
+    found: list[FamilyEffect] = []
+    for group, some in groups.items():
+        gained, interval = _gained(some, [early.id for early, _ in some])
+        iterations = sum(late.iterations - early.iterations for early, late in some) / len(some)
+        found.append(
+            FamilyEffect(
+                after=some[0][1].arm,
+                group=group,
+                n=len(some),
+                difference=gained,
+                interval=interval,
+                iterations=iterations,
+            )
+        )
+    return sorted(found, key=lambda effect: (-effect.difference, effect.group))
+
+
+def bullets(pairs: Sequence[Pair], by_seed: bool = False) -> list[BulletEffect]:
+    """What runs gain in success that were shown a bullet, the most first; not what the bullet alone caused.
+
+    Args:
+        pairs: Of two arms.
+        by_seed: Whether each seed has a playbook of its own, whose ids are its own.
+    """
+    shown: dict[tuple[int | None, str], list[Pair]] = {}
+    for pair in pairs:
+        for bullet in pair[1].bullets:
+            shown.setdefault((pair[1].seed if by_seed else None, bullet), []).append(pair)
+    found: list[BulletEffect] = []
+    for (seed, bullet), some in shown.items():
+        if len(some) >= MIN_RUNS:
+            gained, interval = _gained(some, [early.group for early, _ in some])
+            arm = some[0][1].arm
+            found.append(
+                BulletEffect(after=arm, bullet=bullet, seed=seed, n=len(some), difference=gained, interval=interval)
+            )
+    ordered = sorted(found, key=lambda effect: (-effect.difference, -effect.n, effect.bullet))
+    return ordered if len(ordered) <= 2 * MOST_BULLETS else [*ordered[:MOST_BULLETS], *ordered[-MOST_BULLETS:]]
+
+
+def _gained(pairs: Sequence[Pair], units: Sequence[str]) -> tuple[float, Interval]:
+    alone = len(set(units)) < 2  # a single task: its seeds are all there is to draw
+    gained = difference(
+        [float(early.correct) for early, _ in pairs],
+        [float(late.correct) for _, late in pairs],
+        None if alone else units,
+    )
+    return gained.value, gained.interval
+
+
+def regressions(pairs: Sequence[Pair]) -> list[Regression]:
+    """Tasks that the second arm loses, those lost with the most seeds first; each with one seed to look at."""
+    tasks: dict[str, list[Pair]] = {}
+    for pair in pairs:
+        tasks.setdefault(pair[0].id, []).append(pair)
+    found: list[Regression] = []
+    for task, some in tasks.items():
+        lost = [pair for pair in some if pair[0].correct and not pair[1].correct]
+        gained = sum(not early.correct and late.correct for early, late in some)
+        if len(lost) > gained:
+            worst = max(lost, key=lambda pair: pair[1].iterations - pair[0].iterations)
+            found.append(
+                Regression(
+                    after=worst[1].arm,
+                    id=task,
+                    group=worst[0].group,
+                    lost=len(lost),
+                    gained=gained,
+                    n=len(some),
+                    seed=worst[0].seed,
+                    bullets=worst[1].bullets,
+                )
+            )
+    return sorted(found, key=lambda row: (row.gained - row.lost, row.id))[:MOST_REGRESSIONS]
+
+
+def curve(runs: Iterable[RunReport], arm: str, points: int = 10) -> list[CurvePoint]:
+    """Success of an arm over how many runs it had learned from; empty for one that does not learn."""
+    rows = [run for run in runs if run.arm == arm]
+    if not any(row.learned_from for row in rows):
+        return []
+    values = [float(row.correct) for row in rows]
+    found = learning_curve(values, [row.learned_from for row in rows], [row.group for row in rows], points)
+    return [
+        CurvePoint(arm=arm, learned_from=step, success=point.value, interval=point.interval) for step, point in found
+    ]
+
+
+def calibrations(runs: Iterable[RunReport]) -> dict[str, CalibrationReport]:
+    """For each arm whose runs state a confidence, whether it is met by success."""
+    arms: dict[str, list[RunReport]] = {}
+    for run in runs:
+        if run.confidence is not None:
+            arms.setdefault(run.arm, []).append(run)
+    return {arm: _calibration(rows) for arm, rows in arms.items()}
+
+
+def _calibration(rows: Sequence[RunReport]) -> CalibrationReport:
+    said = [float(row.confidence or 0.0) for row in rows]
+    found = calibration(said, [row.correct for row in rows])
+    bins: list[ConfidenceBin] = []
+    for part in found.bins:
+        of = [rows[place] for place in part.runs]
+        came = share([float(row.correct) for row in of], [row.group for row in of])
+        bins.append(ConfidenceBin(confidence=part.confidence, success=came.value, interval=came.interval, n=part.n))
+    return CalibrationReport(n=len(rows), brier=found.brier, error=found.error, bins=bins)

@@ -1,0 +1,174 @@
+"""A report as one HTML file: no script, no other file, light and dark, readable on a phone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from ace.core import SuiteError
+from ace.evaluation.report.models import EvaluateReport, Interval
+from ace.evaluation.report.wording import p_value, span
+
+if TYPE_CHECKING:
+    from ace.evaluation.log import RunLog
+
+Trace = tuple[str, int, str]
+"""Arm, seed and task of a run."""
+
+
+class Mark(NamedTuple):
+    """One line of a plot: a dot with its interval, in the plot's own units."""
+
+    name: str
+    value: float
+    low: float
+    high: float
+    note: str
+
+
+class Axis(NamedTuple):
+    """From where to where a plot goes, and where it is marked."""
+
+    start: float
+    end: float
+    ticks: tuple[float, ...]
+    unit: str
+
+    def at(self, value: float) -> float:
+        """Where a value lies, from 0 to 100, inside the plot."""
+        return 100 * (min(max(value, self.start), self.end) - self.start) / (self.end - self.start or 1.0)
+
+
+def page_template() -> Any:
+    """The page's template.
+
+    Raises:
+        SuiteError: Jinja is missing.
+    """
+    try:
+        import jinja2
+    except ImportError as error:
+        raise SuiteError('an HTML report needs Jinja; install it with: pip install "dspy-ace[report]"') from error
+    # everything is escaped: names, tasks and traces come from users, tools and models
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader("ace.evaluation.report"), autoescape=True, trim_blocks=True, lstrip_blocks=True
+    )
+    environment.filters.update(span=span, p=p_value)
+    return environment.get_template("report.html.j2")
+
+
+def html(report: EvaluateReport, traces: Mapping[Trace, str] | None = None) -> str:
+    """The report as a page; whatever a stand-in produced is labelled.
+
+    Args:
+        report: What `ace evaluate` found.
+        traces: Runs to read, for the tasks that an arm loses; see `traces_of`.
+
+    Raises:
+        SuiteError: Jinja is missing.
+    """
+    most = max((arm.iterations_interval[1] or arm.iterations for arm in report.arms.values()), default=1.0)
+    return page_template().render(
+        report=report,
+        base=next(iter(report.arms), ""),
+        seeds=len({run.seed for run in report.runs}),
+        tasks=len({run.id for run in report.runs}),
+        success=[
+            _mark(name, arm.success, arm.success_interval, 100, f"{arm.n} runs") for name, arm in report.arms.items()
+        ],
+        iterations=[
+            _mark(name, arm.iterations, arm.iterations_interval, 1, f"{arm.lm_calls:.1f} requests")
+            for name, arm in report.arms.items()
+        ],
+        percent=Axis(0, 100, (0, 25, 50, 75, 100), "%"),
+        steps=_steps(most),
+        gains=Axis(-100, 100, (-100, -50, 0, 50, 100), "points"),
+        families=_grouped(
+            (e.after, _mark(e.group, e.difference, e.interval, 100, f"{e.n} runs, {e.iterations:+.1f} iterations"))
+            for e in report.families
+        ),
+        bullets=_grouped(
+            (e.after, _mark(e.bullet, e.difference, e.interval, 100, e.text or f"{e.n} runs")) for e in report.bullets
+        ),
+        curves=_curves(report),
+        sure={
+            arm: [
+                _mark(f"{100 * b.confidence:.0f} % sure", b.success, b.interval, 100, f"{b.n} runs") for b in found.bins
+            ]
+            for arm, found in report.calibrations.items()
+        },
+        regressions=[
+            (
+                row,
+                (traces or {}).get((base, row.seed, row.id), ""),
+                (traces or {}).get((row.after, row.seed, row.id), ""),
+            )
+            for base in [next(iter(report.arms), "")]
+            for row in report.regressions
+        ],
+    )
+
+
+def traces_of(report: EvaluateReport, log: RunLog) -> dict[Trace, str]:
+    """The traces that a page shows, out of an evaluation's log."""
+    base = next(iter(report.arms), "")
+    wanted = {(arm, row.seed, row.id) for row in report.regressions for arm in (base, row.after)}
+    return {
+        (row.arm, row.seed, row.id): f"{output.task.text}\n\n{output.reasoning_trace}\n\n{feedback.text}".strip()
+        for row, output, feedback in log.runs()
+        if (row.arm, row.seed, row.id) in wanted
+    }
+
+
+def _mark(name: str, value: float, interval: Interval, times: float, note: str) -> Mark:
+    low, high = interval
+    endless = float("inf")
+    return Mark(
+        name,
+        times * value,
+        -endless if low is None else times * low,
+        endless if high is None else times * high,
+        note,
+    )
+
+
+def _steps(most: float) -> Axis:
+    """From 0 to a round number of iterations."""
+    step = next(step for step in (1, 2, 5, 10, 20, 50, 100, 1_000) if most <= 5 * step or step == 1_000)
+    end = step * max(1, -int(-most // step))
+    return Axis(0, end, tuple(range(0, end + 1, step)), "")
+
+
+def _grouped(rows: Any) -> dict[str, list[Mark]]:
+    found: dict[str, list[Mark]] = {}
+    for arm, mark in rows:
+        found.setdefault(arm, []).append(mark)
+    return found
+
+
+def _curves(report: EvaluateReport) -> list[dict[str, Any]]:
+    """Each learning arm as a line and a band, in percent of the plot's width and height."""
+    last = max((point.learned_from for point in report.curves), default=0.0) or 1.0
+    found: list[dict[str, Any]] = []
+    for arm in dict.fromkeys(point.arm for point in report.curves):
+        points = [point for point in report.curves if point.arm == arm]
+        places = [(100 * p.learned_from / last, 100 - 100 * p.success) for p in points]
+        lows = [(x, 100 - 100 * (p.interval[0] or 0.0)) for (x, _), p in zip(places, points, strict=True)]
+        highs = [
+            (x, 100 - 100 * (1.0 if p.interval[1] is None else p.interval[1]))
+            for (x, _), p in zip(places, points, strict=True)
+        ]
+        found.append(
+            {
+                "arm": arm,
+                "line": _path(places),
+                "band": _path([*highs, *reversed(lows)]),
+                "points": places,
+                "last": last,
+            }
+        )
+    return found
+
+
+def _path(points: Sequence[tuple[float, float]]) -> str:
+    return " ".join(f"{x:.2f},{y:.2f}" for x, y in points)

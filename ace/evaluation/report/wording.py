@@ -1,0 +1,31 @@
+"""How reports word intervals and p values."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:  # the command line words things before it needs pydantic
+    from ace.evaluation.report.models import Interval
+
+SUITE_SPECS = "office, workbench:PATH, bfcl[:CATEGORY], tau:FOLDER, FILE.jsonl[:TOOLS.py] or FILE.py:NAME"
+"""How a suite is named."""
+
+
+def span(interval: Interval, times: float = 1.0, digits: int = 1) -> str:
+    """An interval; a question mark where nothing bounds it.
+
+    Example:
+        >>> span((0.1234, None), 100)
+        '12.3 to ?'
+    """
+    return " to ".join("?" if bound is None else f"{times * bound:.{digits}f}" for bound in interval)
+
+
+def p_value(value: float | None) -> str:
+    """A p value with three digits.
+
+    Example:
+        >>> p_value(0.0002), p_value(0.25), p_value(None)
+        ('< 0.001', '0.250', '?')
+    """
+    return "?" if value is None else "< 0.001" if value < 0.001 else f"{value:.3f}"

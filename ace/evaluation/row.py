@@ -1,0 +1,52 @@
+"""One run of one task, as the log keeps it and the report reads it."""
+
+from __future__ import annotations
+
+from pydantic import BaseModel, ConfigDict, Field
+
+
+class ReportModel(BaseModel):
+    """Base of what commands write as JSON."""
+
+    model_config = ConfigDict(extra="forbid", populate_by_name=True)
+
+
+class InvalidAction(ReportModel):
+    """A reply that was no legal action."""
+
+    iteration: int
+    kind: str
+    tool: str
+    message: str
+
+
+class RunReport(ReportModel):
+    """One run of one task."""
+
+    id: str
+    arm: str
+    seed: int
+    domain: str
+    group: str
+    correct: bool
+    iterations: int
+    lm_calls: int
+    termination: str
+    state_sha256: str
+    """Hash over the hashes of all tables after the run."""
+    tables_sha256: dict[str, str]
+    invalid_actions: int
+    input_tokens: int = 0
+    output_tokens: int = 0
+    memory_tokens: int = 0
+    """Of what stood in the prompt's playbook."""
+    cost: float = 0.0
+    """US dollars, where prices are known."""
+    seconds: float = 0.0
+    confidence: float | None = None
+    """What a verifier gave the answer."""
+    bullets: list[str] = Field(default_factory=list)
+    """Ids of the bullets that stood in the prompt."""
+    learned_from: int = 0
+    """Arms that learn while they go: how many runs were learned from before this one."""
+    errors: list[InvalidAction] = Field(default_factory=list)

@@ -1,0 +1,225 @@
+"""From one run to lessons, evidence and credit in the playbook."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+
+from ace.core import PlaybookError
+from ace.curator import Curator, Gate, GateVerdict
+from ace.learner.credit import credit
+from ace.learner.report import LearningReport
+from ace.learner.run_queue import MAX_KEPT_RUNS, ObservedRun, RunQueue
+from ace.playbook import Playbook, Tag
+from ace.playbook.delta import Delta
+from ace.playbook.insight import Insight
+from ace.reflector import OUTAGES, Reflector
+from ace.tasks import Feedback, TaskOutput
+
+ATTEMPTS = 5
+"""How often a lesson is curated when other processes change the book at the same time."""
+
+
+class LearningPipeline:
+    """Reflect, curate, let the gate decide, commit, give credit; each run once.
+
+    Args:
+        playbook: Where lessons go.
+        reflector: Mines runs for lessons.
+        curator: Turns lessons into deltas.
+        gate: Decides whether new bullets are committed; None lets all of them in.
+        gate_every: The gate looks at the lessons of this many runs together.
+        judge: Says whether a run succeeded when nobody else does.
+        run_queue: Remembers which runs have been learned from; None remembers nothing.
+        author: Who is named in the journal.
+        tools: Of agents whose runs do not say: name to schema hash.
+
+    Attributes:
+        report: Counts of everything since it was made.
+        verdicts: What the gate said, in order.
+    """
+
+    def __init__(
+        self,
+        playbook: Playbook,
+        *,
+        reflector: Reflector,
+        curator: Curator,
+        gate: Gate | None,
+        gate_every: int,
+        judge: Callable[[TaskOutput], Feedback] | None,
+        run_queue: RunQueue | None,
+        author: str,
+        tools: Mapping[str, str],
+    ) -> None:
+        self.playbook = playbook
+        self.reflector = reflector
+        self.curator = curator
+        self.gate = gate
+        self.gate_every = gate_every
+        self.judge = judge
+        self.author = author
+        self.report = LearningReport()
+        self.verdicts: list[GateVerdict] = []
+        self._hashes = tools
+        """Of the tools of the last run."""
+        self._queue = run_queue
+        bullets = playbook.bullets if run_queue is not None and run_queue.waiting else ()
+        self._taught = {run for b in bullets if b.section != "Observations" for run in b.provenance.run_ids}
+        """Runs that bullets rest on although the state file does not know that they were learned from."""
+        self._credited: set[str] | None = None
+        self._proposed: list[tuple[list[Insight], Mapping[str, str]]] = []
+        self._unmarked: list[tuple[ObservedRun, bool]] = []
+        self._succeeded: dict[tuple[str | None, str], tuple[TaskOutput, str]] = {}
+        for run in run_queue.succeeded.values() if run_queue is not None else ():
+            self._remember(run)
+        self._lock = threading.RLock()
+
+    def learn(self, run: ObservedRun, keep: bool = True) -> Feedback:
+        """Learn from one run.
+
+        Args:
+            run: The run; without feedback, the judge is asked.
+            keep: Whether the queue remembers that it was learned from.
+
+        Raises:
+            PlaybookError: There is neither feedback nor a judge.
+        """
+        feedback = run.feedback
+        if feedback is None:
+            if self.judge is None:
+                raise PlaybookError(f"run {run.key} waits for a judge; give the Learner one, or another state file")
+            feedback = self.judge(run.output)
+        with self._lock:
+            self._hashes = run.schema_hashes or self._hashes
+            insights = self._insights(run, feedback)
+            self.report.runs += 1
+            self.report.successes += feedback.success
+            self.report.invented += len(run.output.metadata.get("invented_bullets", ()))
+            self.report.usage += run.output.usage
+            if feedback.success:
+                self._remember(run)
+            gated = self.gate is not None
+            self._commit(run, feedback, [] if gated else insights)
+            if gated:
+                self._proposed.append((insights, run.schema_hashes))
+            if keep and self._queue is not None:
+                self._unmarked.append((run, feedback.success))
+            self.propose(now=not gated)
+        return feedback
+
+    @property
+    def waits_for_gate(self) -> bool:
+        """Whether there are lessons that the gate has not looked at."""
+        return bool(self._proposed)
+
+    def _remember(self, run: ObservedRun) -> None:
+        """Keep a run that succeeded, to look through for what recurs."""
+        if run.output.completed:
+            self._succeeded[run.output.task.tenant, run.output.task_id] = (run.output, run.group)
+            while len(self._succeeded) > MAX_KEPT_RUNS:
+                self._succeeded.pop(next(iter(self._succeeded)))
+
+    def _insights(self, run: ObservedRun, feedback: Feedback) -> list[Insight]:
+        if run.output.run_id in self._taught:
+            return []  # learned before its process ended: a language model might say something else now
+        known: list[str] = []
+        if self.reflector.lm is not None:
+            task = run.output.task
+            known = [b.content for b in self.playbook.retrieve(task.text, task.domain, tenant=task.tenant)]
+        return self.reflector.reflect(run.output, feedback, group=run.group, known=known)
+
+    def look_back(self) -> None:
+        """Sub-sequences that recur over what succeeded so far."""
+        with self._lock:
+            found = self.reflector.recurring(self._succeeded.values())
+            if found:
+                self._proposed.append((found, self._hashes))
+
+    def propose(self, *, now: bool) -> None:
+        """Let the gate decide about the lessons that wait for it, and mark their runs as learned from."""
+        with self._lock:
+            if not now and len(self._unmarked) < self.gate_every and len(self._proposed) < self.gate_every:
+                return
+            proposed, self._proposed = self._proposed, []
+            insights = [insight for found, _ in proposed for insight in found]
+            hashes = {name: digest for _, known in proposed for name, digest in known.items()}
+            unmarked, self._unmarked = self._unmarked, []
+            try:
+                if insights:
+                    self._curated(insights, hashes, gate=self.gate)
+            except BaseException:  # they are proposed again, by this process or the next
+                self._proposed, self._unmarked = [*proposed, *self._proposed], [*unmarked, *self._unmarked]
+                raise
+            if self._queue is not None:
+                for run, success in unmarked:
+                    self._queue.done(run, success)
+
+    def _commit(self, run: ObservedRun, feedback: Feedback, insights: Sequence[Insight]) -> None:
+        output = run.output
+
+        def credits() -> list[Delta]:
+            return list(self._credit(output, feedback))
+
+        if self._curated(insights, run.schema_hashes, credits) and self._credited is not None:
+            self._credited.add(output.run_id)
+
+    def _curated(
+        self,
+        insights: Sequence[Insight],
+        hashes: Mapping[str, str],
+        credits: Callable[[], Sequence[Delta]] = tuple,
+        gate: Gate | None = None,
+    ) -> bool:
+        """Commit lessons and credit; whether there was credit."""
+        for attempts_left in reversed(range(ATTEMPTS)):
+            self.playbook.refresh()
+            known, tags = self.playbook.revision, credits()
+            deltas = [*tags, *self.curator.curate(insights, hashes)]
+            if gate is not None and any(map(_shown, deltas)):
+                verdict = gate(self.playbook, deltas)
+                self.verdicts.append(verdict)
+                if not verdict.accepted:
+                    self.report.refused += sum(map(_shown, deltas))
+                    # evidence needs no gate, and what waits for review is shown to nobody
+                    deltas = [delta for delta in deltas if _needs_no_gate(delta)]
+            try:
+                # what others have added since the search is not added again; the last attempt is for a busy book
+                at = known if attempts_left else None
+                self.playbook.commit(deltas, author=self.author, tools=hashes, at=at)
+            except PlaybookError:
+                # when somebody else changed the book meanwhile, a bullet may have gone, and gets no credit
+                if self.playbook.revision == known or not attempts_left:
+                    raise
+            else:
+                self.report.count(deltas)
+                return bool(tags)
+        raise AssertionError("the last attempt returns or raises")
+
+    def _credit(self, output: TaskOutput, feedback: Feedback) -> list[Tag]:
+        """Credit once per run and bullet."""
+        if output.termination_reason in OUTAGES:
+            return []
+        if not output.injected_bullets and not output.metadata.get("held_back_at_random_bullets"):
+            return []
+        if self._credited is None:
+            tags = (delta for _, delta in self.playbook.history.deltas() if isinstance(delta, Tag))
+            self._credited = {delta.run_id for delta in tags}
+        if output.run_id in self._credited:
+            return []
+        asked = (*output.injected_bullets, *output.metadata.get("held_back_at_random_bullets", ()))
+        return credit(output, feedback, self.playbook.find(asked))
+
+
+def _shown(delta: Delta) -> bool:
+    """Whether it is a new bullet that agents will see."""
+    return delta.kind == "add" and delta.bullet.stage != "quarantined" and delta.bullet.trust != "tainted"
+
+
+def _needs_no_gate(delta: Delta) -> bool:
+    """Evidence, credit, and what waits for review; what would leave a full book for refused bullets stays."""
+    return (
+        delta.kind == "tag"
+        or (delta.kind == "merge" and not delta.absorbed)
+        or (delta.kind == "add" and not _shown(delta))
+    )

@@ -1,0 +1,54 @@
+"""The counts of what learning did."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, fields
+
+from ace.core import RunUsage
+from ace.playbook.delta import Delta
+
+
+@dataclass
+class LearningReport:
+    """What learning did."""
+
+    runs: int = 0
+    successes: int = 0
+    added: int = 0
+    merged: int = 0
+    tagged: int = 0
+    removed: int = 0
+    """Bullets that left a full book."""
+    refused: int = 0
+    """New bullets that the gate did not let in."""
+    skipped: int = 0
+    """Runs that had been learned from before an interruption."""
+    invented: int = 0
+    """Bullets that a model cited and was never shown."""
+    usage: RunUsage = field(default_factory=RunUsage)
+
+    def count(self, deltas: Sequence[Delta]) -> None:
+        """Add a commit."""
+        for delta in deltas:
+            self.added += delta.kind == "add"
+            self.merged += delta.kind == "merge"
+            self.tagged += delta.kind == "tag"
+            self.removed += delta.kind == "remove" or (delta.kind == "merge" and bool(delta.absorbed))
+
+    def plus(self, other: LearningReport) -> LearningReport:
+        """Both together."""
+        numbers = {f.name: getattr(self, f.name) + getattr(other, f.name) for f in fields(self) if f.name != "usage"}
+        return LearningReport(**numbers, usage=self.usage + other.usage)
+
+    def since(self, before: LearningReport) -> LearningReport:
+        """What came after an earlier count."""
+        numbers = {f.name: getattr(self, f.name) - getattr(before, f.name) for f in fields(self) if f.name != "usage"}
+        return LearningReport(**numbers, usage=_less(self.usage, before.usage))
+
+
+def _less(usage: RunUsage, before: RunUsage) -> RunUsage:
+    now, then = usage.model_dump(), before.model_dump()
+    return RunUsage.model_validate(
+        {k: v - then[k] if v is not None and then[k] is not None else v for k, v in now.items()}
+    )

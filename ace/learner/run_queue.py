@@ -1,0 +1,155 @@
+"""Runs that wait to be learned from, on disk before the learning begins.
+
+One JSON line per run, and one more when it has been learned from.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Mapping
+from contextlib import ExitStack
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from ace.core import PlaybookError, json_line
+from ace.core.durable import JsonLog, locked
+from ace.tasks import Feedback, TaskOutput
+
+COMPACT_AFTER = 10_000
+"""After this many runs were learned from, the file is written again without them."""
+MAX_KEPT_RUNS = 1_000
+"""How many successful runs are looked through for sub-sequences that recur."""
+
+
+class ObservedRun(BaseModel):
+    """A run with what is needed to learn from it."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    key: str
+    """Names the run in this queue."""
+    place: str = ""
+    """Its place in a training set, which is remembered after it was learned; "" for a run that was only observed."""
+    output: TaskOutput
+    feedback: Feedback | None = None
+    """None when a judge has to say."""
+    schema_hashes: dict[str, str] = Field(default_factory=dict)
+    group: str = ""
+
+
+class RunQueue:
+    """An append-only file of runs, each learned once.
+
+    Args:
+        path: Made when it is not there; one process at a time may hold it.
+
+    Raises:
+        PlaybookError: The file is damaged before its last line, or another process holds it.
+
+    Example:
+        >>> queue = RunQueue(getfixture("tmp_path") / "runs.jsonl")
+        >>> len(queue.waiting), queue.learned
+        (0, {})
+    """
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path)
+        self._lock = threading.Lock()
+        self._claim = ExitStack()
+        taken = f"{str(self.path)!r} is being learned from by another process; give each its own"
+        self._claim.enter_context(locked(Path(f"{self.path}.lock"), taken, PlaybookError))
+        self.waiting: dict[str, ObservedRun] = {}
+        """Runs that have not been learned from, in order."""
+        self.learned: dict[str, bool] = {}
+        """Places of those that have, and whether they succeeded."""
+        self.succeeded: dict[str, ObservedRun] = {}
+        """By place, the last of those that did: what recurs over tasks is looked for in them."""
+        self._done = 0
+        try:
+            self._log = JsonLog(self.path, self._take, self._damaged)
+        except BaseException:
+            self._claim.close()
+            raise
+        self._closed = False
+
+    def put(self, run: ObservedRun) -> None:
+        """Keep a run; on return it survives the end of the process, after `sync` also a power cut."""
+        line = _line(run)
+        with self._lock:
+            self._log.append(line)
+            self.waiting[run.key] = run
+
+    def done(self, run: ObservedRun, success: bool) -> None:
+        """A run has been learned from."""
+        with self._lock:
+            self._log.append(_learned(run.key, run.place, success))
+            self._forget(run, run.key, run.place, success)
+            self._done += 1
+            if self._done >= COMPACT_AFTER:
+                self._compact()
+
+    def sync(self) -> None:
+        """Force what was written to the disk."""
+        self._log.sync()
+
+    def close(self) -> None:
+        """Write the file again without what has been learned from, and let others have it."""
+        with self._lock:
+            if self._closed:
+                return
+            self._closed = True
+            try:
+                self._compact()
+            finally:
+                self._log.close()
+                self._claim.close()
+
+    def _forget(self, run: ObservedRun | None, key: str, place: str, success: bool) -> None:
+        self.waiting.pop(key, None)
+        if not place:
+            return
+        self.learned[place] = success
+        if success and run is not None:
+            self.succeeded[place] = run
+            while len(self.succeeded) > MAX_KEPT_RUNS:
+                self.succeeded.pop(next(iter(self.succeeded)))
+
+    def _damaged(self, number: int, error: Exception) -> PlaybookError:
+        return PlaybookError(
+            f"line {number} of {str(self.path)!r} is damaged: {_short(error)}; move the file away to start again, "
+            "what was learned stays in the playbook"
+        )
+
+    def _take(self, entry: Mapping[str, object]) -> None:
+        if "learned" in entry:
+            key = str(entry["learned"])
+            self._forget(self.waiting.get(key), key, str(entry["place"]), bool(entry["success"]))
+        else:
+            run = ObservedRun.model_validate(entry)
+            self.waiting[run.key] = run
+
+    def _compact(self) -> None:
+        lines = [_learned("", place, success) for place, success in self.learned.items()]
+        for run in self.succeeded.values():
+            lines += [_line(run), _learned(run.key, run.place, True)]
+        self._log.replace([*lines, *map(_line, self.waiting.values())])
+        self._done = 0
+
+
+def _learned(key: str, place: str, success: bool) -> str:
+    return json.dumps({"learned": key, "place": place, "success": success})
+
+
+def _line(run: ObservedRun) -> str:
+    try:
+        return json_line(run)
+    except (ValueError, RecursionError) as error:
+        raise PlaybookError(
+            f"cannot keep run {run.output.run_id!r}: {error}; its steps hold what JSON cannot hold"
+        ) from error
+
+
+def _short(error: Exception) -> str:
+    return f"{error.error_count()} fields are wrong" if isinstance(error, ValidationError) else str(error)

@@ -1,0 +1,201 @@
+"""The forms in which frameworks record a run, each read as the same few events.
+
+Nothing of another framework is imported: objects are read by their attributes, JSON by its keys.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, cast
+
+from ace.core import value_to_text
+
+Kind = Literal["user", "thought", "call", "result", "answer"]
+
+
+@dataclass(frozen=True)
+class TraceEvent:
+    """One thing that happened in a recorded run."""
+
+    kind: Kind
+    text: str = ""
+    """What was said, or what the tool answered."""
+    name: str = ""
+    """The tool of a call."""
+    args: Any = None
+    call_id: str = ""
+    """Of a call, and of the result that answers it; "" for the latest call."""
+    failed: bool | None = None
+    """Whether a result is an error; None when the form does not say."""
+
+
+def events_of(trace: Any) -> Iterator[TraceEvent]:
+    """The events of a run in any known form.
+
+    Raises:
+        ValueError: The form is not known.
+    """
+    for wanted, reader in _READERS:
+        found = _get(trace, wanted)
+        if found is not None:
+            yield from reader(trace, found)
+            return
+    if isinstance(trace, Sequence) and trace:
+        yield from _messages(trace, cast("Sequence[Any]", trace))
+        return
+    keys = sorted(map(str, cast("Mapping[Any, Any]", trace)))[:8] if isinstance(trace, Mapping) else []
+    kind = f"keys {keys}" if keys else f"type {type(cast(object, trace)).__name__}"
+    raise ValueError(
+        f"not a known trace ({kind}); expected `trajectory` (DSPy), `intermediate_steps` (LangChain), `messages` (OpenAI, "
+        "LangGraph, Pydantic AI), a list of messages, or a TaskOutput"
+    )
+
+
+def _get(thing: Any, name: str, default: Any = None) -> Any:
+    """A field of an object or a dict."""
+    if isinstance(thing, Mapping):
+        return cast("Mapping[str, Any]", thing).get(name, default)
+    return default if isinstance(thing, (str, bytes, list, tuple)) else getattr(thing, name, default)
+
+
+# -- DSPy --------------------------------------------------------------------------------------------------------------
+
+
+def _trajectory(trace: Any, trajectory: Mapping[str, Any]) -> Iterator[TraceEvent]:
+    """The flat dict of `dspy.ReAct`: thought_0, tool_name_0, tool_args_0, observation_0, thought_1 ..."""
+    for name in ("task", "question", "input", "query"):
+        if isinstance(asked := _get(trace, name), str):
+            yield TraceEvent("user", asked)
+            break
+    for index in sorted(int(name.rpartition("_")[2]) for name in trajectory if re.fullmatch(r"tool_name_\d+", name)):
+        yield TraceEvent("thought", str(trajectory.get(f"thought_{index}", "")))
+        name = str(trajectory[f"tool_name_{index}"])
+        if name == "finish":
+            continue
+        yield TraceEvent("call", name=name, args=trajectory.get(f"tool_args_{index}"))
+        if (observed := trajectory.get(f"observation_{index}")) is not None:
+            yield TraceEvent("result", value_to_text(observed))
+    answer = _get(trace, "answer")
+    yield TraceEvent("answer", value_to_text(answer) if answer is not None else "")
+
+
+# -- LangChain ---------------------------------------------------------------------------------------------------------
+
+
+def _intermediate_steps(trace: Any, steps: Sequence[Any]) -> Iterator[TraceEvent]:
+    """Pairs of an agent action (tool, tool_input, log) and an observation."""
+    if isinstance(asked := _get(trace, "input", _get(trace, "query")), str):
+        yield TraceEvent("user", asked)
+    for step in steps:
+        action, observed = step[0], step[1]
+        if not isinstance(action, Mapping) and isinstance(action, Sequence) and not isinstance(action, str):
+            action = dict(zip(("tool", "tool_input", "log"), cast("Sequence[Any]", action), strict=False))
+        yield TraceEvent("thought", str(_get(action, "log", "") or ""))
+        given = _get(action, "tool_input")
+        if isinstance(given, str) and given.strip() and not given.strip().startswith("{"):
+            given = {"input": given}  # a tool of one argument is called with its bare text
+        yield TraceEvent("call", name=str(_get(action, "tool", "")), args=given)
+        yield TraceEvent("result", value_to_text(observed))
+    if (answer := _get(trace, "output")) is not None:
+        stopped = str(answer).startswith("Agent stopped due to")
+        yield TraceEvent("thought" if stopped else "answer", value_to_text(answer))
+
+
+# -- messages ----------------------------------------------------------------------------------------------------------
+
+
+def _messages(_: Any, messages: Sequence[Any]) -> Iterator[TraceEvent]:
+    """Messages of OpenAI's API, LangGraph or Pydantic AI."""
+    for message in messages:
+        parts = _get(message, "parts")
+        yield from _parts(parts) if parts is not None else _message(message)
+
+
+def _message(message: Any) -> Iterator[TraceEvent]:
+    role = str(_get(message, "role") or _get(message, "type") or "")
+    content = _get(message, "content")
+    blocks = cast("Sequence[Any]", content) if isinstance(content, (list, tuple)) else ()
+    if any(_get(b, "type") in ("tool_use", "tool_result") for b in blocks):
+        yield from _blocks(role, blocks)
+        return
+    content = _content(_get(message, "content"))
+    if role in ("user", "human"):
+        yield TraceEvent("user", content)
+    elif role in ("assistant", "ai"):
+        legacy = _get(message, "function_call")
+        calls = _get(message, "tool_calls") or ([legacy] if legacy else ())
+        if content:
+            yield TraceEvent("thought" if calls else "answer", content)
+        for call in calls:
+            made = _get(call, "function", call)
+            args = _get(made, "arguments", _get(made, "args"))
+            yield TraceEvent("call", name=str(_get(made, "name", "")), args=args, call_id=str(_get(call, "id") or ""))
+    elif role in ("tool", "function"):
+        status = _get(message, "status")
+        failed = None if status is None else status == "error"
+        # LangGraph marks what a tool raised; "success" is its default also for a tool that returned its error as text
+        yield TraceEvent("result", content, call_id=str(_get(message, "tool_call_id") or ""), failed=failed or None)
+    elif role not in ("system", "developer"):
+        raise ValueError(f"a message has the role {role!r}; expected user, assistant, tool or system")
+
+
+def _blocks(role: str, blocks: Sequence[Any]) -> Iterator[TraceEvent]:
+    """The content blocks of Anthropic's API: text, calls, and results inside a message of the user."""
+    for block in blocks:
+        kind = _get(block, "type")
+        if kind == "tool_use":
+            yield TraceEvent(
+                "call",
+                name=str(_get(block, "name", "")),
+                args=_get(block, "input"),
+                call_id=str(_get(block, "id") or ""),
+            )
+        elif kind == "tool_result":
+            failed = True if _get(block, "is_error") else None
+            text = _content(_get(block, "content"))
+            yield TraceEvent("result", text, call_id=str(_get(block, "tool_use_id") or ""), failed=failed)
+        elif kind == "text":
+            yield TraceEvent("user" if role == "user" else "thought", str(_get(block, "text", "")))
+
+
+def _parts(parts: Sequence[Any]) -> Iterator[TraceEvent]:
+    """The parts of a Pydantic AI request or response."""
+    calls = any(_get(part, "part_kind") == "tool-call" for part in parts)
+    for part in parts:
+        kind, content = _get(part, "part_kind"), _content(_get(part, "content"))
+        call_id, name = str(_get(part, "tool_call_id") or ""), str(_get(part, "tool_name") or "")
+        if kind == "user-prompt":
+            yield TraceEvent("user", content)
+        elif kind == "thinking" or (kind == "text" and calls):
+            yield TraceEvent("thought", content)
+        elif kind == "text":
+            yield TraceEvent("answer", content)
+        elif kind == "tool-call" and name.startswith("final_result"):
+            yield TraceEvent("answer", value_to_text(_get(part, "args")))
+        elif kind == "tool-call":
+            yield TraceEvent("call", name=name, args=_get(part, "args"), call_id=call_id)
+        elif kind == "tool-return" and not name.startswith("final_result"):
+            # newer versions say by `outcome` that a call was retried, denied or interrupted; older ones sent a retry-prompt
+            failed = _get(part, "outcome", "success") != "success"
+            yield TraceEvent("result", content, call_id=call_id, failed=failed or None)
+        elif kind == "retry-prompt" and call_id and name:
+            yield TraceEvent("result", content, call_id=call_id, failed=True)
+
+
+def _content(content: Any) -> str:
+    """Plain text of a content that may be text, a list of parts, or any value."""
+    if content is None:
+        return ""
+    parts = cast("Sequence[Any]", content) if isinstance(content, (list, tuple)) else ()
+    if parts and all(_get(part, "text") is not None for part in parts):
+        return "\n".join(str(_get(part, "text")) for part in parts)
+    return value_to_text(content)
+
+
+_READERS: tuple[tuple[str, Callable[[Any, Any], Iterator[TraceEvent]]], ...] = (
+    ("trajectory", _trajectory),
+    ("intermediate_steps", _intermediate_steps),
+    ("messages", _messages),
+)

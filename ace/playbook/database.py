@@ -1,0 +1,156 @@
+"""How a playbook's database is reached: SQLite in WAL mode, or PostgreSQL, with writers that take turns."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Generator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy import event
+from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError
+
+from ace.core import PlaybookError
+
+BUSY_SECONDS = 120
+"""So long a writer waits for its turn; one commit takes milliseconds."""
+
+
+def book_url(path: str | Path) -> str | sa.URL:
+    """Where a playbook is: a file, or what is an SQLAlchemy URL already.
+
+    Raises:
+        PlaybookError: The file's folder does not exist.
+    """
+    text = str(path)
+    if "://" in text:
+        return text
+    parent = Path(path).resolve().parent
+    if not parent.is_dir():
+        raise PlaybookError(f"cannot open the playbook {text!r}: the folder {str(parent)!r} does not exist")
+    return sa.URL.create("sqlite", database=str(Path(path).resolve()))
+
+
+def schema_url(server: str, schema: str, *, fresh: bool = False) -> str:
+    """A playbook of its own on a PostgreSQL server that may hold many, one in each schema.
+
+    Args:
+        server: As ``postgresql://user@host/db``.
+        schema: Made when it is not there.
+        fresh: Whether what it holds is dropped.
+
+    Returns:
+        The URL to open it by; it holds the password, if there is one.
+
+    Raises:
+        PlaybookError: It is no such server, or the schema cannot be made.
+    """
+    url = _server(server)
+    with _schemas(url, schema) as (connection, quoted):
+        if fresh:
+            connection.exec_driver_sql(f"DROP SCHEMA IF EXISTS {quoted} CASCADE")
+        connection.exec_driver_sql(f"CREATE SCHEMA IF NOT EXISTS {quoted}")
+    return url.update_query_dict({"options": f"-csearch_path={schema}"}).render_as_string(hide_password=False)
+
+
+def drop_schema(server: str, schema: str) -> None:
+    """Drop a playbook that `schema_url` made room for.
+
+    Raises:
+        PlaybookError: The server cannot be reached.
+    """
+    with _schemas(_server(server), schema) as (connection, quoted):
+        connection.exec_driver_sql(f"DROP SCHEMA IF EXISTS {quoted} CASCADE")
+
+
+def _server(server: str) -> sa.URL:
+    with suppress(ArgumentError):
+        url = sa.make_url(server)
+        if url.drivername.startswith("postgres"):
+            return url.set(drivername="postgresql+psycopg")
+    raise PlaybookError(
+        f"a store for several playbooks is a PostgreSQL server, postgresql://USER@HOST/DB; got {server!r}"
+    )
+
+
+@contextmanager
+def _schemas(url: sa.URL, schema: str) -> Generator[tuple[sa.Connection, str]]:
+    engine = connect(url, memory=False)
+    try:
+        with engine.begin() as connection:
+            yield connection, engine.dialect.identifier_preparer.quote_identifier(schema)
+    except DBAPIError as error:
+        raise PlaybookError(
+            f"cannot reach the schema {schema!r} in {url.render_as_string()!r}: {error.orig}"
+        ) from error
+    finally:
+        engine.dispose()
+
+
+def connect(url: sa.URL, memory: bool) -> sa.Engine:
+    """An engine whose transactions see one state, and whose writers wait for each other.
+
+    Args:
+        url: Of the database.
+        memory: Whether it is SQLite without a file, which lives in one connection.
+
+    Raises:
+        PlaybookError: The database is of a kind that is not supported, or its driver is missing.
+    """
+    sqlite = url.get_backend_name() == "sqlite"
+    options: dict[str, Any] = {"poolclass": sa.StaticPool} if memory else {}
+    if sqlite:
+        options["connect_args"] = {"timeout": BUSY_SECONDS, "check_same_thread": False}
+    else:
+        # a reader has one view of the whole transaction; a writer sees what was there when its turn came
+        options |= {"isolation_level": "REPEATABLE READ", "pool_pre_ping": True}
+    try:
+        engine = sa.create_engine(url, **options)
+    except NoSuchModuleError as error:
+        raise PlaybookError(
+            f"no database of the kind {url.drivername!r} is supported; expected a path, sqlite:///FILE or postgresql://..."
+        ) from error
+    except ModuleNotFoundError as error:
+        raise PlaybookError(
+            f"{url.render_as_string()!r} needs the package {error.name!r}: pip install 'dspy-ace[postgres]'"
+        ) from error
+    if sqlite:
+        event.listen(engine, "connect", _configure_sqlite)
+    event.listen(engine, "begin", _begin)
+    return engine
+
+
+def _configure_sqlite(connection: Any, _record: Any) -> None:
+    connection.isolation_level = None  # SQLAlchemy, not the driver, opens transactions
+    cursor = connection.cursor()
+    if cursor.execute("PRAGMA journal_mode").fetchone()[0] != "wal":
+        _patiently(lambda: cursor.execute("PRAGMA journal_mode=WAL"))
+    cursor.execute("PRAGMA synchronous=FULL")  # what is acknowledged survives a power cut
+    cursor.close()
+
+
+def _patiently(act: Callable[[], Any]) -> None:
+    """SQLite's own patience does not cover the change to WAL mode."""
+    until = time.monotonic() + BUSY_SECONDS
+    while True:
+        try:
+            act()
+        except Exception as error:  # the driver's own class, whichever driver it is
+            if "locked" not in str(error) or time.monotonic() > until:
+                raise
+            time.sleep(0.01)
+        else:
+            return
+
+
+def _begin(connection: sa.Connection) -> None:
+    writes = connection.get_execution_options().get("ace_write", False)
+    if connection.dialect.name == "sqlite":
+        # a writer takes the lock at once, so that two of them never find out at the end that they read the same revision
+        connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
+    elif writes:
+        # the lock is taken before the transaction's view of the data is
+        connection.exec_driver_sql("SET TRANSACTION ISOLATION LEVEL READ COMMITTED")
+        connection.exec_driver_sql("SELECT pg_advisory_xact_lock(hashtext('ace.playbook'), hashtext(current_schema()))")

@@ -1,0 +1,317 @@
+"""When two lessons are the same: near in meaning or in words, and equal in everything that vectors do not see."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from difflib import SequenceMatcher
+from functools import lru_cache
+from typing import NamedTuple
+
+from ace.playbook.duplicates.antonyms import ANTONYMS
+
+JACCARD = 0.9
+"""Of the sets of lower-case words; above it two texts are twins, whatever their vectors say."""
+
+LONGEST_TEXT = 3_000
+"""Characters; longer texts are the same only when they are equal."""
+
+NEARLY_VERBATIM = 0.6
+"""Share of the content words of the shorter text that the other one has too."""
+
+_NUMBER_WORDS = {
+    word: str(value)
+    for value, word in enumerate(
+        "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen "  # noqa: SIM905
+        "eighteen nineteen twenty".split()
+    )
+} | {
+    "thirty": "30", "forty": "40", "fifty": "50", "sixty": "60", "ninety": "90", "hundred": "100", "thousand": "1000",
+    "once": "1x", "twice": "2x", "thrice": "3x", "first": "1st", "second": "2nd", "third": "3rd", "fourth": "4th", "half": "0.5",
+    "double": "2x", "triple": "3x", "quarter": "0.25", "dozen": "12", "single": "1", "both": "2",
+}  # fmt: skip
+_NOT_NUMBERS = frozenset({"one"})
+"""Mostly a pronoun."""
+_NEGATIVE = frozenset(
+    "not no never nothing none neither nor cannot without except unless avoid refuse stop skip forbid ban exclude ignore "  # noqa: SIM905
+    "prevent disable disallow deny reject omit hardly rarely false fail fails failed unable impossible unsafe invalid "
+    "disabled forbidden excluded refused rejected skipped".split()
+)
+_UNITS = frozenset(
+    "second seconds minute minutes hour hours day days week weeks month months year years ms percent eur usd gbp kg km mb gb tb "  # noqa: SIM905
+    "january february march april may june july august september october november december monday tuesday wednesday thursday "
+    "friday saturday sunday morning afternoon evening night daily weekly monthly yearly annually hourly today tomorrow yesterday".split()
+)
+"""Units, months and days count like numbers."""
+_FUNCTION = frozenset(
+    "a an and any are as at be been being but by can could do does each either every for from get gets had has have he her his how if in into "  # noqa: SIM905
+    "is it its just make makes made may might must of on onto or our out own per she should so some such than that the their them then there "
+    "these they this those through thus to up upon us use used using via was we were what when where whether which while who whose why will "
+    "with would you your also always already both even ever here more most much now only other over same still too very "
+    "before after until first again need needs ensure ensures please e g eg etc i e".split()
+)
+_WORD = re.compile(r"[^\W_]+(?:['’][a-z]+)?")
+_IDENTIFIER = re.compile(
+    r"`[^`]+`|\b[A-Za-z]\w*(?:[._/-]\w+)*_\w+(?:[.]\w+)*\b|\b\w+(?:\.\w+)+\b(?:\(\))?|\b\w+\(\)|\b[a-z]+[A-Z]\w*\b|\b(?:[A-Z][a-z0-9]+){2,}\b"
+    r"|(?<!\w)[/~][\w./-]+|\b[A-Z]{2,}\b|(?<=[a-z,] )[A-HJ-Z]\b"
+)
+_TOKEN = re.compile(rf"(?P<identifier>{_IDENTIFIER.pattern})|(?P<word>{_WORD.pattern})")
+_FOREIGN = re.compile(r"(?![\u0000-\u024f\u1e00-\u1eff])[^\W\d_]")
+"""A letter that is not Latin."""
+_OPERATOR = re.compile(r"(?<=\s)(?:[<>]=?|[≤≥]|[=!]=)(?=\s|\d)")
+_WHEN = re.compile(r"\b(before|after|when|whenever|once|if|unless|while|until|for|to)\b", re.IGNORECASE)
+_THEN = re.compile(r"\b(then|next|afterwards)\b", re.IGNORECASE)
+_SHIFTS = tuple(
+    tuple(frozenset(kind.split()) for kind in kinds.split(" / "))
+    for kinds in (
+        "must shall should / may might can could",
+        "all every each / any / some few several / most",
+        "and / or",
+        "> / >= ≥ / < / <= ≤",
+        "== / !=",
+    )
+)
+"""Words of one kind say the same; one kind in the place of another changes what is taught."""
+_NUMBER = re.compile(r"(?<![\w.])[-+]?\d[\d,]*(?:\.\d+)?(?:%|\b|(?=st|nd|rd|th)|(?=[a-z]))|(?<=\bv)\d+\b")
+_NAME = re.compile(r"(?<=[a-z,;] )['\"“]?([A-Z][A-Za-z0-9-]+)")
+"""A capitalised word inside a sentence."""
+
+
+class Marks(NamedTuple):
+    """What must agree between two texts that teach the same."""
+
+    numbers: frozenset[str]
+    negations: int
+    """How many words turn the meaning round."""
+    identifiers: frozenset[str]
+
+
+@lru_cache(maxsize=65_536)
+def words(text: str) -> frozenset[str]:
+    """The lower-case words of a text."""
+    return frozenset(_WORD.findall(text.lower()))
+
+
+def _word_list(text: str) -> list[str]:
+    return _WORD.findall(text.lower())
+
+
+def jaccard(a: str, b: str) -> float:
+    """Shared words over all words.
+
+    Example:
+        >>> jaccard("Check the balance first", "check the balance")
+        0.75
+    """
+    left, right = words(a), words(b)
+    return len(left & right) / len(left | right) if left or right else float(a == b)
+
+
+@lru_cache(maxsize=65_536)
+def marks(text: str) -> Marks:
+    """Numbers, negations and identifiers of a text.
+
+    Example:
+        >>> marks("Never call `refund` more than two times")
+        Marks(numbers=frozenset({'2'}), negations=1, identifiers=frozenset({'refund'}))
+    """
+    text = _calm(text)
+    identifiers = {_bare(found) for found in _IDENTIFIER.findall(text)}
+    plain = _IDENTIFIER.sub(" ", text)
+    spoken = _WORD.findall(plain.lower())
+    numbers = {found.replace(",", "").rstrip("%") for found in _NUMBER.findall(plain)}
+    numbers |= {_NUMBER_WORDS[word] for word in spoken if word in _NUMBER_WORDS and word not in _NOT_NUMBERS}
+    numbers |= {word.removesuffix("s") for word in spoken if word in _UNITS} - {"may", "second", "m"}
+    identifiers |= {found for found in _NAME.findall(plain) if found.lower() not in _UNITS | {"api", "apis", "i"}}
+    negations = sum(word in _NEGATIVE or word.endswith(("n't", "n’t")) for word in spoken)
+    return Marks(frozenset(numbers), negations, frozenset(identifiers - {""}))
+
+
+def _in_order(text: str) -> list[str]:
+    return [_bare(found) for found in _IDENTIFIER.findall(_calm(text))]
+
+
+def _calm(text: str) -> str:
+    """The text where NOT is no name, but the word that it is."""
+    return _SHOUTED.sub(lambda found: found[0].lower() if found[0].lower() in _SPOKEN else found[0], text)
+
+
+_SHOUTED = re.compile(r"\b[A-Z]{2,}\b")
+_SPOKEN = _NEGATIVE | _FUNCTION
+
+
+def _bare(identifier: str) -> str:
+    return identifier.strip("`").removesuffix("()").strip()
+
+
+def difference(a: str, b: str) -> str:
+    """What keeps two texts apart, however near their vectors are, in words; empty when nothing does.
+
+    Example:
+        >>> difference("Retry after 10 s", "Retry after 30 s")
+        'numbers: 10 / 30'
+        >>> difference("Ask the user first.", "Do not ask the user first.")
+        'a negation'
+        >>> difference("Send it from Ana to Bo.", "Send it from Bo to Ana.")
+        'the order of the same words'
+    """
+    if max(len(a), len(b)) > LONGEST_TEXT:
+        return "" if a == b else "too long to compare"
+    left, right = marks(a), marks(b)
+    if not (left.numbers <= right.numbers or left.numbers >= right.numbers):
+        return f"numbers: {_listed(left.numbers - right.numbers)} / {_listed(right.numbers - left.numbers)}"
+    if not (left.identifiers <= right.identifiers or left.identifiers >= right.identifiers):
+        return (
+            f"names: {_listed(left.identifiers - right.identifiers)} / {_listed(right.identifiers - left.identifiers)}"
+        )
+    if left.negations != right.negations and not _added_sentence(a, b):
+        return "a negation"
+    if not covers(a, b) and not covers(b, a):
+        return "each names something that the other does not"
+    if left.identifiers == right.identifiers and _in_order(a) != _in_order(b):
+        one, other = _stems(a), _stems(b)
+        if set(one) == set(other) and sorted(one) != sorted(other):
+            return "the order of the names"
+    return opposed(a, b) or _shifted(a, b) or _replaced(a, b) or _reordered(a, b) or _unknown_script(a, b)
+
+
+def contradiction(a: str, b: str) -> str:
+    """What turns one of two texts that read alike into another lesson; empty when nothing does.
+
+    Negations, names of tools, opposites, force and order; not names of people, dates, numbers and other words, in which a
+    lesson's examples may differ.
+
+    Example:
+        >>> contradiction("Do refund the order, then tell Ana", "Do not refund the order, then tell Bo")
+        'a negation'
+        >>> contradiction("Refund the order, then tell Ana", "Refund the order, then tell Bo")
+        ''
+    """
+    left, right = (frozenset(_in_order(text)) for text in (a, b))
+    if left != right:
+        return f"names: {_listed(left - right)} / {_listed(right - left)}"
+    if marks(a).negations != marks(b).negations:
+        return "a negation"
+    return opposed(a, b) or _shifted(a, b) or _reordered(a, b)
+
+
+def is_number(word: str) -> bool:
+    """Whether a word of a text counts something: ``3``, ``20.5``, ``20%``, ``three``.
+
+    Example:
+        >>> [is_number(word) for word in ("3,", "20.5", "three", "2026-03-01", "Ana")]
+        [True, True, True, False, False]
+    """
+    bare = word.lower().strip(".,;:!?'\"()%$€")
+    return bare in _NUMBER_WORDS or re.fullmatch(r"[-+]?\d+(?:[.,]\d+)*", bare) is not None
+
+
+def is_negative(word: str) -> bool:
+    """Whether a word turns a meaning round: ``not``, ``without``, ``don't``."""
+    bare = word.lower().strip(".,;:!?'\"()")
+    return bare in _NEGATIVE or bare.endswith(("n't", "n’t"))
+
+
+def covers(survivor: str, removed: str) -> bool:
+    """Whether a text holds all the numbers, negations and identifiers of another."""
+    left, right = marks(survivor), marks(removed)
+    return right.numbers <= left.numbers and right.identifiers <= left.identifiers and right.negations <= left.negations
+
+
+def _listed(items: frozenset[str]) -> str:
+    return ", ".join(sorted(items)) or "-"
+
+
+def opposed(a: str, b: str) -> str:
+    """Two texts of nearly the same words that differ in a word and its opposite."""
+    left, right = words(a) - words(b), words(b) - words(a)
+    for one in left:
+        for other in right:
+            if frozenset((one, other)) in ANTONYMS or {one, other} in _prefixed(one, other):
+                return f"opposites: {one} / {other}"
+    return ""
+
+
+def _prefixed(one: str, other: str) -> Sequence[set[str]]:
+    """`able` and `unable`, `connect` and `disconnect`: a word and the same one turned round."""
+    short, long = sorted((one, other), key=len)
+    return (
+        [{one, other}] if long in {f"{p}{short}" for p in ("un", "dis", "in", "im", "non", "de", "ir", "mis")} else []
+    )
+
+
+def _stem(word: str) -> str:
+    """A word without its ending; crude, and enough to tell an inflection from another word."""
+    for ending in ("ations", "ation", "ings", "ing", "ies", "ied", "edly", "ed", "es", "ly", "er", "s", "e", "y"):
+        if word.endswith(ending) and len(word) - len(ending) >= 3:
+            word = word.removesuffix(ending)
+            break
+    return word[:-1] if len(word) > 3 and word[-1] == word[-2] else word
+
+
+def _stems(text: str) -> list[str]:
+    """The words that say something, without their endings; names and calls whole."""
+    found: list[str] = []
+    for match in _TOKEN.finditer(text):
+        if match["identifier"]:
+            found.append(_bare(match["identifier"]).lower())
+        elif (word := match["word"].lower().replace("’", "'").removesuffix("'s")) not in _FUNCTION:
+            found.append(_stem(word))
+    return found
+
+
+def _replaced(a: str, b: str) -> str:
+    """In texts of nearly the same words, one content word in the place of another changes what is taught."""
+    left, right = _stems(a), _stems(b)
+    lost, gained = set(left) - set(right), set(right) - set(left)
+    if not (lost and gained):
+        return ""
+    shared = len(set(left) & set(right)) / max(1, min(len(set(left)), len(set(right))))
+    swaps = [
+        (left[i1:i2], right[j1:j2])
+        for kind, i1, i2, j1, j2 in SequenceMatcher(None, left, right, autojunk=False).get_opcodes()
+        if kind == "replace" and set(left[i1:i2]) & lost and set(right[j1:j2]) & gained
+    ]
+    if shared >= NEARLY_VERBATIM and swaps and len(lost) + len(gained) <= 2 * len(swaps) + 2:
+        return f"other words: {' '.join(swaps[0][0])} / {' '.join(swaps[0][1])}"
+    return ""
+
+
+def _added_sentence(a: str, b: str) -> bool:
+    """Whether the longer text is the shorter one and a sentence more; its negation turns nothing round."""
+    short, long = sorted((a, b), key=len)
+    rest = [s.strip() for s in re.split(r"(?<=[.!?;:])\s+", long)]
+    kept = [s for s in rest if len(words(s) & words(short)) >= 0.6 * len(words(s))]
+    return len(kept) < len(rest) and marks(" ".join(kept)).negations == marks(short).negations
+
+
+def _reordered(a: str, b: str) -> str:
+    """The same content in another order; only a clause that says when may change its place."""
+    left, right = _stems(a), _stems(b)
+    if left == right or sorted(left) != sorted(right):
+        return ""
+    if any(left[i:] + left[:i] == right for i in range(1, len(left))) and _says_when(a) and _says_when(b):
+        return ""  # "before X do Y" is "do Y before X", but "X, then Y" is not "Y, then X"
+    return "the order of the same words"
+
+
+def _says_when(text: str) -> bool:
+    """Whether one of two clauses only says when the other holds; then either may come first, in its own words."""
+    return bool(_WHEN.search(text)) and not _THEN.search(text)
+
+
+def _shifted(a: str, b: str) -> str:
+    """Another force, scope or joint: `may` in the place of `must`, `any` of `all`, `or` of `and`, `<` of `>`."""
+    left, right = (frozenset(_word_list(text)) | frozenset(_OPERATOR.findall(text)) for text in (a, b))
+    for kinds in _SHIFTS:
+        here, there = ([kind for kind in kinds if kind & found] for found in (left, right))
+        mine, theirs = [k for k in here if k not in there], [k for k in there if k not in here]
+        if mine and theirs:
+            return f"another force: {min(mine[0] & left)} / {min(theirs[0] & right)}"
+    return ""
+
+
+def _unknown_script(a: str, b: str) -> str:
+    """Words of other scripts have no stems, opposites and negations here: only the same words are the same."""
+    foreign = any(_FOREIGN.search(text) for text in (a, b))
+    return "words of another script" if foreign and _word_list(a) != _word_list(b) else ""

@@ -1,0 +1,100 @@
+"""Which bullets may come at all: by section, stage, tags, tools, scope, and the guards of an evaluation."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from ace.playbook.bullet import SHOWN_STAGES, FilterKey, Section, Stage
+
+
+@dataclass(frozen=True)
+class Filters:
+    """What may come at all.
+
+    Example:
+        >>> Filters(sections=("Strategies",), exclude_tasks=("t-1",)).guarded
+        True
+    """
+
+    sections: tuple[Section, ...] | None = None
+    tags: tuple[str, ...] = ()
+    """A bullet must have all of them."""
+    tools: Mapping[str, str] | None = None
+    """Tool name to schema hash: bullets of other tools, or of other versions of these, do not come."""
+    exclude_tasks: tuple[str, ...] = ()
+    """Leave-one-task-out guard: no bullet that rests on one of these tasks."""
+    exclude_groups: tuple[str, ...] = ()
+    """Leave-one-family-out guard."""
+    stages: tuple[Stage, ...] = SHOWN_STAGES
+    """Stages in a bullet's life that may be shown."""
+
+    def __post_init__(self) -> None:
+        # a bare "t-1" would be split into letters and guard nothing, without a word
+        for name in ("sections", "tags", "exclude_tasks", "exclude_groups", "stages"):
+            value = getattr(self, name)
+            if value is not None:
+                object.__setattr__(self, name, (value,) if isinstance(value, str) else tuple(value))
+
+    def with_tools(self, tools: Mapping[str, str]) -> Filters:
+        """The same, for an agent that has these tools."""
+        return replace(self, tools=tools)
+
+    def with_stages(self, stages: tuple[Stage, ...]) -> Filters:
+        """The same, for bullets in these stages."""
+        return replace(self, stages=stages)
+
+    @property
+    def guarded(self) -> bool:
+        """Whether an evaluation guard is on."""
+        return bool(self.exclude_tasks or self.exclude_groups)
+
+    @cached_property
+    def facets_key(self) -> tuple[object, ...]:
+        """Hashable form of what looks at facets."""
+        tools = None if self.tools is None else tuple(sorted(self.tools.items()))
+        return (self.sections, self.tags, tools, self.stages)
+
+    @cached_property
+    def cache_key(self) -> tuple[object, ...]:
+        """Hashable form of everything."""
+        return (self.facets_key, self.exclude_tasks, self.exclude_groups)
+
+    def allow(self, facets: FilterKey, domain: str | None, tenant: str | None) -> bool:
+        """Whether bullets with these facets may be shown for a task of this domain and tenant."""
+        return not self.why_excluded(facets, domain, tenant)
+
+    def why_excluded(self, facets: FilterKey, domain: str | None, tenant: str | None) -> str:
+        """Why bullets with these facets may not be shown, in words; empty when they may."""
+        if facets.stage not in self.stages:
+            return f"it is {facets.stage}"
+        if facets.tenant not in (None, tenant):
+            return "it belongs to another tenant"
+        if domain is not None and facets.domain not in (None, domain):
+            return f"it belongs to the domain {facets.domain!r}"
+        if self.sections is not None and facets.section not in self.sections:
+            return f"its section is {facets.section}"
+        if not set(self.tags) <= set(facets.tags):
+            return "it lacks a tag"
+        return "" if self.tools is None else tools_mismatch(facets, self.tools)
+
+
+def tools_mismatch(facets: FilterKey, tools: Mapping[str, str]) -> str:
+    """Why a bullet does not fit these tools (name to schema hash), in words; empty when it does.
+
+    Example:
+        >>> from ace.playbook.bullet import PlaybookBullet
+        >>> bullet = PlaybookBullet(section="Pitfalls", content="x", tool_schema_hashes={"refund": "old"})
+        >>> tools_mismatch(FilterKey.parse(bullet.facets), {"refund": "new"})
+        "the tool 'refund' has changed"
+    """
+    for name in facets.tools:
+        if name not in tools:
+            return f"the tool {name!r} is not there"
+    for name, digest in facets.hashes:
+        if name not in tools:
+            return f"the tool {name!r} is not there"
+        if tools[name] != digest:
+            return f"the tool {name!r} has changed"
+    return ""

@@ -1,0 +1,290 @@
+"""The two indexes of a book, by meaning and by words, and the candidates that they give for a query."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import threading
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+
+from ace.core import PlaybookError, clean_text
+from ace.playbook.bullet import LIVING_STAGES, PlaybookBullet, Section
+from ace.playbook.filters import Filters
+from ace.playbook.index.dense import DenseIndex, Quantization
+from ace.playbook.index.embedders import Embedder, Vectors, embedded
+from ace.playbook.index.lexical import LexicalIndex
+from ace.playbook.index.saved import IndexFolder, Wanted
+from ace.playbook.ranking import DEPTH, Scored, fuse
+from ace.playbook.store import Store
+from ace.playbook.table import BulletTable, collector_paused
+
+BATCH = 256
+"""Texts are embedded in batches of this size, so that a long job can be watched and interrupted."""
+BACKGROUND_FROM = 64
+"""After a change of embedder, this many missing vectors or more are computed in a thread."""
+
+
+class BulletIndex:
+    """Keeps a dense and a lexical index in step with a table of bullets.
+
+    Args:
+        store: Where vectors are kept.
+        embedder: Makes them.
+        table: The bullets.
+        folder: Where the indexes are saved; None keeps them in memory only.
+        quantization: Of the dense index, once it is large.
+        lock: Held while the indexes change; the table's own.
+
+    Attributes:
+        revision: The playbook's revision that the table is at.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        embedder: Embedder,
+        table: BulletTable,
+        folder: Path | None,
+        quantization: Quantization = "none",
+        lock: threading.RLock | None = None,
+    ) -> None:
+        self.revision = 0
+        self.folder = folder
+        self._store = store
+        self._embedder = embedder
+        self._table = table
+        self._lock = threading.RLock() if lock is None else lock
+        self._files = IndexFolder(folder) if folder is not None else None
+        self._wanted = Wanted(store.book_id or "", embedder.name, quantization)
+        self._dense: DenseIndex | None = None
+        self._lexical: LexicalIndex | None = None
+        self._changed: set[int] = set()
+        """Numbers of bullets that the indexes do not have as they are now."""
+        self._unsaved = 0
+        self._later: set[int] = set()
+        """Numbers whose vectors a thread is computing."""
+        self._worker: threading.Thread | None = None
+        self._stop = threading.Event()
+
+    # -- for users -----------------------------------------------------------------------------------------------------
+
+    def similar(
+        self, text: str, section: Section, domain: str | None = None, tenant: str | None = None
+    ) -> list[tuple[PlaybookBullet, float]]:
+        """The bullets of one section and scope that are near a text, with their cosine, best first.
+
+        Those that wait for review or are not shown are among them, retired ones are not: what is added is compared with
+        them.
+        """
+        text = clean_text(text)
+        with self._lock:
+            empty = not len(self._table)
+        if empty:
+            return []
+        (vector,) = embedded(self._embedder, [text])
+        filters = Filters(sections=(section,), stages=LIVING_STAGES)
+        found = self.candidates(text, vector, domain, tenant, filters)
+        with self._lock:
+            near = [(self._table[s.number], s.cosine or 0.0) for s in found if s.number in self._table]
+        near = [(b, cosine) for b, cosine in near if (b.domain, b.tenant) == (domain, tenant)]
+        return sorted(near, key=lambda pair: (-pair[1], pair[0].number))
+
+    def vectors(self, bullets: Sequence[PlaybookBullet]) -> Vectors:
+        """Unit vectors of what bullets are searched by, shape (len(bullets), dimension)."""
+        return self.text_vectors([bullet.searched for bullet in bullets])
+
+    def wait(self, seconds: float | None = None) -> bool:
+        """Wait until every bullet can be found by its meaning, after a change of embedder; whether that is so now."""
+        with self._lock:
+            self._update()
+        if self._worker is not None:
+            self._worker.join(seconds)
+        return not self._later
+
+    def save(self) -> bool:
+        """Write the indexes beside the store now, as closing the playbook does; whether they are there."""
+        self.wait()
+        with self._lock:
+            return self._save()
+
+    @property
+    def kind(self) -> Literal["exact", "approximate", "none"]:
+        """How the dense index searches; none while there is nothing in it."""
+        return self._dense.kind if self._dense is not None and len(self._dense) else "none"
+
+    # -- following the table -------------------------------------------------------------------------------------------
+
+    def changed(self, number: int, old: PlaybookBullet | None, new: PlaybookBullet | None) -> None:
+        """A bullet came, went, or says something else now."""
+        if (old and old.searched) != (new and new.searched):
+            self._changed.add(number)
+
+    @property
+    def waiting(self) -> int:
+        """Bullets that are found by their words only, until their vectors are computed."""
+        return len(self._later)
+
+    def _update(self) -> None:
+        """Bring both indexes up to date with the table; what has to wait for its vector is found by its words."""
+        if self._lexical is None:
+            with collector_paused():
+                self._open()
+        if self._changed and self._lexical is not None:
+            there = sorted(n for n in self._changed if n in self._table)
+            gone = sorted(self._changed.difference(there))
+            texts = {n: clean_text(self._table[n].searched) for n in there}
+            known = self._known(texts)
+            missing = [n for n in there if n not in known]
+            if missing and self._in_background(len(missing)):
+                self._later.update(missing)
+            elif missing:
+                known |= self._computed({n: texts[n] for n in missing})
+            if known or self._dense is not None:
+                self._put(known, gone)
+            self._lexical.put(texts)
+            self._lexical.remove(gone)
+            self._unsaved += len(self._changed)
+            self._later.difference_update(gone)
+            self._changed.clear()
+        self._embed_later()
+
+    def _in_background(self, missing: int) -> bool:
+        """A book that was embedded with another model is re-embedded in a thread; new bullets are embedded at once."""
+        return missing >= BACKGROUND_FROM and self._store.has_vectors_of_others(self._embedder.name)
+
+    def _put(self, vectors: Mapping[int, Vectors], gone: Sequence[int] = ()) -> None:
+        if vectors:
+            dense = self._dense_index(len(next(iter(vectors.values()))))
+            dense.put(list(vectors), np.stack(list(vectors.values())))
+        if self._dense is not None:
+            self._dense.remove(gone)
+
+    def _dense_index(self, dimension: int) -> DenseIndex:
+        if self._dense is None:
+            self._dense = DenseIndex(dimension, self._wanted.quantization)  # pyright: ignore[reportArgumentType]
+        if self._dense.dimension != dimension:
+            raise PlaybookError(
+                f"the embedder {self._embedder.name!r} gives vectors of {dimension} numbers, this book's have "
+                f"{self._dense.dimension}: give another model another name"
+            )
+        return self._dense
+
+    # -- vectors -------------------------------------------------------------------------------------------------------
+
+    def text_vectors(self, texts: Sequence[str]) -> Vectors:
+        """Vectors of texts, from the store where they were computed before; shape (len(texts), dimension)."""
+        numbered = dict(enumerate(clean_text(text) for text in texts))
+        known = self._known(numbered)
+        known |= self._computed({n: text for n, text in numbered.items() if n not in known})
+        return np.stack([known[n] for n in numbered]) if numbered else np.zeros((0, 1), dtype=np.float32)
+
+    def _known(self, texts: Mapping[int, str]) -> dict[int, Vectors]:
+        keys = {n: text_key(text) for n, text in texts.items()}
+        stored = self._store.vectors(self._embedder.name, list(dict.fromkeys(keys.values())))
+        return {n: stored[key] for n, key in keys.items() if key in stored}
+
+    def _computed(self, texts: Mapping[int, str]) -> dict[int, Vectors]:
+        found: dict[int, Vectors] = {}
+        unique = list(dict.fromkeys(texts.values()))
+        by_text: dict[str, Vectors] = {}
+        for start in range(0, len(unique), BATCH):
+            part = unique[start : start + BATCH]
+            fresh = dict(zip(part, embedded(self._embedder, part), strict=True))
+            self._store.put_vectors(self._embedder.name, {text_key(text): vector for text, vector in fresh.items()})
+            by_text |= fresh
+        for number, text in texts.items():
+            found[number] = by_text[text]
+        return found
+
+    def _embed_later(self) -> None:
+        """Start the thread that computes the vectors which `_update` left for later."""
+        if not self._later or (self._worker is not None and self._worker.is_alive()):
+            return
+        self._worker = threading.Thread(target=self._embed_all, daemon=True, name="ace-embedder")
+        self._worker.start()
+
+    def _embed_all(self) -> None:
+        while self._later and not self._stop.is_set():
+            with self._lock:
+                part = sorted(self._later)[:BATCH]
+                texts = {n: clean_text(self._table[n].searched) for n in part if n in self._table}
+            vectors = self._computed(texts)
+            with self._lock:
+                # a bullet may have changed or gone meanwhile; what changed is embedded by the next update
+                fits = {n: v for n, v in vectors.items() if n in self._table and n not in self._changed}
+                self._put(fits)
+                self._later.difference_update(part)
+                self._unsaved += len(part)
+
+    # -- searching -----------------------------------------------------------------------------------------------------
+
+    def candidates(
+        self, query: str, vector: Vectors, domain: str | None, tenant: str | None, filters: Filters
+    ) -> list[Scored]:
+        """What is near a query by meaning and by words, best first."""
+        with self._lock:
+            self._update()
+            if not len(self._table) or self._lexical is None:
+                return []
+            allowed = self._table.allowed(filters, domain, tenant)
+            if not allowed.any():
+                return []
+            mask = None if int(allowed.sum()) == len(self._table) else allowed
+            near: tuple[list[int], list[float]] = ([], [])
+            if self._dense is not None:
+                near = self._dense_index(len(vector)).search(vector, DEPTH, mask)
+            return fuse(near, self._lexical.search(query, DEPTH, mask))
+
+    # -- files ---------------------------------------------------------------------------------------------------------
+
+    def _open(self) -> None:
+        """Read the saved indexes if they are this book's; what they lack is added by the next update."""
+        self._lexical = LexicalIndex()
+        header = self._files.header(self._wanted) if self._files is not None else None
+        if self._files is not None and header is not None and self._store.checksum(header.revision) == header.checksum:
+            dense = DenseIndex(header.dimension, self._wanted.quantization)  # pyright: ignore[reportArgumentType]
+            if self._files.load(header, dense, self._lexical):
+                self._dense = dense
+                self._changed |= touched(self._store.entry_texts(header.revision))
+                return
+            self._lexical = LexicalIndex()
+        self._changed = set(self._table)
+
+    def _save(self) -> bool:
+        """Write the indexes if they changed and are complete; whether they are there now."""
+        if self._files is None or self._dense is None or self._lexical is None or self._later or self._changed:
+            return False
+        if not self._unsaved:
+            return True
+        checksum = self._store.checksum(self.revision)
+        saved = self._files.save(self._wanted, self._dense, self._lexical, self.revision, checksum or "")
+        if saved:
+            self._unsaved = 0
+        return saved
+
+    def close(self) -> None:
+        """Stop the thread and save."""
+        self._stop.set()
+        if self._worker is not None:
+            self._worker.join(5)
+        with self._lock:
+            self._save()
+
+
+def text_key(text: str) -> str:
+    """By what a text's vector is found again."""
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def touched(entries: Iterable[str]) -> set[int]:
+    """The numbers of the bullets that journal entries (as JSON) speak of."""
+    found: set[int] = set()
+    for text in entries:
+        delta = json.loads(text)
+        ids = [delta.get("bullet_id") or delta["bullet"]["id"], *delta.get("absorbed", ())]
+        found.update(int(bullet_id.removeprefix("b-")) for bullet_id in ids)
+    return found

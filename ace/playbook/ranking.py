@@ -1,0 +1,144 @@
+"""Which bullets fit a task: fusion of two rankings, utility, and different tool sequences first.
+
+Every function is pure; `Retriever` brings the rankings.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import groupby
+from operator import itemgetter
+from typing import NamedTuple, TypeVar
+
+from ace.playbook.bullet import PlaybookBullet
+from ace.playbook.statistics import utility
+
+DEPTH = 50
+"""How many bullets each ranking contributes."""
+RRF_K = 8
+"""Constant of reciprocal rank fusion (Cormack et al., SIGIR 2009, use 60 over web-sized lists; lists of 50 want less)."""
+SUPPORT = 0.5
+"""A second bullet with the same tool sequence adds this share of its score, a third its square, and so on."""
+MAX_SUPPORT = 5
+"""At most this many bullets support one sequence."""
+
+
+class Scored(NamedTuple):
+    """A bullet's number with its fused score, and how each ranking saw it."""
+
+    number: int
+    score: float
+    dense_rank: int | None = None
+    """From 0; None when the dense ranking did not have it."""
+    cosine: float | None = None
+    lexical_rank: int | None = None
+    words: float | None = None
+    """Cosine of the TF-IDF weights."""
+
+
+Ranking = tuple[Sequence[int], Sequence[float]]
+"""Numbers, best first, and their scores."""
+
+
+def fuse(dense: Ranking, lexical: Ranking, k: int = RRF_K) -> list[Scored]:
+    """Reciprocal rank fusion: each ranking gives ``1 / (k + rank)``, ranks from 0.
+
+    Example:
+        >>> [s.number for s in fuse(([1, 2, 3], [0.9, 0.8, 0.1]), ([2, 1], [0.4, 0.3]))]
+        [1, 2, 3]
+    """
+    by_meaning = {number: (rank, score) for rank, (number, score) in enumerate(zip(*dense, strict=True))}
+    by_words = {number: (rank, score) for rank, (number, score) in enumerate(zip(*lexical, strict=True))}
+    fused: list[Scored] = []
+    for number in {**by_meaning, **by_words}:
+        (dense_rank, cosine), (lexical_rank, words) = by_meaning.get(number, _ABSENT), by_words.get(number, _ABSENT)
+        score = 0.0 if dense_rank is None else 1.0 / (k + dense_rank)
+        if lexical_rank is not None:
+            score += 1.0 / (k + lexical_rank)
+        fused.append(Scored(number, score, dense_rank, cosine, lexical_rank, words))
+    return sorted(fused, key=lambda s: (-s.score, s.number))
+
+
+_ABSENT = (None, None)
+
+
+@dataclass
+class Group:
+    """Candidates that teach the same tool sequence."""
+
+    best: Scored
+    score: float = 0.0
+    members: list[int] = field(default_factory=list[int])
+
+
+def diversify(
+    candidates: Sequence[Scored],
+    bullet_of: Mapping[int, PlaybookBullet],
+    weigh: Callable[[PlaybookBullet], float] = utility,
+) -> list[Group]:
+    """One group for each tool sequence, the best sequence first, each with its best bullet.
+
+    Bullets that teach the same sequence support it with geometrically falling weight, so that a sequence several
+    near tasks agree on beats a lucky single one. A rare sequence has few supporters: every second place goes to the nearest
+    single bullet instead.
+    """
+    scored: list[tuple[float, int, Scored, PlaybookBullet]] = []
+    for candidate in candidates:
+        bullet = bullet_of[candidate.number]
+        scored.append((-candidate.score * weigh(bullet), candidate.number, candidate, bullet))
+    scored.sort(key=itemgetter(0, 1))
+    groups: dict[tuple[bool, tuple[str, ...]], Group] = {}
+    for less, number, candidate, bullet in scored:
+        # calls that failed say nothing for the same calls that worked
+        key = (bullet.section == "Pitfalls", bullet.key)
+        group = groups.get(key)
+        if group is None:
+            groups[key] = Group(candidate, -less, [number])
+            continue
+        if len(group.members) < MAX_SUPPORT:
+            group.score -= less * SUPPORT ** len(group.members)
+        group.members.append(number)
+    nearest = list(groups.values())  # in the order of their best bullets
+    agreed = sorted(nearest, key=lambda g: (-g.score, g.best.number))
+    return interleave(agreed, nearest)
+
+
+def in_turn(groups: Sequence[Group], bullet_of: Mapping[int, PlaybookBullet]) -> list[int]:
+    """The numbers of the best bullets of the groups; behind them, advice that names no tools, which repeats nobody."""
+    best = [group.best.number for group in groups]
+    others = [number for group in groups for number in group.members if number != group.best.number]
+    return best + [n for n in others if not (bullet_of[n].tool_sequence or bullet_of[n].changing_tools)]
+
+
+T = TypeVar("T")
+
+
+def interleave(first: Sequence[T], second: Sequence[T]) -> list[T]:
+    """The items of two orders of the same things, taken in turns, each once.
+
+    Example:
+        >>> interleave("abcd", "dcba")
+        ['a', 'd', 'b', 'c']
+    """
+    taken: dict[int, T] = {}
+    one, other = iter(first), iter(second)
+    while len(taken) < len(first):
+        item = next(one)
+        while id(item) in taken:
+            item = next(one)
+        taken[id(item)] = item
+        one, other = other, one
+    return list(taken.values())
+
+
+def pinned_first(bullets: Sequence[PlaybookBullet]) -> list[PlaybookBullet]:
+    """Pinned bullets in id order, then the others as they are: a stable prefix keeps a provider's prompt cache warm."""
+    ordered = sorted(bullets, key=lambda b: b.stage != "pinned")
+    pinned, others = [], []
+    for is_pinned, group in groupby(ordered, key=lambda b: b.stage == "pinned"):
+        if is_pinned:
+            pinned = sorted(group, key=lambda b: b.number)
+        else:
+            others = list(group)
+    return [*pinned, *others]

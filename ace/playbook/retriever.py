@@ -1,0 +1,294 @@
+"""Finds the bullets for a task: candidates out of a cache or the indexes, then utility, diversity and the budget."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from cachetools import LRUCache
+
+from ace.core import clean_text
+from ace.playbook.bullet import LIVING_STAGES, PlaybookBullet
+from ace.playbook.explain import explain
+from ace.playbook.filters import Filters
+from ace.playbook.index.embedders import Vectors, embedded
+from ace.playbook.ranking import Scored, diversify, in_turn, pinned_first
+from ace.playbook.render import pack
+from ace.playbook.results import CacheCounts, Explanation, Retrieved
+from ace.playbook.state import PlaybookState
+from ace.playbook.statistics import in_holdout, thompson, utility
+from ace.tasks import TaskInput
+
+DEFAULT_K = 3
+"""More bullets than this help less (SkillsBench: 2-3 skills +18.6 points, 4 and more +5.9)."""
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """How much a retrieval experiments, to learn what its bullets do; off by default.
+
+    Example:
+        >>> Experiment(holdout=0.1).explore
+        0.0
+    """
+
+    explore: float = 0.0
+    """With this probability, order by a draw from each bullet's posterior (Thompson sampling), and let shadow bullets
+    compete, one of them at most."""
+    holdout: float = 0.0
+    """With this probability each, leave a bullet out that would have come; pinned ones always come."""
+    seed: int | str = 0
+    run: str = ""
+    """Names the run; the same run gets the same draws."""
+
+    def __post_init__(self) -> None:
+        for name in ("explore", "holdout"):
+            if not 0 <= getattr(self, name) <= 1:
+                raise ValueError(f"{name} is {getattr(self, name)!r}, expected a probability from 0 to 1")
+
+    @property
+    def active(self) -> bool:
+        """Whether anything is left to chance."""
+        return bool(self.explore or self.holdout)
+
+
+@dataclass(frozen=True)
+class Query:
+    """What is asked of a playbook."""
+
+    text: str
+    domain: str | None = None
+    tenant: str | None = None
+    filters: Filters = field(default_factory=Filters)
+    k: int = DEFAULT_K
+
+
+class Retriever:
+    """Answers queries from one playbook.
+
+    Args:
+        state: The playbook's bullets.
+        cache_size: How many candidate lists, packed answers and query vectors are kept.
+
+    Attributes:
+        counts: How often candidates were found in the cache, and how often not.
+    """
+
+    def __init__(self, state: PlaybookState, cache_size: int = 1_024) -> None:
+        self._state = state
+        self._candidates: LRUCache[Any, list[Scored]] = LRUCache(cache_size)
+        self._packed: LRUCache[Any, tuple[PlaybookBullet, ...]] = LRUCache(cache_size)
+        self._query_vectors: LRUCache[str, Vectors] = LRUCache(cache_size)
+        self.counts = CacheCounts(0, 0)
+
+    def retrieve(self, query: Query, experiment: Experiment | None = None) -> Retrieved:
+        """The bullets that fit, best first, pinned ones before them."""
+        if query.k < 1:
+            return Retrieved()
+        query = replace(query, text=clean_text(query.text))
+        chosen, explored = self._chosen(query), tuple[str, ...]()
+        if experiment is None or not experiment.active:
+            return Retrieved(chosen)
+        seed, run, share = experiment.seed, experiment.run, experiment.holdout
+        if in_holdout(seed, run, "explore", experiment.explore):
+            chosen, explored = self._explored(query, f"{seed}|{run}")
+        kept = [b for b in chosen if b.stage == "pinned" or not in_holdout(seed, run, b.id, share)]
+        return Retrieved(
+            kept,
+            held_back_at_random=[b.id for b in chosen if b not in kept],
+            randomized=[b.id for b in kept if share and b.stage != "pinned"],
+            explored=[b.id for b in kept if b.id in explored],
+        )
+
+    def retrieve_many(self, queries: Sequence[Query], on_query: Callable[[], None] = lambda: None) -> list[Retrieved]:
+        """`retrieve` for many queries; those that are new are embedded together."""
+        texts = [clean_text(query.text) for query in queries]
+        with self._state.lock:
+            fresh = [text for text in dict.fromkeys(texts) if text not in self._query_vectors]
+        vectors = dict(zip(fresh, embedded(self._state.embedder, fresh), strict=True)) if fresh else {}
+        found: list[Retrieved] = []
+        for text, query in zip(texts, queries, strict=True):
+            if text in vectors:
+                with self._state.lock:
+                    self._query_vectors[text] = vectors[text]
+            found.append(self.retrieve(query))
+            on_query()
+        return found
+
+    def explain(self, query: Query) -> Explanation:
+        """Why each bullet would come, and what else is near."""
+        query = replace(query, text=clean_text(query.text), k=max(0, query.k))
+        state, weigh = self._state, self._weigh
+        with state.lock:
+            state.keep_up()
+            cached = self._key(query) in self._candidates
+        candidates = self._found(query, counted=False)  # looking is not use
+        anything = Query(query.text, None, query.tenant, Filters(stages=(*LIVING_STAGES, "retired")))
+        everything = self._found(anything, counted=False)
+        filters, domain, tenant = query.filters, query.domain, query.tenant
+        with state.lock:
+            candidates = state.bullets.still(candidates, filters, domain, tenant)
+            everything = [scored for scored in everything if scored.number in state.bullets]
+            groups = diversify(candidates, state.bullets, weigh)
+            ordered = [state.bullets[number] for number in in_turn(groups, state.bullets)]
+            reasons = {s: state.bullets.why_excluded(s.number, filters, domain, tenant) for s in everything}
+            return explain(
+                query=query.text,
+                chosen=pinned_first(pack(ordered, state.budget.prompt, query.k, state.budget.counter)),
+                ordered=[bullet.number for bullet in ordered],
+                groups=groups,
+                candidates=candidates,
+                refused={scored: why for scored, why in reasons.items() if why},
+                bullets=state.bullets,
+                weigh=weigh,
+                k=query.k,
+                budget=state.budget.prompt,
+                count=state.budget.count,
+                embedder=state.embedder.name,
+                index=state.index.kind,
+                cached=cached,
+            )
+
+    # -- from candidates to an answer --------------------------------------------------------------------------------
+
+    @property
+    def _weigh(self) -> Callable[[PlaybookBullet], float]:
+        """Asked for each of a hundred candidates."""
+        days, now = self._state.half_life_days, time.time()
+        return utility if not days else lambda bullet: utility(bullet, now, days)
+
+    def _chosen(self, query: Query) -> tuple[PlaybookBullet, ...]:
+        state = self._state
+        with state.lock:
+            state.keep_up()
+            hour = int(time.time() // 3600) if state.half_life_days is not None else 0
+            key = (*self._key(query), state.revision, query.k, state.budget.prompt, hour)
+            packed = self._packed.get(key)
+            if packed is not None:
+                self._count(hit=True)
+                return packed
+        candidates = self._found(query)
+        with state.lock:
+            ordered = self._ordered(query, candidates, self._weigh)
+            complete = not state.index.waiting
+        # one that is too long for the budget must not cost a slot
+        packed = tuple(pinned_first(pack(ordered, state.budget.prompt, query.k, state.budget.counter)))
+        if complete:  # what is found while vectors are missing is not worth remembering
+            with state.lock:
+                self._packed[key] = packed
+        return packed
+
+    def _ordered(
+        self, query: Query, candidates: Sequence[Scored], weigh: Callable[[PlaybookBullet], float]
+    ) -> list[PlaybookBullet]:
+        bullets = self._state.bullets
+        groups = diversify(bullets.still(candidates, query.filters, query.domain, query.tenant), bullets, weigh)
+        return [bullets[number] for number in in_turn(groups, bullets)]
+
+    def _explored(self, query: Query, draw: str) -> tuple[tuple[PlaybookBullet, ...], tuple[str, ...]]:
+        """Shadow bullets compete, and all by a draw from the posterior; at most one shadow bullet comes."""
+        random = np.random.default_rng(list(draw.encode("utf-8", "replace")) or [0])
+        query = replace(query, filters=query.filters.with_stages((*query.filters.stages, "shadow")))
+        candidates = self._found(query)
+        state = self._state
+        with state.lock:
+            ordered = self._ordered(query, candidates, lambda bullet: thompson(bullet, random))
+        first = next((b.id for b in ordered if b.stage == "shadow"), None)
+        ordered = [b for b in ordered if b.stage != "shadow" or b.id == first]
+        packed = tuple(pinned_first(pack(ordered, state.budget.prompt, query.k, state.budget.counter)))
+        return packed, tuple(b.id for b in packed if b.stage == "shadow")
+
+    def _found(self, query: Query, *, counted: bool = True) -> list[Scored]:
+        """Candidates, out of the cache or of the indexes."""
+        state = self._state
+        with state.lock:
+            vector = self._query_vectors.get(query.text)
+            candidates = self._candidates.get(self._key(query))
+            if counted:
+                self._count(hit=candidates is not None)
+            if candidates is not None:
+                return candidates
+        if vector is None and len(state.bullets):
+            (vector,) = embedded(state.embedder, [query.text])  # not under the lock: it takes longest
+            with state.lock:
+                self._query_vectors[query.text] = vector
+        if vector is None:
+            return []
+        with state.lock:
+            key = self._key(query)
+            candidates = state.index.candidates(query.text, vector, query.domain, query.tenant, query.filters)
+            if not state.index.waiting:
+                self._candidates[key] = candidates
+            return candidates
+
+    def _key(self, query: Query) -> tuple[Any, ...]:
+        # a lesson of another domain cannot come, so that its arrival leaves this domain's candidates as they are
+        state, content = self._state, self._state.content_revision
+        if query.domain is not None:
+            content = max(state.scopes.get(None, 0), state.scopes.get(query.domain, 0))
+        evidence = state.evidence_revision if query.filters.guarded else 0
+        scope = (query.domain, query.tenant)
+        return (state.embedder.name, query.text, *scope, query.filters.cache_key, content, evidence)
+
+    def _count(self, *, hit: bool) -> None:
+        self.counts = CacheCounts(self.counts.hits + hit, self.counts.misses + (not hit))
+
+
+class PlaybookView:
+    """A playbook as one agent sees it: through filters that leave bullets out, and possibly with an experiment.
+
+    Made by `Playbook.view`; a `ReActGenerator` takes it in place of the playbook.
+
+    Attributes:
+        filters: What may come.
+        experiment: Exploration and holdout; None for neither.
+    """
+
+    def __init__(
+        self, state: PlaybookState, retriever: Retriever, filters: Filters, experiment: Experiment | None
+    ) -> None:
+        self._state = state
+        self._retriever = retriever
+        self.filters = filters
+        self.experiment = experiment if experiment is not None and experiment.active else None
+        self._runs: Counter[str] = Counter()
+        self._lock = threading.Lock()
+
+    @property
+    def server_url(self) -> str | None:
+        """Where other machines reach the playbook; None when they do not."""
+        return self._state.store.server_url
+
+    @property
+    def revision(self) -> int:
+        """The newest revision that this process has seen."""
+        return self._state.revision
+
+    def retrieve_for(self, task: TaskInput, tools: Mapping[str, str]) -> Retrieved:
+        """The bullets for a task of an agent with these tools (name to schema hash).
+
+        In an experiment every run of a task gets draws of its own, unless the experiment names the run.
+        """
+        query = Query(task.text, task.domain, task.tenant, self.filters.with_tools(tools))
+        experiment = self.experiment
+        if experiment is not None and not experiment.run:
+            with self._lock:
+                number = self._runs[task.task_id]
+                self._runs[task.task_id] += 1
+            experiment = replace(experiment, run=f"{task.task_id}/{number}")
+        found = self._retriever.retrieve(query, experiment)
+        found.outdated = outdated(self._state, tools, task.domain, task.tenant)
+        return found
+
+
+def outdated(
+    state: PlaybookState, tools: Mapping[str, str], domain: str | None = None, tenant: str | None = None
+) -> tuple[str, ...]:
+    """Ids of the bullets that would be shown, had not one of their tools changed its signature since."""
+    with state.lock:
+        return tuple(f"b-{number}" for number in state.bullets.changed_tools(tools, domain, tenant))

@@ -1,0 +1,139 @@
+"""What waits for a person: quarantined bullets, bullets of changed tools, and the stages that people set."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Literal, get_args
+
+from ace.core import PlaybookError, clean_text
+from ace.playbook.bullet import PlaybookBullet
+from ace.playbook.delta import Add, Delta, Promote, Remove, Update
+from ace.playbook.results import ReviewItem
+from ace.playbook.retriever import outdated
+from ace.playbook.state import PlaybookState
+
+SetStage = Literal["shadow", "active", "pinned", "retired"]
+"""Stages that a person may put a bullet into; quarantine is entered and left by review."""
+
+
+class ReviewQueue:
+    """Decisions about the bullets of one playbook that only a person takes.
+
+    Args:
+        state: The playbook's bullets.
+    """
+
+    def __init__(self, state: PlaybookState) -> None:
+        self._state = state
+
+    def pending(self) -> list[ReviewItem]:
+        """The bullets that wait in quarantine, oldest first, with what held them back."""
+        self._state.refresh()
+        waiting = {bullet.id: bullet for bullet in self._state.all() if bullet.stage == "quarantined"}
+        items: dict[str, ReviewItem] = {}
+        for entry in self._state.store.entries() if waiting else ():
+            delta = entry.delta
+            bullet_id = delta.bullet.id if isinstance(delta, Add) else delta.bullet_id
+            holds = delta.kind in ("add", "quarantine") or "held:" in delta.reason
+            if bullet_id in waiting and holds:
+                items[bullet_id] = ReviewItem(
+                    bullet=waiting[bullet_id],
+                    why=delta.reason or "quarantined",
+                    author=entry.author,
+                    revision=entry.revision,
+                )
+        return sorted(items.values(), key=lambda item: (item.revision, item.bullet.number))
+
+    def why_held(self, bullet: PlaybookBullet, tools: Collection[str] = ()) -> str:
+        """Why a commit would hold a new bullet back for review; empty when it would not."""
+        return self._state.screener.why_held(bullet, self._state.tools.union(tools))
+
+    def approve(self, bullet_id: str, *, seen: int | None = None, author: str = "", note: str = "") -> int:
+        """Let a bullet out of quarantine: from now on it may be shown.
+
+        Args:
+            bullet_id: The bullet.
+            seen: The `updated_revision` of the bullet that was looked at: when it changed since, it keeps waiting.
+            author: Who approves.
+            note: Why, for the journal.
+
+        Raises:
+            PlaybookError: It does not wait for review, or has changed since it was looked at.
+        """
+        reason = clean_text(f"approved: {note}" if note else "approved")
+        with self._state.transaction(author, reviewed=True) as tx:
+            bullet = self._quarantined(bullet_id)
+            if seen is not None and bullet.updated_revision != seen:
+                raise PlaybookError(
+                    f"{bullet_id} changed at revision {bullet.updated_revision}, after revision {seen} that was looked at; "
+                    "look again: `ace playbook review show`"
+                )
+            tx.add(Update(bullet_id=bullet_id, changes={"stage": "active", "trust": "trusted"}, reason=reason))
+        return self._state.revision
+
+    def reject(self, bullet_id: str, *, author: str = "", note: str = "") -> int:
+        """Remove a bullet that waits in quarantine; the journal keeps it.
+
+        Raises:
+            PlaybookError: It does not wait for review.
+        """
+        reason = clean_text(f"rejected: {note}" if note else "rejected")
+        with self._state.transaction(author) as tx:
+            tx.add(Remove(bullet_id=self._quarantined(bullet_id).id, reason=reason))
+        return self._state.revision
+
+    def set_stage(
+        self,
+        bullet_id: str,
+        stage: SetStage,
+        *,
+        author: str = "",
+        note: str = "",
+    ) -> int:
+        """Put a bullet into another stage: pin it, retire it, or bring it back.
+
+        Args:
+            bullet_id: The bullet; one that waits for review is approved or rejected instead.
+            stage: `pinned` ones come first where they fit, `active` ones are shown, `shadow` ones only in experiments,
+                `retired` ones not at all.
+            author: Who decides.
+            note: Why, for the journal.
+
+        Raises:
+            PlaybookError: There is no such bullet or stage, or it waits for review.
+        """
+        if stage not in get_args(SetStage):
+            raise PlaybookError(f"no stage {stage!r}; expected {', '.join(get_args(SetStage))}")
+        with self._state.transaction(author, screened=False) as tx:
+            if self._state.get(bullet_id).stage != stage:
+                tx.add(Promote(bullet_id=bullet_id, stage=stage, reason=clean_text(note or f"made {stage}")))
+        return self._state.revision
+
+    def outdated(self, tools: Mapping[str, str], domain: str | None = None, tenant: str | None = None) -> list[str]:
+        """Ids of the bullets that would be shown, had not one of their tools (name to schema hash) changed since."""
+        return list(outdated(self._state, tools, domain, tenant))
+
+    def confirm(self, bullet_ids: Sequence[str], tools: Mapping[str, str], *, author: str = "") -> int:
+        """Say that bullets still hold for the tools as they are now (name to schema hash), so that they are shown again.
+
+        Raises:
+            PlaybookError: A bullet is not there, or one of its tools is not.
+        """
+        with self._state.transaction(author, screened=False) as tx:
+            tx.add(*(self._confirmed(bullet_id, tools) for bullet_id in bullet_ids))
+        return self._state.revision
+
+    def _confirmed(self, bullet_id: str, tools: Mapping[str, str]) -> Delta:
+        hashes = self._state.get(bullet_id).tool_schema_hashes
+        if missing := sorted(hashes.keys() - tools.keys()):
+            raise PlaybookError(f"{bullet_id} speaks of {', '.join(missing)}, which is not among these tools")
+        changes = {"tool_schema_hashes": {name: tools[name] for name in hashes}}
+        return Update(bullet_id=bullet_id, changes=changes, reason="confirmed for the tools as they are now")
+
+    def _quarantined(self, bullet_id: str) -> PlaybookBullet:
+        bullet = self._state.get(bullet_id)
+        if bullet.stage != "quarantined":
+            raise PlaybookError(
+                f"{bullet_id} is {bullet.stage} and waits for no review; `ace playbook review list` shows what does"
+            )
+        return bullet

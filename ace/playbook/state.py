@@ -1,0 +1,192 @@
+"""The bullets that a process holds, in step with the store; every part of a `Playbook` works on this."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Collection, Generator, Iterable, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from ace.core import PlaybookError, clean_text
+from ace.playbook.budget import TokenBudget
+from ace.playbook.bullet import PlaybookBullet
+from ace.playbook.delta import Add, Delta, Restore, apply
+from ace.playbook.index.dense import Quantization
+from ace.playbook.index.embedders import Embedder
+from ace.playbook.index.index import BulletIndex
+from ace.playbook.index.saved import cache_folder
+from ace.playbook.screening.screener import Screener, quarantines
+from ace.playbook.store import Store, Transaction
+from ace.playbook.table import BulletTable, collector_paused
+
+REFRESH_SECONDS = 0.5
+"""Commits of other processes are seen after at most this long."""
+
+
+class PlaybookState:
+    """Bullets, index and settings of one playbook in this process.
+
+    Args:
+        store: Where journal and bullets are kept.
+        embedder: Makes the vectors of bullets and queries.
+        budget: Of prompts and of the book.
+        screener: Looks at new content before it may be shown.
+        tools: Names of tools that are registered; the screen knows them.
+        half_life_days: Evidence this old counts half; None keeps all of it.
+        index_folder: Where the indexes are saved; beside the file, or in the user's cache folder for a server.
+        quantization: Of the dense index, once it is large.
+
+    Attributes:
+        revision: The newest one that this process has seen.
+        content_revision: The newest one that changed what retrieval reads.
+        evidence_revision: The newest one that changed what a bullet rests on.
+        scopes: By domain, the newest revision that changed the content of its bullets.
+        lock: Held while any of this changes.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        embedder: Embedder,
+        *,
+        budget: TokenBudget,
+        screener: Screener,
+        tools: Collection[str] = (),
+        half_life_days: float | None = None,
+        index_folder: str | Path | None = None,
+        quantization: Quantization = "none",
+    ) -> None:
+        self.store = store
+        self.embedder = embedder
+        self.budget = budget
+        self.screener = screener
+        self.tools = frozenset(tools)
+        self.half_life_days = half_life_days
+        self.lock = threading.RLock()
+        folder = Path(index_folder) if index_folder is not None else _default_folder(store)
+        with collector_paused():
+            self.revision, rows = store.snapshot()
+            self.bullets = BulletTable(rows)
+        self.index = BulletIndex(store, embedder, self.bullets, folder, quantization, self.lock)
+        self.content_revision = self.evidence_revision = self.index.revision = self.revision
+        self.scopes: dict[str | None, int] = {}
+        self._refreshed_at = time.monotonic()
+
+    # -- reading -----------------------------------------------------------------------------------------------------
+
+    def get(self, bullet_id: str) -> PlaybookBullet:
+        """One bullet.
+
+        Raises:
+            PlaybookError: There is none of that id.
+        """
+        digits = bullet_id.removeprefix("b-")
+        found = self.bullets.get(int(digits)) if digits.isdecimal() and len(digits) < 10 else None
+        if found is not None and found.id == bullet_id:
+            return found
+        raise PlaybookError(f"no bullet {bullet_id!r}; `ace playbook list` shows the ids")
+
+    def find(self, bullet_ids: Iterable[str]) -> dict[str, PlaybookBullet]:
+        """Those of the named bullets that are there, by id."""
+        found: dict[str, PlaybookBullet] = {}
+        for bullet_id in bullet_ids:
+            with suppress(PlaybookError):
+                found[bullet_id] = self.get(bullet_id)
+        return found
+
+    def all(self) -> tuple[PlaybookBullet, ...]:
+        """All bullets in id order, whatever their stage."""
+        with self.lock:
+            return tuple(self.bullets.values())
+
+    def unchanged(self, bullet: PlaybookBullet) -> bool:
+        """Whether a bullet is still what it was when it was read."""
+        return self.bullets.get(bullet.number) == bullet
+
+    # -- following the store -----------------------------------------------------------------------------------------
+
+    def refresh(self) -> None:
+        """Follow the commits of other processes, now."""
+        with self.lock:
+            self._refreshed_at = time.monotonic()
+            self._follow((entry.revision, entry.delta) for entry in self.store.entries(after=self.revision))
+
+    def keep_up(self) -> None:
+        """Follow the commits of other processes, unless that was done a moment ago."""
+        if time.monotonic() - self._refreshed_at > REFRESH_SECONDS:
+            self.refresh()
+
+    def _follow(self, journal: Iterable[tuple[int, Delta]]) -> None:
+        """Apply committed deltas to what this process holds."""
+        for revision, delta in journal:
+            ids = () if isinstance(delta, (Add, Restore)) else (delta.bullet_id, *getattr(delta, "absorbed", ()))
+            numbers = (int(i.removeprefix("b-")) for i in ids)
+            current = {f"b-{n}": self.bullets[n] for n in numbers if n in self.bullets}
+            for bullet_id, bullet in apply(current, delta, revision).items():
+                self._put(int(bullet_id.removeprefix("b-")), bullet, revision)
+            self.revision = self.index.revision = revision
+
+    def _put(self, number: int, bullet: PlaybookBullet | None, revision: int) -> None:
+        old = self.bullets.get(number)
+        if bullet is None:
+            self.bullets.remove(number)
+        else:
+            self.bullets.put(bullet)
+        self.index.changed(number, old, bullet)
+        if _content(old) != _content(bullet):
+            self.content_revision = revision
+            for changed in (old, bullet):
+                if changed is not None:
+                    self.scopes[changed.domain] = revision
+        if old is None or bullet is None or old.provenance != bullet.provenance:
+            self.evidence_revision = revision
+
+    # -- writing -----------------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def transaction(
+        self, author: str, *, reviewed: bool = False, screened: bool = True, tools: Collection[str] = ()
+    ) -> Generator[Transaction]:
+        """Write one revision, or nothing. While it is open nobody else commits, and `bullets` are the newest.
+
+        New words that are tainted, or that the screen holds back, go to quarantine with the same revision.
+
+        Args:
+            author: Who changes the book.
+            reviewed: Whether a person, or an earlier revision, vouches for every word.
+            screened: Whether the screen looks at new words; a bullet never leaves the quarantine either way.
+            tools: Names of registered tools, besides the book's own.
+
+        Raises:
+            PlaybookError: A delta does not apply, or the book would exceed its budget; nothing was written.
+        """
+        with self.lock:
+            with self.store.transaction(clean_text(author)) as tx:
+                if tx.newest != self.revision:
+                    self._follow((entry.revision, entry.delta) for entry in tx.entries_after(self.revision))
+                yield tx
+                if not reviewed:
+                    screener = self.screener if screened else None
+                    tx.add(*quarantines(tx.before, tx.after, screener, self.tools.union(tools)))
+                self.budget.check(self.bullets.values(), tx.after)
+            self._follow((tx.revision, delta) for delta in tx.deltas)
+
+    def commit(self, deltas: Sequence[Delta], author: str, *, reviewed: bool = False, screened: bool = True) -> None:
+        """Write deltas that were decided before as one revision."""
+        with self.transaction(author, reviewed=reviewed, screened=screened) as tx:
+            tx.add(*deltas)
+
+
+def _default_folder(store: Store) -> Path | None:
+    if store.file is not None:
+        return Path(f"{store.file}.index")
+    server = store.engine.dialect.name != "sqlite"
+    return cache_folder() / "books" / str(store.book_id) if server else None
+
+
+def _content(bullet: PlaybookBullet | None) -> tuple[object, ...] | None:
+    """What candidates depend on: texts, facets, the sequence; not counters, not evidence."""
+    return (
+        None if bullet is None else (bullet.searched, bullet.content, bullet.facets, bullet.tool_sequence, bullet.key)
+    )

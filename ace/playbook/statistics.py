@@ -1,0 +1,212 @@
+"""What a bullet's record says about it: pure functions of counts, each with its source.
+
+A bullet's helpful rate has a Beta posterior with a uniform prior. It is compared with the *baseline*: how often the same tasks
+succeed without the bullet. 0.5 is not that number, except by accident.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from typing import Any, NamedTuple, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ace.playbook.bullet import PlaybookBullet
+
+PRUNE_LEVEL = 0.99
+"""A bullet goes when it is worse than nothing with this probability: 0.1 % of the bullets with a helpful rate of 0.7 ever
+do in 200 uses against a baseline of 0.5, where a margin of two loses 18 %."""
+PROMOTE_LEVEL = 0.95
+"""A shadow bullet is shown when it is better than nothing with this probability."""
+MIN_PROMOTE_USES = 4
+PITFALL_WEIGHT = 0.1
+"""A Pitfall says what not to do: it may fill a slot that no Strategy fits nearly as well, not take one. With 0.25, twice as
+many of WorkBench's training tasks lose the Strategy that other runs taught them."""
+DAY = 86_400.0
+
+
+class Record(NamedTuple):
+    """How often something succeeded and failed."""
+
+    successes: float
+    failures: float
+
+    @property
+    def uses(self) -> float:
+        """Both together."""
+        return self.successes + self.failures
+
+    @property
+    def mean(self) -> float:
+        """The posterior mean of the success rate, Beta(1, 1) prior (Laplace's rule of succession)."""
+        return (1 + self.successes) / (2 + self.uses)
+
+
+Baseline = float | Record
+"""The success rate without the bullet: known, or a record of runs without it."""
+
+
+def record(bullet: PlaybookBullet, now: float | None = None, half_life_days: float | None = None) -> Record:
+    """A bullet's record, faded when a half-life is given.
+
+    Args:
+        bullet: The bullet.
+        now: Seconds since the epoch.
+        half_life_days: Evidence this old counts half: exponential forgetting, as for tests that drift.
+
+    Example:
+        >>> bullet = PlaybookBullet(section="Pitfalls", content="x", helpful_count=4, credited_at=0.0)
+        >>> record(bullet), record(bullet, now=10 * 86_400, half_life_days=10).successes
+        (Record(successes=4, failures=0), 2.0)
+    """
+    if half_life_days is None or now is None or bullet.credited_at is None:
+        return Record(bullet.helpful_count, bullet.harmful_count)
+    left = 0.5 ** (max(0.0, now - bullet.credited_at) / DAY / half_life_days)
+    return Record(bullet.helpful_count * left, bullet.harmful_count * left)
+
+
+def utility(bullet: PlaybookBullet, now: float | None = None, half_life_days: float | None = None) -> float:
+    """A factor around 1 from the posterior mean of the helpful rate: 0.5 (harmful) to 1.5 (helpful).
+
+    Example:
+        >>> utility(PlaybookBullet(section="Strategies", content="x"))
+        1.0
+    """
+    if half_life_days is None:  # the common case, asked for each of a hundred candidates
+        mean = (1 + bullet.helpful_count) / (2 + bullet.helpful_count + bullet.harmful_count)
+    else:
+        mean = record(bullet, now, half_life_days).mean
+    return (0.5 + mean) * _weight(bullet)
+
+
+def thompson(bullet: PlaybookBullet, random: np.random.Generator) -> float:
+    """`utility` with a draw from the posterior for its mean (Thompson, 1933): the less is known, the more it varies."""
+    return (0.5 + random.beta(1 + bullet.helpful_count, 1 + bullet.harmful_count)) * _weight(bullet)
+
+
+def _weight(bullet: PlaybookBullet) -> float:
+    return PITFALL_WEIGHT if bullet.section == "Pitfalls" else 1.0
+
+
+# -- worse, or better, than nothing ------------------------------------------------------------------------------------
+
+_QUANTILES: NDArray[np.float64] = (np.arange(1_000) + 0.5) / 1_000
+"""Where a posterior is looked at (midpoint rule): its own quantiles, so that a narrow one is seen as well as a wide one."""
+
+
+def chance_of_being_better(of: Record, baseline: Baseline) -> float:
+    """The posterior probability that a success rate is above the baseline.
+
+    With a known baseline it is a tail of the Beta posterior; with a record of controls both rates are uncertain, and the
+    probability is integrated over the two posteriors.
+
+    Example:
+        >>> round(chance_of_being_better(Record(7, 3), 0.5), 3)
+        0.887
+        >>> round(chance_of_being_better(Record(7, 3), Record(7, 3)), 3)
+        0.5
+    """
+    from scipy.special import betainc, betaincinv
+
+    a, b = 1 + of.successes, 1 + of.failures
+    if not isinstance(baseline, Record):
+        return float(1 - betainc(a, b, baseline))
+    rates = betaincinv(a, b, _QUANTILES)
+    return float(betainc(1 + baseline.successes, 1 + baseline.failures, rates).mean())
+
+
+def should_prune(of: Record, baseline: Baseline, level: float = PRUNE_LEVEL) -> bool:
+    """Whether the record is bad enough to let a bullet go.
+
+    Example:
+        >>> should_prune(Record(1, 4), 0.5), should_prune(Record(0, 6), 0.5)
+        (False, True)
+    """
+    return of.uses > 0 and 1 - chance_of_being_better(of, baseline) >= level
+
+
+def should_promote(of: Record, baseline: Baseline, level: float = PROMOTE_LEVEL) -> bool:
+    """Whether the record is good enough to show a shadow bullet to everybody.
+
+    Example:
+        >>> should_promote(Record(3, 0), 0.5), should_promote(Record(4, 0), 0.5)
+        (False, True)
+    """
+    return of.uses >= MIN_PROMOTE_USES and chance_of_being_better(of, baseline) >= level
+
+
+# -- the holdout ----------------------------------------------------------------------------------------------------------
+
+
+def in_holdout(seed: int | str, run: str, bullet_id: str, probability: float) -> bool:
+    """Whether chance holds a bullet back from a run: True with this probability, and the same for the same run and bullet.
+
+    Example:
+        >>> share = sum(in_holdout(0, f"run-{i}", "b-1", 0.1) for i in range(10_000)) / 10_000
+        >>> 0.09 < share < 0.11
+        True
+    """
+    digest = hashlib.sha256(f"{seed}|{run}|{bullet_id}".encode("utf-8", "replace")).digest()
+    return int.from_bytes(digest[:7], "big") / 2**56 < probability
+
+
+class Effect(NamedTuple):
+    """What showing a bullet does to the success rate, with an interval."""
+
+    estimate: float | None
+    """None while one side has no runs."""
+    low: float
+    high: float
+
+
+def effect(treated: Record, control: Record, level: float = 0.95) -> Effect:
+    """The difference of the success rates with and without a bullet, where chance decided which.
+
+    The interval inverts the score test of Mee (1984), with the restricted maximum-likelihood estimates of Farrington and
+    Manning (1990): it holds its level with a handful of controls, where the usual one does not.
+
+    Example:
+        >>> found = effect(Record(40, 10), Record(2, 4))
+        >>> round(found.estimate, 2), found.low > 0
+        (0.47, True)
+    """
+    from scipy.optimize import brentq  # pyright: ignore[reportUnknownVariableType]
+    from scipy.special import ndtri
+
+    if not treated.uses or not control.uses:
+        return Effect(None, -1.0, 1.0)
+    n, m = treated.uses, control.uses
+    p, q = treated.successes / n, control.successes / m
+    z = float(ndtri(0.5 + level / 2))
+
+    def score(delta: float) -> float:
+        a, b = _restricted(p, q, m / n, delta)
+        variance = a * (1 - a) / n + b * (1 - b) / m
+        return (p - q - delta) / math.sqrt(max(variance, 1e-12))
+
+    def bound(end: float, target: float) -> float:
+        if (score(end) - target) * (score(p - q) - target) > 0:
+            return end  # the data do not exclude even this
+
+        def off(delta: float) -> float:
+            return score(delta) - target
+
+        return float(cast(Any, brentq)(off, min(end, p - q), max(end, p - q)))
+
+    return Effect(p - q, bound(-1.0, z), bound(1.0, -z))
+
+
+def _restricted(p: float, q: float, theta: float, delta: float) -> tuple[float, float]:
+    """The most likely two rates whose difference is `delta`, in closed form (Farrington and Manning, 1990)."""
+    a = 1 + theta
+    b = -(1 + theta + p + theta * q + delta * (theta + 2))
+    c = delta * delta + delta * (2 * p + theta + 1) + p + theta * q
+    d = -p * delta * (1 + delta)
+    v = (b / (3 * a)) ** 3 - b * c / (6 * a * a) + d / (2 * a)
+    u = math.copysign(math.sqrt(max((b / (3 * a)) ** 2 - c / (3 * a), 0.0)), v)
+    cosine = 1.0 if u == 0 else min(1.0, max(-1.0, v / u**3))
+    first = 2 * u * math.cos((math.pi + math.acos(cosine)) / 3) - b / (3 * a)
+    first = min(1.0, max(0.0, first))
+    return first, min(1.0, max(0.0, first - delta))

@@ -1,0 +1,53 @@
+"""Bullets as JSON lines: readable in a diff, in a stable order."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from ace.core import PlaybookError
+from ace.core.durable import write_atomic
+from ace.playbook.bullet import PlaybookBullet
+
+
+def write_bullets(bullets: Iterable[PlaybookBullet], path: str | Path) -> int:
+    """Write each bullet as one line; returns how many.
+
+    Raises:
+        PlaybookError: The file cannot be written.
+    """
+    lines = [json.dumps(bullet.model_dump(mode="json"), sort_keys=True, ensure_ascii=False) for bullet in bullets]
+    try:
+        write_atomic(Path(path), "".join(f"{line}\n" for line in lines))
+    except OSError as error:
+        raise PlaybookError(f"cannot write {str(path)!r}: {error.strerror}") from error
+    return len(lines)
+
+
+def read_bullets(path: str | Path) -> list[PlaybookBullet]:
+    """Read what `write_bullets` wrote.
+
+    Raises:
+        PlaybookError: The file cannot be read, or a line is no bullet.
+    """
+    try:
+        # split at line feeds only: JSON may hold other separators inside its strings
+        lines = Path(path).read_text(encoding="utf-8-sig").split("\n")
+    except (OSError, UnicodeDecodeError) as error:
+        raise PlaybookError(f"cannot read {str(path)!r}: {error}; nothing was imported") from error
+    bullets: list[PlaybookBullet] = []
+    for number, line in enumerate(lines, start=1):
+        if not line.strip():
+            continue
+        try:
+            bullets.append(PlaybookBullet.model_validate_json(line))
+        except ValidationError as error:
+            problem = error.errors(include_url=False, include_context=False)[0]
+            raise PlaybookError(
+                f"{str(path)!r} line {number} is no bullet: {'.'.join(map(str, problem['loc']))} {problem['msg']}; "
+                "nothing was imported"
+            ) from error
+    return bullets

@@ -1,0 +1,581 @@
+"""`ReActGenerator`: the DSPy module that users call."""
+# pyright: basic, reportAttributeAccessIssue=false, reportOptionalMemberAccess=false, reportArgumentType=false
+# pyright: reportCallIssue=false, reportReturnType=false
+
+from __future__ import annotations
+
+import copy
+import logging
+from collections.abc import Callable, Generator, Iterable, Mapping
+from contextlib import contextmanager, nullcontext
+from pathlib import Path
+from typing import Any, Literal, Protocol
+
+import anyio.to_thread
+import dspy
+
+from ace.agent import (
+    AdmissionControl,
+    Agent,
+    AgentRun,
+    FolderRunStore,
+    MemoryRunStore,
+    OutputMode,
+    Policy,
+    PolicyEngine,
+    ResumeDecision,
+    RunSnapshot,
+    RunSpec,
+    RunStore,
+    Summary,
+    adrive,
+    drive,
+)
+from ace.agent.streaming import AsyncRunStream, RunStream
+from ace.core import (
+    AGENT_ERRORS,
+    BudgetExceeded,
+    CancellationToken,
+    Event,
+    InvalidModelAction,
+    Observer,
+    ObserverThread,
+    SignatureError,
+    TokenPrices,
+    ToolRegistrationError,
+    UsageLimits,
+    clean_text,
+    current_context,
+)
+from ace.playbook.bullet import PlaybookBullet
+from ace.playbook.render import render_bullets
+from ace.react.inputs import RunOptions, check_json, task_input
+from ace.react.model import PredictorModel, Prompts, ToolCatalog
+from ace.react.prediction import ReActPrediction
+from ace.react.program import (
+    adopt_react_state,
+    build_react,
+    build_summarizer,
+    check_fields,
+    finish_tool,
+    unwrap_tools,
+)
+from ace.react.tool_cards import TOOLS_KEY, adopt_cards, build_cards, descriptions, record_calls
+from ace.tasks import TaskInput, TaskOutput
+from ace.tools import Tool, ToolRegistry, TypedTool
+from ace.tools.changes import describe_tools
+
+_log = logging.getLogger(__name__)
+DEFAULT_MAX_ITERS = 10
+"""The system's limit when neither the task nor the agent sets one."""
+Listener = Callable[[Event], None]
+
+
+class SharedReference:
+    """Keeps what must not be copied (a database, a model handle) shared when an optimizer deep-copies the program."""
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> SharedReference:
+        return self
+
+
+class BulletSource(Protocol):
+    """Where bullets come from: a `Playbook`, or anything that answers this one question."""
+
+    def retrieve_for(self, task: TaskInput, tools: Mapping[str, str]) -> list[PlaybookBullet]:
+        """The bullets to show for a task, best first, to an agent with these tools (name to schema hash)."""
+        ...
+
+
+class ReActGenerator(dspy.Module, Agent):
+    """A tool-calling agent with validated tools, a strict run-time and a playbook.
+
+    It wraps `dspy.ReAct`: the predictors that run are ``self.agent.react`` and ``self.agent.extract.predict``, so that
+    optimizers, `save` and `load` work as for any DSPy program.
+
+    Args:
+        signature: Any DSPy signature; the default takes a `task` and gives an `answer`.
+        tools: Functions, `Tool`s or `TypedTool`s.
+        playbook: A `Playbook`, or anything with `retrieve_for`.
+        lm: The language model; DSPy's configured one by default.
+        max_iters: Limit on iterations; a task's own limit goes first, 10 is the default.
+        limits: What a run may spend on requests, tool calls, tokens, money and time.
+        policy: What to do about bad replies, failed tools and loops.
+        tool_calling: ``text``: the catalogue is part of the prompt and any model works. ``native``: it is the API's
+            ``tools`` parameter, and the model may ask for several calls at once; those that only read run side by side.
+        output_mode: What ``str()`` of a prediction is: the bare answer (``simple``) or all fields (``structured``).
+        summary: Keep a running summary.
+        run_store: A folder: every step of every run is on the disk before it is done, and `resume` goes on after a crash.
+            Without one, runs that wait for a decision are kept in this process.
+        prices: What the model's tokens cost, for `limits.cost` and `usage.cost`.
+        observers: Called with every event of every run, each in a thread of its own.
+        raise_on_failure: Whether `forward` raises what ended a run instead of returning it.
+
+    Attributes:
+        tool_changes: After `load`: in words, what is different about the tools since the state was saved.
+
+    Raises:
+        SignatureError: A field name is reserved, or two settings contradict each other.
+        ToolRegistrationError: Something cannot become a tool.
+
+    Example:
+        >>> from ace.testing import ScriptedLM, decision
+        >>> from ace.tools import calculator
+        >>> lm = ScriptedLM([decision("calculator", expression="6 * 7"), decision("finish", answer="42")])
+        >>> ReActGenerator(tools=[calculator], lm=lm).forward("What is 6 times 7?").answer
+        '42'
+    """
+
+    def __init__(
+        self,
+        signature: str | type[dspy.Signature] = "task -> answer",
+        *,
+        tools: Iterable[Tool | TypedTool[Any, Any] | Callable[..., Any]] | ToolRegistry,
+        playbook: BulletSource | None = None,
+        lm: Any = None,
+        max_iters: int | None = None,
+        limits: UsageLimits | None = None,
+        policy: PolicyEngine | None = None,
+        tool_calling: Literal["text", "native"] = "text",
+        output_mode: OutputMode = "structured",
+        summary: Summary | None = None,
+        run_store: RunStore | str | Path | None = None,
+        prices: TokenPrices | None = None,
+        observers: Iterable[Observer] = (),
+        raise_on_failure: bool = False,
+    ) -> None:
+        super().__init__()
+        _check_settings(max_iters, limits, prices, tool_calling, output_mode)
+        self.signature = dspy.Signature(signature) if isinstance(signature, str) else signature
+        check_fields(self.signature)
+        self.tool_changes: list[str] = []
+        self.registry = tools if isinstance(tools, ToolRegistry) else ToolRegistry(unwrap_tools(tools))
+        native = tool_calling == "native"
+        self.agent = build_react(self.signature, self.registry, max_iters or DEFAULT_MAX_ITERS, native)
+        self.cards: dict[str, dspy.Predict] = {}
+        self.finish = finish_tool(self.signature)
+        self.tool_calling = tool_calling
+        self.output_mode = output_mode
+        self.summary = summary
+        if summary is not None:
+            self.summarizer = build_summarizer(self.signature)
+        self.playbook = playbook
+        self.lm = lm
+        self.max_iters = max_iters
+        self.limits = limits or UsageLimits()
+        self.prices = prices
+        self.policy = policy or Policy()
+        store = FolderRunStore(run_store) if isinstance(run_store, (str, Path)) else run_store
+        self._store = SharedReference(store or MemoryRunStore())
+        self._admission = SharedReference(AdmissionControl())
+        self._catalog = SharedReference(ToolCatalog(self.registry, self.finish))
+        self.observers = tuple(observers)
+        self.raise_on_failure = raise_on_failure
+
+    # -- what must be shared, not copied, when an optimizer deep-copies the program ---------------------------------
+
+    @property
+    def playbook(self) -> Any:
+        """Where bullets come from; None for no memory."""
+        return self._playbook.value
+
+    @playbook.setter
+    def playbook(self, source: BulletSource | None) -> None:
+        self._playbook = SharedReference(source)
+
+    @property
+    def lm(self) -> Any:
+        """This agent's own model; None for DSPy's configured one."""
+        return self._lm.value
+
+    @lm.setter
+    def lm(self, lm: Any) -> None:
+        self._lm = SharedReference(lm)
+
+    @property
+    def observers(self) -> tuple[Observer, ...]:
+        """Called with every event of every run."""
+        return tuple(thread.observer for thread in self._observers.value)
+
+    @observers.setter
+    def observers(self, observers: Iterable[Observer]) -> None:
+        self._observers = SharedReference(tuple(ObserverThread(observer) for observer in observers))
+
+    def set_lm(self, lm: Any) -> None:
+        """Set the model of both predictors, in place of the agent's own."""
+        super().set_lm(lm)
+        self.lm = None
+
+    # -- calling -----------------------------------------------------------------------------------------------------
+
+    def forward(self, task: TaskInput | str | None = None, /, **fields: Any) -> ReActPrediction:
+        """Solve one task.
+
+        Args:
+            task: A `TaskInput`, or the text of the signature's only input field.
+            **fields: The signature's input fields, and `task_id`, `domain`, `tenant`, `max_iters`. For this call alone:
+                `lm`, a model; `limits`, tighter `UsageLimits`; `cancellation`, a `CancellationToken`; `run_id`, for a
+                run that is to be found again in the `run_store`.
+
+        Returns:
+            The outputs; `termination_reason` and `error` say whether the model finished.
+
+        Raises:
+            SignatureError: Input fields are missing or unknown.
+        """
+        if not _called_as_module(self):  # a direct call gets the same callbacks and usage as agent(...)
+            return self(task, **fields) if task is not None else self(**fields)
+        return self._prediction(self.run(task, **fields))
+
+    async def aforward(self, task: TaskInput | str | None = None, /, **fields: Any) -> ReActPrediction:
+        """`forward` for async callers; async tools run on the event loop."""
+        return self._prediction(await self.arun(task, **fields))
+
+    @property
+    def run_store(self) -> RunStore:
+        """Where runs are kept."""
+        return self._store.value
+
+    def run(self, task: TaskInput | str | None = None, /, **fields: Any) -> TaskOutput:
+        """Solve one task and return the plain `TaskOutput`."""
+        return self._drive(*self._prepare(task, fields))
+
+    async def arun(self, task: TaskInput | str | None = None, /, **fields: Any) -> TaskOutput:
+        """`run` for async callers."""
+        return await self._adrive(*await self._aprepare(task, fields))
+
+    def stream(self, task: TaskInput | str | None = None, /, **fields: Any) -> RunStream[Event, TaskOutput]:
+        """Solve one task and give its events as they happen, pieces of the model's replies included.
+
+        Example:
+            >>> from ace import ReActGenerator
+            >>> from ace.testing import ScriptedLM, decision
+            >>> agent = ReActGenerator(tools=[], lm=ScriptedLM([decision("finish", answer="42")]))
+            >>> with agent.stream("What is 6 times 7?") as stream:
+            ...     kinds = [event.kind for event in stream]
+            >>> kinds[0], kinds[-1], stream.output.answer
+            ('run_started', 'run_completed', '42')
+        """
+        token = fields.pop("cancellation", None) or CancellationToken()
+        return RunStream.of(self.astream(task, cancellation=token, **fields))
+
+    def astream(self, task: TaskInput | str | None = None, /, **fields: Any) -> AsyncRunStream[Event, TaskOutput]:
+        """`stream` for async callers."""
+        token = fields.pop("cancellation", None) or CancellationToken()
+
+        async def start(listener: Listener) -> TaskOutput:
+            options = {**fields, "cancellation": token}
+            return await self._adrive(*await self._aprepare(task, options, listener))
+
+        return AsyncRunStream(start, token)
+
+    def resume(
+        self,
+        run_id: str,
+        decision: ResumeDecision | None = None,
+        *,
+        lm: Any = None,
+        cancellation: CancellationToken | None = None,
+    ) -> ReActPrediction:
+        """Go on with a run that was paused, cancelled, or cut off with its process.
+
+        Args:
+            run_id: `out.run_id`, or one of `run_store.run_ids()`.
+            decision: For a run that waits for one (`out.request`): ``"approve"``, ``"deny"``, `Approve` with other
+                arguments, or `Deny` with a reason that the model reads.
+            lm: A model for the rest of the run.
+            cancellation: A token for the rest of the run.
+
+        Raises:
+            RunStoreError: The run is unknown, damaged, driven by another process, or began with other tools.
+            ResumeError: A decision is missing or not needed; nothing has changed.
+        """
+        with self.run_store.claim(run_id):
+            run, model = self._reopen(run_id, decision, lm, cancellation)
+            return self._prediction(self._drive(run, model, claimed=True))
+
+    async def aresume(
+        self,
+        run_id: str,
+        decision: ResumeDecision | None = None,
+        *,
+        lm: Any = None,
+        cancellation: CancellationToken | None = None,
+    ) -> ReActPrediction:
+        """`resume` for async callers."""
+        with self.run_store.claim(run_id):
+            run, model = await anyio.to_thread.run_sync(self._reopen, run_id, decision, lm, cancellation)
+            return self._prediction(await self._adrive(run, model, claimed=True))
+
+    def stream_resume(
+        self,
+        run_id: str,
+        decision: ResumeDecision | None = None,
+        *,
+        lm: Any = None,
+        cancellation: CancellationToken | None = None,
+    ) -> RunStream[Event, TaskOutput]:
+        """`resume` as a stream of the events from there on."""
+        return RunStream.of(self.astream_resume(run_id, decision, lm=lm, cancellation=cancellation))
+
+    def astream_resume(
+        self,
+        run_id: str,
+        decision: ResumeDecision | None = None,
+        *,
+        lm: Any = None,
+        cancellation: CancellationToken | None = None,
+    ) -> AsyncRunStream[Event, TaskOutput]:
+        """`stream_resume` for async callers."""
+        token = cancellation or CancellationToken()
+
+        async def start(listener: Listener) -> TaskOutput:
+            with self.run_store.claim(run_id):
+                run, model = await anyio.to_thread.run_sync(self._reopen, run_id, decision, lm, token, listener)
+                return await self._adrive(run, model, claimed=True)
+
+        return AsyncRunStream(start, token)
+
+    def bound_to(
+        self, registry: ToolRegistry, *, playbook: BulletSource | None = None, lm: Any = None
+    ) -> ReActGenerator:
+        """This agent over another world: same predictors and policy, tools with other bodies.
+
+        Args:
+            registry: Tools with the same names and schemas, bound to something else.
+            playbook: Another memory; none when left out.
+            lm: Another model; this agent's own when left out.
+
+        Raises:
+            ToolRegistrationError: The tools differ in more than their bodies.
+        """
+        if registry.schema_hashes != self.registry.schema_hashes:
+            raise ToolRegistrationError("bound_to needs tools with the same names and schemas; construct a new agent")
+        bound = copy.copy(self)
+        bound.registry = registry
+        bound.playbook = playbook
+        bound.lm = lm if lm is not None else self.lm
+        return bound
+
+    def with_tool_cards(self) -> ReActGenerator:
+        """A copy whose tool descriptions are components that optimizers may rewrite, one per tool.
+
+        Each tool becomes a predictor (``cards['NAME']``) that is never sent to a model: its instructions are what the
+        catalogue says of the tool, and every call is an example for it. Names and arguments stay as they are.
+
+        Example:
+            >>> from ace.tools import calculator
+            >>> carded = ReActGenerator(tools=[calculator]).with_tool_cards()
+            >>> [name for name, _ in carded.named_predictors()]
+            ['agent.react', 'agent.extract.predict', "cards['calculator']"]
+        """
+        carded = self.deepcopy()
+        carded.cards = carded.cards or build_cards(carded.registry)
+        return carded
+
+    # -- DSPy's habits -------------------------------------------------------------------------------------------------
+
+    def __getattribute__(self, name: str) -> Any:
+        # DSPy warns on every direct call of forward; here that is a supported way to call
+        if name == "forward":
+            return object.__getattribute__(self, name)
+        return super().__getattribute__(name)
+
+    def dump_state(self, json_mode: bool = True) -> dict[str, Any]:
+        """The predictors' state, and the tools it was learned with."""
+        return {**super().dump_state(json_mode=json_mode), TOOLS_KEY: describe_tools(self.registry)}
+
+    def load_state(self, state: dict[str, Any], *, allow_unsafe_lm_state: bool = False) -> None:
+        """Load state saved by this class or by a plain `dspy.ReAct` over the same signature.
+
+        When the tools have changed since, a warning and `tool_changes` say exactly how. What was learned of a tool whose
+        arguments are others now is left behind; the rest is loaded.
+        """
+        adopted = adopt_react_state(state, self.agent)
+        if self.cards or any(name.startswith("cards[") for name in adopted):
+            self.cards = build_cards(
+                self.registry
+            )  # made again: what an earlier state said of a tool is not this one's
+        own = super().dump_state()
+        adopted, self.tool_changes = adopt_cards(adopted, self.registry, own)
+        super().load_state(adopted, allow_unsafe_lm_state=allow_unsafe_lm_state)
+
+    # -- preparing, driving and closing a run ---------------------------------------------------------------------------
+
+    def _prepare(
+        self, task: TaskInput | str | None, fields: dict[str, Any], listener: Listener | None = None
+    ) -> tuple[AgentRun, PredictorModel]:
+        names = tuple(self.signature.input_fields)
+        options = RunOptions.pop(fields, names)
+        given = task_input(task, fields, names)
+        if self.run_store.every_step:
+            check_json(given)
+        source = self.playbook
+        bullets = source.retrieve_for(given, self.registry.schema_hashes) if source is not None else []
+        limit = next((n for n in (given.max_iters, self.max_iters) if n is not None), DEFAULT_MAX_ITERS)
+        limits, outer = self.limits, current_context()
+        if options.limits is not None:
+            limits = limits.tighter(options.limits)
+        if outer is not None:  # this run serves a tool of another run: it gets no more than that one has left
+            limits = limits.tighter(outer.remaining.left(outer.tally.usage))
+            if outer.seconds_left is not None:
+                limits = limits.tighter(UsageLimits(seconds=outer.seconds_left))
+        check_prices(limits if outer is None else options.limits, self.prices)
+        text = clean_text(render_bullets(bullets))
+        spec = self._spec(
+            given,
+            max_iters=limit if limits.iterations is None else min(limit, limits.iterations),
+            limits=limits,
+            injected_bullets=tuple(bullet.id for bullet in bullets),
+            context={"playbook": text},
+            metadata=_left_out(bullets),
+            cancellation=_linked(options.cancellation),
+            listeners=(listener,) if listener else (),
+        )
+        run = AgentRun(spec, options.run_id)
+        return run, self._model(run, text, options.lm, streaming=listener is not None)
+
+    async def _aprepare(
+        self, task: TaskInput | str | None, fields: dict[str, Any], listener: Listener | None = None
+    ) -> tuple[AgentRun, PredictorModel]:
+        await self._admission.value.turn()
+        if self.playbook is None:
+            return self._prepare(task, fields, listener)
+        # retrieval embeds and reads a database: not on the event loop
+        return await anyio.to_thread.run_sync(self._prepare, task, fields, listener)
+
+    def _reopen(
+        self,
+        run_id: str,
+        decision: ResumeDecision | None,
+        lm: Any,
+        cancellation: CancellationToken | None,
+        listener: Listener | None = None,
+    ) -> tuple[AgentRun, PredictorModel]:
+        stored: RunSnapshot = self.run_store.load(run_id)
+        spec = self._spec(
+            stored.task,
+            max_iters=stored.max_iters,
+            cancellation=_linked(cancellation),
+            listeners=(listener,) if listener else (),
+        )
+        run = AgentRun.restore(stored, spec)
+        run.resume(decision)
+        return run, self._model(run, stored.context.get("playbook", ""), lm, streaming=listener is not None)
+
+    def _spec(self, task: TaskInput, **options: Any) -> RunSpec:
+        return RunSpec(
+            task=task,
+            registry=self.registry,
+            finish=self.finish,
+            policy=self.policy,
+            summary=self.summary,
+            agent=self,
+            observers=self._observers.value,
+            prices=self.prices,
+            tally=outer.tally if (outer := current_context()) is not None else None,
+            **options,
+        )
+
+    def _model(self, run: AgentRun, playbook: str, lm: Any, streaming: bool = False) -> PredictorModel:
+        catalog = self._catalog.value
+        if self.cards:
+            catalog = catalog.described(descriptions(self.cards))
+        prompts = Prompts(self.agent, catalog, self.tool_calling == "native", getattr(self, "summarizer", None))
+        on_delta = run.model_delta if streaming else None
+        return PredictorModel(prompts, run.spec.task.inputs, playbook, lm or self.lm, on_delta)
+
+    @contextmanager
+    def _held(self, run: AgentRun, claimed: bool) -> Generator[Callable[[AgentRun], None] | None]:
+        """Hold a run in the store while it is driven; gives what to call before each step.
+
+        A store that does not keep every step gets the run when it stops to wait.
+        """
+        store = self.run_store
+        with nullcontext() if claimed else store.claim(run.run_id):
+            if claimed and not store.every_step:
+                store.save(run.snapshot())  # the decision is used up: nobody may give it twice
+            try:
+                yield (lambda run: store.save(run.snapshot())) if store.every_step else None
+            finally:
+                if not store.every_step and (claimed or run.state.kind == "interrupted"):
+                    store.save(run.snapshot())
+
+    def _drive(self, run: AgentRun, model: PredictorModel, claimed: bool = False) -> TaskOutput:
+        with self._held(run, claimed) as save:
+            return self._checked(drive(run, model, save), run)
+
+    async def _adrive(self, run: AgentRun, model: PredictorModel, claimed: bool = False) -> TaskOutput:
+        with self._held(run, claimed) as save:
+            return self._checked(await adrive(run, model, save, self._admission.value), run)
+
+    def _checked(self, output: TaskOutput, run: AgentRun) -> TaskOutput:
+        waits = output.termination_reason == "interrupted"  # no failure: it can go on
+        if self.raise_on_failure and output.error is not None and not waits:
+            if run.error is not None:
+                raise run.error
+            if output.error.kind == "invalid_model_action":
+                raise InvalidModelAction("unparsable", output.error.message)
+            kind = AGENT_ERRORS.get(output.error.kind, BudgetExceeded)
+            raise kind(output.error.message)
+        return output
+
+    def _prediction(self, output: TaskOutput) -> ReActPrediction:
+        if self.cards:
+            record_calls(self.cards, output.structured_trace)
+        shown = self.format_result(output, self.output_mode)
+        return ReActPrediction.of(output, self.signature.output_fields, shown)
+
+
+def _check_settings(
+    max_iters: int | None, limits: UsageLimits | None, prices: TokenPrices | None, tool_calling: str, output_mode: str
+) -> None:
+    if max_iters is not None and max_iters < 0:
+        raise SignatureError(f"max_iters must be 0 or more, got {max_iters!r}")
+    check_prices(limits, prices)
+    if tool_calling not in ("text", "native"):
+        raise SignatureError(f"tool_calling must be 'text' or 'native', got {tool_calling!r}")
+    if output_mode not in ("simple", "structured"):
+        raise SignatureError(f"output_mode must be 'simple' or 'structured', got {output_mode!r}")
+
+
+def _called_as_module(module: dspy.Module) -> bool:
+    callers = dspy.settings.caller_modules
+    return bool(callers) and callers[-1] is module
+
+
+def check_prices(limits: UsageLimits | None, prices: TokenPrices | None) -> None:
+    """A limit in dollars needs to know what tokens cost.
+
+    Raises:
+        SignatureError: It says how to give prices.
+    """
+    if limits is not None and limits.cost is not None and prices is None:
+        raise SignatureError(
+            "limits.cost needs prices=TokenPrices(input=..., output=...) in dollars per million tokens"
+        )
+
+
+def _left_out(bullets: Any) -> dict[str, Any]:
+    """What chance and changed tools kept out of the prompt, for the run's metadata; a hidden lesson is also logged."""
+    named = {
+        name: list(getattr(bullets, name, ())) for name in ("held_back_at_random", "randomized", "explored", "outdated")
+    }
+    if named["outdated"]:
+        _log.warning(
+            "%d bullets are hidden, because one of their tools has changed its signature since: %s; "
+            "playbook.review.confirm(ids, tools) shows them again",
+            len(named["outdated"]),
+            ", ".join(named["outdated"][:10]),
+        )
+    return {f"{name}_bullets": ids for name, ids in named.items() if ids}
+
+
+def _linked(token: CancellationToken | None) -> CancellationToken:
+    """The run's token; inside a tool of another run, cancelled with that call."""
+    token, outer = token or CancellationToken(), current_context()
+    if outer is not None and outer.cancellation is not token:
+        outer.cancellation.link(token)
+    return token

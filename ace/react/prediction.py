@@ -1,0 +1,65 @@
+"""`ReActPrediction`: what a `ReActGenerator` returns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import dspy
+
+from ace.core import value_to_text
+from ace.tasks import TaskOutput
+
+
+class ReActPrediction(dspy.Prediction):
+    """The signature's outputs, plus `.output`, a `TaskOutput` that unknown names fall through to.
+
+    The signature's fields win; `keys()`, `toDict()` and saved demos hold them alone.
+    """
+
+    def __init__(self, *args: Any, **fields: Any) -> None:
+        super().__init__(*args, **fields)  # pyright: ignore[reportUnknownMemberType]
+        self._output = None
+        self._shown = None
+
+    @classmethod
+    def of(cls, output: TaskOutput, fields: Iterable[str], shown: Any) -> ReActPrediction:
+        """The prediction of a run.
+
+        Args:
+            output: The run.
+            fields: Names of the signature's outputs.
+            shown: What `Agent.format_result` made of the output: `formatted`, and what ``str()`` gives.
+        """
+        prediction = cls(**{name: output.outputs.get(name) for name in fields})
+        prediction._output, prediction._shown = output, shown
+        return prediction
+
+    def __str__(self) -> str:
+        if self._output is None or self._shown is self._output:
+            return super().__str__()
+        return value_to_text(self._shown)
+
+    def copy(self, **fields: Any) -> ReActPrediction:
+        """A copy with other fields; the run behind it stays."""
+        own: dict[str, Any] = self.__dict__["_store"]
+        copied = type(self)(**{**own, **fields})
+        copied._output, copied._shown = self._output, self._shown
+        return copied
+
+    def __getattr__(self, name: str) -> Any:
+        own = self.__dict__
+        if name in own.get("_store", {}):
+            return own["_store"][name]
+        output = own.get("_output")
+        if output is not None and not name.startswith("_"):  # fall through to the run behind it
+            if name == "output":
+                return output
+            if name == "formatted":
+                return own["_shown"]
+            if name in TaskOutput.model_fields or name in _PROPERTIES:
+                return getattr(output, name)
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
+
+_PROPERTIES = frozenset({"completed", "tool_usage", "reasoning_trace"})

@@ -1,0 +1,46 @@
+"""An optimized program in a folder: the state of its agent, and the bullets of its playbook."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from ace.core import AceError
+from ace.core.durable import move_into
+from ace.playbook import Playbook
+from ace.react.generator import ReActGenerator
+
+PROGRAM, PLAYBOOK = "program.json", "playbook.jsonl"
+
+
+def save_program(agent: ReActGenerator, folder: Path) -> None:
+    """Write an agent's state and the bullets of its playbook."""
+    with TemporaryDirectory(dir=folder, prefix=".") as fresh:
+        agent.save(Path(fresh) / PROGRAM)  # pyright: ignore[reportUnknownMemberType]
+        move_into(folder, Path(fresh), [PROGRAM])
+    if isinstance(agent.playbook, Playbook):
+        agent.playbook.export_jsonl(folder / PLAYBOOK)
+
+
+def load_optimized(folder: str | Path, agent: ReActGenerator) -> ReActGenerator:
+    """An agent with what a job found: instructions, demos, tool descriptions and playbook.
+
+    Args:
+        folder: Of the job, `ace optimize --out`.
+        agent: An agent with the same signature; it stays as it is. When its tools are not those of the job, a warning and
+            `tool_changes` of the result say exactly what is different.
+
+    Raises:
+        AceError: The folder holds no finished job.
+    """
+    folder = Path(folder)
+    if not (folder / PROGRAM).exists():
+        raise AceError(
+            f"{str(folder)!r} holds no {PROGRAM}: run the job again to let it finish, or name another folder"
+        )
+    loaded = agent.deepcopy()
+    loaded.load(folder / PROGRAM)  # pyright: ignore[reportUnknownMemberType]
+    if (folder / PLAYBOOK).exists():
+        loaded.playbook = Playbook()
+        loaded.playbook.import_jsonl(folder / PLAYBOOK)
+    return loaded

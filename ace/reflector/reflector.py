@@ -1,0 +1,158 @@
+"""`Reflector`: from the trace of a run to the lessons in it, first without a language model, then with one."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from itertools import islice
+from typing import Any
+
+from ace.core import truncate
+from ace.playbook.bullet import Provenance
+from ace.playbook.insight import RECORD, Insight
+from ace.reflector import mining
+from ace.reflector.mining import Lesson, Run
+from ace.reflector.taint import steered
+from ace.tasks import Feedback, TaskOutput
+
+MAX_TRIGGER_CHARS = 400
+MAX_MINED = 3
+"""Lessons that the miner takes from one run: what worked or did not, and two details."""
+MAX_OBSERVATIONS = 20
+"""Recurring sub-sequences that are worth telling, the most frequent first."""
+OUTAGES = frozenset({"model_transport", "interrupted", "internal_invariant"})
+"""A run that ended so says nothing about the task or the bullets it was shown."""
+
+
+class Reflector:
+    """Mines runs for lessons.
+
+    A success becomes a Strategy: the calls that mattered, in order, with their constants abstracted. A failure becomes a
+    Pitfall: what was tried, and where it broke. From both come Pitfalls about single tools: arguments that were refused and
+    what was accepted in their place, calls that need another one first, tools that were out of order.
+
+    Args:
+        source: Who made the runs, for the bullets' provenance.
+        lm: A DSPy language model that reads the run too and adds at most three lessons of its own; None for the miner alone.
+
+    Attributes:
+        refused: Why lessons of the language model were not taken, and how often.
+
+    Example:
+        >>> from ace.core import RunUsage
+        >>> from ace.tasks import ReasoningStep, TaskInput
+        >>> step = ReasoningStep(iteration=1, tool_call_id="c", tool_name="refund", tool_args={"order": "17"},
+        ...                      outcome="success", observation="ok", changes_state=True, executed=True)
+        >>> output = TaskOutput(task_id="t", run_id="r", task=TaskInput(inputs={"task": "Refund order 17"}),
+        ...                     structured_trace=(step,), termination_reason="completed")
+        >>> Reflector().reflect(output, Feedback(success=True))[0].content
+        'Call refund(order), then finish.'
+    """
+
+    def __init__(self, source: str = "", *, lm: Any = None) -> None:
+        self.source = source
+        self.lm = lm
+        self.refused: Counter[str] = Counter()
+
+    def reflect(
+        self, output: TaskOutput, feedback: Feedback, *, group: str = "", known: Sequence[str] = ()
+    ) -> list[Insight]:
+        """The lessons of one run; none when there is nothing to learn from.
+
+        Args:
+            output: The run.
+            feedback: Whether it did what it should, from outside the model.
+            group: The task's family, for leave-one-family-out evaluation.
+            known: What the playbook already says about such tasks; the language model is asked for something else.
+        """
+        if output.termination_reason in OUTAGES:
+            return []
+        if not output.structured_trace and not output.completed:
+            return []  # nothing legal was ever said: that teaches nothing about the task
+        main = mining.strategy(output) if feedback.success else mining.pitfall(output, feedback)
+        details = (
+            lesson
+            for miner in (mining.outages, mining.recoveries, mining.preconditions)
+            for lesson in miner(output)
+            if feedback.success or miner is not mining.outages  # what took its place did not do either
+        )
+        lessons = [main, *islice(details, MAX_MINED - 1)]
+        insights = [self._insight(lesson, output, feedback, group) for lesson in lessons]
+        if self.lm is not None:
+            insights += self._reflected(output, feedback, group, [*known, *(insight.content for insight in insights)])
+        return insights
+
+    def recurring(self, runs: Iterable[Run]) -> list[Insight]:
+        """Sub-sequences of calls that recur over the tasks of several families.
+
+        Args:
+            runs: Successful runs, each with its task's family ("" when families are not known).
+        """
+        by_tenant: dict[str | None, list[Run]] = {}
+        for run in runs:
+            by_tenant.setdefault(run[0].task.tenant, []).append(run)  # what one tenant does is nobody else's business
+        return [
+            self._observation(lesson, seen)
+            for same_tenant in by_tenant.values()
+            for lesson, seen in mining.recurring(same_tenant)[:MAX_OBSERVATIONS]
+        ]
+
+    def _observation(self, lesson: Lesson, seen: Sequence[Run]) -> Insight:
+        domains = {output.task.domain for output, _ in seen}
+        return Insight(
+            section=lesson.section,
+            trigger="",
+            content=lesson.content,
+            domain=domains.pop() if len(domains) == 1 else None,
+            tenant=seen[0][0].task.tenant,
+            tools=lesson.tools,
+            provenance=Provenance(
+                task_ids=tuple(output.task_id for output, _ in seen),
+                groups=tuple(dict.fromkeys(group for _, group in seen if group)),
+                run_ids=tuple(output.run_id for output, _ in seen),
+                source=self.source,
+            ),
+        )
+
+    def _reflected(self, output: TaskOutput, feedback: Feedback, group: str, known: Sequence[str]) -> list[Insight]:
+        from ace.reflector.reflection import reflect_on
+
+        found = reflect_on(output, feedback, known, self.lm)
+        self.refused.update(found.refused)
+        return [
+            self._insight(lesson.mined, output, feedback, group).model_copy(
+                update={"trigger": lesson.trigger, "trust": lesson.trust}
+            )
+            for lesson in found.lessons
+        ]
+
+    def _insight(self, lesson: Lesson, output: TaskOutput, feedback: Feedback, group: str) -> Insight:
+        executed = [step for step in output.structured_trace if step.executed]
+        good = sum(step.outcome == "success" for step in executed)
+        return Insight(
+            section=lesson.section,
+            trigger="" if lesson.general else truncate(" ".join(output.task.text.split()), MAX_TRIGGER_CHARS),
+            content=lesson.content,
+            domain=output.task.domain,
+            tenant=output.task.tenant,
+            tool_sequence=tuple(step.tool_name for step in lesson.sequence),
+            changing_tools=tuple(step.tool_name for step in lesson.sequence if step.changes_state),
+            tools=lesson.tools,
+            trust="tainted" if steered(_named(lesson), output) else "trusted",
+            tool_success_rate=good / len(executed) if executed else None,
+            iterations=output.usage.iterations,
+            constants=mining.constants(output),
+            steps=lesson.steps,
+            confidence=feedback.confidence,
+            provenance=Provenance(
+                task_ids=(output.task_id,),
+                groups=(group,) if group else (),
+                run_ids=(output.run_id,),
+                source=self.source,
+            ),
+        )
+
+
+def _named(lesson: Lesson) -> list[str]:
+    """The tools that a lesson would have a reader call; a record of what did not work recommends nothing."""
+    return [] if lesson.content.startswith(RECORD) else [*(step.tool_name for step in lesson.sequence), *lesson.tools]

@@ -1,0 +1,104 @@
+"""What a task suite is: tasks with gold calls, and a fresh world for each attempt."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any, Protocol, runtime_checkable
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from ace.agent.episode import Episode
+from ace.playbook import sequence_key
+from ace.tasks import TaskInput
+
+TASK_SIGNATURE = "task -> answer"
+
+
+class GoldCall(BaseModel):
+    """One call of the reference solution."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: str
+    args: dict[str, Any] = Field(default_factory=dict)
+
+
+class SuiteTask(BaseModel):
+    """A task with its reference solution."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    task: TaskInput
+    domain: str
+    """For the table of results; `task.domain` narrows retrieval."""
+    group: str
+    """The family: tasks of one template."""
+    gold: tuple[GoldCall, ...] = ()
+    """Empty where nothing is to be called, and where there is no reference solution."""
+    answer: str = "Done."
+    """What the reference solution says at the end."""
+    outputs: dict[str, Any] = Field(default_factory=dict)
+    """The same for a signature with other output fields than `answer`."""
+    split: str = ""
+    """`train` or `test`, where the suite itself says so."""
+    time: datetime | None = None
+    """When it was asked, where that is known; UTC where it names no zone."""
+
+    @property
+    def id(self) -> str:
+        """The task's id."""
+        return self.task.task_id
+
+
+class Suite(Protocol):
+    """A set of tasks over a world that tools change.
+
+    A suite whose agents have other inputs or outputs than ``task -> answer`` also has a `signature`, as DSPy takes it. One
+    that may change without its tasks changing has a `source`, a digest: an evaluation goes on only with the suite it began
+    with.
+    """
+
+    name: str
+    instructions: str
+    """What every task takes for granted, for the system prompt."""
+
+    @property
+    def tasks(self) -> Sequence[SuiteTask]:
+        """All tasks, in a fixed order; ids are unique."""
+        ...
+
+    @property
+    def writing_tools(self) -> frozenset[str]:
+        """Names of the tools that change something."""
+        ...
+
+    def episode(self, task: SuiteTask) -> Episode:
+        """A fresh attempt at one task: tools bound to a world of its own, and a scorer that looks at it after the run.
+
+        The scorer's `Feedback.details` may hold ``state_sha256``, a digest for each part of the world: reports then say in
+        which state a run ended, and `ace.suites.check_suite` where doing nothing is right.
+        """
+        ...
+
+
+@runtime_checkable
+class GoldenSuite(Suite, Protocol):
+    """A suite that can replay recorded calls, to show that its tools are those of the benchmark."""
+
+    def check_case(self, case: Mapping[str, Any]) -> list[str]:
+        """Replay one golden case; returns what differs."""
+        ...
+
+
+def signature_of(suite: Suite) -> Any:
+    """The signature of the agents that run a suite's tasks."""
+    import dspy
+
+    given: Any = getattr(suite, "signature", TASK_SIGNATURE)
+    return dspy.Signature(given, suite.instructions) if isinstance(given, str) else given  # pyright: ignore
+
+
+def changing(suite: Suite, task: SuiteTask) -> tuple[str, ...]:
+    """The multiset of changing calls in a task's reference solution."""
+    return sequence_key(call.name for call in task.gold if call.name in suite.writing_tools)

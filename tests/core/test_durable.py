@@ -1,0 +1,176 @@
+"""Files that outlive their process: what is torn is cut off, what is damaged is said, what is replaced is never half."""
+
+import resource
+import signal
+import threading
+
+import pytest
+
+from ace.core import AceError
+from ace.core.durable import JsonLog, SharedJsonLog, claimed, digest, locked, move_into, same_job, write_atomic
+
+
+def opened(path):
+    found = []
+    return JsonLog(path, found.append, lambda number, error: ValueError(f"line {number}")), found
+
+
+def shared(path):
+    found = []
+
+    def take(line, offset, number, said):
+        found.append(line)
+        return b'"end"' in line
+
+    return SharedJsonLog(path, take, found.clear), found
+
+
+def append(log, *bodies):
+    with log.opened(make=True) as file:
+        log.append(file, bodies)
+
+
+def test_a_log_gives_back_what_was_appended(tmp_path):
+    log, _ = opened(tmp_path / "log.jsonl")
+    log.append('{"n": 1}')
+    log.append('{"n": 2}')
+    assert list(log.values()) == [{"n": 1}, {"n": 2}]
+    log.replace(['{"n": 3}'])
+    log.append('{"n": 4}')
+    log.close()
+    log.close()
+    assert opened(tmp_path / "log.jsonl")[1] == [{"n": 3}, {"n": 4}]
+
+
+def test_a_log_that_is_cut_at_any_byte_keeps_every_whole_line(tmp_path):
+    path = tmp_path / "log.jsonl"
+    log, _ = opened(path)
+    lines = ['{"n": 1}', '{"text": "\u00e4"}', "[]"]
+    for line in lines:
+        log.append(line)
+    log.close()
+    whole = path.read_bytes()
+    ends = [i + 1 for i, byte in enumerate(whole) if byte == ord("\n")]
+    for cut in range(len(whole) + 1):
+        path.write_bytes(whole[:cut])
+        log, found = opened(path)
+        assert len(found) == sum(end <= cut for end in ends), cut
+        log.append('"next"')  # it is not glued to a piece of what was torn
+        log.close()
+        assert opened(path)[1] == [*found, "next"]
+
+
+def test_damage_before_the_end_is_an_error(tmp_path):
+    path = tmp_path / "log.jsonl"
+    path.write_text('{"n": 1}\n{"n": \n{"n": 3}\n')
+    with pytest.raises(ValueError, match="line 2"):
+        opened(path)
+
+
+def test_a_full_disk_loses_the_line_that_did_not_fit_and_no_other(tmp_path):
+    path = tmp_path / "lines.jsonl"
+    log, _ = opened(path)
+    log.append('"first"')
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    ignored = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (path.stat().st_size + 5, before[1]))
+    try:
+        with pytest.raises(OSError, match="large"):
+            log.append('"second and long"')
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+        signal.signal(signal.SIGXFSZ, ignored)
+    log.append('"third"')
+    log.close()
+    assert opened(path)[1] == ["first", "third"]
+
+
+def test_a_shared_log_that_is_cut_at_any_byte_keeps_every_closed_append(tmp_path):
+    path = tmp_path / "shared.jsonl"
+    log, _ = shared(path)
+    append(log, '{"a":1}', '{"k":"end"}')
+    first = path.stat().st_size
+    append(log, '{"a":2}', '{"k":"end"}')
+    whole = path.read_bytes()
+    for cut in range(len(whole) + 1):
+        path.write_bytes(whole[:cut])
+        log, found = shared(path)
+        with log.opened():
+            pass
+        kept = 4 if cut == len(whole) else 2 if cut >= first else 0
+        assert path.stat().st_size == (len(whole) if kept == 4 else first if kept else 0), cut
+        append(log, '{"a":3}', '{"k":"end"}')
+        log, found = shared(path)
+        with log.opened():
+            assert len(found) == kept + 2
+
+
+def test_a_shared_log_says_that_a_line_was_changed(tmp_path):
+    path = tmp_path / "shared.jsonl"
+    append(shared(path)[0], '{"a":1}', '{"k":"end"}')
+    append(shared(path)[0], '{"a":2}', '{"k":"end"}')
+    path.write_bytes(path.read_bytes().replace(b'"a":1', b'"a":7'))
+    with pytest.raises(AceError, match="line 1 is not what was written"), shared(path)[0].opened():
+        pass
+
+
+def test_threads_that_append_to_one_file_mix_nothing(tmp_path):
+    path = tmp_path / "shared.jsonl"
+
+    def work(name):
+        log, _ = shared(path)
+        for number in range(20):
+            append(log, f'{{"a":"{name}{number}"}}', '{"k":"end"}')
+
+    threads = [threading.Thread(target=work, args=(name,)) for name in "abcd"]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    log, found = shared(path)
+    with log.opened():
+        assert len(found) == 160
+
+
+def test_a_file_is_replaced_as_a_whole_or_not_at_all(tmp_path, monkeypatch):
+    path = tmp_path / "a.json"
+    write_atomic(path, "old", power_cut=True, private=True)
+    assert path.stat().st_mode & 0o777 == 0o600
+    monkeypatch.setattr("ace.core.durable.os.replace", lambda *_: (_ for _ in ()).throw(OSError(28, "No space left")))
+    with pytest.raises(OSError, match="No space"):
+        write_atomic(path, "new")
+    assert path.read_text() == "old"
+    assert [p.name for p in tmp_path.iterdir()] == ["a.json"], "nothing is left beside it"
+
+
+def test_files_move_in_order(tmp_path):
+    fresh = tmp_path / "fresh"
+    fresh.mkdir()
+    for name in ("a", "b"):
+        (fresh / name).write_text(name)
+    move_into(tmp_path / "to", fresh, ("a", "b"))
+    assert sorted(p.name for p in (tmp_path / "to").iterdir()) == ["a", "b"]
+
+
+def test_a_lock_is_held_by_one_and_let_go_of(tmp_path):
+    with locked(tmp_path / "x.lock", "it is taken"):
+        with pytest.raises(AceError, match="it is taken"), locked(tmp_path / "x.lock", "it is taken"):
+            pass
+    with locked(tmp_path / "x.lock", "it is taken"):
+        pass
+    (tmp_path / "file").write_text("no folder")
+    with pytest.raises(AceError, match="cannot write to"), locked(tmp_path / "file" / "x.lock", "taken"):
+        pass
+
+
+def test_a_folder_belongs_to_one_job(tmp_path):
+    with claimed(tmp_path / "job"):
+        assert (tmp_path / "job").is_dir()
+    path = tmp_path / "job" / "config.json"
+    same_job(path, {"seeds": 1}, {"tasks": digest([1])})
+    same_job(path, {"seeds": 1}, {"tasks": digest([1])})
+    with pytest.raises(AceError, match="seeds was 1 and is 2; the tasks is another one"):
+        same_job(path, {"seeds": 2}, {"tasks": digest([2])})
+    path.write_text("{")
+    with pytest.raises(AceError, match="damaged"):
+        same_job(path, {"seeds": 1}, {})

@@ -1,0 +1,120 @@
+"""Where an arm helps and hurts, on rows made by hand, and the same as Markdown."""
+
+import pytest
+
+from ace.evaluation.report import findings
+from ace.evaluation.report.markdown import markdown
+from ace.evaluation.report.models import EvaluateReport
+from ace.evaluation.report.summary import by_domain, comparisons, summarise
+from ace.evaluation.row import RunReport
+
+
+def row(arm, task, seed, correct, iterations=5, bullets=(), learned_from=0):
+    return RunReport(
+        id=task,
+        arm=arm,
+        seed=seed,
+        domain="shop",
+        group=task.split("#")[0],
+        correct=correct,
+        iterations=iterations,
+        lm_calls=iterations,
+        termination="completed",
+        state_sha256="",
+        tables_sha256={},
+        invalid_actions=0,
+        bullets=list(bullets),
+        learned_from=learned_from,
+    )
+
+
+TASKS = [f"{family}#{number}" for family in ("refund", "cancel", "ship") for number in range(4)]
+
+
+@pytest.fixture
+def rows():
+    """`refund` is helped by b-1, `ship` is hurt by b-2, `cancel` is left alone."""
+    none = [row("none", task, seed, task.startswith("ship")) for task in TASKS for seed in (0, 1)]
+    found = {"refund": ["b-1"], "ship": ["b-2"], "cancel": []}
+    mine = [
+        row("mine", task, seed, task.startswith("refund"), 9, found[task.split("#")[0]], learned_from=place)
+        for seed in (0, 1)
+        for place, task in enumerate(TASKS)
+    ]
+    return [*none, *mine]
+
+
+def test_families_are_told_from_the_best_to_the_worst(rows):
+    found = findings.families(findings.pairs_of(rows, "none", "mine"))
+    assert [(effect.group, effect.difference) for effect in found] == [("refund", 1.0), ("cancel", 0.0), ("ship", -1.0)]
+    assert {(effect.n, effect.iterations) for effect in found} == {(8, 4.0)}
+
+
+def test_bullets_that_helped_and_hurt_are_told_by_name(rows):
+    found = findings.bullets(findings.pairs_of(rows, "none", "mine"))
+    assert [(effect.bullet, effect.n, effect.difference) for effect in found] == [("b-1", 8, 1.0), ("b-2", 8, -1.0)]
+    apart = findings.bullets(findings.pairs_of(rows, "none", "mine"), by_seed=True)
+    assert apart == [], "four runs each: too few to speak of"
+
+
+def test_regressions_name_a_seed_to_look_at(rows):
+    found = findings.regressions(findings.pairs_of(rows, "none", "mine"))
+    assert [(r.id, r.lost, r.gained, r.n, r.seed) for r in found] == [(f"ship#{n}", 2, 0, 2, 0) for n in range(4)]
+    assert found[0].bullets == ["b-2"]
+    many = [row(arm, f"x#{n}", 0, arm == "none") for arm in ("none", "mine") for n in range(30)]
+    assert len(findings.regressions(findings.pairs_of(many, "none", "mine"))) == findings.MOST_REGRESSIONS
+
+
+def test_a_curve_is_drawn_for_arms_that_learn(rows):
+    assert findings.curve(rows, "none") == []
+    points = findings.curve(rows, "mine", points=3)
+    assert [(point.learned_from, point.success) for point in points] == [(1.5, 1.0), (5.5, 0.0), (9.5, 0.0)]
+
+
+def test_runs_that_one_arm_lacks_are_left_out(rows):
+    assert len(findings.pairs_of(rows[:-3], "none", "mine")) == len(TASKS) * 2 - 3
+
+
+def test_markdown_holds_every_table_and_the_label(rows):
+    pairs = findings.pairs_of(rows, "none", "mine")
+    report = EvaluateReport(
+        run="simulated",
+        suite="office | mine",
+        label="simulated",
+        policy="lenient",
+        domains={"none": by_domain([row for row in rows if row.arm == "none"])},
+        arms=summarise(rows),
+        runs=rows,
+        comparisons=comparisons(rows),
+        families=findings.families(pairs),
+        bullets=[effect.model_copy(update={"text": "a | b\nc"}) for effect in findings.bullets(pairs)],
+        regressions=findings.regressions(pairs),
+        curves=findings.curve(rows, "mine"),
+    )
+    text = markdown(report)
+    assert text.startswith("# office | mine: simulated, **simulated**")
+    for part in (
+        "## Arms",
+        "## Against `none`",
+        "## Families",
+        "## Bullets",
+        "## While it learns",
+        "## Where it hurts",
+    ):
+        assert part in text
+    assert "a \\| b c" in text, "what would break a table is escaped"
+    tables = [line for line in text.split("\n") if line.startswith("|")]
+    assert all(line.endswith("|") for line in tables)
+    assert EvaluateReport.model_validate_json(report.model_dump_json()) == report
+
+
+def test_confidence_is_compared_with_what_came_of_it():
+    said = [(0.95, True), (0.95, False), (1.0, True), (0.3, False)]
+    runs = [
+        row("mine", task, 0, right).model_copy(update={"confidence": sure})
+        for task, (sure, right) in zip(TASKS, said, strict=False)
+    ]
+    (found,) = findings.calibrations([*runs, row("none", "refund#0", 0, True)]).values()
+    assert [(part.n, round(part.success, 2)) for part in found.bins] == [(1, 0.0), (3, 0.67)]
+    assert found.n == 4
+    assert findings.calibrations([row("none", "refund#0", 0, True)]) == {}
