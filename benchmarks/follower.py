@@ -7,8 +7,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from retrieval_bench import playbook_of, suite_tasks
 from ace_suites.workbench import WorkBenchSuite
+from retrieval_bench import playbook_of, suite_tasks
 
 from ace.agent import Policy
 from ace.evaluation.runner import evaluate

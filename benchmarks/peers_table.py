@@ -37,7 +37,6 @@ from rich.progress import track
 from rich.table import Table
 
 from ace.evaluation import evaluate
-from ace.suites import load_suite, split
 from ace.evaluation.arms import arm_source
 from ace.evaluation.episodes import Attempt
 from ace.evaluation.report.summary import comparisons, summarise
@@ -47,6 +46,7 @@ from ace.learner import Learner
 from ace.playbook import MiniLMEmbedder, Playbook, PlaybookBullet
 from ace.playbook.render import count_tokens, render_bullet, render_bullets
 from ace.reflector import Reflector
+from ace.suites import load_suite, split
 from ace.suites.protocol import Suite, SuiteTask, changing
 from ace.tasks import TaskOutput
 from ace.testing import SimulatedLM

@@ -17,12 +17,11 @@ from rich.progress import Progress
 from ace.agent.episode import Episode
 from ace.curator import AcceptanceGate
 from ace.learner import Learner, LearningReport
-from ace.tasks import GOOD_SCORE
 from ace.optimization.workload import EpisodeProgram, as_generator, judged, score_of, task_of
 from ace.playbook import Playbook
 from ace.react import ReActGenerator, ReActPrediction
 from ace.reflector import Reflector
-from ace.tasks import Feedback, TaskInput, TaskOutput
+from ace.tasks import GOOD_SCORE, Feedback, TaskInput, TaskOutput
 
 HELD_IN = 10
 """So many training examples the gate runs."""

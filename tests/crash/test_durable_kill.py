@@ -52,7 +52,9 @@ def examine(folder, kills):
         assert numbers == sorted(set(numbers))
         assert acknowledged <= numbers[-1] <= acknowledged + 1
         shared = SharedJsonLog(
-            folder / "shared.jsonl", lambda line, *_: b'"last"' in line and not closed.append(json.loads(line)), lambda: None
+            folder / "shared.jsonl",
+            lambda line, *_: b'"last"' in line and not closed.append(json.loads(line)),
+            lambda: None,
         )
         with shared.opened():
             assert acknowledged <= closed[-1]["last"] <= acknowledged + 1

@@ -10,9 +10,9 @@ import pytest
 
 from ace.core import PlaybookError, SuiteError
 from ace.evaluation import evaluate
-from ace.suites import load_suite
 from ace.evaluation.ray import RayCluster
 from ace.playbook.database import schema_url
+from ace.suites import load_suite
 from ace.testing import SimulatedLM
 
 ray = pytest.importorskip("ray", reason="no Ray: pip install 'dspy-ace[dev]'")

@@ -16,12 +16,12 @@ from dspy.utils.exceptions import LMAuthError, LMRateLimitError
 from ace import Playbook, PlaybookBullet
 from ace.core import SuiteError
 from ace.evaluation import evaluate
-from ace.suites import halves
 from ace.evaluation.log import RunLog
 from ace.evaluation.memories import FullHistory
 from ace.evaluation.report.summary import comparisons, summarise, ways_closed
 from ace.evaluation.runner import Caps
 from ace.playbook import Add
+from ace.suites import halves
 from ace.suites.office import OfficeSuite
 from ace.tasks import Feedback
 from ace.testing import SimulatedLM, decision

@@ -224,9 +224,7 @@ def test_a_newer_format_is_refused(tmp_path):
 def test_a_full_disk_leaves_the_file_as_it_was(tmp_path, monkeypatch):
     saver = saved(tmp_path)
     before = saver.path_of("t").read_bytes()
-    monkeypatch.setattr(
-        "ace.core.durable.os.fsync", lambda file: (_ for _ in ()).throw(OSError(28, "No space left"))
-    )
+    monkeypatch.setattr("ace.core.durable.os.fsync", lambda file: (_ for _ in ()).throw(OSError(28, "No space left")))
     with pytest.raises(CheckpointError, match="No space left"):
         saver.put({"configurable": {"thread_id": "t", "checkpoint_ns": ""}}, empty_checkpoint(), {"step": 9}, {})
     monkeypatch.undo()

@@ -1,8 +1,6 @@
 """What goes wrong around the learner loses nothing and teaches nothing wrong."""
 
 import asyncio
-import os
-import resource
 import threading
 from functools import partial
 

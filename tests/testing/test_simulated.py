@@ -3,7 +3,7 @@ import tomllib
 from itertools import pairwise
 
 import pytest
-from conftest import WORKBENCH, needs_workbench
+from conftest import needs_workbench
 
 from ace import Policy
 from ace.core import SuiteError

@@ -4,7 +4,6 @@ import random
 import re
 
 import pytest
-from retrieval_bench import suite_tasks
 from ace_suites.workbench import WorkBenchSuite, read_recordings
 from ace_suites.workbench.compare import replay_is_right, ways
 from ace_suites.workbench.dates import DateParseError, point_in_time
@@ -12,6 +11,7 @@ from ace_suites.workbench.recorded_lm import RecordedLM
 from ace_suites.workbench.recordings import RecordedStep, Recording
 from ace_suites.workbench.suite import parse_call
 from conftest import WORKBENCH, needs_workbench
+from retrieval_bench import suite_tasks
 
 from ace import Policy
 from ace.core import SuiteError
