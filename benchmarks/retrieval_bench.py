@@ -1,7 +1,7 @@
 """Does the playbook find the bullet that teaches a task's calls, when its own is left out?
 
-``python benchmarks/retrieval_bench.py SUITE_OR_FILE OUT.json``: a suite as `ace.suites.load_suite` takes it, or JSON lines with
-id, query, tools and group.
+``python benchmarks/retrieval_bench.py SUITE_OR_FILE OUT.json``: a suite as `ace.suites.load_suite` takes it, or JSON lines
+with id, query, tools and group.
 """
 
 from __future__ import annotations

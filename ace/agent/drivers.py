@@ -12,7 +12,7 @@ from ace.agent.machine import AgentRun
 from ace.agent.states import AskModel, CallTool, Done, ModelReply, Wait
 from ace.core import AgentError
 from ace.tasks import TaskOutput
-from ace.tools import ToolCall, acall_tool, call_tools
+from ace.tools import acall_tool, call_tools
 
 Save = Callable[[AgentRun], None]
 """Called before each step is done, with the run as it is then."""
@@ -37,72 +37,95 @@ def drive(run: AgentRun, model: Model, save: Save | None = None) -> TaskOutput:
             step = run.next_step()
             if save is not None:
                 save(run)
-            if run.spec.cancellation.cancelled and not isinstance(step, Done):
-                continue  # nothing of this step has begun; the machine settles it
-            match step:
-                case AskModel() as request:
-                    try:
-                        run.model_replied(model.ask(request))
-                    except AgentError as error:
-                        run.model_failed(error)
-                case CallTool(calls):
-                    for result in call_tools([(run.tool(c), c, run.tool_context(c)) for c in calls]):
-                        run.tool_finished(result)
-                case Wait(seconds):
-                    run.spec.clock.sleep(seconds, run.spec.cancellation)
-                case Done():
-                    break
+            if isinstance(step, Done):
+                break
+            if not run.spec.cancellation.cancelled:  # else nothing of this step has begun; the machine settles it
+                _do(run, model, step)
     except (KeyboardInterrupt, SystemExit):
-        run.spec.cancellation.cancel("the process was asked to stop")
-        run.cancel("the process was asked to stop")
-        if save is not None:
-            save(run)
+        _cancel(run, "the process was asked to stop", save)
         raise
     for observer in run.spec.observers:
         observer.flush()
     return run.output()
 
 
+def _do(run: AgentRun, model: Model, step: AskModel | CallTool | Wait) -> None:
+    match step:
+        case AskModel():
+            try:
+                run.model_replied(model.ask(step))
+            except AgentError as error:
+                run.model_failed(error)
+        case CallTool(calls):
+            for result in call_tools([(run.tool(c), c, run.tool_context(c)) for c in calls]):
+                run.tool_finished(result)
+        case Wait(seconds):
+            run.spec.clock.sleep(seconds, run.spec.cancellation)
+
+
 async def adrive(
     run: AgentRun, model: Model, save: Save | None = None, admission: AdmissionControl | None = None
 ) -> TaskOutput:
     """`drive` for async callers: nothing blocks the event loop. Cancelling the task cancels the run."""
-    token = run.spec.cancellation
     stop = _Stop()
     try:
-        with token.calling(stop.from_any_thread):
-            while True:
-                step = run.next_step()
-                try:
-                    if save is not None:
-                        await _saved(save, run)
-                    if token.cancelled and not isinstance(step, Done):
-                        continue
-                    match step:
-                        case AskModel() as request:
-                            if admission is not None:
-                                await admission.turn()
-                            await _ask(run, model, request)
-                        case CallTool(calls):
-                            await _call(run, calls)
-                        case Wait(seconds):
-                            await run.spec.clock.asleep(seconds)
-                        case Done():
-                            break
-                except asyncio.CancelledError:
-                    if not stop.was_ours():
-                        raise  # somebody cancelled this task; otherwise the machine settles what was out
+        with run.spec.cancellation.calling(stop.from_any_thread):
+            await _drive_to_end(run, model, save, admission, stop)
     except asyncio.CancelledError:
-        token.cancel("the task was cancelled")
-        run.cancel("the task was cancelled")
-        if save is not None:
-            save(run)
+        _cancel(run, "the task was cancelled", save)
         raise
     finally:
         stop.active = False
     for observer in run.spec.observers:
         await observer.aflush()
     return run.output()
+
+
+async def _drive_to_end(
+    run: AgentRun, model: Model, save: Save | None, admission: AdmissionControl | None, stop: _Stop
+) -> None:
+    while True:
+        step = run.next_step()
+        try:
+            if save is not None:
+                await _saved(save, run)
+            if isinstance(step, Done):
+                return
+            if not run.spec.cancellation.cancelled:
+                await _ado(run, model, step, admission)
+        except asyncio.CancelledError:
+            if not stop.was_ours():
+                raise  # somebody cancelled this task; otherwise the machine settles what was out
+
+
+async def _ado(
+    run: AgentRun, model: Model, step: AskModel | CallTool | Wait, admission: AdmissionControl | None
+) -> None:
+    match step:
+        case AskModel():
+            if admission is not None:
+                await admission.turn()
+            try:
+                reply = await model.aask(step)
+            except AgentError as error:
+                run.model_failed(error)
+            else:
+                run.model_replied(reply)
+        case CallTool(calls):
+            waiting = [acall_tool(run.tool(call), call, run.tool_context(call)) for call in calls]
+            # a single call runs in this very task, which costs less than a task of its own
+            results = [await waiting[0]] if len(waiting) == 1 else await asyncio.gather(*waiting)
+            for result in results:
+                run.tool_finished(result)
+        case Wait(seconds):
+            await run.spec.clock.asleep(seconds)
+
+
+def _cancel(run: AgentRun, reason: str, save: Save | None) -> None:
+    run.spec.cancellation.cancel(reason)
+    run.cancel(reason)
+    if save is not None:
+        save(run)
 
 
 class _Stop:
@@ -192,21 +215,3 @@ async def _saved(save: Save, run: AgentRun) -> None:
     saving.result()
     if cancelled:
         raise asyncio.CancelledError
-
-
-async def _ask(run: AgentRun, model: Model, request: AskModel) -> None:
-    try:
-        reply = await model.aask(request)
-    except AgentError as error:
-        run.model_failed(error)
-    else:
-        run.model_replied(reply)
-
-
-async def _call(run: AgentRun, calls: tuple[ToolCall, ...]) -> None:
-    if len(calls) == 1:
-        run.tool_finished(await acall_tool(run.tool(calls[0]), calls[0], run.tool_context(calls[0])))
-        return
-    waiting = [acall_tool(run.tool(call), call, run.tool_context(call)) for call in calls]
-    for result in await asyncio.gather(*waiting):
-        run.tool_finished(result)

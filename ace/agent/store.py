@@ -51,7 +51,8 @@ class RunStore(Protocol):
 class FolderRunStore:
     """Runs as files in a folder.
 
-    A save survives a power cut, and there is never half a run: see `ace.core.durable`. A file carries a checksum. A run that is driven is locked against other processes.
+    A save survives a power cut, and there is never half a run: see `ace.core.durable`. A file carries a checksum. A run
+    that is driven is locked against other processes.
 
     Args:
         folder: Created when it is missing.

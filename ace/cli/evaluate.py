@@ -27,58 +27,67 @@ EXAMPLES = (
 )
 
 
+ArmsOption = Annotated[
+    str,
+    typer.Option(
+        help="Comma-separated: none, playbook, online, gold, random, full-history; or NAME=PLAYBOOK.db, or "
+        "NAME=PLAYBOOK.db@REVISION; or NAME=lm:MODEL."
+    ),
+]
+PlaybookOption = Annotated[
+    str,
+    typer.Option(
+        help="Of the arms playbook and random; without it, one is learned on the first part of the split. "
+        "A file, or postgresql://USER@HOST/DB."
+    ),
+]
+ProgramOption = Annotated[
+    Path | None, typer.Option(help="A folder of `ace optimize`: its instructions, tool descriptions and playbook.")
+]
+PartOption = Annotated[
+    str, typer.Option(help="Which part of the split: all, first, second. The second where a playbook is learned.")
+]
+RayAddressOption = Annotated[
+    str, typer.Option(envvar="RAY_ADDRESS", help="Of the Ray cluster; a local one is started by default.")
+]
+StoreOption = Annotated[
+    str, typer.Option(help="postgresql://USER@HOST/DB: where learned playbooks lie, so that all workers read them.")
+]
+OutOption = Annotated[
+    Path | None, typer.Option(help="Folder for every run and its trace; one in ace-evaluations by default.")
+]
+MarkdownOption = Annotated[
+    Path | None, typer.Option("--markdown", help="Also write the report as Markdown to this file.")
+]
+HtmlOption = Annotated[Path | None, typer.Option("--html", help="Also write the report as one HTML page to this file.")]
+
+
 def evaluate(
     suite: Annotated[str, typer.Argument(help=SUITE_SPECS)],
     lm: LmOption = "",
-    arms: Annotated[
-        str,
-        typer.Option(
-            help="Comma-separated: none, playbook, online, gold, random, full-history; or NAME=PLAYBOOK.db, or "
-            "NAME=PLAYBOOK.db@REVISION; or NAME=lm:MODEL."
-        ),
-    ] = "none",
+    arms: ArmsOption = "none",
     seeds: Annotated[int, typer.Option(min=1, help="Runs per task and arm.")] = 1,
-    playbook: Annotated[
-        str,
-        typer.Option(
-            help="Of the arms playbook and random; without it, one is learned on the first part of the split. "
-            "A file, or postgresql://USER@HOST/DB."
-        ),
-    ] = "",
+    playbook: PlaybookOption = "",
     epochs: Annotated[int, typer.Option(min=1, help="Where a playbook is learned: how often a task is tried.")] = 5,
     unseen: Annotated[bool, typer.Option(help="Leave out all lessons of a task's own family.")] = False,
     limit: Annotated[int | None, typer.Option(min=1, help="Only the first N tasks.")] = None,
-    program: Annotated[
-        Path | None, typer.Option(help="A folder of `ace optimize`: its instructions, tool descriptions and playbook.")
-    ] = None,
+    program: ProgramOption = None,
     split: SplitOption = "",
-    part: Annotated[
-        str, typer.Option(help="Which part of the split: all, first, second. The second where a playbook is learned.")
-    ] = "",
+    part: PartOption = "",
     workers: Annotated[int, typer.Option(min=1, help="Runs under way at once.")] = 1,
     engine: Annotated[str, typer.Option(help="threads, asyncio, or ray, a cluster.")] = "threads",
-    ray_address: Annotated[
-        str, typer.Option(envvar="RAY_ADDRESS", help="Of the Ray cluster; a local one is started by default.")
-    ] = "",
-    store: Annotated[
-        str, typer.Option(help="postgresql://USER@HOST/DB: where learned playbooks lie, so that all workers read them.")
-    ] = "",
+    ray_address: RayAddressOption = "",
+    store: StoreOption = "",
     max_cost: Annotated[float | None, typer.Option(help="Begin no run after this many US dollars.")] = None,
     max_requests: Annotated[int | None, typer.Option(help="The same, in requests to the model.")] = None,
     max_tokens: Annotated[int | None, typer.Option(help="The same, in tokens.")] = None,
     max_seconds: Annotated[float | None, typer.Option(help="The same, in seconds.")] = None,
-    out: Annotated[
-        Path | None, typer.Option(help="Folder for every run and its trace; one in ace-evaluations by default.")
-    ] = None,
+    out: OutOption = None,
     judge_lm: JudgeOption = "",
     api_base: ApiBaseOption = None,
     json_file: JsonOption = None,
-    markdown_file: Annotated[
-        Path | None, typer.Option("--markdown", help="Also write the report as Markdown to this file.")
-    ] = None,
-    html_file: Annotated[
-        Path | None, typer.Option("--html", help="Also write the report as one HTML page to this file.")
-    ] = None,
+    markdown_file: MarkdownOption = None,
+    html_file: HtmlOption = None,
 ) -> None:
     """Run a suite's tasks under each arm and compare.
 

@@ -22,13 +22,17 @@ from ace.cli._shared import (
 from ace.suites.registry import SUITE_SPECS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
+    from ace.agent.episode import Episode, Solver
     from ace.evaluation.models import ModelChoice
+    from ace.learner import LearningReport
     from ace.playbook import Playbook
     from ace.suites.protocol import Suite, SuiteTask
 
-EXAMPLES = "Examples: ace learn --from office --lm simulated --playbook pb.db --epochs 5    Run again after Ctrl-C, it goes on."
+EXAMPLES = (
+    "Example: ace learn --from office --lm simulated --playbook pb.db --epochs 5    Run again after Ctrl-C, it goes on."
+)
 
 
 def learn(
@@ -53,16 +57,12 @@ def learn(
     Success is what the suite's scorer says, never what the model says.
     """
     check_writable(json_file)
-    from ace.agent.episode import Episode, Solver
     from ace.core import SuiteError
-    from ace.evaluation.episodes import AgentPool
     from ace.evaluation.models import choose_model, load_suite_for
     from ace.evaluation.report.models import LearnReport
-    from ace.learner import Learner, LearningReport
+    from ace.learner import LearningReport
     from ace.playbook import Playbook
-    from ace.reflector import Reflector
     from ace.suites.splits import split as split_of
-    from ace.tasks import Feedback, TaskOutput
 
     if bool(runs) == bool(lm):
         raise SuiteError("pass either --runs RUN (recorded) or --lm NAME")
@@ -81,29 +81,9 @@ def learn(
             console.print(
                 f"{suite.name}, {choice.name}, policy: {choice.policy.name}   {choice.label}", highlight=False
             )
-            pool = AgentPool(suite, choice.policy)
-
-            def agent_for(episode: Episode, pool: AgentPool = pool, choice: ModelChoice = choice) -> Solver:
-                return pool.agent(episode, choice.lm_for(episode.attempt), None if runs else book)
-
             known = [task for task in train if choice.knows(task)]
-            reflector = Reflector(choice.label or choice.name)
             path = state or Path(f"{playbook}.learned.jsonl")
-            with (
-                Learner(book, agent_for, reflector=reflector, state=path, author="ace learn") as learner,
-                progress_bar("learning", len(known) * epochs) as advance,
-            ):
-
-                def done(_: Episode, __: TaskOutput, ___: Feedback, step: Callable[[], None] = advance) -> None:
-                    step()
-
-                learner.fit(
-                    [partial(suite.episode, task) for task in known],
-                    epochs=epochs,
-                    name=f"{source} {choice.name}",
-                    on_run=done,
-                )
-                total = total.plus(learner.report)
+            total = total.plus(_learned(suite, known, choice, book, path, epochs, f"{source} {choice.name}"))
         if total.skipped:
             console.print(
                 f"{total.skipped} runs had been learned from before; to learn from them again, use another --state",
@@ -140,6 +120,29 @@ def learn(
         highlight=False,
     )
     write_json(report, json_file)
+
+
+def _learned(
+    suite: Suite, tasks: Sequence[SuiteTask], choice: ModelChoice, book: Playbook, state: Path, epochs: int, name: str
+) -> LearningReport:
+    """Learn from the runs of one model."""
+    from ace.evaluation.episodes import AgentPool
+    from ace.learner import Learner
+    from ace.reflector import Reflector
+
+    pool = AgentPool(suite, choice.policy)
+
+    def agent_for(episode: Episode) -> Solver:
+        return pool.agent(episode, choice.lm_for(episode.attempt), None if choice.replays else book)
+
+    reflector = Reflector(choice.label or choice.name)
+    with (
+        Learner(book, agent_for, reflector=reflector, state=state, author="ace learn") as learner,
+        progress_bar("learning", len(tasks) * epochs) as advance,
+    ):
+        runs = [partial(suite.episode, task) for task in tasks]
+        learner.fit(runs, epochs=epochs, name=name, on_run=lambda episode, output, feedback: advance())
+        return learner.report
 
 
 def _held_out(suite: Suite, test: Sequence[SuiteTask], book: Playbook) -> tuple[int, int]:

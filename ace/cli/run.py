@@ -10,6 +10,10 @@ import typer
 from ace.cli._shared import ApiBaseOption, JsonOption, JudgeOption, LmOption, check_writable, console, write_json
 
 if TYPE_CHECKING:
+    from ace.evaluation.models import ModelChoice
+    from ace.playbook import Playbook
+    from ace.suites import Suite
+    from ace.tasks import Feedback, TaskOutput
     from ace.tools import Tool
 
 EXAMPLES = (
@@ -63,16 +67,9 @@ def run(
     if playbook is not None and not playbook.exists():
         raise PlaybookError(f"there is no playbook {str(playbook)!r}; `ace learn` makes one")
     book = Playbook.open(playbook) if playbook else None
+    feedback = None
     if loaded is not None:
-        from ace.evaluation.episodes import AgentPool
-
-        found = next((t for t in loaded.tasks if t.id == task_id), None)
-        if found is None:
-            raise SuiteError(f"the suite {suite!r} has no task {task_id!r}; see: ace suite list {suite}")
-        episode = loaded.episode(found)
-        agent = AgentPool(loaded, choice.policy).agent(episode, choice.lm_for(0), book)
-        output = agent.run(episode.task)
-        feedback = episode.score(output)
+        output, feedback = _suite_task(loaded, task_id, choice, book)
     else:
         agent = ReActGenerator(
             tools=_tools(tools or [], corpus),
@@ -85,14 +82,31 @@ def run(
             output = agent.resume(resume, decision).output  # pyright: ignore[reportArgumentType] - checked there
         else:
             output = agent.run(task, domain=domain, max_iters=max_iters)
-        feedback = None
     if output_mode == "simple":
         console.print(str(output.answer), markup=False, highlight=False)
-        write_json(output, json_file)
-        if output.error:
-            raise typer.Exit(1)
-        return
-    console.print(f"policy: {choice.policy.name}   {choice.label}", highlight=False)
+    else:
+        console.print(f"policy: {choice.policy.name}   {choice.label}", highlight=False)
+        _show(output, feedback, run_store, trace)
+    write_json(output, json_file)
+    if output.error:
+        raise typer.Exit(1)
+
+
+def _suite_task(
+    suite: Suite, task_id: str | None, choice: ModelChoice, book: Playbook | None
+) -> tuple[TaskOutput, Feedback]:
+    from ace.core import SuiteError
+    from ace.evaluation.episodes import AgentPool
+
+    found = next((task for task in suite.tasks if task.id == task_id), None)
+    if found is None:
+        raise SuiteError(f"the suite {suite.name!r} has no task {task_id!r}; see: ace suite list {suite.name}")
+    episode = suite.episode(found)
+    output = AgentPool(suite, choice.policy).agent(episode, choice.lm_for(0), book).run(episode.task)
+    return output, episode.score(output)
+
+
+def _show(output: TaskOutput, feedback: Feedback | None, run_store: Path | None, trace: bool) -> None:
     if trace:
         console.print(output.reasoning_trace, markup=False, highlight=False)
     if output.error:
@@ -106,9 +120,6 @@ def run(
     usage = output.usage
     console.print(f"{usage.iterations} iterations, {usage.lm_calls} LM calls, {usage.seconds:.1f} s", highlight=False)
     console.print(str(output.answer), markup=False)
-    write_json(output, json_file)
-    if output.error:
-        raise typer.Exit(1)
 
 
 def _tools(names: list[str], corpus: Path | None) -> list[Any]:

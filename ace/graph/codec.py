@@ -129,12 +129,11 @@ class JsonCodec:
             return value
         if kind is float:
             return value if math.isfinite(value) else {"$float": repr(value)}
-        if kind is list:
-            return [self._encode(item, f"{place}[{i}]") for i, item in enumerate(value)]
+        if kind in (list, tuple):
+            items = [self._encode(item, f"{place}[{i}]") for i, item in enumerate(value)]
+            return items if kind is list else {"$tuple": items}
         if kind is dict:
             return self._encode_dict(value, place)
-        if kind is tuple:
-            return {"$tuple": [self._encode(item, f"{place}[{i}]") for i, item in enumerate(value)]}
         if kind in (set, frozenset):
             items = [self._encode(item, f"{place}{{}}") for item in value]
             return {f"${kind.__name__}": sorted(items, key=json.dumps)}
@@ -206,39 +205,19 @@ class JsonCodec:
     def _decode_tagged(self, tag: str, inner: Any) -> Any:
         if tag in _UNTAGGED:
             return _UNTAGGED[tag](inner)
-        match tag:
-            case "$float":
-                return float(inner)
-            case "$tuple":
-                return tuple(self.decode(item) for item in inner)
-            case "$set":
-                return {self.decode(item) for item in inner}
-            case "$frozenset":
-                return frozenset(self.decode(item) for item in inner)
-            case "$dict":
-                return {self.decode(k): self.decode(v) for k, v in inner}
-            case "$send":
-                return Send(inner[0], self.decode(inner[1]))
-            case "$interrupt":
-                return Interrupt(value=self.decode(inner[1]), id=inner[0])
-            case "$overwrite":
-                return Overwrite(self.decode(inner))
-            case "$delta":
-                return _DeltaSnapshot(self.decode(inner))
-            case "$error":
-                return StoredError(f"{inner[0]}: {inner[1]}")
-            case "$datetime" | "$time":
-                text, key, fold = inner
-                time = (dt.datetime if tag == "$datetime" else dt.time).fromisoformat(text).replace(fold=fold)
-                return time if key is None else time.replace(tzinfo=ZoneInfo(key))
-            case "$enum":
-                return self._declared(inner[0])(self.decode(inner[1]))
-            case "$model":
-                return self._model(inner[0], self.decode(inner[1]))
-            case "$dataclass":
-                return self._dataclass(inner[0], {key: self.decode(item) for key, item in inner[1].items()})
-            case _:
-                raise CheckpointError(f"a saved value has the unknown tag {tag!r}; it was written by a newer version")
+        if tag in _DECODERS:
+            return _DECODERS[tag](self, inner)
+        if tag in ("$datetime", "$time"):
+            text, key, fold = inner
+            time = (dt.datetime if tag == "$datetime" else dt.time).fromisoformat(text).replace(fold=fold)
+            return time if key is None else time.replace(tzinfo=ZoneInfo(key))
+        if tag == "$enum":
+            return self._declared(inner[0])(self.decode(inner[1]))
+        if tag == "$model":
+            return self._model(inner[0], self.decode(inner[1]))
+        if tag == "$dataclass":
+            return self._dataclass(inner[0], {key: self.decode(item) for key, item in inner[1].items()})
+        raise CheckpointError(f"a saved value has the unknown tag {tag!r}; it was written by a newer version")
 
     def _model(self, name: str, state: dict[Any, Any]) -> BaseModel:
         """A model as it was: its validators are not asked again, its fields' types are."""
@@ -335,3 +314,18 @@ def _inside(one: Any) -> Collection[Any]:
         except NameError:  # an annotation that only a type checker can resolve
             return ()
     return ()
+
+
+_DECODERS: dict[str, Callable[[JsonCodec, Any], Any]] = {
+    "$float": lambda codec, inner: float(inner),
+    "$tuple": lambda codec, inner: tuple(codec.decode(item) for item in inner),
+    "$set": lambda codec, inner: {codec.decode(item) for item in inner},
+    "$frozenset": lambda codec, inner: frozenset(codec.decode(item) for item in inner),
+    "$dict": lambda codec, inner: {codec.decode(k): codec.decode(v) for k, v in inner},
+    "$send": lambda codec, inner: Send(inner[0], codec.decode(inner[1])),
+    "$interrupt": lambda codec, inner: Interrupt(value=codec.decode(inner[1]), id=inner[0]),
+    "$overwrite": lambda codec, inner: Overwrite(codec.decode(inner)),
+    "$delta": lambda codec, inner: _DeltaSnapshot(codec.decode(inner)),
+    "$error": lambda codec, inner: StoredError(f"{inner[0]}: {inner[1]}"),
+}
+"""Tags whose values are made of decoded parts alone."""

@@ -103,6 +103,8 @@ def _check(builder: StateGraph[Any, Any, Any, Any], *interrupts: Sequence[str]) 
         if name not in nodes and name not in also:
             raise MissingNode(name, where, nodes)
 
+    for name in (name for given in interrupts if given != "*" for name in given):
+        there(name, "an interrupt", "*")
     edges = [((start,), end) for start, end in builder.edges] + [(starts, end) for starts, end in builder.waiting_edges]
     for starts, end in edges:
         for start in starts:
@@ -110,14 +112,10 @@ def _check(builder: StateGraph[Any, Any, Any, Any], *interrupts: Sequence[str]) 
         there(end, f"the edge from {', '.join(map(repr, starts))}", END)
     for source, branches in builder.branches.items():
         there(source, "a conditional edge", START)
-        for branch in branches.values():
-            for target in (branch.ends or {}).values():
-                there(target, f"the conditional edge from {source!r}", END)
+        for target in (target for branch in branches.values() for target in (branch.ends or {}).values()):
+            there(target, f"the conditional edge from {source!r}", END)
     if not any(START in starts for starts, _ in edges) and START not in builder.branches:
         raise MissingNode(START, "no edge leads into the graph; add_edge(START, NODE)", nodes)
-    for given in interrupts:
-        for name in () if given == "*" else given:
-            there(name, "an interrupt", "*")
 
 
 def _guarded(builder: StateGraph[Any, Any, Any, Any]) -> StateGraph[Any, Any, Any, Any]:

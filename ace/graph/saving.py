@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from typing import Any, TypeVar, cast
+from collections.abc import AsyncIterator, Generator, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, cast
 
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import (
     BaseCheckpointSaver,
-    ChannelVersions,
     Checkpoint,
     CheckpointMetadata,
     CheckpointTuple,
@@ -17,8 +17,6 @@ from langgraph.checkpoint.base import (
 from ace.graph.codec import JsonCodec, name_of
 from ace.graph.errors import CheckpointError
 from ace.graph.session import STEPS_KEY, Session, session_of
-
-T = TypeVar("T")
 
 
 class WatchedSaver(BaseCheckpointSaver[Any]):
@@ -43,58 +41,40 @@ class WatchedSaver(BaseCheckpointSaver[Any]):
 
     def get_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
         """Read one checkpoint."""
-        return _tried("read", lambda: self.inner.get_tuple(config))
+        with _border("read"):
+            return self.inner.get_tuple(config)
 
     async def aget_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
         """Read one checkpoint."""
-        try:
+        with _border("read"):
             return await self.inner.aget_tuple(config)
-        except Exception as error:
-            raise _lost("read", error) from error
 
     def list(self, config: RunnableConfig | None, **options: Any) -> Iterator[CheckpointTuple]:
         """Read checkpoints."""
-        try:
+        with _border("read"):
             yield from self.inner.list(config, **options)
-        except Exception as error:  # border to whatever database stands behind the saver
-            raise _lost("read", error) from error
 
     async def alist(self, config: RunnableConfig | None, **options: Any) -> AsyncIterator[CheckpointTuple]:
         """Read checkpoints."""
-        try:
+        with _border("read"):
             async for one in self.inner.alist(config, **options):
                 yield one
-        except Exception as error:
-            raise _lost("read", error) from error
 
-    def put(
-        self,
-        config: RunnableConfig,
-        checkpoint: Checkpoint,
-        metadata: CheckpointMetadata,
-        new_versions: ChannelVersions,
-    ) -> RunnableConfig:
+    def put(self, config: RunnableConfig, checkpoint: Checkpoint, metadata: Any, new_versions: Any) -> RunnableConfig:
         """Save a checkpoint, and say so."""
         metadata = _counted(config, metadata)
-        with _noted(session_of(config)):
-            saved = _tried("saved", lambda: self.inner.put(config, checkpoint, metadata, new_versions))
+        with _border("saved", session_of(config)):
+            saved = self.inner.put(config, checkpoint, metadata, new_versions)
         _tell(config, checkpoint, metadata)
         return saved
 
     async def aput(
-        self,
-        config: RunnableConfig,
-        checkpoint: Checkpoint,
-        metadata: CheckpointMetadata,
-        new_versions: ChannelVersions,
+        self, config: RunnableConfig, checkpoint: Checkpoint, metadata: Any, new_versions: Any
     ) -> RunnableConfig:
         """Save a checkpoint, and say so."""
         metadata = _counted(config, metadata)
-        with _noted(session_of(config)):
-            try:
-                saved = await self.inner.aput(config, checkpoint, metadata, new_versions)
-            except Exception as error:
-                raise _lost("saved", error) from error
+        with _border("saved", session_of(config)):
+            saved = await self.inner.aput(config, checkpoint, metadata, new_versions)
         _tell(config, checkpoint, metadata)
         return saved
 
@@ -102,18 +82,15 @@ class WatchedSaver(BaseCheckpointSaver[Any]):
         self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str = ""
     ) -> None:
         """Save what a task wrote."""
-        with _noted(session_of(config)):
-            _tried("saved", lambda: self.inner.put_writes(config, writes, task_id, task_path))
+        with _border("saved", session_of(config)):
+            self.inner.put_writes(config, writes, task_id, task_path)
 
     async def aput_writes(
         self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str = ""
     ) -> None:
         """Save what a task wrote."""
-        with _noted(session_of(config)):
-            try:
-                await self.inner.aput_writes(config, writes, task_id, task_path)
-            except Exception as error:
-                raise _lost("saved", error) from error
+        with _border("saved", session_of(config)):
+            await self.inner.aput_writes(config, writes, task_id, task_path)
 
     def get_delta_channel_history(self, **given: Any) -> Any:
         """The inner saver's."""
@@ -128,31 +105,22 @@ class WatchedSaver(BaseCheckpointSaver[Any]):
         return WatchedSaver(self.inner.with_allowlist(extra_allowlist))
 
 
-class _noted:
-    """Tells the session what kept a save from the disk: LangGraph asks for the result of a save only later."""
+@contextmanager
+def _border(what: str, session: Session | None = None) -> Generator[None]:
+    """The border to the database behind a saver: what it raises is a `CheckpointError`.
 
-    def __init__(self, session: Session | None) -> None:
-        self.session = session
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
-        if self.session is not None and isinstance(error, CheckpointError) and self.session.lost is None:
-            self.session.lost = error
-
-
-def _tried(what: str, do: Callable[[], T]) -> T:
+    The session is told what kept a save from the disk, as LangGraph asks for the result of a save only later.
+    """
     try:
-        return do()
-    except Exception as error:  # border to whatever database stands behind the saver
-        raise _lost(what, error) from error
-
-
-def _lost(what: str, error: Exception) -> CheckpointError:
-    if isinstance(error, CheckpointError):
-        return error
-    return CheckpointError(f"the state could not be {what}: {type(error).__name__}: {error}")
+        yield
+    except Exception as error:
+        lost = CheckpointError(f"the state could not be {what}: {type(error).__name__}: {error}")
+        lost = error if isinstance(error, CheckpointError) else lost
+        if session is not None and session.lost is None:
+            session.lost = lost
+        if lost is error:
+            raise
+        raise lost from error
 
 
 def _counted(config: RunnableConfig, metadata: CheckpointMetadata) -> CheckpointMetadata:

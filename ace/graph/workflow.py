@@ -25,8 +25,8 @@ MODES = ["values", "debug"]
 class Workflow:
     """A graph that `compile` made.
 
-    Every step is saved before the next one begins. A call ends with the state, or raises a `GraphError`; `WorkflowInterrupted` is
-    the one that asks for somebody, and `resume` goes on from there.
+    Every step is saved before the next one begins. A call ends with the state, or raises a `GraphError`;
+    `WorkflowInterrupted` is the one that asks for somebody, and `resume` goes on from there.
 
     Attributes:
         graph: LangGraph's compiled graph, for drawing and for what is not here.

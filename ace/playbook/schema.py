@@ -66,8 +66,8 @@ def version(connection: sa.Connection) -> str | None:
         found = connection.execute(sa.select(_version.c.version_num)).scalar_one_or_none()
     if found is None or found < FIRST:
         raise PlaybookError(
-            f"it was written before the first release (schema version {found or 'unknown'}), and the oldest that can be read "
-            f"is {FIRST}; name a new file and learn again"
+            f"it was written before the first release (schema version {found or 'unknown'}; the oldest that can be read is "
+            f"{FIRST}); name a new file and learn again"
         )
     if found > HEAD:
         raise PlaybookError(f"it has schema version {found}, this release reads up to {HEAD}; update the package")

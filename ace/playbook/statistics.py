@@ -1,7 +1,7 @@
 """What a bullet's record says about it: pure functions of counts, each with its source.
 
-A bullet's helpful rate has a Beta posterior with a uniform prior. It is compared with the *baseline*: how often the same tasks
-succeed without the bullet. 0.5 is not that number, except by accident.
+A bullet's helpful rate has a Beta posterior with a uniform prior. It is compared with the *baseline*: how often the same
+tasks succeed without the bullet. 0.5 is not that number, except by accident.
 """
 
 from __future__ import annotations

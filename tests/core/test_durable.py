@@ -153,9 +153,12 @@ def test_files_move_in_order(tmp_path):
 
 
 def test_a_lock_is_held_by_one_and_let_go_of(tmp_path):
-    with locked(tmp_path / "x.lock", "it is taken"):
-        with pytest.raises(AceError, match="it is taken"), locked(tmp_path / "x.lock", "it is taken"):
-            pass
+    with (
+        locked(tmp_path / "x.lock", "it is taken"),
+        pytest.raises(AceError, match="it is taken"),
+        locked(tmp_path / "x.lock", "it is taken"),
+    ):
+        pass
     with locked(tmp_path / "x.lock", "it is taken"):
         pass
     (tmp_path / "file").write_text("no folder")

@@ -51,11 +51,11 @@ def examine(folder, kills):
         numbers = [value["n"] for value in found]
         assert numbers == sorted(set(numbers))
         assert acknowledged <= numbers[-1] <= acknowledged + 1
-        shared = SharedJsonLog(
-            folder / "shared.jsonl",
-            lambda line, *_: b'"last"' in line and not closed.append(json.loads(line)),
-            lambda: None,
-        )
+
+        def take(line, *_, closed=closed):
+            return b'"last"' in line and not closed.append(json.loads(line))
+
+        shared = SharedJsonLog(folder / "shared.jsonl", take, lambda: None)
         with shared.opened():
             assert acknowledged <= closed[-1]["last"] <= acknowledged + 1
         state = json.loads((folder / "state.json").read_text())

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import asyncio
+import functools
 import hashlib
 import json
 import random
 import re
 import threading
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from types import CoroutineType
+from typing import Any, ParamSpec, TypeVar, cast
 
 from cachetools import LRUCache
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import (
     WRITES_IDX_MAP,
+    BaseCheckpointSaver,
     ChannelVersions,
     Checkpoint,
     CheckpointMetadata,
@@ -28,13 +32,21 @@ from langgraph.checkpoint.base import (
 from ace.core.durable import SharedJsonLog, read_at
 from ace.graph.codec import JsonCodec, to_text
 from ace.graph.errors import CheckpointError
-from ace.graph.jsonl.async_saver import InThreads
 from ace.graph.jsonl.records import FORMAT, CheckpointInfo, Head, Index
 
+P = ParamSpec("P")
 T = TypeVar("T")
 MAX_OPEN = 1_000
-"""So many threads' indexes are kept in memory."""
+"""How many threads' indexes are kept in memory."""
 _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9._-]+")
+
+
+def _in_thread(method: Callable[P, T]) -> Callable[P, CoroutineType[Any, Any, T]]:
+    @functools.wraps(method)
+    async def call(*args: P.args, **kwargs: P.kwargs) -> T:
+        return await asyncio.to_thread(method, *args, **kwargs)
+
+    return call
 
 
 class Thread:
@@ -45,7 +57,7 @@ class Thread:
         self.file = SharedJsonLog(path, self.index.take, self.index.clear, CheckpointError)
 
 
-class JsonlCheckpointer(InThreads):
+class JsonlCheckpointer(BaseCheckpointSaver[str]):
     """Saves graphs as JSON lines, one append-only file per thread.
 
     A save is on the disk when it returns. A save that was torn by the end of its process is cut off with a warning; any
@@ -214,7 +226,7 @@ class JsonlCheckpointer(InThreads):
                         continue
                     found.append(self._read(file, thread.index, head))
                     left = None if left is None else left - 1
-            yield from found  # not while the file is held: whoever reads may take their time
+            yield from found  # not while the file is held: a reader may take its time
 
     def history(self, thread_id: str, checkpoint_ns: str | None = "") -> list[CheckpointInfo]:
         """What was saved, newest first, without reading a state.
@@ -314,7 +326,7 @@ class JsonlCheckpointer(InThreads):
                 self._keep(thread_id, _latest)
 
     def compact(self, thread_id: str) -> int:
-        """Write a thread's file anew without what no checkpoint speaks of; returns the bytes that this freed."""
+        """Write a thread's file again without what no checkpoint speaks of; returns the bytes that this freed."""
         path = self.path_of(thread_id)
         before = path.stat().st_size if path.exists() else 0
         self._keep(thread_id, lambda index: list(index.in_order()), always=True)
@@ -357,6 +369,22 @@ class JsonlCheckpointer(InThreads):
     def with_allowlist(self, extra_allowlist: Any) -> JsonlCheckpointer:
         """Itself: classes are declared, see `JsonCodec.declare`."""
         return self
+
+    # -- the same without blocking the event loop: each call in a thread ------------------------------------------------
+
+    aput = _in_thread(put)
+    aput_writes = _in_thread(put_writes)
+    aget_tuple = _in_thread(get_tuple)
+    adelete_thread = _in_thread(delete_thread)
+    adelete_for_runs = _in_thread(delete_for_runs)
+    acopy_thread = _in_thread(copy_thread)
+    aprune = _in_thread(prune)
+
+    async def alist(self, config: RunnableConfig | None, **options: Any) -> AsyncIterator[CheckpointTuple]:
+        """`list`, one checkpoint at a time."""
+        found = self.list(config, **options)
+        while (one := await asyncio.to_thread(next, found, None)) is not None:
+            yield one
 
 
 def _named(config: RunnableConfig) -> tuple[str, str, Any]:

@@ -28,7 +28,7 @@ EXACT_LIMIT = 20_000
 GROWTH = 4
 """The IVF index is retrained when the playbook has grown by this factor."""
 DIGITS = 5
-"""Inner products that agree in this many decimals are equal: the last bits of a vector depend on what was embedded with it."""
+"""Inner products that agree in this many decimals are equal: the last bits depend on what was embedded along."""
 TIES = 16
 """How many more are looked at than are asked for, so that of equal ones the same come."""
 
@@ -39,8 +39,8 @@ class DenseIndex:
     Args:
         dimension: Of the vectors.
         quantization: ``"8bit"`` keeps a quarter of the bytes once the book is large.
-        exact_limit: From more vectors on the index is approximate. The inverted file is trained in a thread, while the index as it
-            is answers.
+        exact_limit: From more vectors on the index is approximate. The inverted file is trained in a thread, while the
+            index as it is answers.
 
     Example:
         >>> index = DenseIndex(2)

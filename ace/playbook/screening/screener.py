@@ -73,8 +73,8 @@ def quarantines(
             continue
         if old is not None and old.stage == "quarantined":
             raise PlaybookError(
-                f"{bullet_id} waits for review, and no commit makes it {bullet.stage}: `playbook.review.approve` or `reject` it "
-                "(`ace playbook review`); nothing was written"
+                f"{bullet_id} waits for review, and no commit makes it {bullet.stage}: approve or reject it with "
+                "`playbook.review` (`ace playbook review`); nothing was written"
             )
         if (
             screener is not None
