@@ -27,7 +27,7 @@ TerminationReason = Literal[
 """Why a run ended. Only `completed` means that the model itself finished; `interrupted` that the run can go on."""
 
 Outcome = Literal["success", "failed", "denied", "interrupted", "retried"]
-"""What became of one tool call."""
+"""The outcome of one tool call."""
 
 
 GOOD_SCORE = 0.5
@@ -160,7 +160,7 @@ class RunSummary(BaseModel):
 
     @property
     def text(self) -> str:
-        """As it stands in the prompt."""
+        """Its text in the prompt."""
         return "\n".join(f"{name.capitalize()}: {getattr(self, name)}" for name in RunSummary.model_fields)
 
 
@@ -190,7 +190,7 @@ class TaskOutput(BaseModel):
     request: ApprovalRequest | None = None
     """What an interrupted run waits for; `agent.resume(run_id, decision=...)` answers."""
     injected_bullets: tuple[str, ...] = ()
-    """Ids of the bullets that stood in the prompt."""
+    """Ids of the bullets in the prompt."""
     cited_bullets: tuple[str, ...] = ()
     """Ids of injected bullets that the model named as ``[b-ID]``."""
     metadata: dict[str, Any] = Field(default_factory=dict)
@@ -223,7 +223,7 @@ class TaskOutput(BaseModel):
 
 
 class Feedback(BaseModel):
-    """Whether a run did what it should, from a metric, a verifier or a person; never from the model's own say-so.
+    """Whether a run did what it should, from a metric, a verifier or a person; never from the model's own claim.
 
     Example:
         >>> Feedback(success=False, text="order 17 was not refunded").score

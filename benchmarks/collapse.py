@@ -18,7 +18,7 @@ from typing import Any
 from rich.console import Console
 from rich.progress import track
 
-from ace.curator.eviction import make_room
+from ace.curator.eviction import evict
 from ace.evaluation.episodes import AgentPool
 from ace.evaluation.models import choose_model
 from ace.learner import Learner
@@ -69,7 +69,7 @@ def ours(suite: Any, book: Playbook, tasks: list[Any]) -> list[Any]:
     """What our own rule keeps when it sees the whole book at once."""
     with Playbook(embedder=book.embedder, screen=None, book_budget=BUDGET) as copy:
         deltas = [Add(bullet=b.model_copy(update={"id": ""})) for b in book.bullets]
-        return [delta.bullet for delta in make_room(copy, deltas) if isinstance(delta, Add)]
+        return [delta.bullet for delta in evict(copy, deltas) if isinstance(delta, Add)]
 
 
 def packed(book: Playbook, bullets: list[Any]) -> list[Any]:
@@ -103,12 +103,12 @@ def main() -> None:
             before, revision = {b.id: b.model_dump_json() for b in small.bullets}, small.revision
             for learner in learners:
                 learner.learn(output, feedback, episode.registry.schema_hashes, group=episode.group)
-            named = {i for r, d in small.journal() if r > revision for i in _ids(d)}
+            named = {i for r, d in small.history.deltas() if r > revision for i in _ids(d)}
             strangers += sum(
                 before.get(b.id, b.model_dump_json()) != b.model_dump_json() for b in small.bullets if b.id not in named
             )
             strangers += len(before.keys() - {b.id for b in small.bullets} - named)
-            over += sum(map(small.tokens_of, small.bullets)) > BUDGET
+            over += sum(map(small.budget.tokens_of, small.bullets)) > BUDGET
         taught = {b.key for b in whole.bullets if b.section == "Strategies"}
         asked = [task for task in test if changing(suite, task) in taught]
         best: dict[str, float] = {}
@@ -119,8 +119,8 @@ def main() -> None:
         report = {
             "steps": STEPS,
             "budget": BUDGET,
-            "tokens": sum(map(small.tokens_of, small.bullets)),
-            "tokens_without_budget": sum(map(whole.tokens_of, whole.bullets)),
+            "tokens": sum(map(small.budget.tokens_of, small.bullets)),
+            "tokens_without_budget": sum(map(whole.budget.tokens_of, whole.bullets)),
             "steps_over_budget": over,
             "bullets_changed_unnamed": strangers,
             "bullets": len(small),
@@ -130,7 +130,7 @@ def main() -> None:
             "hit@3_best_tokens": max(best.values()),
             "hit@3_by_choice": best,
             "hit@3_without_budget": hit_at_3(suite, whole, asked),
-            "verified": small.verify().ok,
+            "verified": small.history.verify().ok,
         }
         report["lost"] = report["hit@3_best_tokens"] - report["hit@3"]
     Console().print(report)

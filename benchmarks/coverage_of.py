@@ -14,10 +14,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 ROOMS = ("ace/core", "ace/agent", "ace/tools")
-SUITES = (
-    *("tests/agent", "tests/core", "tests/tools", "tests/laws", "tests/test_streaming_and_modes.py"),
-    *("tests/test_generator.py", *ROOMS),
-)
+SUITES = ("tests/agent", "tests/core", "tests/tools", "tests/laws", "tests/react", *ROOMS)
 
 
 def main() -> int:

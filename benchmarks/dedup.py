@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 from rich.console import Console
 
-from ace.playbook import Add, MiniLMEmbedder, Playbook, PlaybookBullet, calibrate, labelled_pairs
+from ace.playbook import Add, MiniLMEmbedder, Playbook, PlaybookBullet
+from ace.playbook.duplicates import calibrate, labelled_pairs
 from ace.playbook.duplicates.find import JACCARD, LOOK_FROM, THRESHOLDS, same_lesson
 from ace.playbook.duplicates.similarity import jaccard, marks
 

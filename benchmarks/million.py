@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from ace.playbook.index.dense import DenseIndex
-from ace.playbook.index.ivf import give_back
+from ace.playbook.index.ivf import release_memory
 
 DIMENSION, QUERIES, BATCH = 384, 1_000, 50_000
 CASES = ("queries", "queries-8bit", "queries-grown", "gaussian")
@@ -72,7 +72,7 @@ def measure(centres: np.ndarray | None, count: int, quantization: str, step: int
     _, exact = faiss.knn(queries, rows, 3, metric=faiss.METRIC_INNER_PRODUCT)
     raw = rows.nbytes
     gc.collect()
-    give_back()  # what loading a model left behind must not count as memory that the index gave back
+    release_memory()  # what loading a model left behind must not count as memory that the index gave back
     index, before = DenseIndex(DIMENSION, quantization), resident()  # type: ignore[arg-type]
     started = time.perf_counter()
     for start in range(0, count, step):

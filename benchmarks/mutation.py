@@ -36,7 +36,7 @@ TARGETS = (
     "ace/agent/record.py",
 )
 FIRST = ["tests/agent", "tests/core"]
-THEN = ["tests/laws", "tests/test_streaming_and_modes.py", "tests/test_generator.py"]
+THEN = ["tests/laws", "tests/react"]
 SECONDS = 60
 REWRITE = "ignore::pytest.PytestAssertRewriteWarning"
 COMPARE: dict[type[ast.cmpop], type[ast.cmpop]] = {

@@ -74,7 +74,7 @@ class Offered(Prompt):
     @property
     def tools(self) -> dict[str, dict[str, Any]]:
         """What the agent offers."""
-        return dict(self.catalog)
+        return dict(self.catalogue)
 
 
 @dataclass(frozen=True)

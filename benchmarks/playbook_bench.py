@@ -24,8 +24,9 @@ from rich.console import Console
 from rich.table import Table
 
 from ace.core import PlaybookError
-from ace.playbook import Add, Embedder, MiniLMEmbedder, Playbook, PlaybookBullet, as_embedder, labelled_pairs
+from ace.playbook import Add, Embedder, MiniLMEmbedder, Playbook, PlaybookBullet, as_embedder
 from ace.playbook.database import drop_schema, schema_url
+from ace.playbook.duplicates import labelled_pairs
 
 
 class Milliseconds(BaseModel):

@@ -54,8 +54,8 @@ def ten_thousand(count: int = 10_000) -> dict[str, float]:
             for name, embedder in (("torch", torch), ("onnx", onnx)):
                 bare[name].append(timed(lambda e=embedder, q=other: e.embed([q])))
                 books[name]._retriever._query_vectors.clear()
-                books[name]._candidates.clear()
-                books[name]._packed.clear()
+                books[name]._retriever._candidates.clear()
+                books[name]._retriever._packed.clear()
                 cold[name].append(timed(lambda b=books[name], q=one: b.retrieve(q)))
                 cached[name].append(timed(lambda b=books[name], q=one: b.retrieve(q)))
         same = statistics.mean(

@@ -15,13 +15,13 @@ from typing import Any
 import dspy
 from ace_suites.workbench import WorkBenchSuite, read_recordings
 from ace_suites.workbench.recorded_lm import RecordedLM
+from model_server import Calls, serve
 from rich.console import Console
 from rich.progress import track
 
 from ace import Policy, ReActGenerator
 from ace.evaluation.runner import Attempt
 from ace.testing.engine import Prompt
-from ace.testing.server import Calls, serve
 
 RUNS = ("gpt-4_domains", "gpt-4_all", "gpt-3.5_domains", "llama2-70b_domains")
 

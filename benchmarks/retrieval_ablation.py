@@ -21,7 +21,8 @@ from retrieval_bench import BenchTask, playbook_of, read_tasks, suite_tasks
 from rich.console import Console
 from rich.table import Table
 
-from ace.playbook import Filters, MiniLMEmbedder, Playbook, retrieval, sequence_key
+from ace.playbook import Filters, MiniLMEmbedder, Playbook, ranking
+from ace.playbook.bullet import sequence_key
 from ace.playbook.ranking import DEPTH, MAX_SUPPORT, RRF_K, SUPPORT, Ranking, diversify, fuse
 from ace.suites.registry import load_suite
 
@@ -84,7 +85,7 @@ def with_constants(book: Playbook, found: dict[str, list[Rankings]], constants: 
     """Hit@3 under both guards, percent."""
     k, support, most = constants
     score: dict[str, float] = {}
-    with mock.patch.object(retrieval, "SUPPORT", support), mock.patch.object(retrieval, "MAX_SUPPORT", most):
+    with mock.patch.object(ranking, "SUPPORT", support), mock.patch.object(ranking, "MAX_SUPPORT", most):
         for guard, tasks in found.items():
             hit = 0
             for task in tasks:

@@ -18,7 +18,16 @@ from rich.table import Table
 from ace.core import SuiteError
 from ace.evaluation.report.models import Interval
 from ace.evaluation.stats import share_interval
-from ace.playbook import Add, Embedder, Filters, MiniLMEmbedder, Playbook, PlaybookBullet, Provenance, sequence_key
+from ace.playbook import (
+    Add,
+    Embedder,
+    Filters,
+    MiniLMEmbedder,
+    Playbook,
+    PlaybookBullet,
+    Provenance,
+)
+from ace.playbook.bullet import sequence_key
 from ace.suites.protocol import Suite, changing
 from ace.suites.registry import load_suite
 

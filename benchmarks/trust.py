@@ -19,7 +19,8 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from ace.playbook import labelled_pairs, screen
+from ace.playbook import screen
+from ace.playbook.duplicates import labelled_pairs
 from ace.suites.registry import load_suite
 
 _CUT = re.compile(r"Task: (.*?)(?:\n| Answer:| Ignore| You must|; Workflow|$)", re.DOTALL)

@@ -1,4 +1,4 @@
-"""SharedReference fixtures. Nothing here needs a network."""
+"""Shared fixtures. Nothing here needs a network."""
 
 from __future__ import annotations
 

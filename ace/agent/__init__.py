@@ -1,10 +1,10 @@
-"""One run of an agent: a state machine without I/O, the policy it asks, and the drivers that do what it says."""
+"""One run of an agent: a state machine without I/O, the policy it asks, and the drivers that execute its steps."""
 
-from ace.agent.breaker import Breaker, BreakerPolicy
-from ace.agent.drivers import AdmissionControl, Model, adrive, drive
-from ace.agent.episode import Episode, Solver
-from ace.agent.hooks import Agent, AgentState, OutputMode, StepView
-from ace.agent.machine import FINISH, AgentRun
+from ace.agent.breaker import BreakerPolicy
+from ace.agent.drivers import AdmissionControl, adrive, drive
+from ace.agent.episode import Episode
+from ace.agent.hooks import Agent, AgentState
+from ace.agent.machine import AgentRun
 from ace.agent.policy import (
     AppendErrorAndContinue,
     Fail,
@@ -16,18 +16,16 @@ from ace.agent.policy import (
     PolicyDecision,
     PolicyEngine,
     Reprompt,
-    RepromptStrategy,
     Retry,
     UpTo,
 )
 from ace.agent.progress import NoProgress
-from ace.agent.record import RunRecord, RunSnapshot, RunSpec
+from ace.agent.record import RunSnapshot, RunSpec
 from ace.agent.retry import RetryPolicy
 from ace.agent.states import (
     Acting,
     Approve,
     AskModel,
-    CallState,
     CallTool,
     Completed,
     Deny,
@@ -40,16 +38,13 @@ from ace.agent.states import (
     RequestedTool,
     ResumeDecision,
     State,
-    Step,
     Thinking,
     Wait,
 )
 from ace.agent.store import FolderRunStore, MemoryRunStore, RunStore
 from ace.agent.summary import Summary
-from ace.agent.trajectory import render_trajectory
 
 __all__ = [
-    "FINISH",
     "Acting",
     "AdmissionControl",
     "Agent",
@@ -58,9 +53,7 @@ __all__ = [
     "AppendErrorAndContinue",
     "Approve",
     "AskModel",
-    "Breaker",
     "BreakerPolicy",
-    "CallState",
     "CallTool",
     "Completed",
     "Deny",
@@ -75,34 +68,26 @@ __all__ = [
     "Interrupt",
     "Interrupted",
     "MemoryRunStore",
-    "Model",
     "ModelReply",
     "NoProgress",
     "Observing",
     "OnceWithToolCatalog",
-    "OutputMode",
     "Policy",
     "PolicyDecision",
     "PolicyEngine",
     "Reprompt",
-    "RepromptStrategy",
     "RequestedTool",
     "ResumeDecision",
     "Retry",
     "RetryPolicy",
-    "RunRecord",
     "RunSnapshot",
     "RunSpec",
     "RunStore",
-    "Solver",
     "State",
-    "Step",
-    "StepView",
     "Summary",
     "Thinking",
     "UpTo",
     "Wait",
     "adrive",
     "drive",
-    "render_trajectory",
 ]

@@ -21,7 +21,7 @@ class BreakerPolicy(PolicySettings):
     cooldown: float = Field(default=60.0, ge=0)
     """Seconds until one probe is let through."""
     counts: tuple[ToolErrorKind, ...] = tuple(kind for kind, traits in TOOL_ERROR_KINDS.items() if traits.counts)
-    """Kinds of failure that speak against the tool; bad arguments and refusals do not."""
+    """Kinds of failure that count against the tool; bad arguments and refusals do not."""
     exclude: bool = True
     """Whether a tool that is out of service leaves the catalogue that the model sees."""
 
@@ -55,13 +55,13 @@ class Breaker(BaseModel):
         return self.model_copy(update={"state": "half_open"}) if self.state == "open" else self
 
     def succeeded(self) -> Breaker:
-        """A call came back well, or failed in a way that does not speak against the tool."""
+        """A call came back well, or failed in a way that does not count against the tool."""
         return self if self.state == "closed" and not self.failures else Breaker()
 
     def failed(self, kind: ToolErrorKind, policy: BreakerPolicy, now: float) -> Breaker:
         """A call failed."""
         if kind not in policy.counts:
-            # the tool answered: it is there, whatever it thought of the call
+            # the tool answered, so it is available, even if it refused the call
             return Breaker() if self.state == "half_open" else self
         failures = self.failures + 1
         if self.state == "half_open" or failures >= policy.threshold:
@@ -69,7 +69,7 @@ class Breaker(BaseModel):
         return self.model_copy(update={"failures": failures})
 
     def abandoned(self) -> Breaker:
-        """The probe was cut off before it said anything: another one may go out."""
+        """The probe was cut off before it returned: another one may go out."""
         return self.model_copy(update={"state": "open"}) if self.state == "half_open" else self
 
 
@@ -102,7 +102,7 @@ class Breakers:
         return ""
 
     def settle(self, name: str, outcome: str, kind: ToolErrorKind, now: float) -> None:
-        """Take in what became of a call."""
+        """Record the outcome of a call."""
         if self.policy is None:
             return
         breaker = self.states.get(name, Breaker())

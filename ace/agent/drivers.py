@@ -1,4 +1,4 @@
-"""The drivers: they do what the machine says, and nothing else."""
+"""The drivers: they execute the steps of the machine, and nothing else."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ async def _drive_to_end(
                 await _ado(run, model, step, admission)
         except asyncio.CancelledError:
             if not stop.was_ours():
-                raise  # somebody cancelled this task; otherwise the machine settles what was out
+                raise  # the caller cancelled this task; otherwise the machine settles what was out
 
 
 async def _ado(
@@ -129,7 +129,7 @@ def _cancel(run: AgentRun, reason: str, save: Save | None) -> None:
 
 
 class _Stop:
-    """Turns a token into the cancellation of what the driver waits for right now, and tells it from anybody else's."""
+    """Turns a token into the cancellation of what the driver waits for right now, and tells it from others."""
 
     def __init__(self) -> None:
         self.active = True
@@ -150,7 +150,7 @@ class _Stop:
             self._task.cancel()
 
     def was_ours(self) -> bool:
-        """Whether the cancellation that just arrived was the token's, and nobody else's."""
+        """Whether the cancellation that just arrived came from the token."""
         if not self._asked or self._task is None:
             return False
         self._asked = False
@@ -158,7 +158,7 @@ class _Stop:
 
 
 class AdmissionControl:
-    """Lets one run after another prepare its request, whenever the event loop is calm.
+    """Lets one run after another prepare its request, whenever the event loop is idle.
 
     Preparing a request takes a millisecond of CPU, and so does reading its reply. Hundreds of runs that start at once would
     otherwise do so in one turn of the loop, and everything else on it would stand still. So work that was begun goes first:
@@ -166,7 +166,7 @@ class AdmissionControl:
     """
 
     calm = 0.002
-    """Seconds of delay up to which the loop counts as calm."""
+    """Seconds of delay up to which the loop counts as idle."""
     patience = 0.02
     """Seconds after which the next run is let in although it is not."""
 
@@ -174,7 +174,7 @@ class AdmissionControl:
         self._queues: WeakKeyDictionary[asyncio.AbstractEventLoop, deque[asyncio.Future[None]]] = WeakKeyDictionary()
 
     async def turn(self) -> None:
-        """Wait until it is this run's turn; at once when nobody else waits."""
+        """Wait until it is this run's turn; returns at once when no other run waits."""
         loop = asyncio.get_running_loop()
         queue = self._queues.get(loop)
         if queue is None:

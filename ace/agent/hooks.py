@@ -1,4 +1,4 @@
-"""The base class of agents: what a step is, as hooks that the state machine calls.
+"""The base class of agents: hooks that the state machine calls, which define a step.
 
 `ReActGenerator` is one; another agent overrides `execute_step` and gets the whole run-time with it: policies, budgets,
 retries, events, resume.
@@ -42,7 +42,7 @@ class AgentState(Protocol):
 
     @property
     def reprompts(self) -> int:
-        """Replies to this decision that were already thrown away."""
+        """Replies to this decision that were already rejected."""
         ...
 
     usage: RunUsage

@@ -1,4 +1,4 @@
-"""The state machine of one run. It does no I/O: it says what to do next and is told what came of it."""
+"""The state machine of one run. It does no I/O: it returns the next step and takes in its result."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ _CITED = re.compile(r"\[(b-\d+)\]")
 class AgentRun:
     """One run, from `Idle` to `Completed`, `Failed` or `Interrupted`.
 
-    A driver calls `next_step()`, does what it says, and reports back with `model_replied` or `model_failed` for a request
+    A driver calls `next_step()`, executes the step, and reports back with `model_replied` or `model_failed` for a request
     and with one `tool_finished` per call; so sync, async and streaming drivers share every rule. What the run is given is
     its `spec`, what it has done its `record`; `snapshot`, `restore` and `resume` carry it over to another process.
 
@@ -143,7 +143,7 @@ class AgentRun:
     # -- what to do next -------------------------------------------------------------------------------------------
 
     def next_step(self) -> Step:
-        """Say what the driver is to do; asking twice changes nothing."""
+        """The next step for the driver; asking twice changes nothing."""
         if isinstance(self.state, Idle):
             self._begin(self.state)
         if self.spec.cancellation.cancelled and isinstance(self.state, (Thinking, Acting)):
@@ -177,7 +177,7 @@ class AgentRun:
         return AskModel(state.purpose, self.trajectory() if own is None else own, self._excluded())
 
     def _hook_decides(self, state: Thinking) -> bool:
-        """Let the agent say what a step is; True when it needs no model for it."""
+        """Let the agent define the step; True when it needs no model for it."""
         self._prompt = None
         if not self._overrides("execute_step"):
             return False
@@ -223,7 +223,7 @@ class AgentRun:
         limit = self.spec.limits.lm_calls
         return limit is None or self.record.usage.lm_calls < limit - 2  # a decision and the last answer come first
 
-    # -- what came of a request ----------------------------------------------------------------------------------------
+    # -- the reply to a request ----------------------------------------------------------------------------------------
 
     def model_replied(self, reply: ModelReply) -> None:
         """The model answered; whether its answer is a legal action is found out here."""
@@ -376,7 +376,7 @@ class AgentRun:
             self._end(state.fail(_reason(error), str(error)))
 
     def _violation(self, decision: Any, what: str, legal: str) -> None:
-        """The policy answered with something that makes no sense here: the run ends, nothing is guessed."""
+        """The policy returned a decision that is illegal here: the run ends, nothing is guessed."""
         text = f"policy {self.spec.policy.name!r} answered {decision!r} to {what}; legal are {legal}"
         state = self.state
         if isinstance(state, (Thinking, Acting, Observing)):
@@ -452,7 +452,7 @@ class AgentRun:
         return None
 
     def _group(self, state: Acting) -> list[int]:
-        """The next calls: one, or as many read-only ones as stand in a row."""
+        """The next calls: one, or as many consecutive read-only ones as there are."""
         left = [i for i, call in enumerate(state.calls) if call.status != "done"]
         group: list[int] = []
         for position, index in enumerate(left):
@@ -465,7 +465,7 @@ class AgentRun:
         return group
 
     def _dispatch(self, state: Acting, index: int, now: float) -> Acting:
-        """Send one call out, unless the budget or the tool's breaker says no."""
+        """Send one call out, unless the budget or the tool's breaker forbids it."""
         call = state.calls[index]
         name = call.call.name
         limit = self.spec.limits.tool_calls
@@ -488,7 +488,7 @@ class AgentRun:
     # -- coming back -------------------------------------------------------------------------------------------------
 
     def tool_finished(self, result: ToolResult) -> None:
-        """A tool came back, well or not."""
+        """A tool returned or failed."""
         state = self.state
         if isinstance(state, Acting):
             found = [i for i, c in enumerate(state.calls) if c.status == "out" and c.id == result.tool_call_id]
@@ -500,7 +500,7 @@ class AgentRun:
                 return
         if result.tool_call_id not in self._call_started:
             raise InternalInvariant(f"result of {result.tool_call_id!r}, which was never sent out")
-        # its attempt was given up, by time-out, cancellation or resume: a late result is fenced off
+        # its attempt was given up, by time-out, cancellation or resume: a late result is ignored
 
     def _settle(self, state: Acting, index: int, result: ToolResult) -> Acting:
         """Book one result, tell the observers, and ask the policy what a failure means."""
@@ -567,7 +567,7 @@ class AgentRun:
     def _stop(self, state: Acting, decision: Any, what: str) -> None:
         self.record.state = state
         for call in state.calls:
-            if call.status == "out":  # its result will be fenced off; it has to be told now
+            if call.status == "out":  # a late result will be ignored; the tool has to be signalled now
                 self._emit("tool_call_error", tool_call_id=call.id, tool=call.call.name, outcome="interrupted")
         self._violation(
             decision, what, "Fail, Interrupt, AppendErrorAndContinue, and Retry where replay is safe or approved"
@@ -580,7 +580,7 @@ class AgentRun:
     # -- all results are back ----------------------------------------------------------------------------------------
 
     def _advance(self, state: Acting) -> None:
-        """Stop if a result says so and nothing is out any more; observe when every call is settled."""
+        """Stop if a result demands it and no call is out any more; observe when every call is settled."""
         if any(call.status == "out" for call in state.calls):
             return
         stopped = next((call for call in state.calls if call.stop), None)
@@ -617,7 +617,7 @@ class AgentRun:
             self._think(state.think(), force=force)
 
     def _watch(self, step: ReasoningStep) -> tuple[ReasoningStep, Any]:
-        """Detect a loop: the step, with the policy's note where the call is a repetition, and what the policy says."""
+        """Detect a loop: the step, with the policy's note where the call is a repetition, and the policy's decision."""
         setting = self.spec.policy.no_progress
         if setting is None or not step.executed:
             return step, None
@@ -659,7 +659,7 @@ class AgentRun:
     # -- stopping from outside -----------------------------------------------------------------------------------------
 
     def cancel(self, reason: str = "cancelled") -> None:
-        """Stop now, whatever is out; the run can go on later, and late results are fenced off."""
+        """Stop now, whatever is out; the run can go on later, and late results are ignored."""
         state = self.state
         reason = clean_text(reason)
         if isinstance(state, Idle):
@@ -744,9 +744,7 @@ class AgentRun:
             request = ApprovalRequest(
                 kind="unknown_effect",
                 reason=f"the process died while {names} ran; may it be called again?",
-                calls=tuple(
-                    RequestedCall(tool_call_id=c.id, tool_name=c.call.name, tool_args=c.call.args) for c in unknown
-                ),
+                calls=_requested(unknown),
             )
             self._end(state.interrupt(request.reason, "unknown_effect", request))
         else:
@@ -818,7 +816,7 @@ class AgentRun:
             self.spec.tally.add(usage)
 
     def _commit(self, thought: str) -> None:
-        """A decision counts: the notes about rejected replies have done their work."""
+        """Commit a decision: the notes about rejected replies are no longer needed."""
         self.record.usage += RunUsage(iterations=1)
         self.record.cited.extend(_CITED.findall(thought))
         self.record.notes.clear()
@@ -891,7 +889,7 @@ class AgentRun:
             case _:
                 self._emit("run_completed", termination_reason=self._termination())
 
-    # -- what came out -----------------------------------------------------------------------------------------------
+    # -- the output -------------------------------------------------------------------------------------------------
 
     def steps_so_far(self, state: State) -> list[ReasoningStep]:
         """All steps, those of a decision that is not yet fully observed included."""
@@ -908,7 +906,7 @@ class AgentRun:
         return self.record.forced_by or "completed"
 
     def output(self) -> TaskOutput:
-        """What came out so far; call it when `next_step()` said `Done`."""
+        """The output so far; call it when `next_step()` returned `Done`."""
         state = self.state
         return build_output(
             self.spec.task,
@@ -946,7 +944,7 @@ class AgentRun:
     # -- small things --------------------------------------------------------------------------------------------------
 
     def _enter(self, state: Acting) -> None:
-        """Start acting, unless a call needs somebody's consent first."""
+        """Start acting, unless a call needs approval first."""
         self.record.state = state
         if request := self._approval(state):
             self._end(state.interrupt(request.reason, "approval", request))

@@ -35,7 +35,7 @@ def build_output(
     cited: Sequence[str],
     metadata: Mapping[str, Any],
 ) -> TaskOutput:
-    """What came out of a run; `cited` counts only where the bullet was really shown, the rest is told as invented."""
+    """What came out of a run; `cited` lists only bullets that were shown, all others are reported as invented."""
     first = next(iter(outputs.values()), None)
     invented = [bullet for bullet in dict.fromkeys(cited) if bullet not in injected]
     return TaskOutput(

@@ -48,7 +48,7 @@ class Fail:
 
 @dataclass(frozen=True)
 class Retry:
-    """Do the same again; the model is not told.
+    """Repeat the same request or call; the model does not see it.
 
     A tool that is neither idempotent nor read-only may have done its work before it failed: it is called again only with
     ``approve_unsafe_replay=True``.
@@ -63,7 +63,7 @@ class Retry:
 
 @dataclass(frozen=True)
 class Reprompt:
-    """Throw the reply away, tell the model what was wrong, ask again."""
+    """Reject the reply, tell the model what was wrong, ask again."""
 
     strategy: RepromptStrategy = OnceWithToolCatalog()
     consume_budget: bool = True
@@ -85,7 +85,7 @@ class ForceAnswer:
 
 @dataclass(frozen=True)
 class Interrupt:
-    """Stop and wait for somebody."""
+    """Stop and wait for a decision."""
 
     reason: str
 

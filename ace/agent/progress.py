@@ -1,4 +1,4 @@
-"""Finding a run that turns in circles: the same call with the same result, again and again."""
+"""Detects loops: the same call with the same result, repeatedly."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from ace.tasks import ReasoningStep
 
 
 class NoProgress(PolicySettings):
-    """When repeating a call is a circle, not patience."""
+    """When a repeated call counts as a loop."""
 
     note_after: int = Field(default=3, ge=2)
-    """From this many equal calls with equal results on, the observation says so."""
+    """From this many equal calls with equal results on, the observation carries a note."""
     stop_after: int | None = Field(default=6, ge=2)
     """After this many, the model is asked for its answer; None never."""
 
@@ -25,7 +25,7 @@ class NoProgress(PolicySettings):
     def _ordered(self) -> NoProgress:
         if self.stop_after is not None and self.stop_after < self.note_after:
             raise ValueError(
-                f"stop_after={self.stop_after} is below note_after={self.note_after}; the model is told before it is stopped"
+                f"stop_after={self.stop_after} is below note_after={self.note_after}; the note has to come before the stop"
             )
         return self
 
@@ -37,8 +37,8 @@ class RepeatDetector:
 
     Example:
         >>> step = ReasoningStep(iteration=1, tool_call_id="c", tool_name="peek", outcome="success", observation="no")
-        >>> circles = RepeatDetector()
-        >>> circles.add(step), circles.add(step)
+        >>> repeats = RepeatDetector()
+        >>> repeats.add(step), repeats.add(step)
         (1, 2)
     """
 

@@ -25,10 +25,10 @@ from ace.core import (
     RunStoreError,
     RunUsage,
     SystemClock,
-    Tally,
     TokenPrices,
     UsageLimits,
 )
+from ace.core.context import Tally
 from ace.tasks import ErrorRecord, ReasoningStep, RunSummary, TaskInput, TerminationReason
 from ace.tools import Tool, ToolRegistry
 
@@ -46,7 +46,7 @@ class RunSpec:
     policy: PolicyEngine = field(default_factory=Policy)
     summary: Summary | None = None
     agent: Agent = field(default_factory=Agent)
-    """The hooks that say what a step is."""
+    """The hooks that define a step."""
     observers: tuple[ObserverThread[Event], ...] = ()
     """Each behind a thread of its own."""
     listeners: tuple[Callable[[Event], None], ...] = ()
@@ -137,7 +137,7 @@ class RunRecord:
 
     @property
     def reprompts(self) -> int:
-        """Replies to this decision that were already thrown away."""
+        """Replies to this decision that were already rejected."""
         return self.reprompts_here
 
     def append_scratchpad(self, entry: ReasoningStep) -> None:
@@ -213,9 +213,9 @@ class RunSnapshot(BaseModel):
     charged: int = 0
     """Retries and reprompts that spent budget."""
     notes: tuple[str, ...] = ()
-    """About replies to the present decision that were thrown away."""
+    """About replies to the present decision that were rejected."""
     reprompts_here: int = 0
-    """Replies to the present decision that were thrown away."""
+    """Replies to the present decision that were rejected."""
     outputs: dict[str, Any] = Field(default_factory=dict)
     cited: tuple[str, ...] = ()
     forced_by: TerminationReason | None = None

@@ -1,4 +1,4 @@
-"""When the same thing is tried again: back-off with jitter, as a pure function."""
+"""When a failed request or call is repeated: back-off with jitter, as a pure function."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class RetryPolicy(PolicySettings):
     max_attempts: int = Field(default=3, ge=1, le=100)
     """The first one included."""
     jitter: bool = True
-    """Whether the delay is drawn between 0 and what the back-off says."""
+    """Whether the delay is drawn between 0 and the full back-off."""
     retry_on: tuple[ToolErrorKind, ...] = tuple(kind for kind, traits in TOOL_ERROR_KINDS.items() if traits.retryable)
     """Kinds of failure that are worth another attempt."""
     patterns: tuple[str, ...] = ()

@@ -1,4 +1,4 @@
-"""The states of a run, what it asks of its driver, and what the driver hands back.
+"""The states of a run, its requests to the driver, and the results of the driver.
 
 ``Idle -> Thinking -> (Completed | Acting) -> Observing -> Thinking ...``; from any active state ``Failed``, and by policy,
 approval or cancellation ``Interrupted``. Each state is its own frozen type with only its legal transitions, so that an
@@ -55,9 +55,9 @@ class CallState:
     """Seconds since 1970; a retry waits for its back-off."""
     result: ToolResult | None = None
     consent: bool = False
-    """Whether somebody approved this call."""
+    """Whether a person approved this call."""
     stop: Literal["", "fail", "interrupt"] = ""
-    """What the policy said about its failure, when that ends the run."""
+    """The policy's reason, when the failure of this call ends the run."""
     stop_reason: str = ""
 
     @property
@@ -275,14 +275,14 @@ class CallTool:
 
 @dataclass(frozen=True)
 class Wait:
-    """Ask again after so many seconds."""
+    """Ask again after this many seconds."""
 
     seconds: float
 
 
 @dataclass(frozen=True)
 class Done:
-    """The run is over; `AgentRun.output` holds what came out."""
+    """The run is over; `AgentRun.output` holds the result."""
 
     outputs: dict[str, Any] | None = None
     """From an agent's hook: the signature's outputs."""

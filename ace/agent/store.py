@@ -1,4 +1,4 @@
-"""Where runs are kept, so that they outlive their process: one JSON file per run, replaced as a whole after each step."""
+"""Stores of runs that survive their process: one JSON file per run, replaced as a whole after each step."""
 
 from __future__ import annotations
 

@@ -21,4 +21,4 @@ class Summary(PolicySettings):
     every: int = Field(default=1, ge=1)
     """Steps between two summaries."""
     keep_last: int | None = Field(default=None, ge=1)
-    """Of the steps that a summary covers, so many stay in the prompt; None keeps all."""
+    """How many of the steps that a summary covers stay in the prompt; None keeps all."""

@@ -22,7 +22,7 @@ def render_step(index: int, step: ReasoningStep) -> str:
 
 
 def render_notes(notes: Sequence[str]) -> list[str]:
-    """What the model is told about replies that were thrown away."""
+    """The notes for the model about rejected replies."""
     return [clean_text(f"[[ ## rejected_reply_{i} ## ]]\n{note}") for i, note in enumerate(notes)]
 
 
@@ -32,7 +32,7 @@ def render_summary(summary: RunSummary) -> str:
 
 
 def render_trajectory(steps: Sequence[ReasoningStep], notes: Sequence[str] = ()) -> str:
-    """The steps as text, then notes about replies that were thrown away.
+    """The steps as text, then notes about rejected replies.
 
     The layout is the one `dspy.ReAct` prints under its chat adapter (``[[ ## thought_0 ## ]]`` and so on), so that
     prompts and demonstrations made for it stay valid.

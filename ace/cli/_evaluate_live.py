@@ -35,7 +35,7 @@ class Watched(StudyObserver):
         self._bar.close()
 
     def ready(self, study: Study, done: int) -> None:
-        """Say what is compared."""
+        """Print what is compared."""
         choice = study.choice
         self._label = choice.label
         self._counts = {arm: [0, 0, 0] for arm in study.arms.names}
@@ -81,7 +81,7 @@ class Watched(StudyObserver):
         self._live.update(self._shown())
 
     def stopping(self, under_way: int) -> None:
-        """Say what Ctrl-C does."""
+        """Explain what Ctrl-C does."""
         console.print(f"{under_way} runs under way are finished; Ctrl-C again drops them", highlight=False)
 
     def _shown(self) -> Group:

@@ -25,11 +25,11 @@ def show(report: EvaluateReport, by_domain: Sequence[str]) -> None:
     if report.comparisons:
         console.print(_comparisons(report.comparisons, first_arm, label))
         for arm, found in report.closed.items():
-            told = [
+            shares = [
                 f"{100 * (value or 0):.0f} % [{span((low, high), '{:.0f}', 100, ', ')}] in {metric}"
                 for metric, (value, low, high) in found.items()
             ]
-            console.print(f"{arm} goes {' and '.join(told)} of the way from none to gold{label}", highlight=False)
+            console.print(f"{arm} goes {' and '.join(shares)} of the way from none to gold{label}", highlight=False)
     if report.folder:
         console.print(f"every run with its trace: {report.folder}", highlight=False)
 

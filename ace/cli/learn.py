@@ -54,7 +54,7 @@ def learn(
 ) -> None:
     """Learn from the runs of one part of the suite's tasks, and look up the other part.
 
-    Success is what the suite's scorer says, never what the model says.
+    The suite's scorer decides about success, never the model.
     """
     check_writable(json_file)
     from ace.core import SuiteError

@@ -32,7 +32,7 @@ def optimize(
     train: Annotated[int, typer.Option(min=1, help="Tasks to learn from.")] = 20,
     val: Annotated[int, typer.Option(min=1, help="Tasks to choose by.")] = 10,
     test: Annotated[int, typer.Option(min=1, help="Tasks to measure on; no optimizer sees them.")] = 20,
-    budget: Annotated[int, typer.Option(min=1, help="About so many runs of the agent.")] = 150,
+    budget: Annotated[int, typer.Option(min=1, help="Roughly how many runs of the agent.")] = 150,
     seed: Annotated[int, typer.Option(help="Of all choices.")] = 0,
     threads: Annotated[
         int, typer.Option(min=1, help="Runs at a time; more than 1 makes a resumed job less exact.")
@@ -51,8 +51,8 @@ def optimize(
     check_writable(json_file)
     from ace.core import SuiteError, TokenPrices
     from ace.evaluation.models import choose_model, reflection_for
-    from ace.optimization import NAMES, JobConfig, suite_workload
-    from ace.optimization import optimize as run
+    from ace.optimization import JobConfig, optimize as run, suite_workload
+    from ace.optimization.optimizers import NAMES
     from ace.suites.registry import load_suite
 
     if optimizer not in NAMES:
@@ -60,7 +60,7 @@ def optimize(
     loaded = load_suite(suite, toolkits="all")  # one program, one set of tools
     choice = choose_model(lm, loaded, api_base)
     if choice.replays:
-        raise SuiteError("a recorded run cannot be optimized: it answers as it did, whatever the prompt says")
+        raise SuiteError("a recorded run cannot be optimized: its answers do not depend on the prompt")
     reflection = reflection_for(reflection_lm, choice, seed, api_base)
     config = JobConfig(
         optimizer=optimizer,
@@ -127,5 +127,5 @@ def _show(report: OptimizeReport, folder: Path) -> None:
         highlight=False,
     )
     console.print(
-        f"{folder / 'diff.md'} says what is different; program, scores and journal lie beside it", highlight=False
+        f"{folder / 'diff.md'} lists the differences; program, scores and journal lie beside it", highlight=False
     )

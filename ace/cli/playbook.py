@@ -1,4 +1,4 @@
-"""`ace playbook`: look at a playbook and move it around."""
+"""`ace playbook`: view, search, export and import a playbook."""
 
 from __future__ import annotations
 
@@ -78,9 +78,9 @@ def show(path: BookArgument, bullet_id: Annotated[str, typer.Argument(help="For 
         try:
             bullet = book.get(bullet_id)
         except PlaybookError:
-            heir = book.history.successor(bullet_id)  # it says so when there never was such a bullet
-            took = f"{heir.id} took its place" if heir is not None else "it was removed"
-            raise PlaybookError(f"{bullet_id} is gone: {took}; `ace playbook history` says when and why") from None
+            successor = book.history.successor(bullet_id)  # raises when there never was such a bullet
+            took = f"{successor.id} took its place" if successor is not None else "it was removed"
+            raise PlaybookError(f"{bullet_id} is gone: {took}; `ace playbook history` shows when and why") from None
         table = Table(show_header=False)
         for name, value in bullet.model_dump(mode="json").items():
             table.add_row(name, Text(str(value)))

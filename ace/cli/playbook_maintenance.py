@@ -13,7 +13,7 @@ from ace.cli.playbook import AuthorOption, BookArgument, app, check_there, open_
 
 BulletArgument = Annotated[str, typer.Argument(help="For example b-12.")]
 NoteOption = Annotated[str, typer.Option("--note", help="Why, for the journal.")]
-DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Only say what would be done.")]
+DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Only print what would be done.")]
 BaselineOption = Annotated[
     float, typer.Option(min=0.0, max=1.0, help="How often the tasks succeed without a bullet: 0.5 is a guess.")
 ]
@@ -90,7 +90,7 @@ def rollback(
 @app.command("verify", epilog="Example: ace playbook verify pb.db")
 def verify(path: BookArgument, json_file: JsonOption = None) -> None:
     """Recompute checksums and the fold of the journal; exit 1 if something does not fit."""
-    from ace.playbook import verify_file
+    from ace.playbook.history import verify_file
 
     check_writable(json_file)
     check_there(path)
@@ -132,7 +132,7 @@ def review_list(path: BookArgument) -> None:
 
 @review_app.command("show", epilog="Example: ace playbook review show pb.db b-12")
 def review_show(path: BookArgument, bullet_id: BulletArgument) -> None:
-    """All of one bullet that waits, what held it back, and what the screen says of it now."""
+    """All of one bullet that waits, what held it back, and the screen's verdict on it now."""
     from ace.core import PlaybookError
     from ace.playbook import screen
 
@@ -206,11 +206,11 @@ def dedup(
     dry_run: DryRunOption = False,
     author: AuthorOption = "dedup",
 ) -> None:
-    """Merge bullets that say the same; nothing that a text names is lost."""
+    """Merge duplicate bullets; nothing that a text names is lost."""
     with open_book(path) as book:
         report = book.maintenance.dedup(dry_run=dry_run, threshold=threshold, author=author)
         for pair in report.duplicates:
-            how = "says the same" if pair.kind == "duplicate" else "a variant, noted there"
+            how = "duplicate" if pair.kind == "duplicate" else "a variant, noted there"
             console.print(f"{pair.removed.id} -> {pair.successor.id}  {how}, cosine {pair.cosine:.3f}", highlight=False)
         for one, other, cosine, what in report.near[:10]:
             console.print(f"kept apart: {one}, {other}  cosine {cosine:.3f}  {what}", highlight=False, style="dim")

@@ -1,4 +1,4 @@
-"""`ace suite`: look at a suite, and check that it is sound."""
+"""`ace suite`: view a suite, and check that it is sound."""
 
 from __future__ import annotations
 

@@ -1,10 +1,9 @@
-"""What every room shares: errors, events, cancellation, clock, the usage ledger, clean text. Imports no other room."""
+"""What every package shares: errors, events, cancellation, clock, usage, clean text. Imports no other package of `ace`."""
 
 from ace.core.cancellation import CancellationToken
 from ace.core.clock import Clock, SystemClock
-from ace.core.context import Tally, ToolContext, current_context, entered
+from ace.core.context import ToolContext, current_context
 from ace.core.errors import (
-    AGENT_ERRORS,
     TOOL_ERROR_KINDS,
     AceError,
     AgentError,
@@ -12,7 +11,6 @@ from ace.core.errors import (
     EventGrammarError,
     InternalInvariant,
     InvalidModelAction,
-    KindTraits,
     ModelTransport,
     PlaybookError,
     PolicyConfigInvalid,
@@ -27,15 +25,13 @@ from ace.core.errors import (
     ToolRegistrationError,
     UsageLimitExceeded,
 )
-from ace.core.events import TERMINAL_KINDS, Event, EventKind, Observer
+from ace.core.events import Event, EventKind, Observer
 from ace.core.grammar import EventGrammar, check_events
 from ace.core.observers import ObserverThread
 from ace.core.text import clean_text, clean_value, describe_error, json_line, json_value, truncate, value_to_text
 from ace.core.usage import RunUsage, TokenPrices, UsageLimits
 
 __all__ = [
-    "AGENT_ERRORS",
-    "TERMINAL_KINDS",
     "TOOL_ERROR_KINDS",
     "AceError",
     "AgentError",
@@ -48,7 +44,6 @@ __all__ = [
     "EventKind",
     "InternalInvariant",
     "InvalidModelAction",
-    "KindTraits",
     "ModelTransport",
     "Observer",
     "ObserverThread",
@@ -61,7 +56,6 @@ __all__ = [
     "SignatureError",
     "SuiteError",
     "SystemClock",
-    "Tally",
     "TokenPrices",
     "ToolContext",
     "ToolDispatch",
@@ -75,7 +69,6 @@ __all__ = [
     "clean_value",
     "current_context",
     "describe_error",
-    "entered",
     "json_line",
     "json_value",
     "truncate",

@@ -1,4 +1,4 @@
-"""Cancellation: a token that says stop, seen by the run, its driver and its tools."""
+"""Cancellation: a stop token, seen by the run, its driver and its tools."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class CancellationToken:
         return self._event.is_set()
 
     def cancel(self, reason: str = "cancelled") -> None:
-        """Ask everybody who watches to stop; the first reason stays."""
+        """Ask all watchers to stop; the first reason stays."""
         with self._lock:
             if self._event.is_set():
                 return

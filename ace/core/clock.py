@@ -1,4 +1,4 @@
-"""Time as something that can be handed in: real by default, by hand in tests."""
+"""A clock that can be injected: real by default, controlled by hand in tests."""
 
 from __future__ import annotations
 

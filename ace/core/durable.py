@@ -1,6 +1,6 @@
 """Files that outlive their process: append-only JSON lines, files that are replaced as a whole, and locks.
 
-There are two promises, and each function says which one it gives:
+There are two promises, and each function states which one it gives:
 
 * **Survives the process.** Once the call has returned, killing the process loses nothing of it. What was being written when
   the process died leaves at most one torn end, which is cut off when the file is opened again.
@@ -80,7 +80,7 @@ class JsonLog:
                 yield json.loads(line)
 
     def close(self) -> None:
-        """Force everything to the disk and let go of the file; a second time does nothing."""
+        """Force everything to the disk and close the file; a second time does nothing."""
         if self._file >= 0:
             os.fsync(self._file)
             os.close(self._file)
@@ -106,7 +106,7 @@ class JsonLog:
 
 
 class SharedJsonLog:
-    """JSON lines that many threads and processes append to, and whose damage is never overlooked.
+    """JSON lines that many threads and processes append to; damage is always detected.
 
     Each line begins with a checksum over itself and the line before it: a changed, lost or exchanged line is an error. The
     lines of one append end with one that closes it; what a dying process left of an append is cut off with a warning. An
@@ -114,7 +114,7 @@ class SharedJsonLog:
 
     Args:
         path: Made with the first append.
-        take: Called with each sound line, its position, its number from 1 and, if known, what it says; tells whether the
+        take: Called with each sound line, its position, its number from 1 and, if known, its value; returns whether the
             line closes an append.
         forget: Called when the file was replaced, before its lines are taken again.
         error: The class of the errors that are raised.
@@ -139,7 +139,7 @@ class SharedJsonLog:
 
     @contextmanager
     def opened(self, *, make: bool = False) -> Generator[int | None]:
-        """The file, held against everybody else and read up to its end; None when it is not there.
+        """The file, locked for this caller and read up to its end; None when it is not there.
 
         Raises:
             AceError: It is damaged, or out of reach.
@@ -154,7 +154,7 @@ class SharedJsonLog:
                 yield file
             finally:
                 if file is not None:
-                    os.close(file)  # lets go of the lock, too
+                    os.close(file)  # releases the lock, too
 
     def _open(self, make: bool) -> int | None:
         flags = os.O_RDWR | os.O_APPEND | (os.O_CREAT if make else 0)
@@ -232,7 +232,7 @@ class SharedJsonLog:
 
     @property
     def known(self) -> bool:
-        """Whether anything stands in it."""
+        """Whether it has any line."""
         return self._size > 0
 
     def append(self, file: int, bodies: Sequence[str], last: Any = None) -> None:
@@ -241,7 +241,7 @@ class SharedJsonLog:
         Args:
             file: From `opened`.
             bodies: Each a JSON object's text; the last one closes the append.
-            last: What the last one says, so that it need not be read again.
+            last: The value of the last one, so that it need not be parsed again.
         """
         new, before = not self.known, self._size
         lines, checksum = _sealed(bodies, self._sum)
@@ -340,7 +340,7 @@ def write_atomic(path: Path, text: str, *, power_cut: bool = False, private: boo
 
 
 def move_into(folder: Path, fresh: Path, names: Sequence[str]) -> None:
-    """Move files of one folder into another, in order: the last one says that the others are whole.
+    """Move files of one folder into another, in order: the last one confirms that the others are complete.
 
     It survives the process, in that a reader who checks the last file never takes old and new ones for one set.
     """
@@ -360,11 +360,11 @@ def sync_folder(folder: Path) -> None:
 
 @contextmanager
 def locked(path: Path, taken: str, error: type[AceError] = AceError) -> Generator[None]:
-    """Hold a lock file against other processes; the system lets go of it when the process ends.
+    """Hold a lock file against other processes; the system releases it when the process ends.
 
     Args:
         path: The lock file; its folder must be there.
-        taken: What to say when another process holds it.
+        taken: The error message when another process holds it.
         error: The class of the errors that are raised.
     """
     from filelock import FileLock, Timeout  # it brings SQLite along, which `import ace` does without
@@ -406,7 +406,7 @@ def same_job(path: Path, config: Mapping[str, Any], parts: Mapping[str, str]) ->
         parts: Digests of what else decides its results, by name.
 
     Raises:
-        AceError: It says what is different, or that the file cannot be read.
+        AceError: It names what is different, or the file cannot be read.
     """
     now = {**config, "digests": dict(parts)}
     if not path.exists():

@@ -1,7 +1,7 @@
 """The errors of the library, one class per category.
 
 Everything a caller may want to catch derives from `AceError`; what can end a run derives from `AgentError`. Each message
-says what was wrong, what was expected, and what to do. Text for the operator (``str(error)``) and text for the model
+states what was wrong, what was expected, and what to do. Text for the operator (``str(error)``) and text for the model
 (``model_message``) are separate, so that no path, traceback or secret reaches a prompt.
 """
 
@@ -30,12 +30,12 @@ ToolErrorKind = Literal[
 
 @dataclass(frozen=True)
 class KindTraits:
-    """What follows from the kind of a failure, unless a policy says otherwise."""
+    """The consequences of each kind of failure, unless a policy decides otherwise."""
 
     retryable: bool = False
     """Whether the same call may well succeed a moment later."""
     counts: bool = False
-    """Whether it speaks against the tool: only such failures open its circuit breaker."""
+    """Whether it counts against the tool: only such failures open its circuit breaker."""
 
 
 TOOL_ERROR_KINDS: dict[ToolErrorKind, KindTraits] = {
@@ -53,7 +53,7 @@ TOOL_ERROR_KINDS: dict[ToolErrorKind, KindTraits] = {
     "network": KindTraits(retryable=True, counts=True),
     "exception": KindTraits(counts=True),
 }
-"""One row per kind, so that a new kind cannot be forgotten in one place and remembered in another."""
+"""One row per kind, so that a new kind cannot be missing in one place."""
 
 
 class AceError(Exception):
@@ -161,7 +161,7 @@ class InvalidModelAction(AgentError):
 
 
 class ToolDispatch(AgentError):
-    """A tool failed and the policy says that this ends the run."""
+    """A tool failed and the policy ended the run."""
 
     kind = "tool_dispatch"
 

@@ -1,4 +1,4 @@
-"""A checker for the event grammar of ``contracts/events.md``: it accepts a stream or says where it breaks."""
+"""A checker for the event grammar of ``contracts/events.md``: it accepts a stream or reports the first violation."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ def check_events(events: Iterable[Event]) -> None:
     """Check a whole stream.
 
     Raises:
-        EventGrammarError: It says which event breaks which rule.
+        EventGrammarError: It names the event and the rule that it breaks.
 
     Example:
         >>> check_events([])

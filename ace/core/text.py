@@ -11,7 +11,7 @@ from pydantic_core import PydanticSerializationError, to_json, to_jsonable_pytho
 
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 MAX_OBSERVATION_CHARS = 20_000
-"""Longer observations are cut, with a note that says so."""
+"""Longer observations are cut, with a note."""
 
 
 def clean_text(text: str) -> str:
@@ -43,7 +43,7 @@ def clean_value(value: Any) -> Any:
 
 
 def json_line(value: Any) -> str:
-    """One line of JSON with clean text; pydantic models may stand in the value, and what JSON does not know becomes text.
+    """One line of JSON with clean text; pydantic models are allowed, and what JSON does not know becomes text.
 
     Raises:
         ValueError: It holds bytes that are no UTF-8, itself, or too many levels.
@@ -64,7 +64,7 @@ MAX_DEPTH = 100
 
 
 def json_value(value: Any, depth: int = 0) -> Any:
-    """What a model sent, as plain JSON with clean text: what stands in a stored run equals what was in memory.
+    """What a model sent, as plain JSON with clean text: a stored run equals the one in memory.
 
     Raises:
         RecursionError: It is nested more than `MAX_DEPTH` deep.
@@ -89,7 +89,7 @@ def json_value(value: Any, depth: int = 0) -> Any:
 
 
 def truncate(text: str, limit: int = MAX_OBSERVATION_CHARS) -> str:
-    """Cut `text` to `limit` characters and say how much is missing.
+    """Cut `text` to `limit` characters and note how much is missing.
 
     Example:
         >>> truncate("abcdef", 4)
@@ -127,7 +127,7 @@ def _fallback(value: Any) -> str:
         text = str(value)
     except (Exception, SystemExit):  # a hostile __str__ is the caller's object, not our bug
         return f"<{type(value).__name__}>"
-    # the default repr shows a memory address, which helps nobody and differs between runs
+    # the default repr shows a memory address, which is useless and differs between runs
     return f"<{type(value).__name__}>" if _ADDRESS.search(text) else text
 
 

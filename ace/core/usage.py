@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 
 class RunUsage(BaseModel):
-    """What a run spent so far; every attempt is in it, whatever came of it.
+    """What a run spent so far; every attempt counts, whatever its outcome.
 
     Example:
         >>> (RunUsage(lm_calls=1) + RunUsage(lm_calls=2, tool_calls=1)).lm_calls
@@ -22,7 +22,7 @@ class RunUsage(BaseModel):
     lm_calls: int = 0
     """Requests to the language model, of every kind: decisions, reprompts, retries, summaries, the final answer."""
     reprompts: int = 0
-    """Replies that were thrown away and asked for again."""
+    """Replies that were rejected and asked for again."""
     retries: int = 0
     """Requests and tool calls that were made again without the model knowing."""
     summaries: int = 0
@@ -62,7 +62,7 @@ class TokenPrices(BaseModel):
     output: float = Field(ge=0)
 
     def cost(self, input_tokens: int, output_tokens: int) -> float:
-        """Dollars for so many tokens."""
+        """The cost in dollars of these tokens."""
         return (input_tokens * self.input + output_tokens * self.output) / 1_000_000
 
 

@@ -90,7 +90,7 @@ class Arms:
 
 
 def arms_of(text: str) -> Arms:
-    """What the words of `--arms` say.
+    """Parse the words of `--arms`.
 
     Raises:
         SuiteError: One of them is no arm, or comes twice.

@@ -1,4 +1,4 @@
-"""One run of one task: the agent over the task's world, and what came of it."""
+"""One run of one task: the agent in the task's world, and its result."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class AgentPool:
 
 @dataclass(frozen=True)
 class Attempt:
-    """What one run of one task gave."""
+    """The record of one run of one task."""
 
     task: SuiteTask
     arm: str
@@ -56,7 +56,7 @@ class Attempt:
     output: TaskOutput
     feedback: Feedback
     memory_tokens: int = 0
-    """Of what stood in the prompt's playbook."""
+    """Of the playbook in the prompt."""
     learned_from: int = 0
     """How many runs its arm had learned from before."""
 
@@ -105,7 +105,7 @@ class _CountingSource:
 
 @dataclass(frozen=True)
 class EpisodeResult:
-    """A run that was made, here or elsewhere."""
+    """The result of one run, made here or on another machine."""
 
     output: TaskOutput
     feedback: Feedback
@@ -114,7 +114,7 @@ class EpisodeResult:
     """Of the tools' schemas."""
 
     def to_json(self) -> str:
-        """For the way between machines."""
+        """To send it to another machine."""
         return json_line(
             {
                 "memory_tokens": self.memory_tokens,

@@ -16,7 +16,7 @@ Key = tuple[str, int, str]
 
 
 class RunLog:
-    """Runs as JSON lines; one that stands here is not made again.
+    """Runs as JSON lines; a run that is in the log is not made again.
 
     Args:
         path: Made when it is not there; a torn last line is cut off.
@@ -33,7 +33,7 @@ class RunLog:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.done: set[Key] = set()
-        """What stood there when the log was opened."""
+        """The runs in the log when it was opened."""
         self._log = JsonLog(path, self._known, self._damaged)
 
     def put(self, row: RunReport, output: TaskOutput, feedback: Feedback) -> None:
@@ -62,7 +62,7 @@ class RunLog:
                 )
 
     def close(self) -> None:
-        """Put everything on the disk, and let go of the file."""
+        """Put everything on the disk, and close the file."""
         self._log.close()
 
     def __enter__(self) -> RunLog:

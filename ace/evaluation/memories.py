@@ -33,7 +33,7 @@ class Online:
     """A playbook that starts empty and learns from each run before the next (prequential evaluation, Dawid 1984).
 
     Args:
-        source: Who teaches, for the lessons' provenance.
+        source: The model whose runs teach, for the lessons' provenance.
         unseen: Whether lessons of a task's own family are left out.
         book: An empty playbook; one in memory by default.
     """
@@ -57,7 +57,7 @@ class Online:
 
 
 class FullHistory:
-    """Every earlier run as it was, in the prompt: what people do who have no playbook.
+    """Every earlier run as it was, in the prompt: the usual way without a playbook.
 
     Args:
         tokens: At most this many.

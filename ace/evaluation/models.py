@@ -10,14 +10,12 @@ import os
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from importlib.metadata import entry_points
-from pathlib import Path
 from typing import Any, Protocol
 
 from ace.agent import Policy
 from ace.core import SuiteError
 from ace.suites.protocol import Suite, SuiteTask
 from ace.suites.registry import load_suite, loaded
-from ace.suites.toolbox import read_lines
 
 GROUP = "ace.models"
 
@@ -171,27 +169,13 @@ def _simulated(spec: str, preset: str, suite: Suite | None) -> ModelChoice:
 
     if suite is None:
         raise SuiteError("the simulated LM only knows the tasks of a suite; pass for example --suite office --task ID")
-    preset, _, bad_calls = (preset or "learner").partition("=")
-    known = _bad_calls(bad_calls) if bad_calls else {}
+    preset = preset or "learner"
     models: dict[int, Any] = {}
 
     def lm_for(seed: int) -> Any:
         if seed not in models:
-            models[seed] = SimulatedLM(suite, preset, seed=seed, bad_calls=known)
+            models[seed] = SimulatedLM(suite, preset, seed=seed)
         return models[seed]
 
-    lm_for(0)  # an unknown preset is said at once
+    lm_for(0)  # an unknown preset is reported at once
     return ModelChoice(spec, "simulated", Policy.lenient(), lm_for)
-
-
-def _bad_calls(path: str) -> dict[str, tuple[str, Any]]:
-    """Task id to a recorded bad call, from JSON lines with `task_id`, `tool` and `tool_input`."""
-    import json
-
-    try:
-        rows = [json.loads(line) for line in read_lines(Path(path)) if line.strip()]
-        return {row["task_id"]: (row["tool"], row["tool_input"]) for row in rows}
-    except (ValueError, KeyError, TypeError) as error:
-        raise SuiteError(
-            f"cannot read the bad calls {path!r} ({error}); expected JSON lines with task_id, tool and tool_input"
-        ) from error

@@ -88,7 +88,7 @@ READY_SECONDS = 600
 
 
 class _Worker:
-    """Lives in a process of the cluster."""
+    """An actor in a process of the cluster."""
 
     def __init__(self, build: str, arguments: str) -> None:
         module, _, name = build.partition(":")
@@ -203,7 +203,7 @@ class RayCluster:
 
 
 def _reachable(address: str | None) -> None:
-    """Find out at once that nobody is there: Ray tries for minutes."""
+    """Find out at once that there is no cluster: Ray tries for minutes."""
     host, _, port = (address or "").rpartition("://")[2].rpartition(":")
     if not host or not port.isdigit():
         return

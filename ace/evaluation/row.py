@@ -39,14 +39,14 @@ class RunReport(ReportModel):
     input_tokens: int = 0
     output_tokens: int = 0
     memory_tokens: int = 0
-    """Of what stood in the prompt's playbook."""
+    """Of the playbook in the prompt."""
     cost: float = 0.0
     """US dollars, where prices are known."""
     seconds: float = 0.0
     confidence: float | None = None
     """What a verifier gave the answer."""
     bullets: list[str] = Field(default_factory=list)
-    """Ids of the bullets that stood in the prompt."""
+    """Ids of the bullets in the prompt."""
     learned_from: int = 0
     """Arms that learn while they go: how many runs were learned from before this one."""
     errors: list[InvalidAction] = Field(default_factory=list)

@@ -27,16 +27,16 @@ from ace.evaluation.log import RunLog
 from ace.evaluation.memories import FullHistory, Memory, Online
 from ace.playbook import Playbook, PlaybookView
 from ace.react import BulletSource
-from ace.reflector import OUTAGES
+from ace.reflector.reflector import OUTAGES
 from ace.suites.protocol import Suite, SuiteTask
 from ace.tasks import TaskInput, TaskOutput
 
 TRANSIENT = ("LMRateLimitError", "LMServerError", "LMTimeoutError", "LMTransportError")
-"""DSPy's names for what passes: the run is made again."""
+"""DSPy's names of temporary errors: the run is made again."""
 FATAL = ("LMAuthError", "LMBillingError", "LMConfigurationError", "LMNotConfiguredError", "LMUnsupportedModelError")
-"""And for what does not: no further run can succeed."""
+"""And of lasting ones: no further run can succeed."""
 NO_PROVIDER = "LLM Provider NOT provided"
-"""LiteLLM's words for a model that nobody serves, a misspelt one for example."""
+"""LiteLLM's words for a model that is not served, a misspelt one for example."""
 OUTAGE_RETRIES = 3
 """How often a run that a model's outage ended is made again before it counts."""
 PAUSE_SECONDS = 1.0

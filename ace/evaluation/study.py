@@ -34,7 +34,7 @@ from ace.suites.splits import split as split_of
 from ace.tools.changes import describe_tools
 
 FOLDER = Path("ace-evaluations")
-"""Where studies lie that name no folder."""
+"""The default folder of studies."""
 CONFIG, RUNS, REPORT, STORE = "config.json", "runs.jsonl", "report.json", "store"
 TRAINING_SEED_OFFSET = 1_000
 """Training uses other random seeds than the comparison: seed 0 trains with 1,000, 1,001, ..."""
@@ -91,10 +91,10 @@ class StudyConfig:
 
 
 class StudyObserver:
-    """Told how a study gets on; override what is of interest."""
+    """Receives the progress of a study; override what is of interest."""
 
     def ready(self, study: Study, done: int) -> None:
-        """The study begins; so many runs were made before an interruption."""
+        """The study begins; this many runs were made before an interruption."""
 
     def learning(self, runs: int) -> None:
         """Playbooks are learned, with at most this many runs."""
@@ -125,7 +125,7 @@ class Study:
         arms: What `config.arms` names.
         choice: The language models.
         tasks: The tasks that are compared.
-        folder: Where every run lies with its trace; known once `run` has begun.
+        folder: The folder of all runs with their traces; known once `run` has begun.
 
     Raises:
         SuiteError: The configuration contradicts itself, or names what is not there; nothing was spent.
@@ -163,11 +163,11 @@ class Study:
     def run(self, observer: StudyObserver | None = None) -> EvaluateReport:
         """Make the runs that are missing, and report on all of them.
 
-        Ctrl-C begins no further run and finishes those under way; a second one drops them. The report then says that it was
+        Ctrl-C begins no further run and finishes those under way; a second one drops them. The report states that it was
         interrupted.
 
         Args:
-            observer: Told how it gets on.
+            observer: Receives the progress.
 
         Raises:
             AceError: The folder holds another evaluation, or is in use by another process.
@@ -217,7 +217,7 @@ class Study:
     def _opened(self, own: Mapping[str, Playbook], book: Playbook | None) -> Generator[RunLog]:
         """Hold the study's folder; what an interrupted one left there is gone on with.
 
-        A finished study makes room for another in the default folder; it is kept beside it, once, as ``FOLDER.previous``.
+        In the default folder, a new study replaces a finished one, which is kept beside it, once, as ``FOLDER.previous``.
         """
         config = self.config
         asked = {
@@ -287,7 +287,7 @@ class Study:
         config = self.config
 
         def online_book(seed: int) -> Playbook:
-            # what the log knows, it is taught again
+            # learn again from the runs in the log
             return stack.enter_context(study_book(self.folder, f"online-{seed}", config.store, fresh=True))
 
         return evaluate(
@@ -390,7 +390,7 @@ def learned_playbooks(
             state = folder / f"playbook-{seed}.learned.jsonl"
             if not store and state.exists() and not (folder / f"playbook-{seed}.db").exists():
                 raise SuiteError(
-                    f"{str(state)!r} says what was learned, but the playbook beside it is gone; restore it, or remove both"
+                    f"{str(state)!r} lists what was learned, but the playbook beside it is gone; restore it, or remove both"
                 )
             book = books[seed] = stack.enter_context(study_book(folder, f"playbook-{seed}", store))
             pool = AgentPool(suite, policy)

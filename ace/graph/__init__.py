@@ -9,7 +9,7 @@ except ModuleNotFoundError as error:
         raise
     raise ModuleNotFoundError("ace.graph needs LangGraph: pip install 'dspy-ace[graph]'", name=error.name) from None
 
-from ace.graph.codec import JsonCodec, StoredError
+from ace.graph.codec import JsonCodec
 from ace.graph.compiling import compile
 from ace.graph.errors import (
     CheckpointError,
@@ -23,14 +23,11 @@ from ace.graph.errors import (
     WorkflowInterrupted,
 )
 from ace.graph.events import (
-    GRAPH_TERMINAL_KINDS,
     GraphEvent,
-    GraphEventKind,
-    GraphGrammar,
     GraphObserver,
     check_graph_events,
 )
-from ace.graph.jsonl import CheckpointInfo, JsonlCheckpointer
+from ace.graph.jsonl import JsonlCheckpointer
 from ace.graph.learning import LearningState, learning_workflow
 from ace.graph.nodes import (
     ConversationBufferNode,
@@ -46,17 +43,13 @@ from ace.graph.state import Document, Message, WorkflowState
 from ace.graph.workflow import Workflow
 
 __all__ = [
-    "GRAPH_TERMINAL_KINDS",
     "CheckpointError",
-    "CheckpointInfo",
     "ConversationBufferNode",
     "ConversationSummaryNode",
     "CycleDetected",
     "Document",
     "GraphError",
     "GraphEvent",
-    "GraphEventKind",
-    "GraphGrammar",
     "GraphObserver",
     "InvalidEdge",
     "InvalidUpdate",
@@ -72,7 +65,6 @@ __all__ = [
     "ReActAgentNode",
     "RetrieveNode",
     "Review",
-    "StoredError",
     "ToolNode",
     "Workflow",
     "WorkflowInterrupted",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass
 from typing import Annotated, Any, Literal, Protocol, TypedDict
 
 from langgraph.checkpoint.base import BaseCheckpointSaver
@@ -20,7 +21,8 @@ from ace.graph.workflow import Workflow
 from ace.learner.credit import credit
 from ace.playbook import Add, Playbook, PlaybookBullet
 from ace.playbook.insight import Insight
-from ace.reflector import OUTAGES, Reflector
+from ace.reflector import Reflector
+from ace.reflector.reflector import OUTAGES
 from ace.tasks import Feedback, ReasoningStep, TaskOutput
 from ace.tools import ToolRegistry
 
@@ -110,28 +112,18 @@ def _begin(state: LearningState) -> Literal["generate", "judge"]:
     return "judge" if state.get("run") is not None and not state.get("user_input") else "generate"
 
 
+@dataclass
 class _Steps:
     """The nodes' bodies."""
 
-    def __init__(
-        self,
-        agent: _Agent,
-        playbook: Playbook,
-        score: Callable[[TaskOutput], Feedback | bool | float] | None,
-        reflector: Reflector,
-        curator: Curator,
-        risky: Risk,
-        group: str,
-        author: str,
-    ) -> None:
-        self.agent = agent
-        self.playbook = playbook
-        self.score = score
-        self.reflector = reflector
-        self.curator = curator
-        self.risky = risky
-        self.group = group
-        self.author = author
+    agent: _Agent
+    playbook: Playbook
+    score: Callable[[TaskOutput], Feedback | bool | float] | None
+    reflector: Reflector
+    curator: Curator
+    risky: Risk
+    group: str
+    author: str
 
     @property
     def _tools(self) -> dict[str, str]:

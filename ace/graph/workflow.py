@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, cast
+from typing import Any, TypedDict, Unpack, cast
 
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import BaseCheckpointSaver, CheckpointTuple
@@ -20,6 +20,16 @@ FROM_OUTSIDE = "00000000-0000-0000-0000-000000000000"
 """LangGraph's task id of what no node wrote."""
 MODES = ["values", "debug"]
 """Of LangGraph's streams: the state after each step, and which nodes come next."""
+
+
+Listener = Callable[[GraphEvent], None]
+
+
+class ThreadOptions(TypedDict, total=False):
+    """Where a run of a graph keeps its state, and what stops it."""
+
+    thread_id: str | None
+    cancellation: CancellationToken | None
 
 
 class Workflow:
@@ -51,12 +61,7 @@ class Workflow:
     # -- running ------------------------------------------------------------------------------------------------------
 
     def invoke(
-        self,
-        input: Any,
-        config: RunnableConfig | None = None,
-        *,
-        thread_id: str | None = None,
-        cancellation: CancellationToken | None = None,
+        self, input: Any, config: RunnableConfig | None = None, **thread: Unpack[ThreadOptions]
     ) -> dict[str, Any]:
         """Run from an input to the end.
 
@@ -76,46 +81,31 @@ class Workflow:
             CycleDetected: It goes round in circles.
             CheckpointError: Its state cannot be saved or read, or no thread was named.
         """
-        return self._invoke(input, config, thread_id, cancellation, None)
+        return self._invoke(input, config, None, thread)
 
     async def ainvoke(
-        self,
-        input: Any,
-        config: RunnableConfig | None = None,
-        *,
-        thread_id: str | None = None,
-        cancellation: CancellationToken | None = None,
+        self, input: Any, config: RunnableConfig | None = None, **thread: Unpack[ThreadOptions]
     ) -> dict[str, Any]:
         """`invoke` for async callers; async nodes run on the event loop."""
-        return await self._ainvoke(input, config, thread_id, cancellation, None)
+        return await self._ainvoke(input, config, None, thread)
 
     def stream(
-        self,
-        input: Any,
-        config: RunnableConfig | None = None,
-        *,
-        thread_id: str | None = None,
-        cancellation: CancellationToken | None = None,
+        self, input: Any, config: RunnableConfig | None = None, **thread: Unpack[ThreadOptions]
     ) -> RunStream[GraphEvent, dict[str, Any]]:
         """Run and give the events as they happen, those of agents inside nodes included; afterwards ``stream.output``.
 
         The stream ends with exactly one terminal event; after it, reading on raises what `invoke` would raise. Leaving the
         block early cancels the run.
         """
-        token = cancellation or CancellationToken()
-        return RunStream(lambda put: self._invoke(input, config, thread_id, token, put), token)
+        token = thread["cancellation"] = thread.get("cancellation") or CancellationToken()
+        return RunStream(lambda put: self._invoke(input, config, put, thread), token)
 
     def astream(
-        self,
-        input: Any,
-        config: RunnableConfig | None = None,
-        *,
-        thread_id: str | None = None,
-        cancellation: CancellationToken | None = None,
+        self, input: Any, config: RunnableConfig | None = None, **thread: Unpack[ThreadOptions]
     ) -> AsyncRunStream[GraphEvent, dict[str, Any]]:
         """`stream` for async callers."""
-        token = cancellation or CancellationToken()
-        return AsyncRunStream(lambda put: self._ainvoke(input, config, thread_id, token, put), token)
+        token = thread["cancellation"] = thread.get("cancellation") or CancellationToken()
+        return AsyncRunStream(lambda put: self._ainvoke(input, config, put, thread), token)
 
     def resume(
         self,
@@ -181,14 +171,9 @@ class Workflow:
     # -- how ----------------------------------------------------------------------------------------------------------
 
     def _invoke(
-        self,
-        input: Any,
-        config: RunnableConfig | None,
-        thread_id: str | None,
-        cancellation: CancellationToken | None,
-        listener: Callable[[GraphEvent], None] | None,
+        self, input: Any, config: RunnableConfig | None, listener: Listener | None, thread: ThreadOptions
     ) -> dict[str, Any]:
-        session, given = self._session(config, thread_id, cancellation, listener)
+        session, given = self._session(config, listener, thread)
         try:
             with session.errors_mapped(_first_kind(input)):
                 if _resumes(input):
@@ -201,14 +186,9 @@ class Workflow:
                 relay.flush()
 
     async def _ainvoke(
-        self,
-        input: Any,
-        config: RunnableConfig | None,
-        thread_id: str | None,
-        cancellation: CancellationToken | None,
-        listener: Callable[[GraphEvent], None] | None,
+        self, input: Any, config: RunnableConfig | None, listener: Listener | None, thread: ThreadOptions
     ) -> dict[str, Any]:
-        session, given = self._session(config, thread_id, cancellation, listener)
+        session, given = self._session(config, listener, thread)
         try:
             with session.errors_mapped(_first_kind(input)):
                 if _resumes(input):
@@ -224,13 +204,11 @@ class Workflow:
         return {"stream_mode": MODES} | ({"durability": "sync"} if self.checkpointer is not None else {})
 
     def _session(
-        self,
-        config: RunnableConfig | None,
-        thread_id: str | None,
-        cancellation: CancellationToken | None,
-        listener: Callable[[GraphEvent], None] | None,
+        self, config: RunnableConfig | None, listener: Listener | None, thread: ThreadOptions
     ) -> tuple[Session, RunnableConfig]:
-        given = _config(config, thread_id)
+        if unknown := thread.keys() - ThreadOptions.__annotations__.keys():
+            raise TypeError(f"unknown options {sorted(unknown)}, expected {sorted(ThreadOptions.__annotations__)}")
+        given = _config(config, thread.get("thread_id"))
         named = given.get("configurable", {}).get("thread_id")
         if self.checkpointer is not None and not named:
             raise CheckpointError("this graph saves its state: name the thread, invoke(..., thread_id='...')")
@@ -240,7 +218,7 @@ class Workflow:
             cycle_window=self.cycle_window,
             relays=self._relays,
             listener=listener,
-            cancellation=cancellation,
+            cancellation=thread.get("cancellation"),
         )
         given["configurable"] = {**given.get("configurable", {}), KEY: session}
         given["callbacks"] = _added(given.get("callbacks"), Watcher(session, self.graph.builder.nodes))

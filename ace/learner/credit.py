@@ -1,6 +1,6 @@
-"""Credit: what a run says about the bullets it was shown.
+"""Credit: the evidence of a run about the bullets it was shown.
 
-Four levels, from weak to strong: *injected* (it stood in the prompt), *cited* (the model named it), *followed* (the calls
+Four levels, from weak to strong: *injected* (it was in the prompt), *cited* (the model named it), *followed* (the calls
 that were made are the bullet's), *randomized* (an experiment decided whether it was shown). Being shown earns nothing.
 """
 
@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Literal
 
-from ace.playbook import PlaybookBullet, Tag, sequence_key
+from ace.playbook import PlaybookBullet, Tag
+from ace.playbook.bullet import sequence_key
 from ace.tasks import Feedback, ReasoningStep, TaskOutput
 
 FOLLOWED = 0.8
@@ -21,7 +22,7 @@ Level = Literal["injected", "cited", "followed"]
 def level(bullet: PlaybookBullet, output: TaskOutput) -> Level:
     """How strongly a run used a bullet that it was shown.
 
-    A Pitfall is never followed: it says what not to do.
+    A Pitfall is never followed: it is a warning.
 
     Example:
         >>> from ace.tasks import TaskInput

@@ -34,16 +34,16 @@ class Learner:
         reflector: Mines runs for lessons.
         curator: Turns lessons into deltas.
         gate: Decides whether new bullets are committed, for example an `AcceptanceGate`; evidence and credit need none.
-        gate_every: The gate looks at the lessons of this many runs together.
+        gate_every: The gate decides on the lessons of this many runs together.
         state: A file that remembers which runs have been learned from: `fit` goes on where it was interrupted, and runs that
             were observed are not lost with the process.
-        tools: Of the agent whose runs are observed, so that bullets know the versions of the tools they speak of.
-        judge: Says whether an observed run succeeded when nobody else does, for example `ace.reflector.Judge`.
+        tools: Of the agent whose runs are observed, so that bullets know the versions of the tools they name.
+        judge: Decides whether an observed run succeeded when there is no feedback, for example `ace.reflector.Judge`.
         explore: See `memory`.
         holdout: See `memory`.
         seed: Of exploration and holdout.
-        queue_size: How many observed runs may wait; then `observe` waits until there is room.
-        author: Who is named in the journal.
+        queue_size: How many observed runs may wait; then `observe` waits until one has been learned from.
+        author: The name in the journal.
 
     Attributes:
         memory: The playbook as an agent is to see it that is learned from: with exploration and holdout.
@@ -114,7 +114,7 @@ class Learner:
 
     @property
     def verdicts(self) -> list[GateVerdict]:
-        """What the gate said, in order."""
+        """The decisions of the gate, in order."""
         return self.pipeline.verdicts
 
     # -- offline ---------------------------------------------------------------------------------------------------------
@@ -243,7 +243,7 @@ class Learner:
         return done
 
     def close(self) -> None:
-        """Learn from what waits, and let go of the state file."""
+        """Learn from the waiting runs, and close the state file."""
         try:
             if self._worker.used or self.pipeline.waits_for_gate:
                 self.flush()
@@ -258,7 +258,7 @@ class Learner:
     def __exit__(self, kind: type[BaseException] | None, _: BaseException | None, __: TracebackType | None) -> None:
         self.close()
 
-    # -- from what is there already ----------------------------------------------------------------------------------------
+    # -- from recorded runs ------------------------------------------------------------------------------------------------
 
     def learn_from_traces(
         self,

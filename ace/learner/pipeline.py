@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
 
 from ace.core import PlaybookError
 from ace.curator import Curator, Gate, GateVerdict
@@ -13,13 +14,15 @@ from ace.learner.run_queue import MAX_KEPT_RUNS, ObservedRun, RunQueue
 from ace.playbook import Playbook, Tag
 from ace.playbook.delta import Delta
 from ace.playbook.insight import Insight
-from ace.reflector import OUTAGES, Reflector
+from ace.reflector import Reflector
+from ace.reflector.reflector import OUTAGES
 from ace.tasks import Feedback, TaskOutput
 
 ATTEMPTS = 5
 """How often a lesson is curated when other processes change the book at the same time."""
 
 
+@dataclass(eq=False, repr=False)
 class LearningPipeline:
     """Reflect, curate, let the gate decide, commit, give credit; each run once.
 
@@ -28,50 +31,39 @@ class LearningPipeline:
         reflector: Mines runs for lessons.
         curator: Turns lessons into deltas.
         gate: Decides whether new bullets are committed; None lets all of them in.
-        gate_every: The gate looks at the lessons of this many runs together.
-        judge: Says whether a run succeeded when nobody else does.
+        gate_every: The gate decides on the lessons of this many runs together.
+        judge: Decides whether a run succeeded when there is no feedback.
         run_queue: Remembers which runs have been learned from; None remembers nothing.
-        author: Who is named in the journal.
-        tools: Of agents whose runs do not say: name to schema hash.
+        author: The name in the journal.
+        tools: Of agents whose runs do not record them: name to schema hash.
 
     Attributes:
         report: Counts of everything since it was made.
-        verdicts: What the gate said, in order.
+        verdicts: The decisions of the gate, in order.
     """
 
-    def __init__(
-        self,
-        playbook: Playbook,
-        *,
-        reflector: Reflector,
-        curator: Curator,
-        gate: Gate | None,
-        gate_every: int,
-        judge: Callable[[TaskOutput], Feedback] | None,
-        run_queue: RunQueue | None,
-        author: str,
-        tools: Mapping[str, str],
-    ) -> None:
-        self.playbook = playbook
-        self.reflector = reflector
-        self.curator = curator
-        self.gate = gate
-        self.gate_every = gate_every
-        self.judge = judge
-        self.author = author
+    playbook: Playbook
+    _: KW_ONLY
+    reflector: Reflector
+    curator: Curator
+    gate: Gate | None
+    gate_every: int
+    judge: Callable[[TaskOutput], Feedback] | None
+    run_queue: RunQueue | None
+    author: str
+    tools: Mapping[str, str]
+
+    def __post_init__(self) -> None:
         self.report = LearningReport()
         self.verdicts: list[GateVerdict] = []
-        self._hashes = tools
-        """Of the tools of the last run."""
-        self._queue = run_queue
-        bullets = playbook.bullets if run_queue is not None and run_queue.waiting else ()
+        bullets = self.playbook.bullets if self.run_queue is not None and self.run_queue.waiting else ()
         self._taught = {run for b in bullets if b.section != "Observations" for run in b.provenance.run_ids}
         """Runs that bullets rest on although the state file does not know that they were learned from."""
         self._credited: set[str] | None = None
         self._proposed: list[tuple[list[Insight], Mapping[str, str]]] = []
         self._unmarked: list[tuple[ObservedRun, bool]] = []
         self._succeeded: dict[tuple[str | None, str], tuple[TaskOutput, str]] = {}
-        for run in run_queue.succeeded.values() if run_queue is not None else ():
+        for run in self.run_queue.succeeded.values() if self.run_queue is not None else ():
             self._remember(run)
         self._lock = threading.RLock()
 
@@ -91,7 +83,7 @@ class LearningPipeline:
                 raise PlaybookError(f"run {run.key} waits for a judge; give the Learner one, or another state file")
             feedback = self.judge(run.output)
         with self._lock:
-            self._hashes = run.schema_hashes or self._hashes
+            self.tools = run.schema_hashes or self.tools
             insights = self._insights(run, feedback)
             self.report.runs += 1
             self.report.successes += feedback.success
@@ -103,14 +95,14 @@ class LearningPipeline:
             self._commit(run, feedback, [] if gated else insights)
             if gated:
                 self._proposed.append((insights, run.schema_hashes))
-            if keep and self._queue is not None:
+            if keep and self.run_queue is not None:
                 self._unmarked.append((run, feedback.success))
             self.propose(now=not gated)
         return feedback
 
     @property
     def waits_for_gate(self) -> bool:
-        """Whether there are lessons that the gate has not looked at."""
+        """Whether there are lessons that the gate has not decided on."""
         return bool(self._proposed)
 
     def _remember(self, run: ObservedRun) -> None:
@@ -122,7 +114,7 @@ class LearningPipeline:
 
     def _insights(self, run: ObservedRun, feedback: Feedback) -> list[Insight]:
         if run.output.run_id in self._taught:
-            return []  # learned before its process ended: a language model might say something else now
+            return []  # learned before its process ended: a language model might answer differently now
         known: list[str] = []
         if self.reflector.lm is not None:
             task = run.output.task
@@ -130,11 +122,11 @@ class LearningPipeline:
         return self.reflector.reflect(run.output, feedback, group=run.group, known=known)
 
     def look_back(self) -> None:
-        """Sub-sequences that recur over what succeeded so far."""
+        """Sub-sequences that recur in the successful runs so far."""
         with self._lock:
             found = self.reflector.recurring(self._succeeded.values())
             if found:
-                self._proposed.append((found, self._hashes))
+                self._proposed.append((found, self.tools))
 
     def propose(self, *, now: bool) -> None:
         """Let the gate decide about the lessons that wait for it, and mark their runs as learned from."""
@@ -151,9 +143,9 @@ class LearningPipeline:
             except BaseException:  # they are proposed again, by this process or the next
                 self._proposed, self._unmarked = [*proposed, *self._proposed], [*unmarked, *self._unmarked]
                 raise
-            if self._queue is not None:
+            if self.run_queue is not None:
                 for run, success in unmarked:
-                    self._queue.done(run, success)
+                    self.run_queue.done(run, success)
 
     def _commit(self, run: ObservedRun, feedback: Feedback, insights: Sequence[Insight]) -> None:
         output = run.output
@@ -181,14 +173,14 @@ class LearningPipeline:
                 self.verdicts.append(verdict)
                 if not verdict.accepted:
                     self.report.refused += sum(map(_shown, deltas))
-                    # evidence needs no gate, and what waits for review is shown to nobody
+                    # evidence needs no gate, and what waits for review is not shown
                     deltas = [delta for delta in deltas if _needs_no_gate(delta)]
             try:
                 # what others have added since the search is not added again; the last attempt is for a busy book
                 at = known if attempts_left else None
                 self.playbook.commit(deltas, author=self.author, tools=hashes, at=at)
             except PlaybookError:
-                # when somebody else changed the book meanwhile, a bullet may have gone, and gets no credit
+                # when another process changed the book meanwhile, a bullet may have gone, and gets no credit
                 if self.playbook.revision == known or not attempts_left:
                     raise
             else:

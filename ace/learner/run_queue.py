@@ -34,7 +34,7 @@ class ObservedRun(BaseModel):
     """Its place in a training set, which is remembered after it was learned; "" for a run that was only observed."""
     output: TaskOutput
     feedback: Feedback | None = None
-    """None when a judge has to say."""
+    """None when a judge has to decide."""
     schema_hashes: dict[str, str] = Field(default_factory=dict)
     group: str = ""
 

@@ -21,14 +21,14 @@ class TraceEvent:
 
     kind: Kind
     text: str = ""
-    """What was said, or what the tool answered."""
+    """The message, or the result of the tool."""
     name: str = ""
     """The tool of a call."""
     args: Any = None
     call_id: str = ""
     """Of a call, and of the result that answers it; "" for the latest call."""
     failed: bool | None = None
-    """Whether a result is an error; None when the form does not say."""
+    """Whether a result is an error; None when the form does not record it."""
 
 
 def events_of(trace: Any) -> Iterator[TraceEvent]:
@@ -177,7 +177,7 @@ def _parts(parts: Sequence[Any]) -> Iterator[TraceEvent]:
         elif kind == "tool-call":
             yield TraceEvent("call", name=name, args=_get(part, "args"), call_id=call_id)
         elif kind == "tool-return" and not name.startswith("final_result"):
-            # newer versions say by `outcome` that a call was retried, denied or interrupted; older ones sent a retry-prompt
+            # newer versions mark in `outcome` that a call was retried, denied or interrupted; older ones sent a retry-prompt
             failed = _get(part, "outcome", "success") != "success"
             yield TraceEvent("result", content, call_id=call_id, failed=failed or None)
         elif kind == "retry-prompt" and call_id and name:

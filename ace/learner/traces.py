@@ -17,7 +17,7 @@ from ace.tasks import ReasoningStep, StepError, TaskInput, TaskOutput
 FAILED = re.compile(
     r"^\s*(?:execution error|error\b|failed\b|exception\b|traceback|\w*Error:|\S+ is not a valid tool\b)", re.IGNORECASE
 )
-"""How most frameworks word an observation that is an error."""
+"""How most frameworks phrase an observation that is an error."""
 
 
 def read_trace(
@@ -36,7 +36,7 @@ def read_trace(
 
     Args:
         trace: The run.
-        task: What was asked, where the trace does not say.
+        task: The request, where the trace does not contain it.
         read_only: Tools that change nothing; all others are taken to change something.
         domain: Of the task.
         tenant: Of the task.
@@ -45,7 +45,7 @@ def read_trace(
         A run whose id is made from its content: the same trace is learned from once.
 
     Raises:
-        ValueError: The form is not known, or nothing says what the task was.
+        ValueError: The form is not known, or the task is not known.
 
     Example:
         >>> run = read_trace([{"role": "user", "content": "Refund order 17"},
@@ -72,7 +72,7 @@ def read_trace(
     events = list(events_of(trace))
     asked = task if task is not None else next((event.text for event in events if event.kind == "user"), None)
     if not asked:
-        raise ValueError("the trace does not say what the task was; pass task='...'")
+        raise ValueError("the trace does not contain the task; pass task='...'")
     return _run(events, clean_text(asked), frozenset(read_only), domain, tenant)
 
 
@@ -123,7 +123,7 @@ def _run(
 
 
 def _step(event: TraceEvent, call_id: str, iteration: int, thought: str, changes: bool) -> ReasoningStep:
-    """A call that nobody has answered yet."""
+    """A call that has no result yet."""
     args, problem = _arguments(event.args)
     return ReasoningStep(
         iteration=iteration,

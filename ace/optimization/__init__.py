@@ -1,14 +1,13 @@
 """Optimizers over agents: `ACE`, which is one itself, and jobs that run any of five."""
 
 from ace.optimization.job import optimize
-from ace.optimization.optimizers import NAMES, JobConfig
+from ace.optimization.optimizers import JobConfig
 from ace.optimization.teleprompter import ACE, as_generator
 from ace.optimization.workload import Workload, program_workload, suite_workload
 from ace.react.saved_program import load_optimized
 
 __all__ = [
     "ACE",
-    "NAMES",
     "JobConfig",
     "Workload",
     "as_generator",

@@ -16,7 +16,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
-import anyio.to_thread
 import dspy
 from dspy import lm15
 from dspy._vendor.lm15.serde import request_to_dict, response_from_dict, response_to_dict
@@ -25,7 +24,7 @@ from dspy.utils.exceptions import LMInvalidRequestError, LMUnsupportedModelError
 
 from ace.core import AceError
 from ace.core.durable import JsonLog
-from ace.react.rollout import RolloutLM, current_rollout
+from ace.react.lm_engine import AsyncLMEngine, LMEngine, RolloutLM, current_rollout
 
 
 class CompletionJournal:
@@ -164,12 +163,12 @@ class JournaledLM(RolloutLM):
         # what concerns the connection is the inner model's business
         options = {name: value for name, value in lm.kwargs.items() if name not in CLIENT_KEYS and value is not None}
         cast(Any, super()).__init__(
-            lm.model, engine=engine, async_engine=_AsyncEngine(engine), cache=False, num_retries=0, **options
+            lm.model, engine=engine, async_engine=AsyncLMEngine(engine), cache=False, num_retries=0, **options
         )
 
 
-class _Engine:
-    """The synchronous engine contract of DSPy 3.4."""
+class _Engine(LMEngine):
+    """Asks the model behind it what the journal does not know."""
 
     def __init__(self, lm: Any, journal: CompletionJournal, halt: StopSwitch | None) -> None:
         self.lm = lm
@@ -183,6 +182,7 @@ class _Engine:
         self.supported_params = frozenset(getattr(lm, "supported_params", ()) or ("temperature", "max_tokens"))
 
     def complete(self, request: lm15.Request) -> lm15.Response:
+        """The journal's answer, or the model's, written down first."""
         content = json.dumps([request_to_dict(request), current_rollout()], sort_keys=True)
         key = hashlib.sha256(content.encode("utf-8", "surrogatepass")).hexdigest()
         rollout = {} if current_rollout() is None else {"rollout_id": current_rollout()}
@@ -210,30 +210,3 @@ class _Engine:
             )
             self.halt.stop(damage)
             raise damage from error
-
-    def stream(self, request: lm15.Request) -> Any:
-        yield from lm15.response_to_events(self.complete(request))
-
-    def close(self) -> None:
-        """Nothing to close."""
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> _Engine:
-        return self
-
-
-class _AsyncEngine:
-    def __init__(self, engine: _Engine) -> None:
-        self.engine = engine
-
-    async def complete(self, request: lm15.Request) -> lm15.Response:
-        return await anyio.to_thread.run_sync(self.engine.complete, request)
-
-    async def stream(self, request: lm15.Request) -> Any:
-        for event in lm15.response_to_events(await self.complete(request)):
-            yield event
-
-    async def aclose(self) -> None:
-        """Nothing to close."""
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> _AsyncEngine:
-        return self

@@ -1,16 +1,14 @@
 """Memory: bullets, the journal of their changes, the index that finds them."""
 
-from ace.playbook.bullet import PlaybookBullet, Provenance, Section, Stage, sequence_key
+from ace.playbook.bullet import PlaybookBullet, Provenance, Section, Stage
 from ace.playbook.delta import Add, Delta, Merge, Promote, Quarantine, Remove, Restore, Tag, Update, fold
-from ace.playbook.duplicates import ThresholdFit, calibrate, labelled_pairs
 from ace.playbook.filters import Filters
-from ace.playbook.history import verify_file
 from ace.playbook.index import CallableEmbedder, Embedder, MiniLMEmbedder, as_embedder
 from ace.playbook.playbook import Playbook
 from ace.playbook.render import render_bullets
 from ace.playbook.results import Explanation, Retrieved
 from ace.playbook.retriever import DEFAULT_K, Experiment, PlaybookView
-from ace.playbook.screening import Verdict, screen
+from ace.playbook.screening import screen
 
 __all__ = [
     "DEFAULT_K",
@@ -35,15 +33,9 @@ __all__ = [
     "Section",
     "Stage",
     "Tag",
-    "ThresholdFit",
     "Update",
-    "Verdict",
     "as_embedder",
-    "calibrate",
     "fold",
-    "labelled_pairs",
     "render_bullets",
     "screen",
-    "sequence_key",
-    "verify_file",
 ]

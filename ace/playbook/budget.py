@@ -57,7 +57,7 @@ class TokenBudget:
             after: By id, what the commit would change; None for a bullet that goes.
 
         Raises:
-            PlaybookError: It says how long the book would be, and what to do.
+            PlaybookError: It names the length that the book would have, and what to do.
         """
         if self.book is None:
             return

@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator
 from ace.core import clean_text
 
 Count = Annotated[int, Field(ge=0, le=1_000_000_000)]
-"""Nobody counts further, and every database can hold it."""
+"""The largest counter; every database can hold it."""
 Section = Literal["Strategies", "Pitfalls", "Observations"]
 Stage = Literal["shadow", "active", "pinned", "quarantined", "retired"]
 
@@ -36,7 +36,7 @@ def sequence_key(tools: Iterable[str]) -> tuple[str, ...]:
 
 
 class FilterKey(NamedTuple):
-    """All that a filter reads of a bullet, apart from where it came from; many bullets share one.
+    """All that a filter reads of a bullet, apart from its provenance; many bullets share one.
 
     Example:
         >>> bullet = PlaybookBullet(section="Pitfalls", content="Never guess an id.", domain="shop")
@@ -69,7 +69,7 @@ class Provenance(BaseModel):
     """Task families; retrieval can leave a whole one out."""
     run_ids: tuple[str, ...] = ()
     source: str = ""
-    """Who taught it: an LM's name, `simulated`, `recorded:RUN`, a person."""
+    """The source: an LM's name, `simulated`, `recorded:RUN`, a person."""
 
 
 class PlaybookBullet(BaseModel):
@@ -96,7 +96,7 @@ class PlaybookBullet(BaseModel):
     tool_sequence: tuple[str, ...] = ()
     """The calls in order, reading ones included."""
     changing_tools: tuple[str, ...] = ()
-    """The calls that change something, in order; their multiset says which bullets are alike."""
+    """The calls that change something, in order; bullets are alike when their multisets are equal."""
     tool_success_rate: float | None = Field(default=None, ge=0, le=1)
     """Share of the calls that succeeded, over the runs it rests on."""
     avg_iterations: float | None = Field(default=None, ge=0, allow_inf_nan=False)
@@ -119,9 +119,9 @@ class PlaybookBullet(BaseModel):
     tool_schema_hashes: dict[str, str] = Field(default_factory=dict)
     provenance: Provenance = Provenance()
     trust: Literal["trusted", "tainted"] = "trusted"
-    """Tainted: its words came out of a tool, so that somebody has to look at them before a model does."""
+    """Tainted: its words came out of a tool, so that a person has to review them before a model sees them."""
     distinct_from: tuple[str, ...] = ()
-    """Near bullets that somebody looked at and kept beside it; a search for duplicates does not ask again."""
+    """Near bullets that a person reviewed and kept beside it; a search for duplicates skips them."""
     created_revision: int = 0
     updated_revision: int = 0
 

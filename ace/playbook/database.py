@@ -15,7 +15,7 @@ from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError
 from ace.core import PlaybookError
 
 BUSY_SECONDS = 120
-"""So long a writer waits for its turn; one commit takes milliseconds."""
+"""Seconds that a writer waits for its turn; one commit takes milliseconds."""
 
 
 def book_url(path: str | Path) -> str | sa.URL:
@@ -56,7 +56,7 @@ def schema_url(server: str, schema: str, *, fresh: bool = False) -> str:
 
 
 def drop_schema(server: str, schema: str) -> None:
-    """Drop a playbook that `schema_url` made room for.
+    """Drop a playbook whose schema `schema_url` created.
 
     Raises:
         PlaybookError: The server cannot be reached.

@@ -37,7 +37,7 @@ class Update(_Delta):
 
 
 class Merge(_Delta):
-    """Another run taught the same: the evidence is added, the words stay."""
+    """Another run taught the same lesson: the evidence is added, the text stays."""
 
     kind: Literal["merge"] = "merge"
     bullet_id: BulletId
@@ -94,7 +94,7 @@ class Promote(_Delta):
 
 
 class Quarantine(_Delta):
-    """Not shown until somebody has looked at it."""
+    """Not shown until a person has reviewed it."""
 
     kind: Literal["quarantine"] = "quarantine"
     bullet_id: BulletId

@@ -11,7 +11,7 @@ from ace.playbook.render import TokenCounter, render_bullet, render_bullets
 from ace.playbook.results import Explanation, Reason
 
 MAX_NEAR = 10
-"""So many of the bullets that did not come are named."""
+"""At most this many of the bullets that did not come are named."""
 
 
 def explain(

@@ -18,7 +18,7 @@ from ace.playbook.store import START, Credits, Entry, Row, Store, link
 
 Bullets = Mapping[str, PlaybookBullet]
 CREDIT_FIELDS = frozenset({*COUNTERS, "credited_at"})
-"""Counters: they change all the time, and a reader of a diff wants them in one line."""
+"""Counters: they change often, so that a diff shows them in one line."""
 _BOOKKEEPING = frozenset({"updated_revision", "created_revision"})
 
 
@@ -36,7 +36,7 @@ class Change(BaseModel):
     into: str = ""
     """For `merged`: the bullet that took its place."""
     reasons: tuple[str, ...] = ()
-    """Why, as the deltas say, oldest first."""
+    """The reasons in the deltas, oldest first."""
     authors: tuple[str, ...] = ()
 
 
@@ -72,7 +72,7 @@ class VerifyReport(BaseModel):
 
 
 class History:
-    """What happened to a playbook, and the way back.
+    """The history of a playbook, and rollback.
 
     Args:
         state: The playbook's bullets.
@@ -117,7 +117,7 @@ class History:
     def diff(self, a: int, b: int | None = None) -> Diff:
         """What changed from revision `a` to revision `b`, the newest when it is not given.
 
-        With a > b it says what going back would do.
+        With a > b, what a rollback would change.
 
         Raises:
             PlaybookError: There is no such revision.
@@ -221,16 +221,16 @@ def _state_at(entries: Iterable[Entry], revision: int | None = None) -> dict[str
 
 
 def _diff(entries: Sequence[Entry], a: int, b: int) -> Diff:
-    """What differs between revision `a` and revision `b`; with a > b, what going back would do."""
+    """What differs between revision `a` and revision `b`; with a > b, what a rollback would change."""
     before, after = _state_at(entries, a), _state_at(entries, b)
     between = [entry for entry in entries if min(a, b) < entry.revision <= max(a, b)]
-    told, merged = _told(between)
+    explained, merged = _explained(between)
     changes: list[Change] = []
     for bullet_id in sorted(before.keys() | after.keys(), key=lambda i: int(i.removeprefix("b-"))):
         old, new = before.get(bullet_id), after.get(bullet_id)
         if old == new or (old and new and _differing(old, new) <= _BOOKKEEPING):
             continue
-        reasons, authors = told.get(bullet_id, ([], []))
+        reasons, authors = explained.get(bullet_id, ([], []))
         fields = tuple(sorted(_differing(old, new) - _BOOKKEEPING - CREDIT_FIELDS)) if old and new else ()
         kind: Literal["added", "removed", "merged", "changed", "credited"] = "changed"
         if old is None:
@@ -255,15 +255,15 @@ def _diff(entries: Sequence[Entry], a: int, b: int) -> Diff:
     return Diff(a=a, b=b, changes=tuple(changes))
 
 
-def _told(entries: Iterable[Entry]) -> tuple[dict[str, tuple[list[str], list[str]]], dict[str, str]]:
+def _explained(entries: Iterable[Entry]) -> tuple[dict[str, tuple[list[str], list[str]]], dict[str, str]]:
     """By bullet, the reasons and authors of its deltas; and for each merged one, the bullet that took its place."""
-    told: dict[str, tuple[list[str], list[str]]] = {}
+    explained: dict[str, tuple[list[str], list[str]]] = {}
     merged: dict[str, str] = {}
     for entry in entries:
         delta = entry.delta
         ids = (delta.bullet.id,) if isinstance(delta, Add) else (delta.bullet_id, *getattr(delta, "absorbed", ()))
         for bullet_id in ids:
-            reasons, authors = told.setdefault(bullet_id, ([], []))
+            reasons, authors = explained.setdefault(bullet_id, ([], []))
             if delta.reason and delta.reason not in reasons and not isinstance(delta, Tag):
                 reasons.append(delta.reason)
             if entry.author and entry.author not in authors:
@@ -272,7 +272,7 @@ def _told(entries: Iterable[Entry]) -> tuple[dict[str, tuple[list[str], list[str
             merged |= dict.fromkeys(delta.absorbed, delta.bullet_id)
         elif isinstance(delta, Restore):
             merged.pop(delta.bullet_id, None)
-    return told, merged
+    return explained, merged
 
 
 def _differing(old: PlaybookBullet | None, new: PlaybookBullet | None) -> set[str]:
@@ -301,7 +301,7 @@ def _credits(entries: Iterable[Entry]) -> set[tuple[str, int]]:
     now, then = dict[str, _Given](), dict[tuple[str, int], _Given]()
     for entry in entries:
         delta = entry.delta
-        if isinstance(delta, Restore):  # byte for byte, so that the bullet says when it was like this
+        if isinstance(delta, Restore):  # byte for byte, so that the bullet keeps its old revision
             now[delta.bullet_id] = then.get((delta.bullet_id, delta.bullet.updated_revision), _Given())
         elif isinstance(delta, Remove):
             now.pop(delta.bullet_id, None)
@@ -333,7 +333,7 @@ def _verify(entries: Sequence[Entry], rows: Sequence[Row], next_number: int, cre
         problems += [*_unlike(entries, rows), *_wrong_numbers(entries, next_number)]
         there = {row.number for row in rows}
         if {pair for pair in credited if pair[1] in there} != {pair for pair in _credits(entries) if pair[1] in there}:
-            problems.append("which runs have given their credit differs from what the journal says")
+            problems.append("which runs have given their credit differs from the journal")
     return VerifyReport(
         revision=entries[-1].revision if entries else 0,
         entries=len(entries),
@@ -362,7 +362,7 @@ def _unlike(entries: Sequence[Entry], rows: Sequence[Row]) -> Iterator[str]:
         if row is None:
             yield f"{bullet_id} is missing from the table"
         elif row.bullet != bullet.model_dump_json():
-            yield f"{bullet_id} differs from what the journal says"
+            yield f"{bullet_id} differs from the journal"
         elif row.facets != bullet.facets:
             yield f"{bullet_id} has facets that are not its own"
     yield from (f"b-{number} is in the table, but not in the journal" for number in stored)

@@ -26,7 +26,7 @@ class Insight(BaseModel):
     tool_sequence: tuple[str, ...] = ()
     changing_tools: tuple[str, ...] = ()
     tools: tuple[str, ...] = ()
-    """Tools that it speaks of without recommending calls; when one of them changes, the lesson is stale."""
+    """Tools that it names without recommending calls; when one of them changes, the lesson is outdated."""
     tool_success_rate: float | None = None
     iterations: int = 0
     constants: tuple[str, ...] = ()
@@ -34,9 +34,9 @@ class Insight(BaseModel):
     steps: tuple[int, ...] = ()
     """The steps of the run's trace that it rests on, from 1."""
     trust: Literal["trusted", "tainted"] = "trusted"
-    """Tainted: it repeats what a tool said."""
+    """Tainted: it repeats a tool's answer."""
     confidence: float | None = Field(default=None, ge=0, le=1)
-    """Of whoever judged the run, where that is known; a metric or a person is certain."""
+    """Of the judge of the run, where that is known; a metric or a person is certain."""
     provenance: Provenance = Provenance()
 
     def as_bullet(self, schema_hashes: dict[str, str]) -> PlaybookBullet:

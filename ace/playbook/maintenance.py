@@ -1,4 +1,4 @@
-"""Keeping a playbook small and true: duplicates, the record of each bullet, pruning, counts."""
+"""Upkeep of a playbook: duplicates, the record of each bullet, pruning, counts."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ from ace.playbook.statistics import (
 )
 
 DEFAULT_BASELINE = 0.5
-"""Assumed when nobody says how often the tasks succeed without a bullet: too low for easy tasks, too high for hard ones."""
+"""The default success rate of tasks without a bullet: too low for easy tasks, too high for hard ones."""
 
 
 class Maintenance:
-    """What is done to a playbook from time to time.
+    """Upkeep that is run from time to time.
 
     Args:
         state: The playbook's bullets.
@@ -39,12 +39,12 @@ class Maintenance:
         self._state = state
 
     def dedup(self, *, dry_run: bool = False, threshold: float | None = None, author: str = "dedup") -> DedupReport:
-        """Merge bullets that say the same into the better tried one; evidence is summed, nothing a text names is lost.
+        """Merge duplicate bullets into the better tried one; evidence is summed, nothing a text names is lost.
 
         Args:
-            dry_run: Only say what would be done.
+            dry_run: Only report what would be done.
             threshold: A cosine; calibrated for the embedder when it is not given.
-            author: Who is named in the journal.
+            author: The name in the journal.
         """
         state = self._state
         state.refresh()
@@ -85,7 +85,7 @@ class Maintenance:
         return self._state.revision
 
     def assess(self, baseline: Baseline | Callable[[PlaybookBullet], Baseline] = DEFAULT_BASELINE) -> list[Assessment]:
-        """What each bullet's record says against the success rate without it.
+        """Compare each bullet's record with the success rate without it.
 
         Args:
             baseline: That rate, a record of runs without the bullet, or a function of the bullet that knows its task
@@ -133,8 +133,8 @@ class Maintenance:
 
         Args:
             baseline: See `assess`.
-            dry_run: Only say what would be done.
-            author: Who is named in the journal.
+            dry_run: Only report what would be done.
+            author: The name in the journal.
 
         Returns:
             What was decided, or would be.

@@ -270,7 +270,7 @@ class Playbook:
 
         Args:
             deltas: What to change, in order.
-            author: Who changes it.
+            author: The name in the journal.
             tools: Names of registered tools, besides the book's own: the screen knows them.
             at: Write only if the book is still at this revision, for deltas that rest on having looked at all of it.
 
@@ -308,7 +308,7 @@ class Playbook:
                 raise PlaybookError(
                     "`Restore` is written by `playbook.history.rollback` only; to bring words back, add or update"
                 )
-            if isinstance(delta, Add):  # looked at before others have to wait for the commit
+            if isinstance(delta, Add):  # screened before other writers have to wait for the commit
                 state.screener.why_held(delta.bullet, state.tools.union(tools))
         with state.transaction(author, tools=tools) as tx:
             if at is not None and tx.newest != at:
@@ -317,9 +317,9 @@ class Playbook:
         return tx.deltas
 
     def fork(self) -> Playbook:
-        """A copy in memory with the same bullets, ids and settings: what is tried there leaves no trace here.
+        """A copy in memory with the same bullets, ids and settings: changes there do not affect this one.
 
-        It has no history but its own, and knows no run's credit.
+        It has its own history, and no record of credited runs.
         """
         state = self._state
         with state.lock:
@@ -365,7 +365,7 @@ class Playbook:
             PlaybookError: A line is no bullet; nothing was written.
         """
         bullets = read_bullets(path)
-        # ids of another book mean other bullets here; which were kept apart is settled again
+        # ids of another book mean other bullets here, so what was kept apart is decided again
         fresh = {"id": "", "distinct_from": ()}
         self.commit(
             [Add(bullet=b.model_copy(update=fresh), reason=f"imported, was {b.id}") for b in bullets], author=author

@@ -80,8 +80,8 @@ def diversify(
     """One group for each tool sequence, the best sequence first, each with its best bullet.
 
     Bullets that teach the same sequence support it with geometrically falling weight, so that a sequence several
-    near tasks agree on beats a lucky single one. A rare sequence has few supporters: every second place goes to the nearest
-    single bullet instead.
+    near tasks agree on beats one that scored high by chance. A rare sequence has few supporters: every second place goes
+    to the nearest single bullet instead.
     """
     scored: list[tuple[float, int, Scored, PlaybookBullet]] = []
     for candidate in candidates:
@@ -90,7 +90,7 @@ def diversify(
     scored.sort(key=itemgetter(0, 1))
     groups: dict[tuple[bool, tuple[str, ...]], Group] = {}
     for less, number, candidate, bullet in scored:
-        # calls that failed say nothing for the same calls that worked
+        # calls that failed are no evidence for the same calls that worked
         key = (bullet.section == "Pitfalls", bullet.key)
         group = groups.get(key)
         if group is None:
@@ -105,7 +105,7 @@ def diversify(
 
 
 def in_turn(groups: Sequence[Group], bullet_of: Mapping[int, PlaybookBullet]) -> list[int]:
-    """The numbers of the best bullets of the groups; behind them, advice that names no tools, which repeats nobody."""
+    """The numbers of the best bullets of the groups; then advice that names no tools, which repeats no other."""
     best = [group.best.number for group in groups]
     others = [number for group in groups for number in group.members if number != group.best.number]
     return best + [n for n in others if not (bullet_of[n].tool_sequence or bullet_of[n].changing_tools)]

@@ -1,4 +1,4 @@
-"""What a playbook answers: bullets with the reasons, what waits for review, what a record says, counts."""
+"""The results of a playbook: bullets with reasons, pending reviews, assessments, counts."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class CacheCounts(NamedTuple):
 
 
 class Retrieved(list[PlaybookBullet]):
-    """The bullets to show, best first; and what chance or a changed tool kept away.
+    """The bullets to show, best first; and those that the holdout or a changed tool left out.
 
     Example:
         >>> Retrieved([], held_back_at_random=["b-3"]).held_back_at_random
@@ -111,7 +111,7 @@ class ReviewItem(BaseModel):
 
 
 class Assessment(BaseModel):
-    """What a bullet's record says, and what would be done about it."""
+    """A bullet's statistics, and what would be done about it."""
 
     model_config = ConfigDict(frozen=True)
 

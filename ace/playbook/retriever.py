@@ -53,7 +53,7 @@ class Experiment:
 
     @property
     def active(self) -> bool:
-        """Whether anything is left to chance."""
+        """Whether anything is random."""
         return bool(self.explore or self.holdout)
 
 
@@ -127,7 +127,7 @@ class Retriever:
         with state.lock:
             state.keep_up()
             cached = self._key(query) in self._candidates
-        candidates = self._found(query, counted=False)  # looking is not use
+        candidates = self._found(query, counted=False)  # an explanation is not counted as use
         anything = Query(query.text, None, query.tenant, Filters(stages=(*LIVING_STAGES, "retired")))
         everything = self._found(anything, counted=False)
         filters, domain, tenant = query.filters, query.domain, query.tenant
@@ -191,7 +191,7 @@ class Retriever:
         return [bullets[number] for number in in_turn(groups, bullets)]
 
     def _explored(self, query: Query, draw: str) -> tuple[tuple[PlaybookBullet, ...], tuple[str, ...]]:
-        """Shadow bullets compete, and all by a draw from the posterior; at most one shadow bullet comes."""
+        """Rank by draws from the posterior, shadow bullets included; at most one shadow bullet comes."""
         random = np.random.default_rng(list(draw.encode("utf-8", "replace")) or [0])
         query = replace(query, filters=query.filters.with_stages((*query.filters.stages, "shadow")))
         candidates = self._found(query)

@@ -114,7 +114,7 @@ class ReviewQueue:
         return list(outdated(self._state, tools, domain, tenant))
 
     def confirm(self, bullet_ids: Sequence[str], tools: Mapping[str, str], *, author: str = "") -> int:
-        """Say that bullets still hold for the tools as they are now (name to schema hash), so that they are shown again.
+        """Confirm that bullets still hold for the tools as they are now (name to schema hash), so that they are shown again.
 
         Raises:
             PlaybookError: A bullet is not there, or one of its tools is not.
@@ -126,7 +126,7 @@ class ReviewQueue:
     def _confirmed(self, bullet_id: str, tools: Mapping[str, str]) -> Delta:
         hashes = self._state.get(bullet_id).tool_schema_hashes
         if missing := sorted(hashes.keys() - tools.keys()):
-            raise PlaybookError(f"{bullet_id} speaks of {', '.join(missing)}, which is not among these tools")
+            raise PlaybookError(f"{bullet_id} names {', '.join(missing)}, which is not among these tools")
         changes = {"tool_schema_hashes": {name: tools[name] for name in hashes}}
         return Update(bullet_id=bullet_id, changes=changes, reason="confirmed for the tools as they are now")
 

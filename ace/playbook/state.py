@@ -148,14 +148,14 @@ class PlaybookState:
     def transaction(
         self, author: str, *, reviewed: bool = False, screened: bool = True, tools: Collection[str] = ()
     ) -> Generator[Transaction]:
-        """Write one revision, or nothing. While it is open nobody else commits, and `bullets` are the newest.
+        """Write one revision, or nothing. While it is open no other commit can begin, and `bullets` are the newest.
 
         New words that are tainted, or that the screen holds back, go to quarantine with the same revision.
 
         Args:
             author: Who changes the book.
             reviewed: Whether a person, or an earlier revision, vouches for every word.
-            screened: Whether the screen looks at new words; a bullet never leaves the quarantine either way.
+            screened: Whether new words are screened; a bullet never leaves the quarantine either way.
             tools: Names of registered tools, besides the book's own.
 
         Raises:

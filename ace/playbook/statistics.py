@@ -1,4 +1,4 @@
-"""What a bullet's record says about it: pure functions of counts, each with its source.
+"""Statistics of a bullet's record: pure functions of counts, each with its source.
 
 A bullet's helpful rate has a Beta posterior with a uniform prior. It is compared with the *baseline*: how often the same
 tasks succeed without the bullet. 0.5 is not that number, except by accident.
@@ -22,7 +22,7 @@ PROMOTE_LEVEL = 0.95
 """A shadow bullet is shown when it is better than nothing with this probability."""
 MIN_PROMOTE_USES = 4
 PITFALL_WEIGHT = 0.1
-"""A Pitfall says what not to do: it may fill a slot that no Strategy fits nearly as well, not take one. With 0.25, twice as
+"""A Pitfall is a warning: it may fill a slot that no Strategy fits nearly as well, not take one. With 0.25, twice as
 many of WorkBench's training tasks lose the Strategy that other runs taught them."""
 DAY = 86_400.0
 
@@ -93,7 +93,7 @@ def _weight(bullet: PlaybookBullet) -> float:
 # -- worse, or better, than nothing ------------------------------------------------------------------------------------
 
 _QUANTILES: NDArray[np.float64] = (np.arange(1_000) + 0.5) / 1_000
-"""Where a posterior is looked at (midpoint rule): its own quantiles, so that a narrow one is seen as well as a wide one."""
+"""Where a posterior is evaluated (midpoint rule): its own quantiles, so that a narrow one is seen as well as a wide one."""
 
 
 def chance_of_being_better(of: Record, baseline: Baseline) -> float:
@@ -118,7 +118,7 @@ def chance_of_being_better(of: Record, baseline: Baseline) -> float:
 
 
 def should_prune(of: Record, baseline: Baseline, level: float = PRUNE_LEVEL) -> bool:
-    """Whether the record is bad enough to let a bullet go.
+    """Whether the record is bad enough to retire a bullet.
 
     Example:
         >>> should_prune(Record(1, 4), 0.5), should_prune(Record(0, 6), 0.5)
@@ -128,7 +128,7 @@ def should_prune(of: Record, baseline: Baseline, level: float = PRUNE_LEVEL) -> 
 
 
 def should_promote(of: Record, baseline: Baseline, level: float = PROMOTE_LEVEL) -> bool:
-    """Whether the record is good enough to show a shadow bullet to everybody.
+    """Whether the record is good enough to show a shadow bullet in every run.
 
     Example:
         >>> should_promote(Record(3, 0), 0.5), should_promote(Record(4, 0), 0.5)

@@ -159,7 +159,7 @@ class Transaction:
         self.deltas.append(delta)
 
     def _load(self, deltas: Sequence[Delta]) -> None:
-        """Read the bullets that these deltas speak of and that were not read before."""
+        """Read the bullets that these deltas name and that were not read before."""
         ids: set[str] = set()
         for delta in deltas:
             if not isinstance(delta, (Add, Restore)):
@@ -219,7 +219,7 @@ class Store:
                 if memory:
                     schema.bring_up(connection, found)
             if found != schema.HEAD and not memory:
-                with self._write() as connection:  # asked again: another process may have been faster
+                with self._write() as connection:  # checked again: another process may have been faster
                     found = schema.version(connection)
                     if found != schema.HEAD:
                         schema.bring_up(connection, found)
@@ -317,7 +317,7 @@ class Store:
 
     @contextmanager
     def transaction(self, author: str) -> Generator[Transaction]:
-        """Write one revision, or nothing: nobody else can commit until it ends, and an exception takes all of it back.
+        """Write one revision, or nothing: no other commit can begin until it ends, and an exception undoes all of it.
 
         Raises:
             PlaybookError: A delta does not apply, or the database cannot be reached; nothing was written.
@@ -435,7 +435,7 @@ def _first_credit(connection: sa.Connection, tag: Tag) -> bool:
 
 
 def _move_credits(connection: sa.Connection, merge: Merge) -> None:
-    """What runs gave to the absorbed bullets, they have given to the one that stays."""
+    """Credit that runs gave to the absorbed bullets counts as given to the one that stays."""
     table, absorbing = schema.credits, int(merge.bullet_id.removeprefix("b-"))
     for other in merge.absorbed:
         number = int(other.removeprefix("b-"))

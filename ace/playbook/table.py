@@ -1,4 +1,4 @@
-"""The bullets that a process holds: parsed when somebody looks, filtered all at once."""
+"""The bullets that a process holds: parsed on first access, filtered all at once."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class BulletTable(Mapping[int, PlaybookBullet]):
                 held = self._held[number] = PlaybookBullet.model_validate_json(held)
             except ValidationError as error:
                 raise PlaybookError(
-                    f"b-{number} cannot be read: its row is damaged; `ace playbook verify` says more"
+                    f"b-{number} cannot be read: its row is damaged; `ace playbook verify` shows more"
                 ) from error
         return held
 
@@ -183,7 +183,7 @@ class BulletTable(Mapping[int, PlaybookBullet]):
                 self._facets.append(FilterKey.parse(facets))
             except ValueError as error:
                 raise PlaybookError(
-                    f"facets that cannot be read: {facets[:60]!r}; `ace playbook verify` says more"
+                    f"facets that cannot be read: {facets[:60]!r}; `ace playbook verify` shows more"
                 ) from error
             code = self._code_of[facets] = len(self._facets) - 1
         return code

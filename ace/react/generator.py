@@ -8,8 +8,9 @@ import copy
 import logging
 from collections.abc import Callable, Generator, Iterable, Mapping
 from contextlib import contextmanager, nullcontext
+from functools import partial
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, Unpack
 
 import anyio.to_thread
 import dspy
@@ -20,7 +21,6 @@ from ace.agent import (
     AgentRun,
     FolderRunStore,
     MemoryRunStore,
-    OutputMode,
     Policy,
     PolicyEngine,
     ResumeDecision,
@@ -31,9 +31,9 @@ from ace.agent import (
     adrive,
     drive,
 )
+from ace.agent.hooks import OutputMode
 from ace.agent.streaming import AsyncRunStream, RunStream
 from ace.core import (
-    AGENT_ERRORS,
     BudgetExceeded,
     CancellationToken,
     Event,
@@ -47,9 +47,10 @@ from ace.core import (
     clean_text,
     current_context,
 )
+from ace.core.errors import AGENT_ERRORS
 from ace.playbook.bullet import PlaybookBullet
 from ace.playbook.render import render_bullets
-from ace.react.inputs import RunOptions, check_json, task_input
+from ace.react.inputs import ResumeOptions, RunOptions, check_json, task_input
 from ace.react.model import PredictorModel, Prompts, ToolCatalog
 from ace.react.prediction import ReActPrediction
 from ace.react.program import (
@@ -272,12 +273,7 @@ class ReActGenerator(dspy.Module, Agent):
         return AsyncRunStream(start, token)
 
     def resume(
-        self,
-        run_id: str,
-        decision: ResumeDecision | None = None,
-        *,
-        lm: Any = None,
-        cancellation: CancellationToken | None = None,
+        self, run_id: str, decision: ResumeDecision | None = None, **options: Unpack[ResumeOptions]
     ) -> ReActPrediction:
         """Go on with a run that was paused, cancelled, or cut off with its process.
 
@@ -285,55 +281,40 @@ class ReActGenerator(dspy.Module, Agent):
             run_id: `out.run_id`, or one of `run_store.run_ids()`.
             decision: For a run that waits for one (`out.request`): ``"approve"``, ``"deny"``, `Approve` with other
                 arguments, or `Deny` with a reason that the model reads.
-            lm: A model for the rest of the run.
-            cancellation: A token for the rest of the run.
+            **options: ``lm`` and ``cancellation``: a model and a token for the rest of the run.
 
         Raises:
             RunStoreError: The run is unknown, damaged, driven by another process, or began with other tools.
             ResumeError: A decision is missing or not needed; nothing has changed.
         """
         with self.run_store.claim(run_id):
-            run, model = self._reopen(run_id, decision, lm, cancellation)
+            run, model = self._reopen(run_id, decision, **options)
             return self._prediction(self._drive(run, model, claimed=True))
 
     async def aresume(
-        self,
-        run_id: str,
-        decision: ResumeDecision | None = None,
-        *,
-        lm: Any = None,
-        cancellation: CancellationToken | None = None,
+        self, run_id: str, decision: ResumeDecision | None = None, **options: Unpack[ResumeOptions]
     ) -> ReActPrediction:
         """`resume` for async callers."""
         with self.run_store.claim(run_id):
-            run, model = await anyio.to_thread.run_sync(self._reopen, run_id, decision, lm, cancellation)
+            run, model = await anyio.to_thread.run_sync(partial(self._reopen, run_id, decision, **options))
             return self._prediction(await self._adrive(run, model, claimed=True))
 
     def stream_resume(
-        self,
-        run_id: str,
-        decision: ResumeDecision | None = None,
-        *,
-        lm: Any = None,
-        cancellation: CancellationToken | None = None,
+        self, run_id: str, decision: ResumeDecision | None = None, **options: Unpack[ResumeOptions]
     ) -> RunStream[Event, TaskOutput]:
         """`resume` as a stream of the events from there on."""
-        return RunStream.of(self.astream_resume(run_id, decision, lm=lm, cancellation=cancellation))
+        return RunStream.of(self.astream_resume(run_id, decision, **options))
 
     def astream_resume(
-        self,
-        run_id: str,
-        decision: ResumeDecision | None = None,
-        *,
-        lm: Any = None,
-        cancellation: CancellationToken | None = None,
+        self, run_id: str, decision: ResumeDecision | None = None, **options: Unpack[ResumeOptions]
     ) -> AsyncRunStream[Event, TaskOutput]:
         """`stream_resume` for async callers."""
-        token = cancellation or CancellationToken()
+        token = options["cancellation"] = options.get("cancellation") or CancellationToken()
 
         async def start(listener: Listener) -> TaskOutput:
             with self.run_store.claim(run_id):
-                run, model = await anyio.to_thread.run_sync(self._reopen, run_id, decision, lm, token, listener)
+                reopen = partial(self._reopen, run_id, decision, listener, **options)
+                run, model = await anyio.to_thread.run_sync(reopen)
                 return await self._adrive(run, model, claimed=True)
 
         return AsyncRunStream(start, token)
@@ -450,9 +431,10 @@ class ReActGenerator(dspy.Module, Agent):
         self,
         run_id: str,
         decision: ResumeDecision | None,
-        lm: Any,
-        cancellation: CancellationToken | None,
         listener: Listener | None = None,
+        *,
+        lm: Any = None,
+        cancellation: CancellationToken | None = None,
     ) -> tuple[AgentRun, PredictorModel]:
         stored: RunSnapshot = self.run_store.load(run_id)
         spec = self._spec(

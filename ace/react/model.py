@@ -165,13 +165,14 @@ class ToolCatalog:
 
 
 def render_catalogue(registry: ToolRegistry, finish: Tool, excluded: tuple[str, ...] = ()) -> str:
-    """One JSON line per tool that is in service: name, description, arguments."""
+    """One JSON line per tool that is in service: name, description, arguments, and examples where it has some."""
     return "\n".join(
         json.dumps(
             {
                 "name": tool.name,
                 "description": " ".join(tool.description.split()),
                 "args": {k: v for k, v in tool.schema.items() if k in ("properties", "required", "$defs") and v},
+                **({"examples": tool.examples} if tool.examples else {}),
             },
             ensure_ascii=False,
             default=str,

@@ -9,7 +9,8 @@ from typing import Any
 
 import dspy
 
-from ace.agent import FINISH, ModelReply, RequestedTool
+from ace.agent import ModelReply, RequestedTool
+from ace.agent.machine import FINISH
 from ace.core import InvalidModelAction, RunUsage, truncate
 from ace.react.adapter import SignatureTexts, user_message
 from ace.tools import Tool, ToolRegistry
@@ -45,11 +46,15 @@ def function_specs(registry: ToolRegistry, finish: Tool, excluded: tuple[str, ..
     return [
         {
             "type": "function",
-            "function": {"name": tool.name, "description": tool.description, "parameters": _parameters(tool)},
+            "function": {"name": tool.name, "description": _description(tool), "parameters": _parameters(tool)},
         }
         for tool in (*registry, finish)
         if tool.name not in excluded
     ]
+
+
+def _description(tool: Tool) -> str:
+    return "\n".join([tool.description, *(f"Example: {example}" for example in tool.examples)])
 
 
 def _parameters(tool: Tool) -> dict[str, Any]:

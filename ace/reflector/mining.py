@@ -2,7 +2,7 @@
 
 Every miner reads the executed steps of one run, or of several, and gives lessons in which constants are abstracted: an
 argument is named by where it came from (the task, another tool, the model's own words), never by its value. A tool's own
-words are not repeated: they may be anybody's.
+words are not repeated: they are not trusted.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ MAX_CONTENT = 600
 MAX_RECURRING = 4
 """Calls in a recurring sub-sequence; longer ones are strategies of their own."""
 MIN_TASKS = 3
-"""A sub-sequence that recurs does so in at least so many tasks."""
+"""A recurring sub-sequence occurs in at least this many tasks."""
 _SHOWN_STEPS = 8
 _NOTHING = frozenset({"", "[]", "{}", "null", "None"})
 _Handed = frozenset[tuple[str, str]]
@@ -48,7 +48,7 @@ _WAS_DONE = re.compile(
     rf"(?<!not )(?<!already )(?<!be )(?<!been )(?<!never )\b{_DONE}\b|\b(?:no|0|zero|without) (?:\w+ )?errors?\b",
     re.IGNORECASE,
 )
-"""An answer that says what was done is no refusal, whatever was deleted or marked."""
+"""An answer that reports what was done is no refusal, whatever was deleted or marked."""
 _LONGEST_REFUSAL = 200
 """Characters; what is longer is data that happens to begin so."""
 _BROKEN = frozenset(kind for kind, traits in TOOL_ERROR_KINDS.items() if traits.counts) | {"unavailable"}
@@ -65,7 +65,7 @@ class Lesson:
     sequence: tuple[ReasoningStep, ...] = ()
     """The calls that it recommends, or warns of."""
     tools: tuple[str, ...] = ()
-    """The tools that it speaks of, when it recommends no calls."""
+    """The tools that it names, when it recommends no calls."""
     general: bool = False
     """It holds for any task in which these tools are used, not only for tasks like this one."""
 
@@ -119,7 +119,7 @@ def outages(output: TaskOutput) -> Iterator[Lesson]:
 def recoveries(output: TaskOutput) -> Iterator[Lesson]:
     """Calls that were refused because of their arguments, and what the accepted call had in their place."""
     steps, task = output.structured_trace, output.task.text
-    for number, failed, later, worked in _mended(steps):
+    for number, failed, later, worked in _recovered(steps):
         if worked.tool_args == failed.tool_args:
             continue
         before, after = steps[: number - 1], steps[: later - 1]
@@ -146,7 +146,7 @@ def recoveries(output: TaskOutput) -> Iterator[Lesson]:
 def preconditions(output: TaskOutput) -> Iterator[Lesson]:
     """Calls that failed, and worked unchanged after another call had changed something."""
     steps = output.structured_trace
-    for number, failed, later, worked in _mended(steps):
+    for number, failed, later, worked in _recovered(steps):
         if worked.tool_args != failed.tool_args or (failed.error and failed.error.kind in _BROKEN):
             continue
         between = [step for step in steps[number : later - 1] if _worked(step) and step.changes_state]
@@ -164,7 +164,7 @@ def recurring(runs: Iterable[Run], min_tasks: int = MIN_TASKS) -> list[tuple[Les
 
     Args:
         runs: Successful runs with their task family.
-        min_tasks: In so many tasks, and at least two families where families are known.
+        min_tasks: At least this many tasks, and at least two families where families are known.
 
     Returns:
         Each with the runs it was seen in, one per task; the most frequent first.
@@ -244,7 +244,7 @@ def _worked(step: ReasoningStep) -> bool:
     return bool(_WAS_DONE.search(step.observation))
 
 
-def _mended(steps: Sequence[ReasoningStep]) -> Iterator[tuple[int, ReasoningStep, int, ReasoningStep]]:
+def _recovered(steps: Sequence[ReasoningStep]) -> Iterator[tuple[int, ReasoningStep, int, ReasoningStep]]:
     """The last failure of each tool, and the next call of it, when that succeeded: number and step of both."""
     last: dict[str, tuple[int, ReasoningStep]] = {}
     for number, step in enumerate(steps, 1):
@@ -256,7 +256,7 @@ def _mended(steps: Sequence[ReasoningStep]) -> Iterator[tuple[int, ReasoningStep
 
 
 def _counted(calls: Sequence[str]) -> list[str]:
-    """The same calls, where one that is made several times in a row is said once, with a count."""
+    """The same calls, where one that is repeated in a row is listed once, with a count."""
     grouped = [(call, len(list(same))) for call, same in groupby(calls)]
     return [call if n == 1 else f"{call} {n} times" for call, n in grouped]
 
@@ -296,7 +296,7 @@ def _origin(value: Any, before: Sequence[ReasoningStep], task: str) -> str:
 
 
 def _source(value: Any, before: Sequence[ReasoningStep]) -> str | None:
-    """The tool whose latest answer holds a value; None when no answer does, or when it says too little to be traced."""
+    """The tool whose latest answer holds a value; None when no answer does, or when it is too short to be traced."""
     text = _text(value)
     if not text:
         return None
@@ -320,7 +320,7 @@ def _whole(text: str) -> re.Pattern[str]:
 
 
 def _problems(steps: Sequence[ReasoningStep]) -> list[str]:
-    """What went wrong, by tool and kind; a tool's own words are not repeated, they may be anybody's."""
+    """What went wrong, by tool and kind; a tool's own words are not repeated, they are not trusted."""
     failed = Counter((step.tool_name or "an unreadable reply", step.error.kind) for step in steps if step.error)
     found = [f"{tool} failed with {kind.replace('_', ' ')} ({n} times)" for (tool, kind), n in failed.most_common(3)]
     repeated = len([s for s in steps if s.executed and s.outcome == "success"]) - len(useful_steps(steps))

@@ -1,8 +1,8 @@
-"""Reflection with a language model: at most three lessons about one run, and a judge for runs that nobody scored.
+"""Reflection with a language model: at most three lessons about one run, and a judge for runs without a score.
 
 The trace is shown as data. What the model answers is checked before it becomes a lesson: one trigger and one action, 15 to
-50 words together, resting on steps that exist; and a lesson that repeats what a tool said, or does what it said, is tainted,
-so that a person looks at it before a model does.
+50 words together, resting on steps that exist; and a lesson that repeats or follows a tool's answer is tainted,
+so that a person reviews it before a model sees it.
 """
 # pyright: basic, reportAttributeAccessIssue=false, reportCallIssue=false
 
@@ -141,8 +141,8 @@ def numbered_trace(output: TaskOutput) -> str:
         if step.thought:
             lines.append(f"   thought: {_line(step.thought)}")
         lines.append(f"{number}. {step.tool_name}({_line(value_to_text(step.tool_args, _MAX_OBSERVATION))})")
-        said = step.error.kind.replace("_", " ") if step.error else _line(step.observation)
-        lines.append(f"   {step.outcome}: {said}")
+        result = step.error.kind.replace("_", " ") if step.error else _line(step.observation)
+        lines.append(f"   {step.outcome}: {result}")
     if len(steps) > _MAX_STEPS:
         lines.append(f"   ... {len(steps) - _MAX_STEPS} more steps")
     lines.append(f"The run ended: {output.termination_reason.replace('_', ' ')}.")
@@ -150,9 +150,9 @@ def numbered_trace(output: TaskOutput) -> str:
 
 
 class Judge:
-    """Says whether a run did what it should when nobody else does: no metric, no verifier, no person.
+    """Judges whether a run did what it should, where there is no metric, verifier or person.
 
-    A judge is the weakest teacher there is. It is told that there is no reference solution, its verdict carries its
+    A judge is the weakest source of feedback. Its prompt states that there is no reference solution, its verdict carries its
     confidence, and lessons from unsure verdicts wait for review.
 
     Args:
@@ -202,7 +202,7 @@ def _problem(lesson: ReflectedLesson, output: TaskOutput, taken: Sequence[Reflec
     if not lesson.steps or not all(1 <= n <= len(output.structured_trace) for n in lesson.steps):
         return "rests on no step"
     if any(_words(action) == _words(other.mined.content) for other in taken):
-        return "said twice"
+        return "a duplicate"
     return ""
 
 

@@ -19,9 +19,9 @@ MAX_TRIGGER_CHARS = 400
 MAX_MINED = 3
 """Lessons that the miner takes from one run: what worked or did not, and two details."""
 MAX_OBSERVATIONS = 20
-"""Recurring sub-sequences that are worth telling, the most frequent first."""
+"""How many recurring sub-sequences become lessons, the most frequent first."""
 OUTAGES = frozenset({"model_transport", "interrupted", "internal_invariant"})
-"""A run that ended so says nothing about the task or the bullets it was shown."""
+"""A run that ended for one of these reasons is no evidence about the task or the bullets it was shown."""
 
 
 class Reflector:
@@ -32,7 +32,7 @@ class Reflector:
     what was accepted in their place, calls that need another one first, tools that were out of order.
 
     Args:
-        source: Who made the runs, for the bullets' provenance.
+        source: The model that made the runs, for the bullets' provenance.
         lm: A DSPy language model that reads the run too and adds at most three lessons of its own; None for the miner alone.
 
     Attributes:
@@ -63,18 +63,18 @@ class Reflector:
             output: The run.
             feedback: Whether it did what it should, from outside the model.
             group: The task's family, for leave-one-family-out evaluation.
-            known: What the playbook already says about such tasks; the language model is asked for something else.
+            known: Bullets of the playbook about such tasks; the language model is asked for other lessons.
         """
         if output.termination_reason in OUTAGES:
             return []
         if not output.structured_trace and not output.completed:
-            return []  # nothing legal was ever said: that teaches nothing about the task
+            return []  # no reply was ever legal: that teaches nothing about the task
         main = mining.strategy(output) if feedback.success else mining.pitfall(output, feedback)
         details = (
             lesson
             for miner in (mining.outages, mining.recoveries, mining.preconditions)
             for lesson in miner(output)
-            if feedback.success or miner is not mining.outages  # what took its place did not do either
+            if feedback.success or miner is not mining.outages  # what replaced it did not work either
         )
         lessons = [main, *islice(details, MAX_MINED - 1)]
         insights = [self._insight(lesson, output, feedback, group) for lesson in lessons]
@@ -90,7 +90,7 @@ class Reflector:
         """
         by_tenant: dict[str | None, list[Run]] = {}
         for run in runs:
-            by_tenant.setdefault(run[0].task.tenant, []).append(run)  # what one tenant does is nobody else's business
+            by_tenant.setdefault(run[0].task.tenant, []).append(run)  # tenants must not learn from each other's runs
         return [
             self._observation(lesson, seen)
             for same_tenant in by_tenant.values()

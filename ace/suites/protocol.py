@@ -9,7 +9,7 @@ from typing import Any, Protocol, runtime_checkable
 from pydantic import BaseModel, ConfigDict, Field
 
 from ace.agent.episode import Episode
-from ace.playbook import sequence_key
+from ace.playbook.bullet import sequence_key
 from ace.tasks import TaskInput
 
 TASK_SIGNATURE = "task -> answer"

@@ -12,6 +12,8 @@ from typing import Any, cast
 import dspy
 from dspy import lm15
 
+from ace.react.lm_engine import AsyncLMEngine, LMEngine
+
 
 @dataclass(frozen=True)
 class Prompt:
@@ -91,8 +93,8 @@ def render_reply(**fields: Any) -> str:
     return "\n\n".join([*parts, "[[ ## completed ## ]]\n"])
 
 
-class _Engine:
-    """The synchronous engine contract of DSPy 3.4."""
+class _Engine(LMEngine):
+    """Answers with a function of the prompt."""
 
     supports_function_calling = False
     supports_response_schema = False
@@ -103,6 +105,7 @@ class _Engine:
         self.answer = answer
 
     def complete(self, request: Any) -> Any:
+        """The function's answer; tokens are counted as four characters each."""
         system = request.system
         if system is not None and not isinstance(system, str):
             system = "".join(part.text for part in system)
@@ -113,33 +116,6 @@ class _Engine:
         usage = lm15.Usage(input_tokens=spent_in, output_tokens=spent_out, total_tokens=spent_in + spent_out)
         message = lm15.Message.assistant([lm15.TextPart(reply)])
         return lm15.Response(id=None, model=request.model, message=message, finish_reason="stop", usage=usage)
-
-    def stream(self, request: Any) -> Any:
-        yield from lm15.response_to_events(self.complete(request))
-
-    def close(self) -> None:
-        """Nothing to close."""
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> _Engine:
-        return self
-
-
-class _AsyncEngine:
-    def __init__(self, engine: _Engine) -> None:
-        self.engine = engine
-
-    async def complete(self, request: Any) -> Any:
-        return self.engine.complete(request)
-
-    async def stream(self, request: Any) -> Any:
-        for event in self.engine.stream(request):
-            yield event
-
-    async def aclose(self) -> None:
-        """Nothing to close."""
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> _AsyncEngine:
-        return self
 
 
 class FunctionLM(dspy.LM):
@@ -157,7 +133,8 @@ class FunctionLM(dspy.LM):
 
     def __init__(self, model: str, answer: Callable[[Prompt], str]) -> None:
         engine = _Engine(answer)
-        cast(Any, super()).__init__(model, engine=engine, async_engine=_AsyncEngine(engine), cache=False, num_retries=0)
+        asynchronous = AsyncLMEngine(engine, in_thread=False)
+        cast(Any, super()).__init__(model, engine=engine, async_engine=asynchronous, cache=False, num_retries=0)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> FunctionLM:
         return self

@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
 from ace.core import SuiteError
-from ace.playbook import sequence_key
-from ace.react.rollout import RolloutLM, current_rollout
+from ace.playbook.bullet import sequence_key
+from ace.react.lm_engine import RolloutLM, current_rollout
 from ace.suites.protocol import GoldCall, Suite, SuiteTask, changing
 from ace.testing.engine import FunctionLM, Prompt, render_reply
 from ace.testing.rates import Rates, load_rates

@@ -1,13 +1,12 @@
 """One tool: its schema, its registry, its execution, and the ones built in."""
 
-from ace.tools.builtin import CorpusSearch, builtin_tools, calculator, string_helper
+from ace.tools.builtin import CorpusSearch, builtin_tools, calculator
 from ace.tools.execution import ToolCall, ToolResult, acall_tool, call_tool, call_tools, check_call
 from ace.tools.foreign import from_json_schema, from_langchain, from_mcp
-from ace.tools.registry import RESERVED_NAMES, ToolRegistry
+from ace.tools.registry import ToolRegistry
 from ace.tools.tool import Tool, TypedTool, tool
 
 __all__ = [
-    "RESERVED_NAMES",
     "CorpusSearch",
     "Tool",
     "ToolCall",
@@ -23,6 +22,5 @@ __all__ = [
     "from_json_schema",
     "from_langchain",
     "from_mcp",
-    "string_helper",
     "tool",
 ]

@@ -1,4 +1,4 @@
-"""What has changed between the tools that something was learned with and those that are there now."""
+"""What has changed between the tools at learning time and the tools now."""
 
 from __future__ import annotations
 

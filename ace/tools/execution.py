@@ -28,10 +28,10 @@ from ace.core import (
     ToolErrorKind,
     clean_text,
     describe_error,
-    entered,
     truncate,
     value_to_text,
 )
+from ace.core.context import entered
 from ace.tasks import Outcome
 from ace.tools.process import ChildCall
 from ace.tools.registry import ToolRegistry
@@ -39,7 +39,7 @@ from ace.tools.threads import run_in_thread
 from ace.tools.tool import Tool
 
 MAX_ITEMS = 1_000
-"""So many items of an iterator that a tool returns are read."""
+"""At most this many items of an iterator that a tool returns are read."""
 
 
 class ToolCall(BaseModel):
@@ -54,7 +54,7 @@ class ToolCall(BaseModel):
 
 
 class ToolResult(BaseModel):
-    """What became of a call. `content` is the tool's own value, `text` what the model reads."""
+    """The result of a call. `content` is the tool's own value, `text` what the model reads."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -161,7 +161,7 @@ class _Work:
         )
 
     def abandon(self) -> None:
-        """Nobody waits any longer: tell the tool, and kill it where that is possible."""
+        """No caller waits any longer: signal the tool, and kill it where that is possible."""
         self.context.cancellation.cancel("no longer waited for")
         if self.kill is not None:
             self.kill()
@@ -175,7 +175,7 @@ def _work(tool: Tool, call: ToolCall, context: ToolContext | None) -> _Work:
     own = replace(given, cancellation=CancellationToken(), deadline=time.time() + timeout)
     try:
         model = tool.args_model.model_validate(call.args)
-    except Exception as error:  # they did fit: what they speak of, a file say, has changed since
+    except Exception as error:  # they fitted before: what they refer to, for example a file, has changed since
         text = _explain(tool, error) if isinstance(error, ValidationError) else describe_error(error)
         refusal = ToolError("invalid_args", text)
         return _Work(tool, call, own, lambda: _raise(refusal), timeout)
@@ -264,15 +264,15 @@ def call_tools(calls: Sequence[tuple[Tool, ToolCall, ToolContext | None]]) -> li
             while len(outcomes) < len(works):
                 waiting = [work.started + work.timeout for i, work in enumerate(works) if i not in outcomes]
                 try:
-                    told = box.get(timeout=max(0.0, min(waiting) - time.perf_counter()))
+                    event = box.get(timeout=max(0.0, min(waiting) - time.perf_counter()))
                 except queue.Empty:
                     _give_up(works, outcomes, _TimedOut(), only_late=True)
                     continue
-                if told is None:
+                if event is None:
                     _give_up(works, outcomes, _Cancelled())
                 else:
-                    outcomes.setdefault(*told)  # late after a time-out: fenced off
-    except BaseException:  # Ctrl-C: what is out is told, and killed where that is possible
+                    outcomes.setdefault(*event)  # late after a time-out: ignored
+    except BaseException:  # Ctrl-C: running tools are signalled, and killed where that is possible
         for index, work in enumerate(works):
             if index not in outcomes:
                 work.abandon()
@@ -373,14 +373,14 @@ async def _in_thread_async(work: _Work) -> _Outcome:
     future: asyncio.Future[_Outcome] = loop.create_future()
 
     def settle(outcome: _Outcome) -> None:
-        if not future.done():  # late after a time-out or a cancellation: fenced off
+        if not future.done():  # late after a time-out or a cancellation: ignored
             future.set_result(outcome)
 
     def deliver(outcome: _Outcome) -> None:
         try:
             loop.call_soon_threadsafe(settle, outcome)
         except RuntimeError:
-            return  # the loop is gone, and nobody waits
+            return  # the loop is gone, and no caller waits
 
     _start(work, deliver)
     done, _ = await asyncio.wait({future}, timeout=work.timeout)

@@ -112,7 +112,7 @@ def from_langchain(tool: Any, **options: Any) -> Tool:
 
 
 def from_mcp(session: Any, tool: Any, **options: Any) -> Tool:
-    """A tool of an MCP server as one of ours; read-only and idempotent as the server's annotations say.
+    """A tool of an MCP server as a `Tool`; read-only and idempotent according to the server's annotations.
 
     Args:
         session: An open client session with `call_tool`. It lives on one event loop: run the agent there, with `arun`.
@@ -126,7 +126,7 @@ def from_mcp(session: Any, tool: Any, **options: Any) -> Tool:
     if not isinstance(schema, dict):
         raise ToolRegistrationError(f"expected an MCP tool with name and input schema, got {tool!r}")
     hints = getattr(tool, "annotations", None)
-    told = {
+    declared = {
         "read_only": bool(_either(hints, "read_only_hint", "readOnlyHint")),
         "idempotent": bool(_either(hints, "idempotent_hint", "idempotentHint")),
     }
@@ -139,7 +139,7 @@ def from_mcp(session: Any, tool: Any, **options: Any) -> Tool:
         return text
 
     return from_json_schema(
-        tool.name, tool.description or tool.name, cast("dict[str, Any]", schema), call, **{**told, **options}
+        tool.name, tool.description or tool.name, cast("dict[str, Any]", schema), call, **{**declared, **options}
     )
 
 

@@ -105,6 +105,6 @@ def _without_titles(node: Any, named: bool = False) -> Any:
 
 
 def schema_hash(name: str, schema: dict[str, Any]) -> str:
-    """A short stable hash of a tool's interface; a bullet names the hashes of the tools it speaks of."""
+    """A short stable hash of a tool's interface; a bullet names the hashes of the tools it mentions."""
     text = json.dumps([name, schema], sort_keys=True, ensure_ascii=True, default=str)
     return hashlib.sha256(text.encode()).hexdigest()[:16]

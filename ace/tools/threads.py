@@ -11,10 +11,10 @@ import threading
 from collections.abc import Callable
 
 IDLE_SECONDS = 10.0
-"""A thread that found nothing to do for so long ends."""
+"""Seconds without work after which a thread ends."""
 
 _idle: list[_Worker] = []
-if hasattr(os, "register_at_fork"):  # the threads of a process are not in its fork: they would never do what they got
+if hasattr(os, "register_at_fork"):  # a fork has no threads of its parent: work given to them would never be done
     os.register_at_fork(after_in_child=_idle.clear)
 
 
@@ -33,7 +33,7 @@ class _Worker:
                 try:
                     _idle.remove(self)
                 except ValueError:
-                    continue  # somebody has just taken it, and is about to say what for
+                    continue  # a caller has just taken this thread, and is about to give it work
                 return
             _idle.append(self)
 

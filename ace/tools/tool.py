@@ -21,7 +21,7 @@ A = TypeVar("A", bound=BaseModel)
 R = TypeVar("R")
 
 DEFAULT_TIMEOUT = 30.0
-"""Seconds a tool may take unless it says otherwise."""
+"""Default time limit of a tool, in seconds."""
 
 
 @dataclass(frozen=True)
@@ -46,6 +46,7 @@ class Tool:
     """Parameter names in the order of the signature; empty when `args_as_model`."""
     category: str = "general"
     examples: tuple[str, ...] = ()
+    """Inputs or calls that show the model how the tool is used; part of the catalogue."""
     idempotent: bool = False
     """Whether running it twice does no more than running it once."""
     read_only: bool = False
@@ -80,7 +81,7 @@ class Tool:
                 `isolation`, `metadata`.
 
         Raises:
-            ToolRegistrationError: It says what is missing and how to mend it.
+            ToolRegistrationError: It names what is missing and how to fix it.
         """
         source: Any = func  # what is passed in practice may be anything
         if isinstance(source, type):
@@ -115,7 +116,7 @@ class Tool:
 
     @classmethod
     def of(cls, source: Tool | TypedTool[Any, Any] | Callable[..., Any]) -> Tool:
-        """Whatever a user may pass as a tool, as a `Tool`."""
+        """Convert anything a user may pass as a tool to a `Tool`."""
         if isinstance(source, Tool):
             return source
         if isinstance(source, TypedTool):

@@ -1,4 +1,4 @@
-"""What is booked and told, to the unit: charges of retries, limits inside one reply, the words of events."""
+"""Exact bookkeeping and events: charges of retries, limits inside one reply, the words of events."""
 
 import dataclasses
 import inspect
@@ -69,8 +69,8 @@ def test_events_name_the_kind_of_an_error_and_only_of_an_error():
     events = []
     run = AgentRun(spec(tools=[peek], listeners=(events.append,)))
     drive(run, Script(call("peek", key="bad"), call("peek", key="a"), call("finish", answer="x")))
-    told = {event.kind: event.data.get("error") for event in events if event.kind.startswith("tool_call_")}
-    assert told == {"tool_call_started": None, "tool_call_error": "refused", "tool_call_completed": None}
+    errors = {event.kind: event.data.get("error") for event in events if event.kind.startswith("tool_call_")}
+    assert errors == {"tool_call_started": None, "tool_call_error": "refused", "tool_call_completed": None}
 
 
 def test_every_state_and_every_word_between_driver_and_machine_is_frozen():

@@ -81,7 +81,7 @@ class Circling(Policy):
         ("nonsense", "policy_runtime_violation"),
     ],
 )
-def test_every_answer_to_a_circle(decision, reason):
+def test_every_answer_to_a_loop(decision, reason):
     end = extract("x") if isinstance(decision, ForceAnswer) else call("finish", answer="x")
     output, _ = play(
         call("peek", key="a"), call("peek", key="a"), end, tools=[peek], policy=Circling(decision=decision)

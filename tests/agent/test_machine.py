@@ -196,8 +196,8 @@ class Fixed(Policy):
 
 def test_a_policy_may_interrupt():
     for reply in (call("nope"), call("calculator", expression="1/0")):
-        output, _ = play(reply, policy=Fixed(decision=Interrupt("ask somebody")))
-        assert (output.termination_reason, output.error.message) == ("interrupted", "ask somebody")
+        output, _ = play(reply, policy=Fixed(decision=Interrupt("ask a person")))
+        assert (output.termination_reason, output.error.message) == ("interrupted", "ask a person")
 
 
 @pytest.mark.parametrize(

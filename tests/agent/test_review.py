@@ -1,4 +1,4 @@
-"""What an independent review found, so that it stays mended."""
+"""Regressions: defects that an independent review found."""
 
 import subprocess
 import sys
@@ -118,11 +118,11 @@ def test_odd_content_of_the_model_can_be_stored(tmp_path):
 def test_ctrl_c_tells_the_tools_that_are_out(monkeypatch):
     import queue
 
-    told = []
+    signalled = []
 
     def wait() -> str:
         """Wait."""
-        told.append(current_context().cancellation.wait(10))
+        signalled.append(current_context().cancellation.wait(10))
         return "x"
 
     class Interrupted(queue.SimpleQueue):
@@ -134,9 +134,9 @@ def test_ctrl_c_tells_the_tools_that_are_out(monkeypatch):
     with pytest.raises(KeyboardInterrupt):
         call_tool(Tool.from_function(wait), ToolCall(id="c", name="wait"))
     until = time.monotonic() + 5
-    while not told and time.monotonic() < until:
+    while not signalled and time.monotonic() < until:
         time.sleep(0.01)
-    assert told == [True]
+    assert signalled == [True]
 
 
 def test_nested_agents_share_one_budget():

@@ -211,10 +211,10 @@ def test_success_closes_the_count():
     assert model.asked[-1].excluded == ()
 
 
-# -- circles -----------------------------------------------------------------------------------------------------------
+# -- loops -------------------------------------------------------------------------------------------------------------
 
 
-def test_a_run_in_circles_is_told_and_then_stopped():
+def test_a_run_that_loops_gets_a_note_and_is_then_stopped():
     replies = [call("peek", key="a")] * 6 + [extract("?")]
     output, model = play(*replies, tools=[peek], max_iters=20)
     assert (output.termination_reason, output.partial, output.answer) == ("no_progress", True, "?")
@@ -229,7 +229,7 @@ def test_a_change_in_between_is_progress():
     assert output.completed
 
 
-def test_the_policy_decides_about_circles():
+def test_the_policy_decides_about_loops():
     output, _ = play(
         *[call("peek", key="a")] * 8,
         call("finish", answer="x"),
@@ -364,14 +364,14 @@ def test_cancelling_while_a_tool_hangs_stops_the_run_at_once():
 
 
 def test_cancelling_an_async_run_reaches_its_tool():
-    told = []
+    cancelled = []
 
     async def slow(ctx: ToolContext) -> str:
         """Wait."""
         try:
             await asyncio.sleep(30)
         finally:
-            told.append(ctx.cancellation.cancelled)
+            cancelled.append(ctx.cancellation.cancelled)
         return "late"
 
     async def main():
@@ -383,7 +383,7 @@ def test_cancelling_an_async_run_reaches_its_tool():
         return output
 
     assert asyncio.run(main()).structured_trace[0].outcome == "interrupted"
-    assert len(told) == 1
+    assert len(cancelled) == 1
 
 
 def test_a_late_result_changes_nothing():

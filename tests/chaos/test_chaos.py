@@ -1,4 +1,4 @@
-"""Seeded chaos: everything that can go wrong does, in sync, async and streamed runs; the run never notices more than it must."""
+"""Seeded chaos: everything that can go wrong does, in sync, async and streamed runs; the promises of a run hold."""
 
 from __future__ import annotations
 
@@ -235,10 +235,10 @@ def survive(driver, seed: int) -> None:
     assert limits.total_tokens is None or usage.total_tokens < limits.total_tokens + 10
     assert usage.iterations <= run.spec.max_iters
     assert usage.tool_calls == sum(e.kind == "tool_call_started" for e in chaos.events)
-    told = len(chaos.events)
+    count = len(chaos.events)
     for event in [e for e in chaos.events if e.kind == "tool_call_started"]:  # results that come after the end
         run.tool_finished(ToolResult(tool_call_id=event.data["tool_call_id"], outcome="success", text="late"))
-    assert (len(chaos.events), run.output().structured_trace) == (told, output.structured_trace)
+    assert (len(chaos.events), run.output().structured_trace) == (count, output.structured_trace)
     output.model_dump_json()
 
 

@@ -17,9 +17,9 @@ from ace.core import (
     UsageLimits,
     check_events,
     current_context,
-    entered,
+    observers as observers_module,
 )
-from ace.core import observers as observers_module
+from ace.core.context import entered
 from ace.core.observers import _deliver, _stop
 from ace.core.text import describe_error, json_value
 
@@ -116,19 +116,19 @@ def test_the_grammar_refuses_gaps_and_other_runs():
         EventGrammar().feed(stream("run_started", at0={"seq": 3})[0])
 
 
-def test_a_token_is_set_once_and_tells_everybody():
-    token, told = CancellationToken(), []
-    with token.calling(lambda: told.append("in time")):
+def test_a_token_is_set_once_and_calls_every_callback():
+    token, called = CancellationToken(), []
+    with token.calling(lambda: called.append("in time")):
         token.cancel("first")
         token.cancel("second")
-    with token.calling(lambda: told.append("late")):
+    with token.calling(lambda: called.append("late")):
         pass
-    assert (token.reason, told, token.wait(0)) == ("first", ["in time", "late"], True)
+    assert (token.reason, called, token.wait(0)) == ("first", ["in time", "late"], True)
     fresh = CancellationToken()
-    with fresh.calling(lambda: told.append("never")):
+    with fresh.calling(lambda: called.append("never")):
         pass
     fresh.cancel()
-    assert told == ["in time", "late"]
+    assert called == ["in time", "late"]
     import copy
 
     assert copy.deepcopy(fresh) is fresh

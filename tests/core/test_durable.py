@@ -1,4 +1,4 @@
-"""Files that outlive their process: what is torn is cut off, what is damaged is said, what is replaced is never half."""
+"""Files that survive their process: torn ends are cut off, damage is reported, replacements are whole."""
 
 import resource
 import signal
@@ -18,7 +18,7 @@ def opened(path):
 def shared(path):
     found = []
 
-    def take(line, offset, number, said):
+    def take(line, offset, number, value):
         found.append(line)
         return b'"end"' in line
 

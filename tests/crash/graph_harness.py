@@ -1,7 +1,7 @@
 """A ten-step graph that is cut and killed for real: ``graph_harness.py FOLDER KILLS SEED``.
 
 Each run is a process of its own, forked from one that has imported everything. A killed run is gone on with by others, which
-may be killed, too, until one comes to the end; its state is compared with that of a run that nobody disturbed.
+may be killed, too, until one comes to the end; its state is compared with that of an undisturbed run.
 """
 
 from __future__ import annotations
@@ -135,7 +135,7 @@ def main(folder: str, kills: str, seed: str) -> None:
 
 def cut_everywhere(folder: Path, every: int = 1, crew: int = 2) -> tuple[int, list[Any]]:
     """Cut a whole run's file at every byte, go on, and compare; how many cuts there were, and which went wrong."""
-    os.fsync = lambda file: None  # nobody pulls the plug here, and a disk takes its time
+    os.fsync = lambda file: None  # no power cut is tested here, and syncing is slow
     made = workflow(folder / "whole", wide=())
     expected = made.invoke({"seed": 5}, thread_id="t")
     data = made.checkpointer.path_of("t").read_bytes()

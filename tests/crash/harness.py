@@ -134,9 +134,9 @@ def resume(folder: Path, run_id: str, decision: str | None = None) -> dict:
             "attempts": max(step.attempts for step in out.structured_trace) if out.structured_trace else 1,
         }
 
-    status, told = in_child(work)
-    assert status == 0, told
-    return told
+    status, result = in_child(work)
+    assert status == 0, result
+    return result
 
 
 def die_in_tool(folder: Path, seed: int) -> None:
@@ -156,8 +156,8 @@ def die_in_tool(folder: Path, seed: int) -> None:
 
 def die_at_save(folder: Path, n: int) -> bool:
     """Start a run that kills itself; False when it ended before."""
-    status, told = in_child(lambda: {"done": agent(folder, die_at=n).run("x").answer})
-    assert os.WIFSIGNALED(status) or "done" in told, told
+    status, result = in_child(lambda: {"done": agent(folder, die_at=n).run("x").answer})
+    assert os.WIFSIGNALED(status) or "done" in result, result
     return os.WIFSIGNALED(status)
 
 

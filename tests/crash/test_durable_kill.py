@@ -1,4 +1,4 @@
-"""What a killed process had written is there, whole; what it was writing is not, and hurts nothing."""
+"""Everything that a killed process had written is there; a write that was cut off does no harm."""
 
 import json
 import random

@@ -26,7 +26,7 @@ def examine(folder: Path, kills: int, seed: int) -> None:
 
 
 def cuts(folder: Path, every: int) -> int:
-    """Cut at every so many bytes, in a process of its own; how many cuts there were."""
+    """Cut at regular distances, in a process of its own; how many cuts there were."""
     code = (
         "import sys, json, logging, pathlib, graph_harness as harness; logging.disable(logging.WARNING); "
         "print(json.dumps(harness.cut_everywhere(pathlib.Path(sys.argv[1]), int(sys.argv[2]))))"

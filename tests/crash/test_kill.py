@@ -24,19 +24,19 @@ def examine(folder: Path, cases: list[str]) -> list[dict]:
     whole, *reports = [json.loads(line) for line in done.stdout.splitlines()]
     assert len(reports) == len(cases)
     for report in reports:
-        told = json.dumps(report)
-        assert report["killed"], told
-        assert not report["repeated"], told
-        assert report["last"]["answer"] == whole["last"]["answer"], told
-        assert report["last"]["reason"] == "completed", told
-        assert report["state"] == whole["state"], told
-        if report["out"] == ["append"]:  # nobody knows whether it was done: the run stops and asks
-            assert report["first"]["waits"] == "unknown_effect", told
-            assert report["first"]["reason"] == "interrupted", told
-            assert report["first"]["interrupted"] == ["append"], told
+        details = json.dumps(report)
+        assert report["killed"], details
+        assert not report["repeated"], details
+        assert report["last"]["answer"] == whole["last"]["answer"], details
+        assert report["last"]["reason"] == "completed", details
+        assert report["state"] == whole["state"], details
+        if report["out"] == ["append"]:  # it is unknown whether it was done: the run stops and asks
+            assert report["first"]["waits"] == "unknown_effect", details
+            assert report["first"]["reason"] == "interrupted", details
+            assert report["first"]["interrupted"] == ["append"], details
         else:  # at a boundary, or inside a tool that may be repeated: it just goes on
-            assert report["first"] == report["last"], told
-            assert report["first"]["attempts"] == (2 if report["out"] else 1), told
+            assert report["first"] == report["last"], details
+            assert report["first"]["attempts"] == (2 if report["out"] else 1), details
     return reports
 
 

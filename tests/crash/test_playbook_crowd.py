@@ -1,4 +1,4 @@
-"""Many processes write to one playbook, others read: nobody waits in vain, nobody sees half a commit."""
+"""Many processes write to one playbook, others read: no writer waits in vain, no reader sees half a commit."""
 
 from __future__ import annotations
 

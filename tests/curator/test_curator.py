@@ -125,7 +125,7 @@ def _used(bullet_id, times):
     return [Tag(bullet_id=bullet_id, helpful=1, run_id=f"u{n}") for n in range(times)]
 
 
-def test_what_says_nearly_the_same_leaves_first_and_has_an_heir(tmp_path):
+def test_what_says_nearly_the_same_leaves_first_and_has_a_successor(tmp_path):
     with Playbook.open(tmp_path / "full.db", book_budget=170) as book:
         texts = ["Cancel the order of the customer {}", "Please cancel what {} ordered", "Stop the purchase of {}"]
         runs = [
@@ -135,10 +135,10 @@ def test_what_says_nearly_the_same_leaves_first_and_has_an_heir(tmp_path):
         learn(book, *runs, *(other(n) for n in range(5, 10)))
         gone = [entry for entry in book.history.entries() if entry["kind"] == "merge" and entry.get("absorbed")]
         assert gone, "a recipe for the same calls was absorbed"
-        heir = book.history.successor(gone[0]["absorbed"][0])
-        assert heir is not None
-        assert heir.tool_sequence == ("cancel",)
-        assert len(heir.provenance.run_ids) > 1
+        successor = book.history.successor(gone[0]["absorbed"][0])
+        assert successor is not None
+        assert successor.tool_sequence == ("cancel",)
+        assert len(successor.provenance.run_ids) > 1
         assert book.history.verify().ok
 
 

@@ -10,8 +10,8 @@ def adds(*contents):
 
 def score(task, repeat, book):
     """A task is solved by the bullet that names it, unless a bullet hurts it."""
-    said = {bullet.content for bullet in book.bullets}
-    return float(task in said and f"hurts {task}" not in said)
+    texts = {bullet.content for bullet in book.bullets}
+    return float(task in texts and f"hurts {task}" not in texts)
 
 
 def test_what_helps_is_accepted_and_nothing_is_written(book):

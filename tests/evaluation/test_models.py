@@ -123,7 +123,7 @@ def test_gpt_4_is_compared_with_gpt_3_5_and_both_are_as_published(tmp_path):
             assert page.locator("h1").inner_text().startswith("workbench")
             assert page.evaluate("document.documentElement.scrollWidth") <= 390
             assert page.locator(".dot").count() > 60
-    said = ace(
+    output = ace(
         tmp_path,
         "evaluate",
         f"workbench:{WORKBENCH}",
@@ -131,4 +131,4 @@ def test_gpt_4_is_compared_with_gpt_3_5_and_both_are_as_published(tmp_path):
         "a=recorded:gpt-4_all,b=recorded:gpt-4_domains",
         code=2,
     )
-    assert "compare models that need the same" in said
+    assert "compare models that need the same" in output

@@ -18,7 +18,7 @@ from ace.testing import SimulatedLM
 ray = pytest.importorskip("ray", reason="no Ray: pip install 'dspy-ace[dev]'")
 ACE = Path(sys.executable).with_name("ace")
 ARMS = "none,playbook,online,gold,random,full-history"
-TOLD = {"suite": "office", "lm": "simulated", "models": {}, "judge_lm": "", "api_base": None, "program": ""}
+CONFIG = {"suite": "office", "lm": "simulated", "models": {}, "judge_lm": "", "api_base": None, "program": ""}
 
 
 def command(folder, *words):
@@ -45,7 +45,7 @@ def test_the_same_numbers_with_one_store_behind_all_workers(tmp_path, postgres):
 
 @pytest.fixture
 def cluster():
-    made = RayCluster(4, "ace.evaluation.ray:setup_of", TOLD, processes=2)
+    made = RayCluster(4, "ace.evaluation.ray:setup_of", CONFIG, processes=2)
     yield made
     made.close()
 
@@ -64,13 +64,13 @@ def test_a_worker_that_dies_loses_nothing(cluster):
     }
 
 
-def test_what_goes_wrong_on_a_worker_is_said(tmp_path):
+def test_an_error_on_a_worker_is_reported(tmp_path):
     with pytest.raises(SuiteError, match=r"Ray cluster cannot be used: .*no suite 'nowhere'"):
-        RayCluster(1, "ace.evaluation.ray:setup_of", {**TOLD, "suite": "nowhere"}, processes=1)
+        RayCluster(1, "ace.evaluation.ray:setup_of", {**CONFIG, "suite": "nowhere"}, processes=1)
     with pytest.raises(SuiteError, match=r"no Ray cluster answers at '127\.0\.0\.1:1'"):
-        RayCluster(1, "ace.evaluation.ray:setup_of", TOLD, address="127.0.0.1:1")
+        RayCluster(1, "ace.evaluation.ray:setup_of", CONFIG, address="127.0.0.1:1")
     with pytest.raises(SuiteError, match="at least 1 worker"):
-        RayCluster(0, "ace.evaluation.ray:setup_of", TOLD)
+        RayCluster(0, "ace.evaluation.ray:setup_of", CONFIG)
 
 
 def test_a_store_must_be_a_server(postgres, tmp_path):

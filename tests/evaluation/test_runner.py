@@ -1,4 +1,4 @@
-"""Runs are made once, kept as they come, and are the same whoever makes them and however often it is interrupted."""
+"""Runs are made once, kept as they come, and are the same with every engine and after any interruption."""
 
 import json
 import os
@@ -68,11 +68,11 @@ def test_an_arm_that_learns_knows_more_each_time(once):
 
 
 def test_what_was_interrupted_goes_on_and_ends_the_same(once, tmp_path):
-    luck = random.Random(0)
+    rng = random.Random(0)
     for _ in range(4):
         with RunLog(tmp_path / "runs.jsonl") as log:
-            runs = run(log=log, workers=luck.choice([1, 3]))
-            for _, _attempt in zip(range(luck.randrange(1, 12)), runs, strict=False):
+            runs = run(log=log, workers=rng.choice([1, 3]))
+            for _, _attempt in zip(range(rng.randrange(1, 12)), runs, strict=False):
                 pass
             runs.close()
         with (tmp_path / "runs.jsonl").open("a") as file:
@@ -277,7 +277,7 @@ def test_the_command_killed_at_random_moments_shows_the_same_table(tmp_path):
     for name in ("whole", "killed"):
         (tmp_path / name).mkdir()
     subprocess.run([ACE, *words], cwd=tmp_path / "whole", env=environment, check=True, capture_output=True, timeout=800)
-    luck, kills = random.Random(1), 0
+    rng, kills = random.Random(1), 0
     for _ in range(2):
         process = subprocess.Popen(
             [ACE, *words],
@@ -286,7 +286,7 @@ def test_the_command_killed_at_random_moments_shows_the_same_table(tmp_path):
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
         )
-        deadline, made = time.monotonic() + 120, luck.randrange(2, 8) + kills * 10
+        deadline, made = time.monotonic() + 120, rng.randrange(2, 8) + kills * 10
         while process.poll() is None and time.monotonic() < deadline:
             logs = list((tmp_path / "killed").glob("ace-evaluations/*/runs.jsonl"))
             if logs and logs[0].read_bytes().count(b"\n") >= made:
@@ -315,7 +315,7 @@ def test_the_command_killed_at_random_moments_shows_the_same_table(tmp_path):
         [ACE, *words], cwd=tmp_path / "killed", env=environment, check=True, capture_output=True, timeout=800
     )
     assert (folder.with_name(f"{folder.name}.previous") / "report.json").exists(), (
-        "a finished one is run anew, and kept"
+        "a finished one is run again, and kept"
     )
 
 

@@ -61,9 +61,9 @@ def test_degrees_of_freedom_are_those_of_the_matrix_formula():
 
 
 def test_seeds_that_share_something_widen_the_interval():
-    luck = np.random.default_rng(0)
+    rng = np.random.default_rng(0)
     seeds, families = np.tile(np.arange(5), 24), np.repeat(np.arange(12), 10)
-    shared = luck.normal(0, 1, 5)[seeds] + luck.normal(0, 0.1, 120)
+    shared = rng.normal(0, 1, 5)[seeds] + rng.normal(0, 0.1, 120)
     assert spread(shared, families, seeds).variance > 50 * spread(shared, families).variance
     own = np.tile([1.0, -1.0, 1.0, -1.0, 0.0], 24) * np.repeat([1, -1], 60)
     assert spread(own, families, seeds) == spread(own, families)
@@ -85,11 +85,11 @@ def test_one_family_says_nothing_about_others():
 
 
 def test_a_ratio_covers_what_fieller_does():
-    luck = np.random.default_rng(0)
-    below, families = luck.normal(5, 1, 60), list(range(12)) * 5
+    rng = np.random.default_rng(0)
+    below, families = rng.normal(5, 1, 60), list(range(12)) * 5
     found = ratio(2 * below, below, families)
     assert found[:3] == pytest.approx((2, 2, 2))
-    unsure = ratio(below, luck.normal(0, 1, 60), families)
+    unsure = ratio(below, rng.normal(0, 1, 60), families)
     assert unsure.interval == (None, None), "what it is divided by may be 0"
     assert math.isnan(share_closed([1, 1], [1, 1], [1, 1], ["a", "b"]).value)
 
@@ -114,10 +114,10 @@ def test_holm_agrees_with_statsmodels():
 
 
 def test_the_smallest_effect_is_found_four_times_of_five():
-    luck, found = np.random.default_rng(0), 0
+    rng, found = np.random.default_rng(0), 0
     effect = smallest_effect(1 / 20, 19)
     for _ in range(2_000):
-        found += reference.ttest_1samp(luck.normal(effect, 1, 20), 0).pvalue < 0.05
+        found += reference.ttest_1samp(rng.normal(effect, 1, 20), 0).pvalue < 0.05
     assert 0.77 < found / 2_000 < 0.84
     assert math.isnan(smallest_effect(float("nan"), 0))
 
@@ -164,12 +164,12 @@ def test_intervals_cover_and_tests_keep_their_size():
     spec = importlib.util.spec_from_file_location("estimators", path)
     estimators = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(estimators)
-    luck = np.random.default_rng(7)
-    found = estimators.coverage(estimators.WORLDS["different"], 0.7, 400, luck)
+    rng = np.random.default_rng(7)
+    found = estimators.coverage(estimators.WORLDS["different"], 0.7, 400, rng)
     for name in ("share", "difference", "share closed"):
         assert 91.5 <= found[name] <= 98, found
     for name in ("share, clusters ignored", "difference, clusters ignored"):
         assert found[name] < 93, found
-    tests = estimators.sizes(0.7, 400, luck)
+    tests = estimators.sizes(0.7, 400, rng)
     assert 2 <= tests["mcnemar"] <= 8, tests
     assert tests["mcnemar, clusters ignored"] > 15, tests

@@ -28,7 +28,7 @@ def letters(texts: Any) -> list[list[float]]:
 
 
 def agent(book: Playbook | None = None, tainted: bool = False) -> ReActGenerator:
-    """Finds an order and refunds it; `tainted`: because a tool said so."""
+    """Finds an order and refunds it; `tainted`: because of a tool's answer."""
 
     @tool(read_only=True)
     def find(order: str) -> str:
@@ -79,7 +79,7 @@ def workflow_in(kind: str, where: str, folder: Path) -> Generator[tuple[Workflow
 
 def main(kind: str, where: str, folder: str, what: str, answer: str = "") -> None:
     with workflow_in(kind, where, Path(folder)) as (workflow, book):
-        told: dict[str, Any] = {"waits": None}
+        found: dict[str, Any] = {"waits": None}
         try:
             if what == "begin":
                 workflow.invoke({"user_input": "Refund order 17"}, thread_id="t")
@@ -91,9 +91,9 @@ def main(kind: str, where: str, folder: str, what: str, answer: str = "") -> Non
                     given = {"decision": "edit", "deltas": [delta], "reviewer": "ana"}
                 workflow.resume("t", given)
         except WorkflowInterrupted as pause:
-            told["waits"] = pause.interrupts[0].value
-        told |= {"bullets": [bullet.content for bullet in book.bullets], "done": workflow.is_done("t")}
-        print(json.dumps(told))
+            found["waits"] = pause.interrupts[0].value
+        found |= {"bullets": [bullet.content for bullet in book.bullets], "done": workflow.is_done("t")}
+        print(json.dumps(found))
 
 
 if __name__ == "__main__":

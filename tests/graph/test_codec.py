@@ -16,8 +16,8 @@ from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMes
 from langgraph.types import Interrupt, Overwrite, Send
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field, PrivateAttr, RootModel, field_validator
 
-from ace.graph import CheckpointError, JsonCodec, StoredError, append
-from ace.graph.codec import classes_in
+from ace.graph import CheckpointError, JsonCodec, append
+from ace.graph.codec import StoredError, classes_in
 from ace.tasks import ReasoningStep, StepError
 
 

@@ -89,7 +89,7 @@ def test_the_history_is_listed_without_reading_a_state(tmp_path, monkeypatch):
         (-1, "input"),
     ]
     assert history[0].parent_id == history[1].checkpoint_id
-    assert saver.history("nobody") == []
+    assert saver.history("unknown") == []
 
 
 def test_a_value_that_stays_is_written_once(tmp_path):
@@ -291,7 +291,7 @@ def test_compaction_drops_what_no_checkpoint_speaks_of(tmp_path):
     assert saver.compact("t") >= 0
     assert saver.history("t") == history
     assert JsonlCheckpointer(tmp_path).get_tuple({"configurable": {"thread_id": "t"}}).checkpoint == values
-    assert saver.compact("nobody") == 0
+    assert saver.compact("unknown") == 0
 
 
 def test_a_deleted_thread_is_gone_for_everybody(tmp_path):

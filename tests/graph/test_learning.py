@@ -251,13 +251,13 @@ def over_two_processes(tmp_path, request, saver: str, answer: str) -> list[str]:
         assert done.returncode == 0, done.stderr[-3000:]
         return json.loads(done.stdout.splitlines()[-1])
 
-    told = process("begin")
-    assert told["waits"]["kind"] == "review"
-    assert "+ [new] (Strategies)" in told["waits"]["diff"]
-    assert (told["bullets"], told["done"]) == ([], False)
-    told = process("resume", answer)
-    assert (told["waits"], told["done"]) == (None, True)
-    return told["bullets"]
+    found = process("begin")
+    assert found["waits"]["kind"] == "review"
+    assert "+ [new] (Strategies)" in found["waits"]["diff"]
+    assert (found["bullets"], found["done"]) == ([], False)
+    found = process("resume", answer)
+    assert (found["waits"], found["done"]) == (None, True)
+    return found["bullets"]
 
 
 @pytest.mark.parametrize("saver", SAVERS)

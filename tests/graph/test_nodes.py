@@ -34,7 +34,7 @@ def look(n: int) -> str:
 
 
 def one(node: Any, name: str = "agent", schema: Any = WorkflowState, before: int = 0) -> StateGraph:
-    """A graph of one node, after so many others."""
+    """A graph of one node, after `before` others."""
     builder, previous = StateGraph(schema), START
     for i in range(before):
         builder.add_node(f"n{i}", lambda state: {})
@@ -108,7 +108,7 @@ def test_the_limit_holds_over_a_resume(tmp_path, asynchronous):
         return graph.compile(one(ReActAgentNode(agent, max_iters=9), before=1), max_steps=6, checkpointer=saver)
 
     def call(name, *args, **options):
-        first = workflow()  # another process would make everything anew
+        first = workflow()  # another process would build everything again
         if asynchronous:
             return asyncio.run(getattr(first, f"a{name}")(*args, **options))
         return getattr(first, name)(*args, **options)

@@ -146,7 +146,7 @@ CASES = [
 
 
 class UnreadableSaver(InMemorySaver):
-    """Its database is away when somebody reads."""
+    """Its database is unavailable on reads."""
 
     def get_tuple(self, config: Any) -> Any:
         raise ConnectionError("server closed the connection")
@@ -288,7 +288,7 @@ def test_a_save_that_fails_halts_the_run_before_the_next_node(asynchronous):
 
 @pytest.mark.parametrize("asynchronous", [False, True])
 @pytest.mark.parametrize(("kind", "log"), [("interrupt_before", ["a"]), ("interrupt_after", ["a", "b"])])
-def test_a_graph_stops_and_goes_on_with_what_it_is_told(tmp_path, kind, log, asynchronous):
+def test_a_graph_stops_and_goes_on_with_the_answer(tmp_path, kind, log, asynchronous):
     saver = JsonlCheckpointer(tmp_path)
     workflow = graph.compile(chain("a", "b", "c"), checkpointer=saver, **{kind: ["b"]})
 
@@ -614,9 +614,9 @@ def test_no_state_and_no_path_reaches_an_event(tmp_path):
     recorder = Recorder()
     with pytest.raises(NodeFailed):
         graph.compile(chain("a", a=leaks), observers=[recorder]).invoke({"x": "sk-very-secret"})
-    told = "".join(event.model_dump_json() for event in recorder.events)
-    assert "sk-very-secret" not in told
-    assert "/home/ana" not in told
+    text = "".join(event.model_dump_json() for event in recorder.events)
+    assert "sk-very-secret" not in text
+    assert "/home/ana" not in text
 
 
 def test_the_builder_is_left_as_it_was():

@@ -292,11 +292,11 @@ async def _streamed(run: AgentRun, model: Model, save: Any) -> Any:
 
 def resumed(ran: Ran, text: str, decision: str | None = None, events: list[Any] | None = None) -> Ran:
     """Go on from a stored state in a new process: only the world outside the run is the same."""
-    told = [] if events is None else events
-    fresh = start(ran.model.case, ran.world, told)
+    seen = [] if events is None else events
+    fresh = start(ran.model.case, ran.world, seen)
     run = AgentRun.restore(RunSnapshot.from_json(text), fresh.spec)
     run.resume(decision)
     model = Model(dataclasses.replace(ran.model.case, cancel_at=None))
     saved: list[str] = []
     output = drive(run, model, lambda run: saved.append(run.snapshot().to_json()))
-    return Ran(run, output, told, model, ran.world, saved)
+    return Ran(run, output, seen, model, ran.world, saved)

@@ -7,8 +7,7 @@ from typing import Any, Literal
 import dspy
 import pytest
 from dspy.utils.exceptions import AdapterParseError
-from hypothesis import Phase, given, settings
-from hypothesis import strategies as st
+from hypothesis import Phase, given, settings, strategies as st
 
 from ace.react import adapter as _adapter
 from ace.react.adapter import CachedChatAdapter

@@ -10,15 +10,14 @@ from typing import Any
 
 import pytest
 from graph.graphs import State
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, given, settings, strategies as st
 from langgraph.graph import END, START, StateGraph
 from langgraph.types import interrupt
 
 from ace import graph
 from ace.graph import JsonCodec, JsonlCheckpointer, WorkflowInterrupted, check_graph_events
 
-# a node: what it writes, whether it asks somebody, where it leads (side by side, or by the counter)
+# a node: what it writes, whether it asks a question, where it leads (side by side, or by the counter)
 Plan = list[tuple[dict[str, Any], bool, tuple[int, ...], bool]]
 
 writes = st.fixed_dictionaries(
@@ -34,7 +33,7 @@ writes = st.fixed_dictionaries(
 
 @st.composite
 def plans(draw: Any) -> Plan:
-    """Small graphs without circles: each node leads to later ones only."""
+    """Small graphs without cycles: each node leads to later ones only."""
     size = draw(st.integers(1, 6))
     plan: Plan = []
     for i in range(size):
@@ -52,8 +51,8 @@ def built(plan: Plan, delays: random.Random | None = None) -> StateGraph:
         def node(state: State, i=i, written=written, asks=asks) -> dict[str, Any]:
             if delays is not None:
                 time.sleep(delays.random() * 0.004)
-            said = [f"{i}: {interrupt({'node': i})}"] if asks else []
-            return {**written, "log": [f"n{i}", *said, *written.get("log", [])]}
+            answers = [f"{i}: {interrupt({'node': i})}"] if asks else []
+            return {**written, "log": [f"n{i}", *answers, *written.get("log", [])]}
 
         builder.add_node(names[i], node)
         targets = [names[j] for j in later]
@@ -97,7 +96,7 @@ def a_run_with_stops_equals_one_without(plan: Plan, seed: int) -> None:
         names = [f"n{i}" for i in range(len(plan))]
         before, after = ([name for name in names if draw.random() < 0.4] for _ in range(2))
 
-        class Anew:
+        class Reopened:
             """Each call is made by a new process: nothing is left but the file."""
 
             def _workflow(self) -> Any:
@@ -111,7 +110,7 @@ def a_run_with_stops_equals_one_without(plan: Plan, seed: int) -> None:
             def resume(self, *args: Any) -> Any:
                 return self._workflow().resume(*args)
 
-        assert driven(Anew(), START_STATE, "t")[0] == whole
+        assert driven(Reopened(), START_STATE, "t")[0] == whole
 
 
 def reducers_do_not_depend_on_who_is_done_first(plan: Plan) -> None:

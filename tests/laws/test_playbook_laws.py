@@ -9,8 +9,7 @@ from unittest import mock
 
 import pytest
 import sqlalchemy as sa
-from hypothesis import HealthCheck, Phase, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, Phase, given, settings, strategies as st
 
 from ace.core import PlaybookError
 from ace.playbook import (
@@ -26,12 +25,12 @@ from ace.playbook import (
     Tag,
     Update,
     fold,
+    history as history_module,
+    retriever as retrieving,
     schema,
+    state as state_module,
     store,
 )
-from ace.playbook import history as history_module
-from ace.playbook import retriever as retrieving
-from ace.playbook import state as state_module
 from ace.playbook.render import count_tokens, render_bullets
 from ace.playbook.state import PlaybookState
 

@@ -7,20 +7,19 @@ from contextlib import ExitStack
 from unittest import mock
 
 import pytest
-from hypothesis import HealthCheck, Phase, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, Phase, given, settings, strategies as st
 from laws.model import KINDS, POLICIES, Case, Model, World, calm_cases, cases, perform, reply, resumed, start
 
 from ace.agent import (
     Acting,
     AgentRun,
-    Breaker,
     BreakerPolicy,
     CallTool,
     Interrupted,
     RequestedTool,
     RunSnapshot,
 )
+from ace.agent.breaker import Breaker
 from ace.core import check_events
 from ace.tools import Tool, ToolResult
 
@@ -114,13 +113,13 @@ def law_5_what_comes_late_changes_nothing(case: Case, at: int) -> None:
         else:
             break
     run.cancel("enough")
-    before, told = run.snapshot(), len(events)
+    before, count = run.snapshot(), len(events)
     if late_result is not None:
         run.tool_finished(late_result)
     run.model_replied(reply("late", [RequestedTool("finish", {"answer": "late"})]))
     run.model_delta("late")
     assert run.snapshot() == before
-    assert len(events) == told
+    assert len(events) == count
 
 
 def law_6_sync_async_and_streamed_are_one_run(case: Case) -> None:
@@ -180,7 +179,7 @@ def law_9_a_stored_state_comes_back_as_it_was(case: Case) -> None:
 def law_10_fragments_change_nothing(case: Case, other: tuple[int, ...]) -> None:
     from dataclasses import replace
 
-    def told(ran) -> list:
+    def observed(ran) -> list:
         texts: list = []
         for event in ran.events:
             if event.kind == "model_request_started":
@@ -191,7 +190,7 @@ def law_10_fragments_change_nothing(case: Case, other: tuple[int, ...]) -> None:
         return [texts, kinds, ran.output.answer]
 
     case = replace(case, cancel_at=None)
-    streams = told(perform(case, "stream")), told(perform(replace(case, fragments=other), "stream"))
+    streams = observed(perform(case, "stream")), observed(perform(replace(case, fragments=other), "stream"))
     assert streams[0] == streams[1]
     assert all(not text or text.endswith("spaces ") for text in streams[0][0])
 

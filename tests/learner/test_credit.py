@@ -44,7 +44,7 @@ def test_levels():
     assert level(bullet("z"), cited) == "followed"
     assert level(bullet("z", number=2), cited) == "followed"
     assert level(bullet("a", number=2), cited) == "injected"
-    assert level(bullet("z", number=2, section="Pitfalls"), cited) == "injected", "nobody follows a warning"
+    assert level(bullet("z", number=2, section="Pitfalls"), cited) == "injected", "a warning is never followed"
 
 
 def test_an_arm_and_a_use_are_one_tag():

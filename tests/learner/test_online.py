@@ -97,7 +97,7 @@ def test_a_full_queue_slows_the_agent_down(book, caplog):
     assert len(book) == 3
 
 
-def test_what_goes_wrong_is_said_once_and_the_next_run_is_learned(book, caplog):
+def test_an_error_is_raised_once_and_the_next_run_is_learned(book, caplog):
     class Broken(Reflector):
         def reflect(self, output, feedback, **options):
             if output.run_id == "r1":
@@ -177,9 +177,9 @@ def test_the_state_file_stays_small(tmp_path, monkeypatch):
     monkeypatch.setattr("ace.learner.run_queue.COMPACT_AFTER", 10)
     queue = RunQueue(tmp_path / "runs.jsonl")
     for n in range(95):
-        lived = ObservedRun(key=f"r{n}", output=numbered(n % 9), feedback=GOOD)
-        queue.put(lived)
-        queue.done(lived, success=True)
+        observed = ObservedRun(key=f"r{n}", output=numbered(n % 9), feedback=GOOD)
+        queue.put(observed)
+        queue.done(observed, success=True)
     assert len((tmp_path / "runs.jsonl").read_text().splitlines()) == 10
     queue.close()
 
@@ -274,7 +274,7 @@ def test_nothing_that_the_gate_refused_is_written(book):
     assert report.refused > 0
 
 
-def test_coins_reach_the_book(book):
+def test_random_assignments_reach_the_book(book):
     book.add(
         section="Strategies",
         trigger="Sell aaaaa things",

@@ -32,7 +32,7 @@ SCRIPT = [
     ("", [("refund", {"order": "o-17"})]),
     ("Done.", []),
 ]
-"""What the model says: it guesses an order and names a tool that nobody has, then it does right."""
+"""What the model says: it guesses an order and names a tool that does not exist, then it does right."""
 
 
 def shop(refusal):

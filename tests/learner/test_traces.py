@@ -105,7 +105,7 @@ def test_arguments_that_are_none():
         ({"structured_trace": 1}, "not a TaskOutput"),
     ],
 )
-def test_what_is_no_trace_is_said(trace, why):
+def test_what_is_no_trace_is_refused_with_a_reason(trace, why):
     with pytest.raises(ValueError, match=why):
         read_trace(trace)
 

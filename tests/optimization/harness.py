@@ -8,12 +8,13 @@ import time
 from collections import Counter
 from contextlib import contextmanager
 
+from model_server import serve
+
 from ace.suites.registry import load_suite
 from ace.testing import SimulatedLM, SimulatedProposer
 from ace.testing.engine import Prompt
 from ace.testing.proposer import ADVICE
 from ace.testing.rates import load_rates
-from ace.testing.server import serve
 
 SMALL = ["--train", "8", "--val", "4", "--test", "4", "--budget", "80"]
 
@@ -49,7 +50,7 @@ class Server:
             self.kill_at = None
             self.victim.send_signal(signal.SIGKILL)
             self.victim.wait()
-            return ""  # nobody reads it, and it was not counted
+            return ""  # the reply is not read, and was not counted
         self.asked.append((prompt.system, prompt.text))
         if len(self.asked) == self.interrupt_at:
             self.victim.send_signal(signal.SIGINT)

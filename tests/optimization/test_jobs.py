@@ -12,7 +12,8 @@ from optimization.harness import AdvisedLM, loopback
 
 from ace import ReActGenerator
 from ace.core import AceError
-from ace.optimization import NAMES, JobConfig, load_optimized, optimize, program_workload, suite_workload
+from ace.optimization import JobConfig, load_optimized, optimize, program_workload, suite_workload
+from ace.optimization.optimizers import NAMES
 from ace.optimization.workload import EpisodeProgram
 from ace.playbook import Playbook
 from ace.suites.registry import load_suite
@@ -65,7 +66,8 @@ work.program.agent = load_optimized({str(folder)!r}, work.program.agent)
 with dspy.context(lm=AdvisedLM()):
     print(json.dumps([work.score(e, work.program(**e.inputs())) for e in work.testset]))
 """
-    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])}
+    tests = Path(__file__).parents[1]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, (tests, tests.parent / "benchmarks")))}
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, env=environment)
     assert done.returncode == 0, done.stderr
     printed = done.stdout
@@ -178,7 +180,7 @@ def test_tool_results_are_not_fetched_twice(tmp_path):
     assert cut + again == whole
 
 
-def test_what_is_missing_is_said_before_anything_is_spent(tmp_path, monkeypatch):
+def test_what_is_missing_is_reported_before_anything_is_spent(tmp_path, monkeypatch):
     import ace.optimization.optimizers as optimizers
 
     monkeypatch.setattr(optimizers, "find_spec", lambda name: None)

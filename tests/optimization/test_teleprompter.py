@@ -21,8 +21,8 @@ def clerk(prompt):
     if "next_tool_name" not in prompt.wants:
         return render_reply(reasoning="", answer="")
     seen = prompt.steps
-    told = "Call price(item)" in prompt.fields.get("playbook", "") or item == "tea"
-    if told and not seen:
+    informed = "Call price(item)" in prompt.fields.get("playbook", "") or item == "tea"
+    if informed and not seen:
         return render_reply(next_thought="I look.", next_tool_name="price", next_tool_args={"item": item})
     answer = seen[-1]["observation"] if seen else "7"
     return render_reply(next_thought="Done.", next_tool_name="finish", next_tool_args={"answer": answer})
@@ -97,7 +97,7 @@ def test_a_validation_set_guards_the_book(lm, book):
     agent = ReActGenerator("question -> answer", tools=[price], lm=lm)
     optimizer = ACE(right, playbook=book, progress=False)
     optimizer.compile(agent, trainset=[example("milk")], valset=[example("bread")])
-    assert (len(book), optimizer.report.refused) == (0, 1), "a note on what did not work helped nobody"
+    assert (len(book), optimizer.report.refused) == (0, 1), "a note on what did not work helped no task"
     optimizer.compile(agent, trainset=[example("tea"), example("milk")], valset=[example("bread")])
     assert [b.section for b in book.bullets if b.section == "Strategies"] == ["Strategies"]
 
@@ -127,7 +127,7 @@ def test_an_interrupted_compile_goes_on(lm, book, tmp_path):
     assert (optimizer.report.skipped, optimizer.report.runs) == (2, 1)
 
 
-def test_what_cannot_be_compiled_is_said(lm):
+def test_what_cannot_be_compiled_is_refused_with_a_reason(lm):
     agent = ReActGenerator("question -> answer", tools=[price], lm=lm)
     with pytest.raises(ValueError, match="trainset is empty"):
         ACE(right).compile(agent, trainset=[])

@@ -21,7 +21,7 @@ def test_equal_vectors_come_newest_first_in_whatever_order_they_were_put():
     assert orders == [[15, 14, 13, 12, 11]] * 5
 
 
-def test_a_book_ranks_twins_alike_after_a_process_that_did_not_save_its_index(tmp_path, embedder):
+def test_a_book_ranks_duplicates_alike_after_a_process_that_did_not_save_its_index(tmp_path, embedder):
     path = tmp_path / "book.db"
 
     def ranked() -> list[str]:
@@ -35,5 +35,5 @@ def test_a_book_ranks_twins_alike_after_a_process_that_did_not_save_its_index(tm
     writer = Playbook.open(path, embedder=embedder)
     writer.commit([Tag(bullet_id="b-1", helpful=0, harmful=0, run_id="r")])  # it dies before it saves its index
     del writer
-    with Playbook.open(path, embedder=embedder) as book:  # reads the saved index, and puts b-1 into it anew
+    with Playbook.open(path, embedder=embedder) as book:  # reads the saved index, and adds b-1 to it again
         assert [b.id for b in book.retrieve("Refund order 17", k=4)] == first

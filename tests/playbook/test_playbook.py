@@ -2,8 +2,7 @@ import sqlite3
 import threading
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from ace.core import PlaybookError
 from ace.playbook import (

@@ -1,4 +1,4 @@
-"""History, the way back, review, pruning, staleness, twins, migrations."""
+"""History, rollback, review, pruning, outdated bullets, duplicates, migrations."""
 
 import sqlite3
 
@@ -113,7 +113,7 @@ def test_verify_sees_what_was_changed_behind_its_back(tmp_path, embedder):
             "UPDATE journal SET delta = replace(delta, '\"a\"', '\"A\"') WHERE position = 0",
             "changed after it was written",
         ),
-        ("UPDATE bullets SET bullet = replace(bullet, '\"b\"', '\"B\"')", "differs from what the journal says"),
+        ("UPDATE bullets SET bullet = replace(bullet, '\"b\"', '\"B\"')", "differs from the journal"),
         ("DELETE FROM bullets WHERE number = 2", "missing from the table"),
         ("DELETE FROM journal WHERE position = 1", "not in the journal"),
         ("UPDATE meta SET value = '1' WHERE key = 'next_number'", "given before"),
@@ -246,7 +246,7 @@ def test_exploration_shows_one_shadow_bullet_and_only_when_asked(book):
     assert len({f.explored for f in found}) > 1
 
 
-# -- staleness ---------------------------------------------------------------------------------------------------------
+# -- outdated bullets --------------------------------------------------------------------------------------------------
 
 
 def test_a_changed_tool_hides_its_bullets_until_they_are_confirmed(book, caplog):
@@ -262,10 +262,10 @@ def test_a_changed_tool_hides_its_bullets_until_they_are_confirmed(book, caplog)
     assert [b.id for b in book.retrieve_for(task, {"refund": "v2"})] == ["b-1"]
 
 
-# -- twins -------------------------------------------------------------------------------------------------------------
+# -- duplicates --------------------------------------------------------------------------------------------------------
 
 
-def test_twins_are_merged_and_the_journal_names_the_survivor(book):
+def test_duplicates_are_merged_and_the_journal_names_the_successor(book):
     filled(
         book,
         "Check the balance before you pay.",

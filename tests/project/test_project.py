@@ -1,16 +1,14 @@
-"""The house itself: what is imported when, what is shipped, contracts, and names that do not belong here."""
+"""The project itself: what is imported when, contracts, claims, and calls that do not belong here."""
 
 import importlib.util
 import json
 import re
-import subprocess
-import sys
 import tomllib
-import zipfile
 
 import jsonschema
-import pytest
 from conftest import ROOT
+
+ISSUES = ("first-light", "run-time", "playbook", "learning", "evidence", "workflows", "structure")
 
 
 def load(path):
@@ -24,35 +22,10 @@ def test_import_and_help_load_nothing_heavy():
     assert load(ROOT / "benchmarks" / "imports.py").heavy_modules() == []
 
 
-def test_every_public_name_can_be_had():
-    import ace
-    import ace.evaluation
-    import ace.testing
-
-    for module in (ace, ace.evaluation, ace.testing):
-        for name in module.__all__:
-            assert getattr(module, name) is not None
-        with pytest.raises(AttributeError, match="nonsense"):
-            module.nonsense  # noqa: B018
-
-
 def test_the_contracts_have_not_drifted():
     for name, text in load(ROOT / "contracts" / "export.py").schemas().items():
         assert (ROOT / "contracts" / name).read_text(encoding="utf-8") == text, f"{name} differs; run: make contracts"
         jsonschema.validators.validator_for(json.loads(text)).check_schema(json.loads(text))
-
-
-def test_the_wheel_holds_the_package_and_nothing_else(tmp_path):
-    subprocess.run(
-        [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", str(tmp_path), str(ROOT)],
-        check=True,
-        capture_output=True,
-    )
-    (wheel,) = tmp_path.glob("*.whl")
-    names = zipfile.ZipFile(wheel).namelist()
-    assert {name.split("/")[0].split("-")[0] for name in names} == {"ace", "dspy_ace"}
-    assert "ace/testing/rates.toml" in names
-    assert "ace/py.typed" in names
 
 
 def test_the_links_of_the_top_level_are_links():
@@ -67,13 +40,11 @@ def test_claims_are_complete_and_name_known_issues():
     for claim in claims:
         assert set(claim) == {"name", "issue", "says", "command", "figure", "bound", "unit"}
         assert re.fullmatch(r"(>=|<=|==|<) [\d.]+", claim["bound"])
-        assert claim["issue"] in ("first-light", "run-time", "playbook", "learning", "evidence", "workflows")
-        assert ("simulated" in claim["says"]) == (
-            "simulated" in claim["command"]
-            or claim["name"].startswith(
-                ("demo", "follower", "bad-calls", "alternatives", "scores", "cache-hits", "teachers", "peers")
-            )
-        ) or claim["name"] == "demo-seconds"
+        assert claim["issue"] in ISSUES
+        script = re.search(r"benchmarks/\w+\.py", claim["command"])
+        source = claim["command"] + (" " + (ROOT / script[0]).read_text(encoding="utf-8") if script else "")
+        if re.search(r"SimulatedLM|simulated:|StandIn", source):
+            assert "simulated" in claim["says"], f"{claim['name']}: what a stand-in produced is called so"
 
 
 def test_verify_says_missing_and_fails(tmp_path, monkeypatch, capsys):

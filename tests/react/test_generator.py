@@ -281,10 +281,10 @@ def test_deepcopy_shares_tools_and_memory(book):
 
     shop = Shop()
     generator = agent(decision("sell"), decision("finish", answer="x"), tools=[shop.sell], playbook=book)
-    twin = generator.deepcopy()
-    assert twin.agent.react is not generator.agent.react
-    assert twin.playbook is book
-    twin.run("x")
+    copied = generator.deepcopy()
+    assert copied.agent.react is not generator.agent.react
+    assert copied.playbook is book
+    copied.run("x")
     assert shop.sold == 1
 
 

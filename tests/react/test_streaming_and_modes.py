@@ -1,6 +1,7 @@
 """Streams, observers, output modes, nested agents, native tool calling: through `ReActGenerator`."""
 
 import asyncio
+import json
 import time
 
 import dspy
@@ -9,6 +10,7 @@ from dspy import lm15
 
 from ace import Agent, CancellationToken, Policy, ReActGenerator, Summary, TokenPrices, UsageLimits, check_events
 from ace.core import ResumeError, SignatureError
+from ace.tasks import TaskOutput
 from ace.testing import FaultyTool, FunctionLM, ScriptedLM, decision
 from ace.testing.engine import render_reply
 from ace.tools import Tool, calculator, tool
@@ -28,9 +30,9 @@ def test_a_stream_gives_the_events_and_the_pieces_of_the_replies():
         events = list(stream)
     check_events(events)
     assert stream.output.answer == "42"
-    told = "".join(e.data["text"] for e in events if e.kind == "model_request_delta")
-    assert "calculator" in told
-    assert "finish" in told
+    streamed = "".join(e.data["text"] for e in events if e.kind == "model_request_delta")
+    assert "calculator" in streamed
+    assert "finish" in streamed
 
 
 def test_sync_async_and_streamed_runs_are_the_same_run():
@@ -148,6 +150,65 @@ def test_the_generator_is_an_agent():
     out = it.run("x")
     assert it.format_result(out, "simple") == "42"
     assert it.format_result(out, "structured") is out
+
+
+def test_every_prediction_is_formatted_by_the_agents_own_hook():
+    class Loud(ReActGenerator):
+        def format_result(self, output, mode):
+            return f"{output.answer}!" if mode == "simple" else output
+
+    shown = Loud(tools=[], lm=ScriptedLM([END]), output_mode="simple").forward("x")
+    assert (str(shown), shown.formatted) == ("42!", "42!")
+    assert isinstance(Loud(tools=[], lm=ScriptedLM([END])).forward("x").formatted, TaskOutput)
+
+
+def test_a_resumed_run_is_streamed_from_there_on():
+    asked = []
+
+    @tool(requires_approval=True)
+    def pay(amount: int) -> str:
+        """Pay."""
+        asked.append(amount)
+        return "paid"
+
+    it = ReActGenerator(tools=[pay], lm=ScriptedLM([decision("pay", amount=7), END]))
+    waiting = it.forward("x")
+    assert (waiting.termination_reason, asked) == ("interrupted", [])
+    with it.stream_resume(waiting.run_id, "approve") as stream:
+        kinds = [event.kind for event in stream]
+    assert (kinds[0], kinds[-1], stream.output.answer, asked) == ("run_continued", "run_completed", "42", [7])
+    with pytest.raises(TypeError, match="limits"):
+        it.resume(waiting.run_id, "approve", limits=UsageLimits(iterations=1))
+
+
+@pytest.mark.parametrize("mode", ["text", "native"])
+def test_a_tools_examples_stand_in_the_catalogue(mode):
+    @tool(examples=("12:30", "noon"))
+    def remind(when: str) -> str:
+        """Remind somebody."""
+        return when
+
+    it = ReActGenerator(tools=[remind], lm=ScriptedLM([END]), tool_calling=mode)
+    catalogue = it._catalog.value
+    shown = catalogue.text() if mode == "text" else str(catalogue.functions())
+    assert "12:30" in shown
+    assert "noon" in shown
+    assert "examples" not in json.loads(catalogue.text().splitlines()[-1])  # `finish` has none
+
+
+def test_a_policy_is_given_the_state_of_the_run():
+    states = []
+
+    class Watching(Policy):
+        def on_model_error(self, state, error):
+            states.append((state.user_input, state.step_count, state.correlation_id, state.attempt))
+            return super().on_model_error(state, error)
+
+    out = agent(decision("nothing_of_that_name"), END, policy=Watching(on_invalid_action="observe")).run(
+        "x", task_id="t9"
+    )
+    assert out.answer == "42"
+    assert states == [("x", 0, "t9", 1)]
 
 
 # -- nested agents -----------------------------------------------------------------------------------------------------
@@ -328,9 +389,9 @@ def test_native_mode_needs_a_model_that_can():
 def test_a_native_program_is_saved_loaded_and_copied(tmp_path):
     it, _ = native("42")
     it.save(tmp_path / "state.json")
-    twin, _ = native("43")
-    twin.load(tmp_path / "state.json")
-    assert twin.deepcopy().forward("x").answer == "43"
+    copied, _ = native("43")
+    copied.load(tmp_path / "state.json")
+    assert copied.deepcopy().forward("x").answer == "43"
     plain = dspy.ReAct("task -> answer", tools=[])
     plain.save(tmp_path / "plain.json")
     other, _ = native("44")

@@ -39,7 +39,7 @@ def prompts_of(program):
 def test_a_card_is_what_the_catalogue_says_and_nothing_else_changes():
     plain, carded = agent(), agent().with_tool_cards()
     before = prompts_of(carded)[0]
-    assert before.text == prompts_of(plain)[0].text, "until somebody rewrites a card"
+    assert before.text == prompts_of(plain)[0].text, "until a card is rewritten"
     described(carded.cards["lookup"], "Look a key up; it starts with KEY-.")
     after = prompts_of(carded)[0]
     assert after.tools["lookup"]["description"] == "Look a key up; it starts with KEY-."

@@ -76,7 +76,7 @@ def test_a_tool_that_was_down_needed_nothing_first():
     assert list(mining.preconditions(output)) == []
 
 
-def test_a_loop_is_said_once():
+def test_a_loop_is_listed_once():
     steps = [step("find", "o-1 o-2 o-3"), *(step("cancel", changes=True, order=f"o-{i}") for i in (1, 2, 3))]
     assert contents(run_of(*steps)) == ["Call find(), then cancel(order from find) 3 times, then finish."]
 

@@ -34,12 +34,12 @@ def test_a_lesson_of_the_language_model_becomes_an_insight():
 
 
 def test_a_lesson_in_a_script_without_spaces_has_words_too():
-    said = {
+    chinese = {
         "trigger": "客户要求退回已经收到的订单的款项",
         "action": "先按客户姓名查找订单,再把查到的订单编号交给 refund 工具办理退款",
     }
-    (insight,), reflector = reflected({**LESSON, **said})
-    assert insight.content == said["action"]
+    (insight,), reflector = reflected({**LESSON, **chinese})
+    assert insight.content == chinese["action"]
     assert not reflector.refused
 
 
@@ -64,7 +64,7 @@ def test_three_lessons_at_most_and_none_twice():
     others = [{**LESSON, "action": f"{LESSON['action']} {word}"} for word in ("soon", "carefully", "again", "often")]
     found, reflector = reflected(LESSON, LESSON, *others)
     assert len(found) == 3
-    assert reflector.refused == {"said twice": 1, "more than three": 2}
+    assert reflector.refused == {"a duplicate": 1, "more than three": 2}
 
 
 def test_a_lesson_that_repeats_a_tool_is_tainted():

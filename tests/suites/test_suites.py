@@ -138,14 +138,14 @@ def test_tools_as_tau_bench_writes_them(tmp_path):
     assert suite.instructions == "You work for a shop."
     assert check_suite(suite).tasks.problems == []
     assert [attempt.feedback.success for attempt in run(suite)] == [True, True]
-    said = ScriptedLM(
+    lm = ScriptedLM(
         [
             decision("cancel_order", order_id="17"),
             decision("finish"),
             render_reply(reasoning="-", answer="1250 for shoes"),
         ]
     )
-    (attempt,) = evaluate(suite, lambda seed: said, tasks=suite.tasks[:1])
+    (attempt,) = evaluate(suite, lambda seed: lm, tasks=suite.tasks[:1])
     assert attempt.feedback.success, attempt.feedback
 
 
@@ -160,10 +160,10 @@ def test_the_check_finds_what_is_wrong_with_a_suite(tmp_path):
     assert "did you mean 'refund'" in report.problems[0]
     assert "order not found" in report.problems[1]
     generous = ExamplesSuite(
-        [dspy.Example(question="q", answer="a").with_inputs("question")], lambda example, said: True
+        [dspy.Example(question="q", answer="a").with_inputs("question")], lambda example, got: True
     )
     assert check_suite(generous).tasks.problems[0].endswith("doing nothing is scored right")
-    fragile = ExamplesSuite([dspy.Example(question="q").with_inputs("question")], lambda example, said: example.answer)
+    fragile = ExamplesSuite([dspy.Example(question="q").with_inputs("question")], lambda example, got: example.answer)
     assert "the scorer fails with" in check_suite(fragile).tasks.problems[0]
 
 
@@ -305,7 +305,7 @@ def test_a_suite_of_ones_own_making(tmp_path):
         "from ace.suites.examples import ExamplesSuite\nimport dspy\n"
         "def make():\n"
         "    asked = [dspy.Example(question=f'{n}+1', answer=str(n + 1)).with_inputs('question') for n in range(3)]\n"
-        "    return ExamplesSuite(asked, lambda example, said: said.answer == example.answer)\n"
+        "    return ExamplesSuite(asked, lambda example, prediction: prediction.answer == example.answer)\n"
         "nothing = 3\n",
         encoding="utf-8",
     )
@@ -320,8 +320,8 @@ def test_examples_with_a_metric():
         dspy.Example(city="Bonn", country="Germany", people=1).with_inputs("city"),
     ]
 
-    def metric(example, said, trace=None):
-        return dspy.Prediction(score=0.9 if said.country == example.country else 0.1, feedback="look it up")
+    def metric(example, prediction, trace=None):
+        return dspy.Prediction(score=0.9 if prediction.country == example.country else 0.1, feedback="look it up")
 
     def look_up(city: str) -> str:
         """Find a city's country."""
@@ -420,8 +420,8 @@ def test_a_judge_sees_the_calls_and_is_asked_last(tmp_path):
     }
     suite = FileSuite.from_folder(write(tmp_path, [task]), judge)
     found = []
-    for said, order in (("polite", "o1"), ("rude", "o1"), ("polite", "o2")):
-        lm = ScriptedLM([decision("refund", order=order), decision("finish"), render_reply(reasoning="-", answer=said)])
+    for tone, order in (("polite", "o1"), ("rude", "o1"), ("polite", "o2")):
+        lm = ScriptedLM([decision("refund", order=order), decision("finish"), render_reply(reasoning="-", answer=tone)])
         (attempt,) = evaluate(suite, lambda seed, lm=lm: lm)
         found.append((attempt.feedback.success, attempt.feedback.text))
     assert found == [(True, ""), (False, "the judge says: so it is"), (False, "the final state is wrong after refund")]

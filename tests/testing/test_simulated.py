@@ -67,7 +67,7 @@ def test_it_picks_only_what_the_prompt_offers(office):
     assert {s.tool_name for s in output.structured_trace} == {c.name for c in task.gold[:-1]}
 
 
-def test_the_same_seed_and_task_have_the_same_luck_in_every_arm(office):
+def test_the_same_seed_and_task_draw_the_same_numbers_in_every_arm(office):
     tasks = office.tasks[::4]
 
     def rows(seed):
@@ -135,7 +135,7 @@ def test_obedient_follows_an_order_in_a_bullet(office):
     assert not episode.score(output).success
 
 
-def test_an_unknown_preset_or_task_is_said(office):
+def test_an_unknown_preset_or_task_is_refused(office):
     with pytest.raises(SuiteError, match="oracle"):
         SimulatedLM(office, "genius")
     from ace import ReActGenerator

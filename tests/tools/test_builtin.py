@@ -1,7 +1,8 @@
 import pytest
 
 from ace.core import ToolError
-from ace.tools import CorpusSearch, ToolCall, calculator, call_tool, string_helper
+from ace.tools import CorpusSearch, ToolCall, calculator, call_tool
+from ace.tools.builtin import string_helper
 
 
 def calc(expression):

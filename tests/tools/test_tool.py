@@ -127,7 +127,7 @@ def variadic(*args: int):
 
 
 def broken_hint(x: "Nowhere") -> str:  # noqa: F821
-    """Has a hint that nobody can resolve."""
+    """Has a hint that cannot be resolved."""
 
 
 class Opaque:

@@ -1,4 +1,4 @@
-"""Illegal transitions are type errors: pyright rejects each snippet in `rejected/` and accepts its twin in `accepted/`."""
+"""Illegal transitions are type errors: pyright rejects each snippet in `rejected/` and accepts its counterpart in `accepted/`."""
 
 import json
 import subprocess
@@ -31,7 +31,7 @@ def problems():
     return found
 
 
-def test_there_are_enough_snippets_and_each_has_a_twin():
+def test_there_are_enough_snippets_and_each_has_a_counterpart():
     assert len(NAMES) >= 12
     assert sorted(path.stem for path in (HERE / "accepted").glob("*.py")) == NAMES
 
@@ -43,5 +43,5 @@ def test_the_illegal_transition_is_a_type_error(name, problems):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_its_legal_twin_is_accepted(name, problems):
+def test_its_legal_counterpart_is_accepted(name, problems):
     assert f"accepted/{name}" not in problems

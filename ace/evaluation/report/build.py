@@ -54,7 +54,7 @@ def build_report(
 
 
 def quote_bullets(effects: Sequence[BulletEffect], books: Books, own: Mapping[str, Playbook]) -> None:
-    """Fill in what the bullets say that a report speaks of.
+    """Fill in the texts of the bullets that a report names.
 
     Args:
         effects: Of the report.

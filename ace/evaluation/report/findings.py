@@ -17,7 +17,7 @@ from ace.evaluation.report.models import (
 from ace.evaluation.stats import calibration, difference, learning_curve, share
 
 MIN_RUNS = 5
-"""A bullet that was shown in fewer runs is not spoken of."""
+"""A bullet that was shown in fewer runs is not reported."""
 MOST_REGRESSIONS = 10
 MOST_BULLETS = 10
 """Of those that helped most, and of those that hurt most."""
@@ -137,8 +137,8 @@ def calibrations(runs: Iterable[RunReport]) -> dict[str, CalibrationReport]:
 
 
 def _calibration(rows: Sequence[RunReport]) -> CalibrationReport:
-    said = [float(row.confidence or 0.0) for row in rows]
-    found = calibration(said, [row.correct for row in rows])
+    stated = [float(row.confidence or 0.0) for row in rows]
+    found = calibration(stated, [row.correct for row in rows])
     bins: list[ConfidenceBin] = []
     for part in found.bins:
         of = [rows[place] for place in part.runs]

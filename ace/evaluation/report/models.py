@@ -47,7 +47,7 @@ class ComparisonReport(ReportModel):
     interval: Interval
     """Families are drawn as a whole."""
     p: float | None
-    """Two-sided; null where nothing can be said."""
+    """Two-sided; null where it is not defined."""
     p_corrected: float | None
     """Holm's correction for all comparisons of the report."""
     gained: int = 0
@@ -79,7 +79,7 @@ class BulletEffect(ReportModel):
     after: str
     bullet: str
     seed: int | None
-    """Whose playbook it stands in, where each seed has its own."""
+    """The seed whose playbook it is in, where each seed has its own."""
     n: int
     difference: float
     interval: Interval
@@ -146,7 +146,7 @@ class ConfidenceBin(ReportModel):
 
 
 class CalibrationReport(ReportModel):
-    """Whether runs that say they are sure are right."""
+    """Whether runs with high stated confidence are right."""
 
     n: int
     brier: float
@@ -177,12 +177,12 @@ class EvaluateReport(ReportModel):
     regressions: list[Regression] = Field(default_factory=list)
     curves: list[CurvePoint] = Field(default_factory=list)
     calibrations: dict[str, CalibrationReport] = Field(default_factory=dict)
-    """Of arms whose runs say how sure they are."""
+    """Of arms whose runs state a confidence."""
     interrupted: bool = False
     stopped: str = ""
     """Which cap ended the evaluation before all runs were made."""
     folder: str = ""
-    """Where every run lies with its trace."""
+    """The folder of all runs with their traces."""
     seconds: float = 0.0
 
 

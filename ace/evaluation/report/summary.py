@@ -1,4 +1,4 @@
-"""From runs to what a report says: arms with intervals, and arms against each other."""
+"""From runs to the figures of a report: arms with intervals, and comparisons of arms."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def comparisons(
     Args:
         runs: Of all arms.
         against: The arm that the others are compared with; the first one by default.
-        seeded: Arms whose runs of one seed share more than their luck, as a playbook that was learned with it: there seeds
+        seeded: Arms whose runs of one seed share more than randomness, as a playbook that was learned with it: there seeds
             are a random effect beside the families.
     """
     arms = {arm: {(run.seed, run.id): run for run in rows} for arm, rows in _by_arm(runs).items()}

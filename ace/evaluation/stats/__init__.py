@@ -1,9 +1,7 @@
 """Estimates with 95 % intervals, tests for pairs, and what repeated runs show."""
 
 from ace.evaluation.stats.clustered import (
-    LEVEL,
     Estimate,
-    Spread,
     difference,
     mean,
     ratio,
@@ -12,16 +10,11 @@ from ace.evaluation.stats.clustered import (
     share_interval,
     spread,
 )
-from ace.evaluation.stats.paired import Comparison, compare, holm, mcnemar, paired_bootstrap, smallest_effect
-from ace.evaluation.stats.repeats import Bin, Calibration, calibration, learning_curve, pass_hat_k
+from ace.evaluation.stats.paired import compare, holm, mcnemar, paired_bootstrap, smallest_effect
+from ace.evaluation.stats.repeats import calibration, learning_curve, pass_hat_k
 
 __all__ = [
-    "LEVEL",
-    "Bin",
-    "Calibration",
-    "Comparison",
     "Estimate",
-    "Spread",
     "calibration",
     "compare",
     "difference",

@@ -53,7 +53,7 @@ def spread(
     Args:
         values: Shape (n,).
         clusters: The family of each value, shape (n,).
-        seeds: The seed of each value, where the runs of one seed share more than their luck, a playbook that was learned
+        seeds: The seed of each value, where the runs of one seed share more than randomness, a playbook that was learned
             with it for example: then seeds are a random effect beside the families (two-way clusters, Cameron, Gelbach and
             Miller 2011).
 
@@ -66,7 +66,7 @@ def spread(
     if seeds is None or not families.df:
         return families
     extra, df = _by_seed(array, clusters, seeds)
-    if not extra > 0:  # seeds differ less than chance has it
+    if not extra > 0:  # seeds differ less than by chance
         return families
     variance = families.variance + extra
     return Spread(variance, variance**2 / (families.variance**2 / families.df + extra**2 / df))
@@ -141,7 +141,7 @@ def share(
     p, found = float(array.mean()), spread(array, names, seeds)
     if not found.df:
         return Estimate(p, 0.0, 1.0)
-    # families that do not differ say nothing about how alike their tasks are: then each counts once
+    # families that do not differ are no evidence of how alike their tasks are: then each counts once
     effective = p * (1 - p) / found.variance if found.variance > 0 else float(len(set(names)))
     t2 = _quantile(found.df) ** 2
     centre = (p + t2 / 2 / effective) / (1 + t2 / effective)

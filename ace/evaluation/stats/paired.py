@@ -143,7 +143,7 @@ def mcnemar(before: Sequence[bool], after: Sequence[bool]) -> float:
 
 
 def mid_p(gained: int, lost: int) -> float:
-    """The mid-p value of so many tasks that only one of two arms solved.
+    """The mid-p value of the numbers of tasks that only one of two arms solved.
 
     Example:
         >>> mid_p(3, 3)

@@ -74,7 +74,7 @@ class Bin(NamedTuple):
 
 
 class Calibration(NamedTuple):
-    """Whether stated confidence is met by success."""
+    """Whether given confidence is met by success."""
 
     brier: float
     """Mean squared difference (Brier 1950); 0 is perfect."""
@@ -84,7 +84,7 @@ class Calibration(NamedTuple):
 
 
 def calibration(confidence: Sequence[float], success: Sequence[bool], bins: int = 10) -> Calibration:
-    """Compare what runs said of themselves with what came of them.
+    """Compare the stated confidence of runs with their success.
 
     Args:
         confidence: From 0 to 1, shape (n,).
@@ -98,20 +98,20 @@ def calibration(confidence: Sequence[float], success: Sequence[bool], bins: int 
         >>> round(calibration([0.9, 0.9, 0.1, 0.1], [True, True, False, False]).brier, 4)
         0.01
     """
-    said, came = np.asarray(confidence, dtype=float), np.asarray(success, dtype=float)
-    if len(said) == 0 or len(said) != len(came):
-        raise ValueError(f"expected as many confidences as outcomes and at least one, got {len(said)} and {len(came)}")
-    if not (said.min() >= 0 and said.max() <= 1):
+    given, came = np.asarray(confidence, dtype=float), np.asarray(success, dtype=float)
+    if len(given) == 0 or len(given) != len(came):
+        raise ValueError(f"expected as many confidences as outcomes and at least one, got {len(given)} and {len(came)}")
+    if not (given.min() >= 0 and given.max() <= 1):
         raise ValueError("a confidence is a probability, from 0 to 1")
-    place = np.minimum((said * bins).astype(int), bins - 1)
+    place = np.minimum((given * bins).astype(int), bins - 1)
     found = [
         Bin(
-            float(said[place == i].mean()),
+            float(given[place == i].mean()),
             float(came[place == i].mean()),
             int((place == i).sum()),
             tuple(np.flatnonzero(place == i).tolist()),
         )
         for i in sorted(set(place.tolist()))
     ]
-    error = sum(part.n * abs(part.confidence - part.success) for part in found) / len(said)
-    return Calibration(float(np.mean((said - came) ** 2)), float(error), tuple(found))
+    error = sum(part.n * abs(part.confidence - part.success) for part in found) / len(given)
+    return Calibration(float(np.mean((given - came) ** 2)), float(error), tuple(found))

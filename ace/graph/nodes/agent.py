@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, cast
 
 from langchain_core.runnables import RunnableConfig
@@ -12,8 +12,8 @@ from langgraph.types import interrupt
 
 from ace.agent import Approve, Deny, ResumeDecision
 from ace.agent.streaming import AsyncRunStream, RunStream
-from ace.core import AGENT_ERRORS, CancellationToken, Event, InvalidModelAction
-from ace.core.errors import AgentError
+from ace.core import CancellationToken, Event, InvalidModelAction
+from ace.core.errors import AGENT_ERRORS, AgentError
 from ace.graph.errors import GraphError
 from ace.graph.nodes.base import Node, Visit
 from ace.graph.session import Stopped
@@ -26,6 +26,7 @@ EXHAUSTED = ("max_iterations", "budget_exceeded", "no_progress")
 """Ends that are no failure of a part: the graph decides what to do about them."""
 
 
+@dataclass(eq=False, repr=False)
 class ReActAgentNode(Node):
     """Runs an agent on a field of the state.
 
@@ -57,34 +58,24 @@ class ReActAgentNode(Node):
         ('42', 1)
     """
 
-    def __init__(
-        self,
-        agent: Any,
-        *,
-        inputs: Mapping[str, str] | None = None,
-        output: str = "final_output",
-        scratchpad: str = "scratchpad",
-        iterations: str = "iterations",
-        run: str = "run",
-        domain: str | None = None,
-        tenant: str | None = None,
-        max_iters: int | None = None,
-        raise_on_failure: bool = True,
-    ) -> None:
-        if not callable(getattr(agent, "run", None)):
-            raise TypeError(f"agent is {agent!r:.200}, expected a ReActGenerator, or something with run(task)")
-        if max_iters is not None and max_iters < 1:
-            raise ValueError(f"max_iters must be at least 1, got {max_iters!r}")
-        self.agent = agent
-        self.inputs = dict(inputs) if inputs is not None else _inputs_of(agent)
-        self.output = output
-        self.scratchpad = scratchpad
-        self.iterations = iterations
-        self.run_field = run
-        self.domain = domain
-        self.tenant = tenant
-        self.max_iters = max_iters
-        self.raise_on_failure = raise_on_failure
+    agent: Any
+    _: KW_ONLY
+    inputs: Mapping[str, str] | None = None
+    output: str = "final_output"
+    scratchpad: str = "scratchpad"
+    iterations: str = "iterations"
+    run: str = "run"
+    domain: str | None = None
+    tenant: str | None = None
+    max_iters: int | None = None
+    raise_on_failure: bool = True
+
+    def __post_init__(self) -> None:
+        if not callable(getattr(self.agent, "run", None)):
+            raise TypeError(f"agent is {self.agent!r:.200}, expected a ReActGenerator, or something with run(task)")
+        if self.max_iters is not None and self.max_iters < 1:
+            raise ValueError(f"max_iters must be at least 1, got {self.max_iters!r}")
+        self.fields = dict(self.inputs) if self.inputs is not None else _inputs_of(self.agent)
 
     def invoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> dict[str, Any]:
         """See the class."""
@@ -129,7 +120,7 @@ class ReActAgentNode(Node):
             self.scratchpad: list(output.structured_trace),
             self.iterations: output.usage.iterations,
             self.output: output.answer,
-            self.run_field: output,
+            self.run: output,
         }
 
 
@@ -144,7 +135,7 @@ class _Attempt:
         self.token = session.cancellation if session is not None else CancellationToken()
         self.streams = hasattr(node.agent, "stream") and hasattr(node.agent, "astream_resume")
         fields = {
-            name: needed(state, field, f"the agent's node {self.visit.node!r}") for name, field in node.inputs.items()
+            name: needed(state, field, f"the agent's node {self.visit.node!r}") for name, field in node.fields.items()
         }
         self.task = TaskInput(
             task_id=read(state, "task_id") or self.visit.thread_id or self.visit.task_id or "graph",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Literal, cast
 
 from langchain_core.runnables import RunnableConfig
@@ -16,6 +17,7 @@ DEFAULT_MAX_TOKENS = 2_000
 """Of a conversation in a prompt."""
 
 
+@dataclass(eq=False, repr=False)
 class ConversationBufferNode(Node):
     """Adds a turn to ``messages``; before an agent it also writes the earlier turns as text into ``conversation``.
 
@@ -37,26 +39,20 @@ class ConversationBufferNode(Node):
         Assistant: At home.
     """
 
-    def __init__(
-        self,
-        role: Literal["user", "assistant"] = "user",
-        *,
-        max_tokens: int = DEFAULT_MAX_TOKENS,
-        source: str = "",
-        messages: str = "messages",
-        conversation: str = "conversation",
-        count: TokenCounter = count_tokens,
-    ) -> None:
-        if role not in ("user", "assistant"):
-            raise ValueError(f"role is {role!r}, expected 'user' or 'assistant'")
-        if max_tokens < 0:
-            raise ValueError(f"max_tokens must be 0 or more, got {max_tokens!r}")
-        self.role: Literal["user", "assistant"] = role
-        self.max_tokens = max_tokens
-        self.source = source or {"user": "user_input", "assistant": "final_output"}[role]
-        self.messages = messages
-        self.conversation = conversation
-        self.count = count
+    role: Literal["user", "assistant"] = "user"
+    _: KW_ONLY
+    max_tokens: int = DEFAULT_MAX_TOKENS
+    source: str = ""
+    messages: str = "messages"
+    conversation: str = "conversation"
+    count: TokenCounter = count_tokens
+
+    def __post_init__(self) -> None:
+        if self.role not in ("user", "assistant"):
+            raise ValueError(f"role is {self.role!r}, expected 'user' or 'assistant'")
+        if self.max_tokens < 0:
+            raise ValueError(f"max_tokens must be 0 or more, got {self.max_tokens!r}")
+        self.source = self.source or {"user": "user_input", "assistant": "final_output"}[self.role]
 
     def invoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> dict[str, Any]:
         """See the class."""
@@ -69,6 +65,7 @@ class ConversationBufferNode(Node):
         return update
 
 
+@dataclass(eq=False, repr=False)
 class ConversationSummaryNode(Node):
     """Keeps ``conversation_summary`` of the turns that do not fit into a prompt any more.
 
@@ -90,24 +87,19 @@ class ConversationSummaryNode(Node):
         {'conversation_summary': 'Order 17 is at home.', 'summarised': 1}
     """
 
-    def __init__(
-        self,
-        summarize: Callable[[str], Any],
-        *,
-        max_tokens: int = DEFAULT_MAX_TOKENS,
-        keep: int = 2,
-        messages: str = "messages",
-        summary: str = "conversation_summary",
-        count: TokenCounter = count_tokens,
-    ) -> None:
-        if max_tokens < 1 or keep < 0:
-            raise ValueError(f"max_tokens must be at least 1 and keep 0 or more, got {max_tokens!r} and {keep!r}")
-        self.summarize = summarize
-        self.max_tokens = max_tokens
-        self.keep = keep
-        self.messages = messages
-        self.summary = summary
-        self.count = count
+    summarize: Callable[[str], Any]
+    _: KW_ONLY
+    max_tokens: int = DEFAULT_MAX_TOKENS
+    keep: int = 2
+    messages: str = "messages"
+    summary: str = "conversation_summary"
+    count: TokenCounter = count_tokens
+
+    def __post_init__(self) -> None:
+        if self.max_tokens < 1 or self.keep < 0:
+            raise ValueError(
+                f"max_tokens must be at least 1 and keep 0 or more, got {self.max_tokens!r} and {self.keep!r}"
+            )
 
     def invoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> dict[str, Any]:
         """See the class."""

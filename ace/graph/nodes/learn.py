@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 from langchain_core.runnables import RunnableConfig
@@ -13,6 +14,7 @@ from ace.learner import Learner
 from ace.tasks import Feedback, TaskOutput
 
 
+@dataclass(eq=False, repr=False)
 class LearnNode(Node):
     """Reflects on ``run``, curates and commits; each run once, also when the graph is resumed inside the node.
 
@@ -33,20 +35,12 @@ class LearnNode(Node):
         {'playbook_revision': 1}
     """
 
-    def __init__(
-        self,
-        learner: Learner,
-        *,
-        score: Callable[[TaskOutput], Feedback | bool | float] | None = None,
-        run: str = "run",
-        feedback: str = "feedback",
-        revision: str = "playbook_revision",
-    ) -> None:
-        self.learner = learner
-        self.score = score
-        self.run = run
-        self.feedback = feedback
-        self.revision = revision
+    learner: Learner
+    _: KW_ONLY
+    score: Callable[[TaskOutput], Feedback | bool | float] | None = None
+    run: str = "run"
+    feedback: str = "feedback"
+    revision: str = "playbook_revision"
 
     def invoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> dict[str, Any]:
         """See the class.

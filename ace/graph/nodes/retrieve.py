@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, cast
 
 from langchain_core.runnables import RunnableConfig
@@ -15,6 +16,7 @@ from ace.playbook.bullet import PlaybookBullet
 from ace.playbook.render import render_bullet
 
 
+@dataclass(eq=False, repr=False)
 class RetrieveNode(Node):
     """Looks something up and writes it into ``retrieved``, and as text into ``context``.
 
@@ -33,26 +35,18 @@ class RetrieveNode(Node):
         'Orders ship on Mondays.'
     """
 
-    def __init__(
-        self,
-        source: Playbook | Callable[[str], Sequence[Any]],
-        *,
-        query: str = "user_input",
-        k: int | None = None,
-        domain: str | None = None,
-        tenant: str | None = None,
-        into: str = "retrieved",
-        context: str = "context",
-    ) -> None:
-        if k is not None and k < 1:
-            raise ValueError(f"k must be at least 1, got {k!r}")
-        self.source = source
-        self.query = query
-        self.k = k
-        self.domain = domain
-        self.tenant = tenant
-        self.into = into
-        self.context = context
+    source: Playbook | Callable[[str], Sequence[Any]]
+    _: KW_ONLY
+    query: str = "user_input"
+    k: int | None = None
+    domain: str | None = None
+    tenant: str | None = None
+    into: str = "retrieved"
+    context: str = "context"
+
+    def __post_init__(self) -> None:
+        if self.k is not None and self.k < 1:
+            raise ValueError(f"k must be at least 1, got {self.k!r}")
 
     def invoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> dict[str, Any]:
         """See the class."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Literal, cast
 
 import anyio
@@ -18,6 +19,7 @@ from ace.tasks import ReasoningStep, StepError
 from ace.tools import Tool, ToolCall, ToolRegistry, ToolResult, acall_tool, call_tools, check_call
 
 
+@dataclass(eq=False, repr=False)
 class ToolNode(Node):
     """Makes the calls of ``tool_calls``, with validation and time limits, and clears the field.
 
@@ -40,22 +42,17 @@ class ToolNode(Node):
         '42'
     """
 
-    def __init__(
-        self,
-        tools: Iterable[Any] | ToolRegistry,
-        *,
-        calls: str = "tool_calls",
-        results: str = "tool_results",
-        scratchpad: str = "scratchpad",
-        on_error: Literal["append", "fail"] = "append",
-    ) -> None:
-        if on_error not in ("append", "fail"):
-            raise ValueError(f"on_error is {on_error!r}, expected 'append' or 'fail'")
-        self.registry = tools if isinstance(tools, ToolRegistry) else ToolRegistry(tools)
-        self.calls = calls
-        self.results = results
-        self.scratchpad = scratchpad
-        self.on_error = on_error
+    tools: Iterable[Any] | ToolRegistry
+    _: KW_ONLY
+    calls: str = "tool_calls"
+    results: str = "tool_results"
+    scratchpad: str = "scratchpad"
+    on_error: Literal["append", "fail"] = "append"
+
+    def __post_init__(self) -> None:
+        if self.on_error not in ("append", "fail"):
+            raise ValueError(f"on_error is {self.on_error!r}, expected 'append' or 'fail'")
+        self.registry = self.tools if isinstance(self.tools, ToolRegistry) else ToolRegistry(self.tools)
 
     def invoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> dict[str, Any]:
         """See the class."""

@@ -1,4 +1,4 @@
-"""Words that turn a lesson round when one stands in the place of the other."""
+"""Pairs of words that reverse a lesson when one replaces the other."""
 
 from __future__ import annotations
 

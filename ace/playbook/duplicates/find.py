@@ -152,7 +152,7 @@ def find_duplicates(bullets: Sequence[PlaybookBullet], vectors: Vectors, thresho
         elif what and _is_variant(a, b, what) and variants.get(successor.id, 0) < MAX_VARIANTS:
             kind, variants[successor.id] = "variant", variants.get(successor.id, 0) + 1
         else:
-            report.near.append((one.id, other.id, cosine, what or f"one is {removed.stage}, and says more"))
+            report.near.append((one.id, other.id, cosine, what or f"one is {removed.stage}, and longer"))
             continue
         gone.add(removed.id)
         family[successor.id] += family[removed.id]
@@ -161,7 +161,7 @@ def find_duplicates(bullets: Sequence[PlaybookBullet], vectors: Vectors, thresho
 
 
 def _kept_apart(ours: Sequence[PlaybookBullet], theirs: Sequence[PlaybookBullet]) -> bool:
-    """Whether somebody keeps one of these beside one of those, or they speak of other versions of a tool."""
+    """Whether a person kept one of these beside one of those, or they name different versions of a tool."""
     for one in ours:
         for other in theirs:
             if other.id in one.distinct_from or one.id in other.distinct_from:
@@ -173,7 +173,7 @@ def _kept_apart(ours: Sequence[PlaybookBullet], theirs: Sequence[PlaybookBullet]
 
 
 def text_of(bullet: PlaybookBullet) -> str:
-    """All that a bullet says."""
+    """The whole text of a bullet."""
     return f"{bullet.trigger}\n{bullet.content}" if bullet.trigger else bullet.content
 
 
@@ -201,7 +201,7 @@ def merging(pairs: Sequence[DuplicatePair]) -> list[Delta]:
                 bullet_id=root,
                 provenance=_together(removed),
                 absorbed=tuple(b.id for b in removed),
-                reason=f"says what {', '.join(b.id for b in removed)} said",
+                reason=f"duplicate of {', '.join(b.id for b in removed)}",
             )
         )
     return deltas

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from ace.playbook.duplicates.antonyms import ANTONYMS
 
 JACCARD = 0.9
-"""Of the sets of lower-case words; above it two texts are twins, whatever their vectors say."""
+"""Of the sets of lower-case words; above it two texts are duplicates, whatever their vectors."""
 
 LONGEST_TEXT = 3_000
 """Characters; longer texts are the same only when they are equal."""
@@ -71,7 +71,7 @@ _SHIFTS = tuple(
         "== / !=",
     )
 )
-"""Words of one kind say the same; one kind in the place of another changes what is taught."""
+"""Words of one kind are synonyms; one kind in the place of another changes the lesson."""
 _NUMBER = re.compile(r"(?<![\w.])[-+]?\d[\d,]*(?:\.\d+)?(?:%|\b|(?=st|nd|rd|th)|(?=[a-z]))|(?<=\bv)\d+\b")
 _NAME = re.compile(r"(?<=[a-z,;] )['\"“]?([A-Z][A-Za-z0-9-]+)")
 """A capitalised word inside a sentence."""
@@ -82,7 +82,7 @@ class Marks(NamedTuple):
 
     numbers: frozenset[str]
     negations: int
-    """How many words turn the meaning round."""
+    """How many words negate the meaning."""
     identifiers: frozenset[str]
 
 
@@ -176,7 +176,7 @@ def difference(a: str, b: str) -> str:
 
 
 def contradiction(a: str, b: str) -> str:
-    """What turns one of two texts that read alike into another lesson; empty when nothing does.
+    """The difference that makes two similar texts different lessons; empty when there is none.
 
     Negations, names of tools, opposites, force and order; not names of people, dates, numbers and other words, in which a
     lesson's examples may differ.
@@ -207,7 +207,7 @@ def is_number(word: str) -> bool:
 
 
 def is_negative(word: str) -> bool:
-    """Whether a word turns a meaning round: ``not``, ``without``, ``don't``."""
+    """Whether a word negates a meaning: ``not``, ``without``, ``don't``."""
     bare = word.lower().strip(".,;:!?'\"()")
     return bare in _NEGATIVE or bare.endswith(("n't", "n’t"))
 
@@ -233,7 +233,7 @@ def opposed(a: str, b: str) -> str:
 
 
 def _prefixed(one: str, other: str) -> Sequence[set[str]]:
-    """`able` and `unable`, `connect` and `disconnect`: a word and the same one turned round."""
+    """`able` and `unable`, `connect` and `disconnect`: a word and its negated form."""
     short, long = sorted((one, other), key=len)
     return (
         [{one, other}] if long in {f"{p}{short}" for p in ("un", "dis", "in", "im", "non", "de", "ir", "mis")} else []
@@ -250,7 +250,7 @@ def _stem(word: str) -> str:
 
 
 def _stems(text: str) -> list[str]:
-    """The words that say something, without their endings; names and calls whole."""
+    """The content words, without their endings; names and calls whole."""
     found: list[str] = []
     for match in _TOKEN.finditer(text):
         if match["identifier"]:
@@ -278,7 +278,7 @@ def _replaced(a: str, b: str) -> str:
 
 
 def _added_sentence(a: str, b: str) -> bool:
-    """Whether the longer text is the shorter one and a sentence more; its negation turns nothing round."""
+    """Whether the longer text is the shorter one and a sentence more; its negation changes nothing."""
     short, long = sorted((a, b), key=len)
     rest = [s.strip() for s in re.split(r"(?<=[.!?;:])\s+", long)]
     kept = [s for s in rest if len(words(s) & words(short)) >= 0.6 * len(words(s))]
@@ -286,7 +286,7 @@ def _added_sentence(a: str, b: str) -> bool:
 
 
 def _reordered(a: str, b: str) -> str:
-    """The same content in another order; only a clause that says when may change its place."""
+    """The same content in another order; only a temporal clause may change its place."""
     left, right = _stems(a), _stems(b)
     if left == right or sorted(left) != sorted(right):
         return ""
@@ -296,7 +296,7 @@ def _reordered(a: str, b: str) -> str:
 
 
 def _says_when(text: str) -> bool:
-    """Whether one of two clauses only says when the other holds; then either may come first, in its own words."""
+    """Whether one of two clauses is only a condition of the other; then either may come first, in its own words."""
     return bool(_WHEN.search(text)) and not _THEN.search(text)
 
 

@@ -30,7 +30,7 @@ GROWTH = 4
 DIGITS = 5
 """Inner products that agree in this many decimals are equal: the last bits depend on what was embedded along."""
 TIES = 16
-"""How many more are looked at than are asked for, so that of equal ones the same come."""
+"""How many more are fetched than are asked for, so that of equal ones the same come."""
 
 
 class DenseIndex:
@@ -62,7 +62,7 @@ class DenseIndex:
         self.recall: float | None = None
         """What the sample showed when the inverted file was trained."""
         self._capacity = 0
-        """How many vectors fit before the lists need more room."""
+        """How many vectors fit before the lists need more capacity."""
         self._lock = threading.Lock()
         self._trainer: threading.Thread | None = None
         """Sorts the vectors into lists; it ends before the process does."""
@@ -91,7 +91,7 @@ class DenseIndex:
                 self._since = []
                 self._trainer.start()
             trainer = self._trainer if due and len(ids) >= len(self) // 2 else None
-        if trainer is not None:  # the first filling of a large book: nobody is served by its old state
+        if trainer is not None:  # the first filling of a large book: its old state serves no query
             trainer.join()
 
     def remove(self, numbers: Sequence[int]) -> None:
@@ -169,7 +169,7 @@ class DenseIndex:
     # -- large books -------------------------------------------------------------------------------------------------
 
     def _train(self, handed: list[Any]) -> None:
-        """Sort everything into lists, in a thread, while the index as it is answers; then do what was done meanwhile."""
+        """Sort everything into lists, in a thread, while the old index answers; then apply the changes made meanwhile."""
         ids, rows = handed
         handed.clear()  # a thread keeps its arguments until its end
         try:
@@ -211,5 +211,5 @@ class DenseIndex:
         """Read what `save` wrote; the caller has checked that the file is whole."""
         self._index = self._faiss.read_index(str(path))
         self.trained_on = trained_on
-        if trained_on:  # a full list doubles; while few do, that is cheaper than making room in all
+        if trained_on:  # a full list doubles; while few do, that is cheaper than reserving capacity in all
             self._capacity = len(self) + self._index.nlist // 8

@@ -119,7 +119,7 @@ class BulletIndex:
     # -- following the table -------------------------------------------------------------------------------------------
 
     def changed(self, number: int, old: PlaybookBullet | None, new: PlaybookBullet | None) -> None:
-        """A bullet came, went, or says something else now."""
+        """A bullet was added, removed or changed."""
         if (old and old.searched) != (new and new.searched):
             self._changed.add(number)
 
@@ -281,7 +281,7 @@ def text_key(text: str) -> str:
 
 
 def touched(entries: Iterable[str]) -> set[int]:
-    """The numbers of the bullets that journal entries (as JSON) speak of."""
+    """The numbers of the bullets that journal entries (as JSON) name."""
     found: set[int] = set()
     for text in entries:
         delta = json.loads(text)

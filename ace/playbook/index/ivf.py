@@ -17,8 +17,8 @@ MIN_PROBES = 32
 """A search visits at most this share of the lists, or this many where there are few; more under a filter."""
 SAMPLE = 256
 BATCH = 65_536
-ROOM = 1.15
-"""Each list has room for this many times its vectors."""
+CAPACITY_FACTOR = 1.15
+"""Each list has capacity for this many times its vectors."""
 TRAINING_PER_LIST = 64
 Quantization = Literal["none", "8bit"]
 Ids = NDArray[np.int64]
@@ -71,13 +71,13 @@ def sizes_of(index: Any) -> Ids:
 
 
 def reserve(index: Any, sizes: Ids) -> None:
-    """Give each list its room and some more; left alone, a full list doubles, and with it the memory of a large book."""
+    """Reserve capacity in each list; otherwise a full list doubles, and with it the memory of a large book."""
     import faiss
 
     old, new = index.invlists, faiss.ArrayInvertedLists(index.nlist, index.code_size)
     for number, size in enumerate(sizes.tolist()):
-        new.resize(number, int(ROOM * size) + 8)
-        new.resize(number, 0)  # the room stays
+        new.resize(number, int(CAPACITY_FACTOR * size) + 8)
+        new.resize(number, 0)  # the capacity stays
         if old.list_size(number):
             new.add_entries(number, old.list_size(number), old.get_ids(number), old.get_codes(number))
     index.replace_invlists(new, True)
@@ -88,7 +88,7 @@ def reserve(index: Any, sizes: Ids) -> None:
 
 def capacity(count: int) -> int:
     """How many vectors fit into lists that were made for `count`; they do not grow evenly."""
-    return int(count * (1 + ROOM) / 2)
+    return int(count * (1 + CAPACITY_FACTOR) / 2)
 
 
 def _tune(index: Any, ids: Ids, rows: Rows, quantization: Quantization, random: np.random.Generator) -> float:

@@ -14,9 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 FEATURES = 2**20
-"""Words and word pairs are told apart by a hash of so many values."""
+"""Words and word pairs are hashed to this many values."""
 STALE_SHARE = 0.01
-"""In books of more than `EXACT_LIMIT` texts, so many may change before the weights are computed anew."""
+"""In books of more than `EXACT_LIMIT` texts, how many may change before the weights are recomputed."""
 EXACT_LIMIT = 20_000
 
 
@@ -46,9 +46,9 @@ def terms(text: str) -> list[str]:
 
 
 COMMON_SHARE = 6
-"""A term that one text in so many has is kept as a whole column too: adding that is faster than its postings."""
+"""A term that one text in this many has is kept as a whole column too: adding that is faster than its postings."""
 COMMON_NUMBERS = 1_000_000
-"""So many numbers of whole columns are kept at most: 4 MB."""
+"""At most this many numbers of whole columns are kept: 4 MB."""
 
 
 class LexicalIndex:

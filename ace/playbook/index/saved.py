@@ -1,4 +1,4 @@
-"""The indexes on disk, beside the store: read when they are whole and of this book, made anew otherwise."""
+"""The indexes on disk, beside the store: read when they are whole and of this book, rebuilt otherwise."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _FILES = ("dense.faiss", "lexical.npz")
 
 
 def cache_folder() -> Path:
-    """Where this user's machine keeps what can be made again."""
+    """The user's cache folder for files that can be rebuilt."""
     root = os.environ.get("XDG_CACHE_HOME")
     return (Path(root) if root else Path.home() / ".cache") / "dspy-ace"
 
@@ -86,7 +86,7 @@ class IndexFolder:
         return (len(dense), len(lexical)) == (header.vectors, header.texts)
 
     def save(self, wanted: Wanted, dense: DenseIndex, lexical: LexicalIndex, revision: int, checksum: str) -> bool:
-        """Replace what is there as a whole; False when the disk does not let us: an index is a convenience, not a truth."""
+        """Replace the saved files as a whole; False when the disk refuses: an index can always be rebuilt."""
         fresh: Path | None = None
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""What keeps a bullet from being shown before a person has looked at it."""
+"""The screen: holds suspicious bullets back until a person has reviewed them."""
 
 from ace.playbook.screening.screen import Verdict, screen
 

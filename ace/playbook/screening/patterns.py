@@ -55,7 +55,7 @@ PATTERNS: tuple[tuple[str, float, re.Pattern[str]], ...] = (
         ),
     ),
     (
-        "keeps something from somebody",
+        "hides something from the user",
         1.0,
         _words(
             r"\b(do not|don't|never|without)\b[^.]{0,15}\b(tell|telling|inform|informing|notify|notifying|mention|mentioning|alert|alerting|"
@@ -226,6 +226,6 @@ def _unleet(word: str, names: Collection[str]) -> str:
 
 
 def spelled_out(text: str) -> str:
-    """CamelCase and snake_case names as words: what a tool is called says what it is for."""
+    """CamelCase and snake_case names as words: a tool's name tells its purpose."""
     spaced = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", " ", text)
     return re.sub(r"(?<=[A-Za-z0-9])[_.](?=[A-Za-z0-9])", " ", spaced)

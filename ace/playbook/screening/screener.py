@@ -1,4 +1,4 @@
-"""Which bullets of a commit have to wait for a person: those that are tainted, and those that the screen holds."""
+"""Decides which bullets of a commit wait for review: tainted ones, and those that the screen holds."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def quarantines(
     Args:
         before: The bullets that the commit touches, as they were.
         after: The same as they would be; None for one that goes.
-        screener: The screen; None looks at no words.
+        screener: The screen; None screens nothing.
         tools: Names of the registered tools.
 
     Raises:

@@ -109,10 +109,10 @@ def test_markdown_holds_every_table_and_the_label(rows):
 
 
 def test_confidence_is_compared_with_what_came_of_it():
-    said = [(0.95, True), (0.95, False), (1.0, True), (0.3, False)]
+    stated = [(0.95, True), (0.95, False), (1.0, True), (0.3, False)]
     runs = [
         row("mine", task, 0, right).model_copy(update={"confidence": sure})
-        for task, (sure, right) in zip(TASKS, said, strict=False)
+        for task, (sure, right) in zip(TASKS, stated, strict=False)
     ]
     (found,) = findings.calibrations([*runs, row("none", "refund#0", 0, True)]).values()
     assert [(part.n, round(part.success, 2)) for part in found.bins] == [(1, 0.0), (3, 0.67)]

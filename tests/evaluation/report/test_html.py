@@ -128,7 +128,7 @@ def test_it_reads_well_in_chromium(page, width, scheme):
         assert (light < dark) == (scheme == "light")
         assert opened.locator(".dot").count() > 9
         box = opened.locator(".track").first.bounding_box()
-        assert box["width"] > 100, "there is room for the plot"
+        assert box["width"] > 100, "the plot has enough space"
         opened.locator("details", has_text="loses").locator("summary").click()
         sides = [side.bounding_box() for side in opened.locator(".sides > div").all()]
-        assert (sides[0]["y"] == sides[1]["y"]) == (width > 800), "side by side where there is room"
+        assert (sides[0]["y"] == sides[1]["y"]) == (width > 800), "side by side where the page is wide enough"

@@ -1,0 +1,235 @@
+"""Figures of the package's structure: ``python benchmarks/structure.py OUT.json``, or without a file to print them.
+
+Lines, import circles, private imports across packages, files that waive strict types, the longest function, base classes
+that one class uses, and files of benchmarks in the wheel. `tests/project/test_structure.py` holds the same functions to
+their bounds, and names the exceptions.
+
+Example:
+    python benchmarks/structure.py /tmp/structure.json
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import json
+import re
+import subprocess
+import sys
+import tempfile
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+ROOT = Path(__file__).resolve().parent.parent
+PACKAGE = ROOT / "ace"
+MAX_FUNCTION_LINES, MAX_WAIVERS = 100, 15
+WAIVER = re.compile(r"^# pyright: ", re.MULTILINE)
+NOT_IN_WHEEL = ("workbench", "bfcl", "retrieval_bench", "playbook_bench", "recorded")
+"""What the name of a file in the wheel must not hold."""
+USER_BASES = {
+    "Agent": "users build their own agents on it: five hooks",
+    "StudyObserver": "users watch a study with it: every method does nothing until it is overridden",
+}
+"""Base classes that one class uses today because users derive theirs."""
+
+Tree = tuple[str, ast.Module]
+
+
+def files(package: Path = PACKAGE) -> list[Path]:
+    """Every file of a package that is source or data."""
+    return sorted(
+        path
+        for path in package.rglob("*")
+        if path.is_file() and "__pycache__" not in path.parts and path.suffix != ".pyc"
+    )
+
+
+def modules(package: Path = PACKAGE) -> Iterator[Tree]:
+    """Dotted name and syntax tree of each Python file."""
+    for path in files(package):
+        if path.suffix == ".py":
+            parts = path.relative_to(package.parent).with_suffix("").parts
+            yield ".".join(parts).removesuffix(".__init__"), ast.parse(path.read_text(encoding="utf-8"))
+
+
+def lines(package: Path = PACKAGE) -> int:
+    """Lines of all files, empty ones and comments included."""
+    return sum(path.read_text(encoding="utf-8").count("\n") for path in files(package))
+
+
+def functions(package: Path = PACKAGE) -> list[tuple[int, str]]:
+    """Length and place of each function and method, the longest first."""
+    found = [
+        (node.end_lineno - node.lineno + 1, f"{name}:{node.lineno} {node.name}")
+        for name, tree in modules(package)
+        for node in ast.walk(tree)
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and node.end_lineno is not None
+    ]
+    return sorted(found, reverse=True)
+
+
+def waivers(package: Path = PACKAGE) -> list[str]:
+    """Files whose header relaxes strict types, such as ``ace/react/model.py``."""
+    return [
+        path.relative_to(package.parent).as_posix()
+        for path in files(package)
+        if path.suffix == ".py" and WAIVER.search(path.read_text(encoding="utf-8"))
+    ]
+
+
+def import_circles(package: Path = PACKAGE) -> list[list[str]]:
+    """Modules that import each other in a circle; imports inside functions and for types count as well."""
+    code = (
+        "import grimp, json, sys; graph = grimp.build_graph(sys.argv[1], cache_dir=None); "
+        "print(json.dumps({m: sorted(graph.find_modules_directly_imported_by(m)) for m in graph.modules}))"
+    )
+    # in a process of its own: grimp finds a package where Python does, and a test asks about another folder
+    done = subprocess.run(
+        [sys.executable, "-c", code, package.name], cwd=package.parent, capture_output=True, text=True, check=True
+    )
+    return circles(json.loads(done.stdout))
+
+
+def circles(imports: dict[str, list[str]]) -> list[list[str]]:
+    """Strongly connected components of more than one module."""
+    below = {name: _reached(imports, name) for name in imports}
+    found = {tuple(sorted({name} | {o for o in below[name] if name in below[o]})) for name in imports}
+    return sorted(list(group) for group in found if len(group) > 1)
+
+
+def _reached(imports: dict[str, list[str]], start: str) -> set[str]:
+    seen, left = set[str](), [start]
+    while left:
+        fresh = set(imports[left.pop()]) - seen
+        seen |= fresh
+        left.extend(fresh)
+    return seen
+
+
+def private_imports(package: Path = PACKAGE) -> list[str]:
+    """Imports of a private module or name of another first-level package."""
+    found: list[str] = []
+    for name, tree in modules(package):
+        own = name.split(".")[:2]
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Import):
+                wanted = [alias.name for alias in node.names]
+            elif isinstance(node, ast.ImportFrom):
+                source = _absolute(name, node, package)
+                wanted = [f"{source}.{alias.name}" for alias in node.names]
+            else:
+                continue
+            for target in wanted:
+                parts = target.split(".")
+                private = any(part.startswith("_") and not part.startswith("__") for part in parts)
+                if parts[0] == package.name and private and parts[:2] != own:
+                    found.append(f"{name}:{node.lineno} {target}")
+    return found
+
+
+def _absolute(name: str, node: ast.ImportFrom, package: Path) -> str:
+    """Where a ``from`` import leads, dots resolved."""
+    if not node.level:
+        return node.module or ""
+    is_package = package.parent.joinpath(*name.split("."), "__init__.py").is_file()
+    parts = name.split(".")
+    parts = parts[: len(parts) - node.level + is_package]
+    return ".".join([*parts, node.module] if node.module else parts)
+
+
+def single_use_bases(package: Path = PACKAGE) -> dict[str, str]:
+    """Classes of the package that exactly one class of it derives from, each with that class.
+
+    Protocols, exceptions (their hierarchy is what users catch) and the bases that users derive from stay out.
+    """
+    classes: dict[str, dict[str, set[str]]] = {}  # name to module to names of bases
+    for name, tree in modules(package):
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ClassDef):
+                classes.setdefault(node.name, {})[name] = {_last_name(base) for base in node.bases}
+    derived: dict[tuple[str, str], list[str]] = {}
+    for name, places in classes.items():
+        for module, bases in places.items():
+            for base in bases & classes.keys():
+                home = module if module in classes[base] else min(classes[base])
+                derived.setdefault((home, base), []).append(f"{module}.{name}")
+    return {
+        base: users[0]
+        for (home, base), users in sorted(derived.items())
+        if len(users) == 1
+        and base not in USER_BASES
+        and "Protocol" not in classes[base][home]
+        and not _raised(base, classes)
+    }
+
+
+def _last_name(base: ast.expr) -> str:
+    """`Name`, `module.Name` and `Name[T]` are all called Name."""
+    if isinstance(base, ast.Subscript):
+        return _last_name(base.value)
+    return base.attr if isinstance(base, ast.Attribute) else getattr(base, "id", "")
+
+
+def _raised(name: str, classes: dict[str, dict[str, set[str]]]) -> bool:
+    """Whether a class is an exception, directly or through classes of the package."""
+    if name not in classes:
+        return name in ("Exception", "BaseException") or name.endswith(("Error", "Warning"))
+    return any(_raised(base, classes) for bases in classes[name].values() for base in bases if base != name)
+
+
+def build_wheel(root: Path, target: Path) -> list[str]:
+    """Build the wheel of a project with its own build backend; the names of the files in it."""
+    code = "import sys; from hatchling.build import build_wheel; build_wheel(sys.argv[1])"
+    subprocess.run([sys.executable, "-c", code, str(target)], cwd=root, check=True, capture_output=True)
+    (wheel,) = target.glob("*.whl")
+    return zipfile.ZipFile(wheel).namelist()
+
+
+def of_benchmarks(names: list[str]) -> list[str]:
+    """Those of a wheel's files that belong to a benchmark."""
+    return [name for name in names if any(word in name.lower() for word in NOT_IN_WHEEL)]
+
+
+def figures() -> dict[str, Any]:
+    """Everything, and by name what was found."""
+    with tempfile.TemporaryDirectory() as folder:
+        in_wheel = of_benchmarks(build_wheel(ROOT, Path(folder)))
+    longest, where = functions()[0]
+    found = {
+        "circles": import_circles(),
+        "private": private_imports(),
+        "waivers": waivers(),
+        "longest": where,
+        "bases": single_use_bases(),
+        "wheel": in_wheel,
+    }
+    return {
+        "lines": lines(),
+        "files": len(files()),
+        "import_circles": len(found["circles"]),
+        "private_imports": len(found["private"]),
+        "waivers": len(found["waivers"]),
+        "longest_function": longest,
+        "single_use_bases": len(found["bases"]),
+        "files_named_benchmark_in_wheel": len(in_wheel),
+        "found": found,
+    }
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Measure, print, and write the figures when a file is named."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("target", type=Path, nargs="?", help="where the figures are written")
+    given = parser.parse_args(arguments)
+    report = figures()
+    Console().print(report)
+    if given.target:
+        given.target.write_text(json.dumps(report, indent=1), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
