@@ -8,7 +8,7 @@ from __future__ import annotations
 import uuid
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
 from ace.core import RunUsage, value_to_text
 
@@ -34,15 +34,13 @@ GOOD_SCORE = 0.5
 """A metric's number from here on counts as success."""
 
 
-class TaskInput(BaseModel):
+class TaskInput(BaseModel, frozen=True, extra="forbid", allow_inf_nan=False):
     """What the agent is asked to do.
 
     Example:
         >>> TaskInput(inputs={"task": "Refund order 17"}, domain="support").domain
         'support'
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     task_id: str = Field(default_factory=lambda: f"task-{uuid.uuid4().hex[:12]}")
     inputs: dict[str, Any]
@@ -60,10 +58,8 @@ class TaskInput(BaseModel):
         return "\n".join(value_to_text(value) for value in self.inputs.values())
 
 
-class StepError(BaseModel):
+class StepError(BaseModel, frozen=True, extra="forbid", allow_inf_nan=False):
     """Why a step failed, in words fit for the model."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     kind: str
     """One of `ace.core.ToolErrorKind`: `unknown_tool`, `invalid_args`, `timeout`, `refused` ..."""
@@ -72,10 +68,8 @@ class StepError(BaseModel):
     """The arguments as they came, when they could not be used."""
 
 
-class ReasoningStep(BaseModel):
+class ReasoningStep(BaseModel, frozen=True, extra="forbid", allow_inf_nan=False):
     """One tool call, with the thought before it and what came back. Several may share an iteration."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     iteration: int
     """From 1; an iteration is one committed model decision."""
@@ -99,10 +93,8 @@ class ReasoningStep(BaseModel):
     """Seconds since 1970 at the start of the call."""
 
 
-class ErrorRecord(BaseModel):
+class ErrorRecord(BaseModel, frozen=True, extra="forbid", allow_inf_nan=False):
     """One entry of a run's error history."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     iteration: int
     tool: str
@@ -115,43 +107,35 @@ class ErrorRecord(BaseModel):
     timestamp: float = 0.0
 
 
-class RunError(BaseModel):
+class RunError(BaseModel, frozen=True, extra="forbid", allow_inf_nan=False):
     """What ended a run before the model finished."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     kind: TerminationReason
     message: str
 
 
-class RequestedCall(BaseModel):
+class RequestedCall(BaseModel, frozen=True, extra="forbid", allow_inf_nan=False):
     """A call that waits for a decision."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     tool_call_id: str
     tool_name: str
     tool_args: dict[str, Any] = Field(default_factory=dict)
 
 
-class ApprovalRequest(BaseModel):
+class ApprovalRequest(BaseModel, frozen=True, extra="forbid", allow_inf_nan=False):
     """What an interrupted run asks: may these calls be made?
 
     `approval`: a tool requires approval. `unknown_effect`: the process died inside a tool that is not idempotent; to
     approve is to make the call again.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
-
     kind: Literal["approval", "unknown_effect"]
     reason: str
     calls: tuple[RequestedCall, ...]
 
 
-class RunSummary(BaseModel):
+class RunSummary(BaseModel, frozen=True, extra="forbid", allow_inf_nan=False):
     """The running summary of a long run."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     objective: str = ""
     actions: str = ""
@@ -164,10 +148,8 @@ class RunSummary(BaseModel):
         return "\n".join(f"{name.capitalize()}: {getattr(self, name)}" for name in RunSummary.model_fields)
 
 
-class TaskOutput(BaseModel):
+class TaskOutput(BaseModel, frozen=True, extra="forbid", allow_inf_nan=False):
     """What came out of a run: the answer, how it was found, what it cost, and why it ended."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     task_id: str
     run_id: str
@@ -222,15 +204,13 @@ class TaskOutput(BaseModel):
         return "\n".join(lines)
 
 
-class Feedback(BaseModel):
+class Feedback(BaseModel, frozen=True, extra="forbid", allow_inf_nan=False):
     """Whether a run did what it should, from a metric, a verifier or a person; never from the model's own claim.
 
     Example:
         >>> Feedback(success=False, text="order 17 was not refunded").score
         0.0
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     success: bool
     text: str = ""

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
 from ace.agent.settings import PolicySettings
 from ace.core import TOOL_ERROR_KINDS, ToolErrorKind
 
 
-class BreakerPolicy(PolicySettings):
+class BreakerPolicy(PolicySettings, frozen=True):
     """When a tool is taken out of service."""
 
     threshold: int = Field(default=3, ge=1)
@@ -26,7 +26,7 @@ class BreakerPolicy(PolicySettings):
     """Whether a tool that is out of service leaves the catalogue that the model sees."""
 
 
-class Breaker(BaseModel):
+class Breaker(BaseModel, frozen=True, extra="forbid"):
     """One tool's breaker.
 
     Example:
@@ -36,8 +36,6 @@ class Breaker(BaseModel):
         >>> breaker.state, breaker.allows(policy, now=5.0), breaker.allows(policy, now=10.0)
         ('open', False, True)
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     state: Literal["closed", "open", "half_open"] = "closed"
     failures: int = 0

@@ -204,7 +204,7 @@ class AgentRun:
                 force = "max_iterations"
             elif force is None and limits.last_answer_due(self.record.usage):
                 force = "budget_exceeded"
-            elif force is None and self._hook_stops():
+            elif force is None and self._overrides("should_stop") and self.spec.agent.should_stop(self.view()):
                 state = state.extract()
             elif force is None and self._summary_due():
                 state = state.summarize()
@@ -212,9 +212,6 @@ class AgentRun:
             state = state.extract(forced_by=force)
             self.record.forced_by = force
         self.record.state = state
-
-    def _hook_stops(self) -> bool:
-        return self._overrides("should_stop") and bool(self.spec.agent.should_stop(self.view()))
 
     def _summary_due(self) -> bool:
         setting = self.spec.summary

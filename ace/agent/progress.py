@@ -13,7 +13,7 @@ from ace.core import value_to_text
 from ace.tasks import ReasoningStep
 
 
-class NoProgress(PolicySettings):
+class NoProgress(PolicySettings, frozen=True):
     """When a repeated call counts as a loop."""
 
     note_after: int = Field(default=3, ge=2)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_serializer, field_validator
+from pydantic import BaseModel, Field, ValidationError, field_serializer, field_validator
 from pydantic_core import to_jsonable_python
 
 from ace.agent.breaker import Breaker
@@ -186,7 +186,7 @@ _STORED = (
 _LISTS = ("steps", "notes", "cited", "errors")
 
 
-class RunSnapshot(BaseModel):
+class RunSnapshot(BaseModel, frozen=True, extra="forbid"):
     """A run as JSON, after any step: enough to go on with it in another process.
 
     Example:
@@ -195,8 +195,6 @@ class RunSnapshot(BaseModel):
         >>> RunSnapshot.from_json(snapshot.to_json()) == snapshot
         True
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     schema_version: Literal["1"] = "1"
     run_id: str

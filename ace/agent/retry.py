@@ -11,7 +11,7 @@ from ace.agent.settings import PolicySettings
 from ace.core import TOOL_ERROR_KINDS, ToolErrorKind
 
 
-class RetryPolicy(PolicySettings):
+class RetryPolicy(PolicySettings, frozen=True):
     """Exponential back-off with full jitter (Brooker, "Exponential Backoff And Jitter", AWS 2015).
 
     Example:

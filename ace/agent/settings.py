@@ -4,19 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ValidationError
 
 from ace.core import PolicyConfigInvalid
 
 
-class PolicySettings(BaseModel):
+class PolicySettings(BaseModel, frozen=True, extra="forbid"):
     """Base class of settings: one that makes no sense is refused where it is written.
 
     Raises:
         PolicyConfigInvalid: It names each field that is wrong.
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     def __init__(self, **values: Any) -> None:
         try:

@@ -7,7 +7,7 @@ from pydantic import Field
 from ace.agent.settings import PolicySettings
 
 
-class Summary(PolicySettings):
+class Summary(PolicySettings, frozen=True):
     """Keep a running summary, shown to the model as "Conversation so far".
 
     Each one is a request to the model, and in the ledger. Steps leave the prompt only when a summary that came back well

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
 EventKind = Literal[
     "run_started",
@@ -31,14 +31,12 @@ TERMINAL_KINDS: frozenset[EventKind] = frozenset({"run_completed", "run_error", 
 """The last event of a run, or of the part of it up to a pause."""
 
 
-class Event(BaseModel):
+class Event(BaseModel, frozen=True, extra="forbid"):
     """One thing that happened in a run.
 
     Emitted by the state machine at each transition: a run starts with `run_started` (or `run_continued`) and ends with
     exactly one terminal event; each ``*_started`` is followed by its ``*_completed`` or ``*_error``.
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     kind: EventKind
     seq: int

@@ -2,13 +2,70 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable
+from typing import Any, Generic, TypeVar
 
 from ace.core.errors import EventGrammarError
 from ace.core.events import TERMINAL_KINDS, Event
 
+EventT = TypeVar("EventT", bound=Any)
 
-class EventGrammar:
+
+class Grammar(ABC, Generic[EventT]):
+    """Reads a stream of events one by one, and refuses the first that may not stand where it does.
+
+    Args:
+        first: The kind that a stream begins with.
+        terminal: The kinds that it may end with.
+    """
+
+    def __init__(self, first: str, terminal: Iterable[str]) -> None:
+        self._first = first
+        self._terminal = frozenset(terminal)
+        self._last: EventT | None = None
+
+    @abstractmethod
+    def feed(self, event: EventT) -> None:
+        """Accept the next event.
+
+        Raises:
+            EventGrammarError: It may not stand here.
+        """
+
+    def finish(self) -> None:
+        """The stream is over.
+
+        Raises:
+            EventGrammarError: It stops before a terminal event.
+        """
+        if self._last is None:
+            raise EventGrammarError(f"no event at all; expected {self._first} first")
+        if self._last.kind not in self._terminal:
+            raise EventGrammarError(
+                f"the stream stops at event {self._last.seq} ({self._last.kind}); expected one of {sorted(self._terminal)}"
+            )
+
+    def check(self, events: Iterable[EventT]) -> None:
+        """Read a whole stream.
+
+        Raises:
+            EventGrammarError: It names the event and the rule that it breaks.
+        """
+        for event in events:
+            self.feed(event)
+        self.finish()
+
+    def _require(self, event: EventT, condition: bool, message: str) -> None:
+        if not condition:
+            raise self._error(event, message)
+
+    def _error(self, event: EventT, message: str) -> EventGrammarError:
+        node = f", node {event.node!r}" if getattr(event, "node", "") else ""
+        return EventGrammarError(f"event {event.seq} ({event.kind}{node}): {message}")
+
+
+class EventGrammar(Grammar[Event]):
     """Reads the events of one run, one by one; of a run that was paused and continued, all parts after one another.
 
     Args:
@@ -25,8 +82,8 @@ class EventGrammar:
     """
 
     def __init__(self, *, continued: bool = False) -> None:
+        super().__init__("run_started", TERMINAL_KINDS)
         self._continued = continued
-        self._last: Event | None = None
         self._in_segment = False
         self._asking = False
         self._may_refuse = False
@@ -34,11 +91,7 @@ class EventGrammar:
         self._ended_calls: set[str] = set()
 
     def feed(self, event: Event) -> None:
-        """Accept the next event.
-
-        Raises:
-            EventGrammarError: It may not stand here.
-        """
+        """See `Grammar`."""
         self._check_order(event)
         kind, call = event.kind, str(event.data.get("tool_call_id", ""))
         if kind in ("run_started", "run_continued"):
@@ -72,19 +125,6 @@ class EventGrammar:
         self._may_refuse = kind == "model_request_completed"
         self._last = event
 
-    def finish(self) -> None:
-        """The stream is over.
-
-        Raises:
-            EventGrammarError: It stops before a terminal event.
-        """
-        if self._last is None:
-            raise EventGrammarError("no event at all; expected run_started first")
-        if self._last.kind not in TERMINAL_KINDS:
-            raise EventGrammarError(
-                f"the stream stops at event {self._last.seq} ({self._last.kind}); expected one of {sorted(TERMINAL_KINDS)}"
-            )
-
     def _check_order(self, event: Event) -> None:
         if self._last is None and self._continued:
             self._require(event, event.kind == "run_continued", "expected run_continued first")
@@ -117,13 +157,6 @@ class EventGrammar:
         self._require(event, not self._open, f"calls {sorted(self._open)} have no result")
         self._in_segment = False
 
-    def _require(self, event: Event, condition: bool, message: str) -> None:
-        if not condition:
-            raise self._error(event, message)
-
-    def _error(self, event: Event, message: str) -> EventGrammarError:
-        return EventGrammarError(f"event {event.seq} ({event.kind}): {message}")
-
 
 def check_events(events: Iterable[Event]) -> None:
     """Check a whole stream.
@@ -137,7 +170,4 @@ def check_events(events: Iterable[Event]) -> None:
         ...
         ace.core.errors.EventGrammarError: no event at all; expected run_started first
     """
-    grammar = EventGrammar()
-    for event in events:
-        grammar.feed(event)
-    grammar.finish()
+    EventGrammar().check(events)

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
 
-class RunUsage(BaseModel):
+class RunUsage(BaseModel, frozen=True, extra="forbid"):
     """What a run spent so far; every attempt counts, whatever its outcome.
 
     Example:
         >>> (RunUsage(lm_calls=1) + RunUsage(lm_calls=2, tool_calls=1)).lm_calls
         3
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     iterations: int = 0
     """Committed model decisions, `finish` and invalid ones included."""
@@ -48,15 +46,13 @@ class RunUsage(BaseModel):
         return self.input_tokens + self.output_tokens
 
 
-class TokenPrices(BaseModel):
+class TokenPrices(BaseModel, frozen=True, extra="forbid"):
     """What a model costs, in US dollars per million tokens.
 
     Example:
         >>> TokenPrices(input=0.25, output=2.0).cost(1_000_000, 500_000)
         1.25
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     input: float = Field(ge=0)
     output: float = Field(ge=0)
@@ -66,7 +62,7 @@ class TokenPrices(BaseModel):
         return (input_tokens * self.input + output_tokens * self.output) / 1_000_000
 
 
-class UsageLimits(BaseModel):
+class UsageLimits(BaseModel, frozen=True, extra="forbid"):
     """What a run may spend; None is no limit.
 
     `iterations`, `lm_calls` and `tool_calls` are never exceeded: when the next one would, the model is asked for one last
@@ -77,8 +73,6 @@ class UsageLimits(BaseModel):
         >>> UsageLimits(lm_calls=5).tighter(UsageLimits(lm_calls=9, seconds=60.0))
         UsageLimits(lm_calls=5, seconds=60.0)
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     iterations: int | None = Field(default=None, ge=0)
     lm_calls: int | None = Field(default=None, ge=0)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Protocol, TypeVar
 
 from ace.core import PlaybookError
@@ -38,6 +38,7 @@ class Gate(Protocol):
         ...
 
 
+@dataclass(eq=False, repr=False)
 class AcceptanceGate:
     """Runs tasks with the book as it is and with a copy that has the proposal, and compares the mean scores.
 
@@ -46,7 +47,7 @@ class AcceptanceGate:
 
     Args:
         score: Runs one task with a playbook and gives its score, from 0 to 1. The second argument counts repeats: the same
-            number should give the same luck, so that both sides are compared in pairs.
+            number should give the same draws, so that both sides are compared in pairs.
         held_in: Tasks that the lessons came from, or tasks like them.
         held_out: Tasks that no lesson came from.
         gain: The least rise on held-in tasks.
@@ -66,28 +67,20 @@ class AcceptanceGate:
         (True, (0.0, 1.0), 0)
     """
 
-    def __init__(
-        self,
-        score: Callable[[Any, int, Playbook], float],
-        held_in: Sequence[Any],
-        held_out: Sequence[Any] = (),
-        *,
-        gain: float = MIN_GAIN,
-        loss: float = MAX_LOSS,
-        repeats: int = 1,
-        max_calls: int = 1_000,
-    ) -> None:
-        if not held_in:
+    score: Callable[[Any, int, Playbook], float]
+    held_in: Sequence[Any]
+    held_out: Sequence[Any] = ()
+    _: KW_ONLY
+    gain: float = MIN_GAIN
+    loss: float = MAX_LOSS
+    repeats: int = 1
+    max_calls: int = 1_000
+
+    def __post_init__(self) -> None:
+        if not self.held_in:
             raise ValueError("an acceptance gate needs held_in tasks: without them nothing can be shown to help")
-        if repeats < 1 or max_calls < 1:
-            raise ValueError(f"repeats and max_calls must be at least 1, got {repeats!r} and {max_calls!r}")
-        self.score = score
-        self.held_in = list(held_in)
-        self.held_out = list(held_out)
-        self.gain = gain
-        self.loss = loss
-        self.repeats = repeats
-        self.max_calls = max_calls
+        if self.repeats < 1 or self.max_calls < 1:
+            raise ValueError(f"repeats and max_calls must be at least 1, got {self.repeats!r} and {self.max_calls!r}")
         self.calls = 0
         self._before: dict[tuple[int, int, str], float] = {}
 
@@ -116,7 +109,7 @@ class AcceptanceGate:
             return GateVerdict(False, why, self.calls - start, inside, outside)
         return GateVerdict(True, "held-in tasks gain, held-out ones do not lose", self.calls - start, inside, outside)
 
-    def _sets(self) -> list[tuple[str, list[Any]]]:
+    def _sets(self) -> list[tuple[str, Sequence[Any]]]:
         return [("in", self.held_in), ("out", self.held_out)]
 
     def _mean(self, name: str, source: Playbook, current: Playbook | None = None) -> float:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
 
-class ReportModel(BaseModel):
+class ReportModel(BaseModel, extra="forbid", populate_by_name=True):
     """Base of what commands write as JSON."""
-
-    model_config = ConfigDict(extra="forbid", populate_by_name=True)
 
 
 class InvalidAction(ReportModel):

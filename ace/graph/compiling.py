@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any, cast
 
 from langchain_core.runnables import Runnable, RunnableConfig
@@ -130,14 +131,14 @@ def _guarded(builder: StateGraph[Any, Any, Any, Any]) -> StateGraph[Any, Any, An
     return twin
 
 
+@dataclass(eq=False, repr=False)
 class _Router(Runnable[Any, Any]):
     """A router whose choices are looked at."""
 
-    def __init__(self, source: str, inner: Runnable[Any, Any], ends: Sequence[Any], nodes: Collection[str]) -> None:
-        self.source = source
-        self.inner = inner
-        self.ends = ends
-        self.nodes = nodes
+    source: str
+    inner: Runnable[Any, Any]
+    ends: Sequence[Any]
+    nodes: Collection[str]
 
     def invoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Any:
         """Choose."""

@@ -12,9 +12,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
-from ace.core import Event, EventGrammar, EventGrammarError
+from ace.core import Event, EventGrammar
+from ace.core.grammar import Grammar
 
 GraphEventKind = Literal[
     "graph_started",
@@ -34,10 +35,8 @@ GRAPH_TERMINAL_KINDS: frozenset[GraphEventKind] = frozenset({"graph_completed", 
 _NODE_ENDS = ("node_completed", "node_error", "node_paused")
 
 
-class GraphEvent(BaseModel):
+class GraphEvent(BaseModel, frozen=True, extra="forbid"):
     """One thing that happened while a graph ran."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     kind: GraphEventKind
     seq: int
@@ -104,30 +103,24 @@ def delivery(observer: AnyObserver) -> Callable[[GraphEvent], None]:
     return deliver
 
 
-class GraphGrammar:
+class GraphGrammar(Grammar[GraphEvent]):
     """Reads the events of one run of a graph, one by one.
 
     Example:
-        >>> grammar = GraphGrammar()
-        >>> grammar.feed(GraphEvent(kind="graph_started", seq=0, run_id="r"))
-        >>> grammar.finish()
+        >>> GraphGrammar().check([])
         Traceback (most recent call last):
         ...
-        ace.core.errors.EventGrammarError: the stream stops at event 0 (graph_started) before a terminal event
+        ace.core.errors.EventGrammarError: no event at all; expected graph_started first
     """
 
     def __init__(self) -> None:
-        self._last: GraphEvent | None = None
+        super().__init__("graph_started", GRAPH_TERMINAL_KINDS)
         self._open: dict[str, bool] = {}
         """Task id: whether it runs now."""
         self._agents: dict[tuple[str, str], EventGrammar] = {}
 
     def feed(self, event: GraphEvent) -> None:
-        """Accept the next event.
-
-        Raises:
-            EventGrammarError: It may not stand here.
-        """
+        """See `Grammar`."""
         last, kind = self._last, event.kind
         if last is None:
             self._require(event, kind in ("graph_started", "graph_continued"), "expected graph_started first")
@@ -159,23 +152,6 @@ class GraphGrammar:
             self._agents[key] = EventGrammar(continued=True)
         self._agents.setdefault(key, EventGrammar()).feed(event.agent)
 
-    def finish(self) -> None:
-        """The stream is over.
-
-        Raises:
-            EventGrammarError: It stops before a terminal event.
-        """
-        if self._last is None:
-            raise EventGrammarError("no event at all; expected graph_started first")
-        if self._last.kind not in GRAPH_TERMINAL_KINDS:
-            raise EventGrammarError(
-                f"the stream stops at event {self._last.seq} ({self._last.kind}) before a terminal event"
-            )
-
-    def _require(self, event: GraphEvent, condition: bool, message: str) -> None:
-        if not condition:
-            raise EventGrammarError(f"event {event.seq} ({event.kind}, node {event.node!r}): {message}")
-
 
 def check_graph_events(events: Iterable[GraphEvent]) -> None:
     """Check a whole stream.
@@ -183,7 +159,4 @@ def check_graph_events(events: Iterable[GraphEvent]) -> None:
     Raises:
         EventGrammarError: It says which event breaks which rule.
     """
-    grammar = GraphGrammar()
-    for event in events:
-        grammar.feed(event)
-    grammar.finish()
+    GraphGrammar().check(events)

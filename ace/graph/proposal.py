@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, Literal, cast
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, Field, ValidationError
 
 from ace.core import PlaybookError
 from ace.core.durable import digest
@@ -18,10 +18,8 @@ Risk = Callable[[Playbook, Delta, Collection[str]], str]
 """Why a person should see a delta before it is committed; empty when nobody has to. Given the tools' names, too."""
 
 
-class ProposedChange(BaseModel):
+class ProposedChange(BaseModel, frozen=True, extra="forbid"):
     """One delta as a reviewer reads it."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     index: int
     """Its place among the proposed deltas, from 0."""
@@ -35,10 +33,8 @@ class ProposedChange(BaseModel):
     """The delta itself, for whoever edits it."""
 
 
-class Review(BaseModel):
+class Review(BaseModel, frozen=True, extra="forbid"):
     """What a reviewer says: with `edit`, the deltas to commit in place of those that wait."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     decision: Literal["approve", "edit", "reject"]
     deltas: tuple[dict[str, Any], ...] = ()
@@ -46,10 +42,8 @@ class Review(BaseModel):
     note: str = ""
 
 
-class Proposal(BaseModel):
+class Proposal(BaseModel, frozen=True, extra="forbid"):
     """Deltas on their way into the book."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     deltas: tuple[dict[str, Any], ...] = ()
     approved: frozenset[str] = Field(default_factory=frozenset)

@@ -206,7 +206,7 @@ class Session:
         if self._taken() > self.max_steps:
             raise MaxStepsExceeded(self.max_steps, self._taken() - 1)
         if self.cycle_window:
-            self._look_for_cycle(step, task["name"], _digest(self.state, task["input"]))
+            self._look_for_cycle(step, task["name"], digest([_plain(self.state), _plain(task["input"])]))
 
     def _look_for_cycle(self, step: int, node: str, seen: str) -> None:
         while self._visits and self._visits[0][0] < step - self.cycle_window:
@@ -237,7 +237,7 @@ class Session:
         """Begin, and end with the terminal event that fits; LangGraph's errors become ours."""
         self.emit(kind, data=data)
         try:
-            with self.cancellation.calling(self._drain):
+            with self.cancellation.calling(lambda: self.control.request_drain(self.cancellation.reason)):
                 yield
         except WorkflowInterrupted as pause:
             self.end("graph_paused", when=pause.when, next=list(pause.next))
@@ -253,9 +253,6 @@ class Session:
             raise mine from error
         else:
             self.end("graph_completed")
-
-    def _drain(self) -> None:
-        self.control.request_drain(self.cancellation.reason)
 
     def _mapped(self, error: BaseException) -> BaseException:
         cancelled = isinstance(error, (GraphDrained, Stopped)) or (
@@ -341,10 +338,6 @@ def _targets(outputs: Any) -> Iterator[Any]:
 def session_of(config: RunnableConfig) -> Session | None:
     """The call that a node serves; None when the graph was not compiled by `ace.graph.compile`."""
     return config.get("configurable", {}).get(KEY)
-
-
-def _digest(*values: Any) -> str:
-    return digest([_plain(value) for value in values])
 
 
 def _plain(value: Any) -> Any:

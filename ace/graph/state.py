@@ -5,26 +5,22 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal, TypedDict, cast
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
 from ace.graph.reducers import append, counter
 from ace.tasks import Feedback, ReasoningStep, TaskOutput
 from ace.tools import ToolCall, ToolResult
 
 
-class Message(BaseModel):
+class Message(BaseModel, frozen=True, extra="forbid"):
     """One turn of a conversation."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     role: Literal["user", "assistant"]
     content: str
 
 
-class Document(BaseModel):
+class Document(BaseModel, frozen=True, extra="forbid"):
     """One thing that was looked up."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     id: str = ""
     content: str

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, TypedDict, Unpack, cast
 
 from langchain_core.runnables import RunnableConfig
@@ -32,6 +33,7 @@ class ThreadOptions(TypedDict, total=False):
     cancellation: CancellationToken | None
 
 
+@dataclass(eq=False, repr=False)
 class Workflow:
     """A graph that `compile` made.
 
@@ -43,20 +45,15 @@ class Workflow:
         checkpointer: The saver that it was given.
     """
 
-    def __init__(
-        self,
-        graph: CompiledStateGraph[Any, Any, Any, Any],
-        *,
-        max_steps: int,
-        cycle_window: int,
-        observers: Sequence[AnyObserver],
-        checkpointer: BaseCheckpointSaver[Any] | None,
-    ) -> None:
-        self.graph = graph
-        self.max_steps = max_steps
-        self.cycle_window = cycle_window
-        self.checkpointer = checkpointer
-        self._relays = [ObserverThread(delivery(observer)) for observer in observers]
+    graph: CompiledStateGraph[Any, Any, Any, Any]
+    _: KW_ONLY
+    max_steps: int
+    cycle_window: int
+    observers: Sequence[AnyObserver]
+    checkpointer: BaseCheckpointSaver[Any] | None
+
+    def __post_init__(self) -> None:
+        self._relays = [ObserverThread(delivery(observer)) for observer in self.observers]
 
     # -- running ------------------------------------------------------------------------------------------------------
 

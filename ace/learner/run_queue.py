@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, Field, ValidationError
 
 from ace.core import PlaybookError, json_line
 from ace.core.durable import JsonLog, locked
@@ -23,10 +23,8 @@ MAX_KEPT_RUNS = 1_000
 """How many successful runs are looked through for sub-sequences that recur."""
 
 
-class ObservedRun(BaseModel):
+class ObservedRun(BaseModel, frozen=True, extra="forbid"):
     """A run with what is needed to learn from it."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     key: str
     """Names the run in this queue."""
@@ -117,8 +115,9 @@ class RunQueue:
                 self.succeeded.pop(next(iter(self.succeeded)))
 
     def _damaged(self, number: int, error: Exception) -> PlaybookError:
+        why = f"{error.error_count()} fields are wrong" if isinstance(error, ValidationError) else str(error)
         return PlaybookError(
-            f"line {number} of {str(self.path)!r} is damaged: {_short(error)}; move the file away to start again, "
+            f"line {number} of {str(self.path)!r} is damaged: {why}; move the file away to start again, "
             "what was learned stays in the playbook"
         )
 
@@ -149,7 +148,3 @@ def _line(run: ObservedRun) -> str:
         raise PlaybookError(
             f"cannot keep run {run.output.run_id!r}: {error}; its steps hold what JSON cannot hold"
         ) from error
-
-
-def _short(error: Exception) -> str:
-    return f"{error.error_count()} fields are wrong" if isinstance(error, ValidationError) else str(error)

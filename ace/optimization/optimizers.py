@@ -10,7 +10,7 @@ from importlib.util import find_spec
 from typing import Any, Literal, cast, get_args
 
 import dspy
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
 from ace.core import AceError
 from ace.optimization.teleprompter import ACE
@@ -27,15 +27,13 @@ _CANDIDATES = 3
 _BATCH = 8
 
 
-class JobConfig(BaseModel):
+class JobConfig(BaseModel, frozen=True, extra="forbid"):
     """What a job does; the same configuration over the same journal gives the same requests.
 
     Example:
         >>> JobConfig(optimizer="gepa", lm="openai/gpt-5-mini").seed
         0
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     optimizer: OptimizerName
     workload: str = ""

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -27,6 +27,7 @@ HELD_IN = 10
 """So many training examples the gate runs."""
 
 
+@dataclass(eq=False, repr=False)
 class ACE(Teleprompter):
     """Runs a program on examples, learns a playbook from what happened, and returns an agent that uses it.
 
@@ -66,31 +67,21 @@ class ACE(Teleprompter):
         'Call double(n), then finish.'
     """
 
-    def __init__(
-        self,
-        metric: Callable[..., Any],
-        *,
-        playbook: Playbook | None = None,
-        threshold: float = GOOD_SCORE,
-        epochs: int = 1,
-        reflection_lm: Any = None,
-        max_gate_calls: int = 200,
-        state: str | Path | None = None,
-        progress: bool = True,
-    ) -> None:
-        super().__init__()
-        if not callable(metric):
-            raise ValueError(f"metric is {metric!r}, expected a function of example and prediction")
-        if epochs < 1:
-            raise ValueError(f"epochs must be at least 1, got {epochs!r}")
-        self.metric = metric
-        self.playbook = playbook
-        self.threshold = threshold
-        self.epochs = epochs
-        self.reflection_lm = reflection_lm
-        self.max_gate_calls = max_gate_calls
-        self.state = state
-        self.progress = progress
+    metric: Callable[..., Any]
+    _: KW_ONLY
+    playbook: Playbook | None = None
+    threshold: float = GOOD_SCORE
+    epochs: int = 1
+    reflection_lm: Any = None
+    max_gate_calls: int = 200
+    state: str | Path | None = None
+    progress: bool = True
+
+    def __post_init__(self) -> None:
+        if not callable(self.metric):
+            raise ValueError(f"metric is {self.metric!r}, expected a function of example and prediction")
+        if self.epochs < 1:
+            raise ValueError(f"epochs must be at least 1, got {self.epochs!r}")
         self.report = LearningReport()
 
     def compile(
@@ -132,7 +123,8 @@ class ACE(Teleprompter):
         if held_out:
             score = partial(self._score, agent, episode)
             gate = AcceptanceGate(score, tasks[:HELD_IN], held_out, max_calls=self.max_gate_calls)
-        reflector = Reflector(_name_of(agent.lm or dspy.settings.lm), lm=self.reflection_lm)
+        teacher_name = str(getattr(agent.lm or dspy.settings.lm, "model", "") or "")
+        reflector = Reflector(teacher_name, lm=self.reflection_lm)
         with (
             Learner(
                 book, partial(_bound, agent, book), reflector=reflector, gate=gate, state=self.state, author="ACE"
@@ -191,7 +183,3 @@ def _bound(agent: ReActGenerator, book: Playbook, episode: Episode) -> ReActGene
     else:
         lm = None
     return agent.bound_to(episode.registry, playbook=book, lm=lm)
-
-
-def _name_of(lm: Any) -> str:
-    return str(getattr(lm, "model", "") or "")

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from functools import cached_property
 from typing import Annotated, Any, Literal, NamedTuple
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import BaseModel, Field, field_validator
 
 from ace.core import clean_text
 
@@ -59,10 +59,8 @@ class FilterKey(NamedTuple):
         return cls(stage, section, domain, tenant, tuple(tags), tuple(tools), tuple((n, h) for n, h in hashes))
 
 
-class Provenance(BaseModel):
+class Provenance(BaseModel, frozen=True, extra="forbid"):
     """What a bullet rests on."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     task_ids: tuple[str, ...] = ()
     groups: tuple[str, ...] = ()
@@ -72,7 +70,7 @@ class Provenance(BaseModel):
     """The source: an LM's name, `simulated`, `recorded:RUN`, a person."""
 
 
-class PlaybookBullet(BaseModel):
+class PlaybookBullet(BaseModel, frozen=True, extra="forbid"):
     """One lesson in the playbook.
 
     Example:
@@ -80,8 +78,6 @@ class PlaybookBullet(BaseModel):
         >>> bullet.searched
         'Look the order up first.'
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     id: str = Field(default="", pattern=r"^(b-(0|[1-9][0-9]{0,8}))?$")
     """Given at commit, never used again after a removal."""

@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, model_validator
+from pydantic import BaseModel, Field, TypeAdapter, ValidationError, model_validator
 
 from ace.core import PlaybookError, clean_value
 from ace.playbook.bullet import HOLDOUT_COUNTERS, Count, PlaybookBullet, Provenance
 
 
-class _Delta(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
+class _Delta(BaseModel, frozen=True, extra="forbid"):
     reason: str = ""
     """Why, for the history."""
 
@@ -21,14 +19,14 @@ class _Delta(BaseModel):
 BulletId = Annotated[str, Field(pattern=r"^b-[1-9][0-9]{0,8}$")]
 
 
-class Add(_Delta):
+class Add(_Delta, frozen=True):
     """A new bullet; it gets its id at commit."""
 
     kind: Literal["add"] = "add"
     bullet: PlaybookBullet
 
 
-class Update(_Delta):
+class Update(_Delta, frozen=True):
     """New values for some fields of a bullet."""
 
     kind: Literal["update"] = "update"
@@ -36,7 +34,7 @@ class Update(_Delta):
     changes: dict[str, Any]
 
 
-class Merge(_Delta):
+class Merge(_Delta, frozen=True):
     """Another run taught the same lesson: the evidence is added, the text stays."""
 
     kind: Literal["merge"] = "merge"
@@ -52,14 +50,14 @@ class Merge(_Delta):
     """When, in seconds since the epoch; set at commit."""
 
 
-class Remove(_Delta):
+class Remove(_Delta, frozen=True):
     """A bullet goes; its id is never given again."""
 
     kind: Literal["remove"] = "remove"
     bullet_id: BulletId
 
 
-class Tag(_Delta):
+class Tag(_Delta, frozen=True):
     """Credit: counters only, the content revision does not move.
 
     A run gives its credit for a bullet once, so that the arm of an experiment and a use belong into one tag.
@@ -85,7 +83,7 @@ class Tag(_Delta):
         return self
 
 
-class Promote(_Delta):
+class Promote(_Delta, frozen=True):
     """Another stage in a bullet's life."""
 
     kind: Literal["promote"] = "promote"
@@ -93,14 +91,14 @@ class Promote(_Delta):
     stage: Literal["shadow", "active", "pinned", "retired"]
 
 
-class Quarantine(_Delta):
+class Quarantine(_Delta, frozen=True):
     """Not shown until a person has reviewed it."""
 
     kind: Literal["quarantine"] = "quarantine"
     bullet_id: BulletId
 
 
-class Restore(_Delta):
+class Restore(_Delta, frozen=True):
     """A bullet as it was at an earlier revision, byte for byte; `Playbook.rollback` writes these."""
 
     kind: Literal["restore"] = "restore"

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel
 
 from ace.core import PlaybookError
 from ace.playbook.bullet import COUNTERS, PlaybookBullet
@@ -22,10 +22,8 @@ CREDIT_FIELDS = frozenset({*COUNTERS, "credited_at"})
 _BOOKKEEPING = frozenset({"updated_revision", "created_revision"})
 
 
-class Change(BaseModel):
+class Change(BaseModel, frozen=True):
     """What happened to one bullet between two revisions."""
-
-    model_config = ConfigDict(frozen=True)
 
     bullet_id: str
     kind: Literal["added", "removed", "merged", "changed", "credited"]
@@ -40,10 +38,8 @@ class Change(BaseModel):
     authors: tuple[str, ...] = ()
 
 
-class Diff(BaseModel):
+class Diff(BaseModel, frozen=True):
     """Everything that differs between two revisions, in id order."""
-
-    model_config = ConfigDict(frozen=True)
 
     a: int
     b: int
@@ -54,10 +50,8 @@ class Diff(BaseModel):
         return [change for change in self.changes if change.kind == kind]
 
 
-class VerifyReport(BaseModel):
+class VerifyReport(BaseModel, frozen=True):
     """Whether the journal is whole and the table is its fold."""
-
-    model_config = ConfigDict(frozen=True)
 
     revision: int
     entries: int
@@ -88,7 +82,10 @@ class History:
         Raises:
             PlaybookError: There never was such a bullet.
         """
-        entries = _as_dicts(self._store.entries())
+        entries: list[dict[str, Any]] = [
+            {"revision": e.revision, "author": e.author, "created_at": e.created_at, **e.delta.model_dump(mode="json")}
+            for e in self._store.entries()
+        ]
         if bullet_id is None:
             return entries
         found = [
@@ -397,16 +394,3 @@ def _gaps(entries: Sequence[Entry]) -> list[str]:
             problems.append(f"after entry {expected}.{position} comes {entry.revision}.{entry.position}")
         expected, position = entry.revision, entry.position
     return problems
-
-
-def _as_dicts(entries: Iterable[Entry]) -> list[dict[str, Any]]:
-    """One entry per delta: revision, kind, author, time, and the delta's own fields."""
-    return [
-        {
-            "revision": entry.revision,
-            "author": entry.author,
-            "created_at": entry.created_at,
-            **entry.delta.model_dump(mode="json"),
-        }
-        for entry in entries
-    ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
 from ace.playbook.bullet import PlaybookBullet, Provenance, Section
 
@@ -12,10 +12,8 @@ RECORD = "Did not work:"
 """How the record of a failed run begins."""
 
 
-class Insight(BaseModel):
+class Insight(BaseModel, frozen=True, extra="forbid"):
     """A lesson that has not yet been compared with the playbook."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     section: Section
     trigger: str

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Literal, NamedTuple
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel
 
 from ace.playbook.bullet import PlaybookBullet
 
@@ -45,10 +45,8 @@ class Retrieved(list[PlaybookBullet]):
         """Ids that are hidden because one of their tools has changed since."""
 
 
-class Reason(BaseModel):
+class Reason(BaseModel, frozen=True):
     """Why one bullet came, or did not."""
-
-    model_config = ConfigDict(frozen=True)
 
     bullet: PlaybookBullet
     chosen: bool
@@ -70,10 +68,8 @@ class Reason(BaseModel):
     """What it takes in a prompt."""
 
 
-class Explanation(BaseModel):
+class Explanation(BaseModel, frozen=True):
     """A retrieval with its reasons; `bullets` are what `retrieve` returns."""
-
-    model_config = ConfigDict(frozen=True)
 
     query: str
     cached: bool
@@ -97,10 +93,8 @@ class Explanation(BaseModel):
         return [reason for reason in self.reasons if not reason.chosen]
 
 
-class ReviewItem(BaseModel):
+class ReviewItem(BaseModel, frozen=True):
     """A bullet that waits for a person."""
-
-    model_config = ConfigDict(frozen=True)
 
     bullet: PlaybookBullet
     why: str
@@ -110,10 +104,8 @@ class ReviewItem(BaseModel):
     """Since when it waits."""
 
 
-class Assessment(BaseModel):
+class Assessment(BaseModel, frozen=True):
     """A bullet's statistics, and what would be done about it."""
-
-    model_config = ConfigDict(frozen=True)
 
     bullet: PlaybookBullet
     better: float
@@ -125,10 +117,8 @@ class Assessment(BaseModel):
     """95 %, of `effect`."""
 
 
-class BookStats(BaseModel):
+class BookStats(BaseModel, frozen=True):
     """A book in numbers."""
-
-    model_config = ConfigDict(frozen=True)
 
     revision: int
     bullets: int

@@ -43,6 +43,7 @@ class Prompts:
     summarizer: Any = None
 
 
+@dataclass(eq=False, repr=False)
 class PredictorModel:
     """The model of one run: the program's own predictors behind the `Model` protocol.
 
@@ -51,22 +52,17 @@ class PredictorModel:
         inputs: The task's input fields.
         playbook: The bullets, rendered.
         lm: A model for this run; the predictors' own or DSPy's configured one by default.
-        on_delta: Told each piece of a reply, for streaming.
+        on_delta: Receives each piece of a reply, for streaming.
     """
 
-    def __init__(
-        self,
-        prompts: Prompts,
-        inputs: dict[str, Any],
-        playbook: str,
-        lm: Any = None,
-        on_delta: Callable[[str], None] | None = None,
-    ) -> None:
-        self.prompts = prompts
-        self.inputs = inputs
-        self.playbook = playbook
-        self.options = {"lm": lm} if lm is not None else {}
-        self.on_delta = on_delta
+    prompts: Prompts
+    inputs: dict[str, Any]
+    playbook: str
+    lm: Any = None
+    on_delta: Callable[[str], None] | None = None
+
+    def __post_init__(self) -> None:
+        self.options = {"lm": self.lm} if self.lm is not None else {}
 
     def ask(self, request: AskModel) -> ModelReply:
         """Ask and wait."""

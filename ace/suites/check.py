@@ -6,7 +6,7 @@ import copy
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel
 
 from ace.agent.episode import Episode
 from ace.core import InvalidModelAction, SuiteError, describe_error
@@ -15,8 +15,8 @@ from ace.tasks import Feedback, ReasoningStep, TaskOutput
 from ace.tools import call_tool, check_call
 
 
-class _CheckModel(BaseModel):
-    model_config = ConfigDict(extra="forbid")
+class _CheckModel(BaseModel, extra="forbid"):
+    """Base of the parts of a report."""
 
 
 class GoldenReport(_CheckModel):
@@ -123,8 +123,9 @@ def _check_tasks(suite: Suite, on_task: Callable[[], None]) -> TasksReport:
         report.gold_plans_run += not failures
         report.oracle_right += gold.success
         if failures or not gold.success:
+            first = f"{failures[0]}, " if failures else ""
             verdict = "right" if gold.success else f"wrong ({gold.text})"
-            report.problems.append(f"{task.id}: {_failures(failures)}, scored {verdict}")
+            report.problems.append(f"{task.id}: {len(failures)} gold calls fail, {first}scored {verdict}")
         idle = _scored(suite.episode(task), _output(task, (), None))
         states = [feedback.details.get("state_sha256") for feedback in (idle, gold)]
         answered = "answer_right" in gold.details or "judge_right" in gold.details
@@ -144,10 +145,6 @@ def _scored(episode: Episode, output: TaskOutput) -> Feedback:
         return episode.score(output)
     except Exception as error:  # a border: metrics are the user's
         return Feedback(success=False, text=f"the scorer fails with {describe_error(error)}")
-
-
-def _failures(failures: Sequence[str]) -> str:
-    return f"{len(failures)} gold calls fail, {failures[0]}" if failures else "0 gold calls fail"
 
 
 def _played(episode: Episode, task: SuiteTask) -> tuple[TaskOutput, list[str]]:

@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal, cast
 
-from pydantic import AliasChoices, BaseModel, ConfigDict, Field, JsonValue, ValidationError
+from pydantic import AliasChoices, BaseModel, Field, JsonValue, ValidationError
 
 from ace.agent.episode import Episode
 from ace.core import InvalidModelAction, SuiteError
@@ -28,17 +28,13 @@ STATES = ("state.json", "state", "data")
 ScorerName = Literal["state", "answer", "judge"]
 
 
-class _Call(BaseModel):
-    model_config = ConfigDict(extra="ignore")
-
+class _Call(BaseModel, extra="ignore"):
     name: str
     args: dict[str, Any] = Field(default_factory=dict, validation_alias=AliasChoices("args", "arguments", "kwargs"))
 
 
-class TaskRow(BaseModel):
+class TaskRow(BaseModel, extra="forbid"):
     """One task of a file. Names that tau-bench uses for the same are read too."""
-
-    model_config = ConfigDict(extra="forbid")
 
     id: str = Field(default="", coerce_numbers_to_str=True)
     """The row's number from 0 by default."""

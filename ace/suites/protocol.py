@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, Protocol, runtime_checkable
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
 from ace.agent.episode import Episode
 from ace.playbook.bullet import sequence_key
@@ -15,19 +15,15 @@ from ace.tasks import TaskInput
 TASK_SIGNATURE = "task -> answer"
 
 
-class GoldCall(BaseModel):
+class GoldCall(BaseModel, frozen=True, extra="forbid"):
     """One call of the reference solution."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     name: str
     args: dict[str, Any] = Field(default_factory=dict)
 
 
-class SuiteTask(BaseModel):
+class SuiteTask(BaseModel, frozen=True, extra="forbid"):
     """A task with its reference solution."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     task: TaskInput
     domain: str

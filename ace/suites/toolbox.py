@@ -50,7 +50,8 @@ class Toolbox:
     def __init__(self, path: Path) -> None:
         self.path = path
         module = import_file(path)
-        self.digest = digest([file.read_text(encoding="utf-8", errors="replace") for file in _sources(path)])
+        sources = sorted(path.rglob("*.py")) if path.is_dir() else [path]
+        self.digest = digest([file.read_text(encoding="utf-8", errors="replace") for file in sources])
         """Of the source."""
         reads = frozenset(getattr(module, "READ_ONLY", ()))
         self._makers: dict[str, Callable[[Any], Callable[..., Any]]] = {}
@@ -96,10 +97,6 @@ def _world(module: ModuleType, path: Path) -> Any:
         return getattr(module, name)()
     except Exception as error:  # a border: a user's function may do anything
         raise SuiteError(f"{str(path)!r}: {name}() failed: {describe_error(error)}") from error
-
-
-def _sources(path: Path) -> list[Path]:
-    return sorted(path.rglob("*.py")) if path.is_dir() else [path]
 
 
 def _of(func: Callable[..., Any], marked: Tool | None, reads: frozenset[str]) -> Tool:

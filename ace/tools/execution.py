@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any, cast
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, Field, ValidationError
 
 from ace.core import (
     CancellationToken,
@@ -42,10 +42,8 @@ MAX_ITEMS = 1_000
 """At most this many items of an iterator that a tool returns are read."""
 
 
-class ToolCall(BaseModel):
+class ToolCall(BaseModel, frozen=True, extra="forbid"):
     """A call that the model asked for."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     id: str
     name: str
@@ -53,10 +51,8 @@ class ToolCall(BaseModel):
     """As the model gave them; validated again right before the call."""
 
 
-class ToolResult(BaseModel):
+class ToolResult(BaseModel, frozen=True, extra="forbid"):
     """The result of a call. `content` is the tool's own value, `text` what the model reads."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     tool_call_id: str
     outcome: Outcome

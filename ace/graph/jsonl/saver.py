@@ -222,7 +222,8 @@ class JsonlCheckpointer(BaseCheckpointSaver[str]):
                     if until and head.info.checkpoint_id >= until:
                         continue
                     assert file is not None
-                    if filter and not _fits(self._record(file, head)["metadata"], filter):
+                    metadata: dict[str, Any] = self._record(file, head)["metadata"] if filter else {}
+                    if any(metadata.get(key) != value for key, value in (filter or {}).items()):
                         continue
                     found.append(self._read(file, thread.index, head))
                     left = None if left is None else left - 1
@@ -245,7 +246,8 @@ class JsonlCheckpointer(BaseCheckpointSaver[str]):
         record, info = self._record(file, head), head.info
         ns = info.checkpoint_ns
         places = {n: index.values[ns, n, v] for n, v in head.versions.items() if (ns, n, v) in index.values}
-        values = {name: self._value(file, place) for name, place in places.items()}
+        stored = {name: json.loads(read_at(file, *place))["value"] for name, place in places.items()}
+        values = {name: self._decoded(value) for name, value in stored.items()}
         checkpoint = {**self._decoded(record["checkpoint"]), "id": info.checkpoint_id, "channel_values": values}
         return CheckpointTuple(
             config=_config(info.thread_id, ns, info.checkpoint_id),
@@ -264,9 +266,6 @@ class JsonlCheckpointer(BaseCheckpointSaver[str]):
             _, channel, value = lines[write.place][write.position]
             found.append((task_id, channel, self._decoded(value)))
         return found
-
-    def _value(self, file: int, place: tuple[int, int]) -> Any:
-        return self._decoded(json.loads(read_at(file, *place))["value"])
 
     def _decoded(self, value: Any) -> Any:
         try:
@@ -404,10 +403,6 @@ def _thread_line(thread_id: str) -> str:
 
 def _without_sum(line: bytes) -> str:
     return "{" + line[18:-1].decode()
-
-
-def _fits(metadata: dict[str, Any], filter: dict[str, Any]) -> bool:
-    return all(metadata.get(key) == value for key, value in filter.items())
 
 
 def _latest(index: Index) -> list[Head]:

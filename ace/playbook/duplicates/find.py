@@ -9,7 +9,7 @@ from importlib import resources
 from typing import Literal
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel
 
 from ace.playbook.bullet import PlaybookBullet, Provenance
 from ace.playbook.delta import Delta, Merge, Update
@@ -30,10 +30,8 @@ _BLOCK = 2_048
 Kind = Literal["duplicate", "variant"]
 
 
-class LabelledPair(BaseModel):
+class LabelledPair(BaseModel, frozen=True):
     """Two lessons, and whether they are the same."""
-
-    model_config = ConfigDict(frozen=True)
 
     a: str
     b: str
@@ -41,10 +39,8 @@ class LabelledPair(BaseModel):
     kind: str
 
 
-class ThresholdFit(BaseModel):
+class ThresholdFit(BaseModel, frozen=True):
     """What a threshold does on the labelled pairs."""
-
-    model_config = ConfigDict(frozen=True)
 
     embedder: str
     threshold: float

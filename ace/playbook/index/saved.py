@@ -10,7 +10,7 @@ import tempfile
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ValidationError
 
 from ace.core.durable import move_into
 from ace.playbook.index.dense import DenseIndex
@@ -26,10 +26,8 @@ def cache_folder() -> Path:
     return (Path(root) if root else Path.home() / ".cache") / "dspy-ace"
 
 
-class Header(BaseModel):
+class Header(BaseModel, frozen=True, extra="forbid"):
     """What a saved index belongs to."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     format: int
     book_id: str
