@@ -3,7 +3,7 @@
 from ace.agent import AgentRun, ModelReply, RunSpec, drive
 from ace.core import RunUsage
 from ace.tasks import TaskInput
-from ace.tools import Tool, ToolRegistry, calculator
+from ace.tools import Tool, ToolRegistry, calculator, tool
 
 
 def finish(answer: str, cited_bullets: list[str] = []) -> None:  # noqa: B006
@@ -48,3 +48,15 @@ def play(*replies, **options):
     run = AgentRun(spec(**options))
     model = Script(*replies)
     return drive(run, model), model
+
+
+@tool(read_only=True)
+def peek(key: str) -> str:
+    """Look at a key."""
+    return f"value of {key}"
+
+
+@tool
+def send(text: str) -> str:
+    """Send a text."""
+    return "sent"

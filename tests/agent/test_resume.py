@@ -5,19 +5,30 @@ import subprocess
 import sys
 
 import pytest
-from agent.kit import Script, call, extract, spec
+from agent.kit import Script, call, extract, peek, send, spec
 
 from ace import FolderRunStore, ReActGenerator
-from ace.agent import AgentRun, Approve, Deny, Interrupted, Policy, RunSnapshot, drive
-from ace.core import CancellationToken, ResumeError, RunStoreError, SignatureError, check_events
-from ace.testing import ScriptedLM, decision
-from ace.tools import tool
-
-
-@tool(read_only=True)
-def peek(key: str) -> str:
-    """Look at a key."""
-    return f"value of {key}"
+from ace.agent import (
+    AgentRun,
+    Approve,
+    Deny,
+    Interrupted,
+    ModelReply,
+    Policy,
+    RequestedTool,
+    RunSnapshot,
+    Thinking,
+    drive,
+)
+from ace.core import (
+    CancellationToken,
+    ResumeError,
+    RunStoreError,
+    SignatureError,
+    check_events,
+)
+from ace.testing import FaultyTool, ManualClock, ScriptedLM, decision
+from ace.tools import Tool, tool
 
 
 def payments():
@@ -298,3 +309,80 @@ def test_an_interrupted_state_says_what_it_waits_for():
     drive(run, Script(call("pay", amount=1)))
     assert isinstance(run.state, Interrupted)
     assert run.state.resume().calls[0].status == "waiting"
+
+
+def dispatched(tools, *calls, **options):
+    """A stored run whose calls are out."""
+    run = AgentRun(spec(tools=tools, **options))
+    run.next_step()
+    first, *more = calls
+    run.model_replied(ModelReply(tool_name=first[0], tool_args=first[1], more=tuple(RequestedTool(*c) for c in more)))
+    run.next_step()
+    return RunSnapshot.from_json(run.snapshot().to_json()), run
+
+
+def test_a_run_that_never_began_is_resumed_from_its_start():
+    run = AgentRun.restore(AgentRun(spec(tools=[peek])).snapshot(), spec(tools=[peek]))
+    run.resume()
+    assert drive(run, Script(call("finish", answer="x"))).completed
+
+
+def test_a_probe_that_was_cut_off_may_be_sent_again():
+    from ace.agent import BreakerPolicy
+
+    policy = Policy(tool_retry=None, breaker=BreakerPolicy(threshold=1, cooldown=0))
+    faulty = FaultyTool(peek, ["exception"])
+    clock = ManualClock()
+    run = AgentRun(spec(tools=[faulty.tool], policy=policy, clock=clock))
+    model = Script(call("peek", key="a"), call("peek", key="b"))
+    for _ in range(2):
+        run.next_step()
+        run.model_replied(model.ask(None))
+        step = run.next_step()
+        if _ == 0:
+            from ace.tools import call_tool
+
+            run.tool_finished(call_tool(run.tool(step.call), step.call))
+    assert run.record.breakers["peek"].state == "half_open"
+    again = AgentRun.restore(run.snapshot(), spec(tools=[faulty.tool], policy=policy, clock=clock))
+    again.resume()
+    output = drive(again, Script(call("finish", answer="x")))
+    assert [s.outcome for s in output.structured_trace] == ["failed", "success"]
+
+
+def test_several_calls_that_were_cut_off_are_asked_about_together():
+    stored, _ = dispatched([send, peek], ("send", {"text": "a"}), ("send", {"text": "b"}))
+    run = AgentRun.restore(stored, spec(tools=[send, peek]))
+    run.resume()
+    assert [c.tool_call_id for c in run.state.request.calls] == ["s1-c1"]  # the second had not gone out
+    run.resume("deny")
+    output = drive(run, Script(call("finish", answer="x")))
+    assert [s.outcome for s in output.structured_trace] == ["interrupted", "success"]
+
+
+def test_changed_arguments_fit_one_call_only():
+    pay = Tool.from_function(send.func, name="pay", requires_approval=True)
+    run = AgentRun(spec(tools=[pay]))
+    run.next_step()
+    run.model_replied(ModelReply(tool_name="pay", tool_args={"text": "a"}, more=(RequestedTool("pay", {"text": "b"}),)))
+    assert len(run.state.request.calls) == 2
+    with pytest.raises(ResumeError, match="2 wait"):
+        run.resume(Approve(args={"text": "c"}))
+    run.resume(Approve())
+    assert [s.outcome for s in drive(run, Script(call("finish", answer="x"))).structured_trace] == [
+        "success",
+        "success",
+    ]
+
+
+def test_a_result_that_was_settled_by_the_crash_is_fenced():
+    stored, run = dispatched([peek], ("peek", {"key": "a"}))
+    before = run.output()
+    from ace.tools import ToolResult
+
+    run.tool_finished(ToolResult(tool_call_id="s1-c1", outcome="success", text="one"))
+    run.tool_finished(ToolResult(tool_call_id="s1-c1", outcome="success", text="two"))
+    assert run.output().structured_trace[0].observation == "one"
+    assert before.structured_trace == ()
+    assert isinstance(run.state, Thinking)
+    assert stored.state.calls[0].status == "out"

@@ -70,3 +70,14 @@ def test_folders_of_this_machine_do_not_reach_a_prompt(message, shown):
 def test_what_json_has_no_word_for_becomes_text(value):
     stored = json_value({"n": [value, {"m": value}]})
     assert json.loads(json.dumps(stored, allow_nan=False)) == stored
+
+
+def test_any_value_becomes_plain_json():
+    class Hostile:
+        def __str__(self):
+            raise ValueError
+
+    assert json_value((1, {"a"}, {2: Hostile()}))[:2] == [1, ["a"]]
+    assert isinstance(json_value(Hostile()), str)
+    assert json_value({2: (1.5, None, True)}) == {"2": [1.5, None, True]}
+    assert isinstance(json_value(object()), str)

@@ -1,4 +1,4 @@
-"""The nodes: an agent, tools, a conversation, retrieval and learning."""
+"""`ReActAgentNode`."""
 
 from __future__ import annotations
 
@@ -10,21 +10,13 @@ from langgraph.graph import START, StateGraph
 from langgraph.types import Command, RetryPolicy
 
 from ace import ReActGenerator, graph, tool
-from ace.core import CancellationToken
 from ace.graph import JsonlCheckpointer, NodeFailed, WorkflowInterrupted, append, check_graph_events
 from ace.graph.nodes import (
-    ConversationBufferNode,
-    ConversationSummaryNode,
-    LearnNode,
     ReActAgentNode,
-    RetrieveNode,
-    ToolNode,
 )
-from ace.graph.state import Document, Message, WorkflowState
-from ace.learner import Learner
+from ace.graph.state import WorkflowState
 from ace.tasks import TaskInput, TaskOutput
 from ace.testing import FunctionLM, ScriptedLM, decision
-from ace.tools import ToolCall
 
 
 @tool(read_only=True)
@@ -46,9 +38,6 @@ def one(node: Any, name: str = "agent", schema: Any = WorkflowState, before: int
 def restless() -> FunctionLM:
     """Never finishes, unless it is forced to."""
     return FunctionLM("test/restless", lambda prompt: decision("look", n=prompt.text.count("[[ ## observation_")))
-
-
-# -- the agent -------------------------------------------------------------------------------------------------------------
 
 
 def finishing(*decisions: Any) -> ScriptedLM:
@@ -269,209 +258,3 @@ def test_what_is_no_agent_is_refused():
         ReActAgentNode(lambda task: task)
     with pytest.raises(ValueError, match="at least 1"):
         ReActAgentNode(ReActGenerator(tools=[]), max_iters=0)
-
-
-# -- tools -----------------------------------------------------------------------------------------------------------------
-
-
-@tool
-def fails(n: int) -> str:
-    """Fail."""
-    raise RuntimeError("broken")
-
-
-def calls(*given: tuple[str, dict]) -> dict[str, Any]:
-    return {"tool_calls": [ToolCall(id=f"c{i}", name=name, args=args) for i, (name, args) in enumerate(given)]}
-
-
-@pytest.mark.parametrize("asynchronous", [False, True])
-def test_calls_are_made_in_order_and_cleared(asynchronous):
-    workflow = graph.compile(one(ToolNode([look, fails]), "tools"))
-    given = calls(("look", {"n": 1}), ("fails", {"n": 2}), ("look", {"n": 3}))
-    state = asyncio.run(workflow.ainvoke(given)) if asynchronous else workflow.invoke(given)
-    assert [result.outcome for result in state["tool_results"]] == ["success", "failed", "success"]
-    assert [step.observation for step in state["scratchpad"]][::2] == ["saw 1", "saw 3"]
-    assert state["tool_calls"] == []
-
-
-def test_a_failed_tool_fails_the_node_where_that_is_asked_for():
-    with pytest.raises(NodeFailed, match="broken"):
-        graph.compile(one(ToolNode([fails], on_error="fail"), "tools")).invoke(calls(("fails", {"n": 1})))
-
-
-@pytest.mark.parametrize(
-    ("given", "says"),
-    [
-        (("lok", {"n": 1}), "did you mean 'look'"),
-        (("look", {"n": "many"}), "n"),
-        (("look", {}), "n"),
-    ],
-)
-def test_a_malformed_call_fails_before_anything_was_called(given, says):
-    made = []
-
-    @tool
-    def act() -> str:
-        """Act."""
-        made.append(1)
-        return ""
-
-    with pytest.raises(NodeFailed, match=says) as raised:
-        graph.compile(one(ToolNode([look, act]), "tools")).invoke(calls(("act", {}), given))
-    assert type(raised.value.source).__name__ == "InvalidModelAction"
-    assert made == []
-
-
-@pytest.mark.parametrize(("answer", "outcome"), [("approve", "success"), ("deny", "denied")])
-def test_a_call_that_needs_approval_waits_for_it(tmp_path, answer, outcome):
-    @tool(requires_approval=True)
-    def refund(order: str) -> str:
-        """Refund."""
-        return "refunded"
-
-    workflow = graph.compile(one(ToolNode([refund]), "tools"), checkpointer=JsonlCheckpointer(tmp_path))
-    with pytest.raises(WorkflowInterrupted):
-        workflow.invoke(calls(("refund", {"order": "17"})), thread_id="t")
-    with pytest.raises(WorkflowInterrupted) as raised:
-        workflow.resume("t", "what?")
-    assert "expected 'approve' or 'deny'" in raised.value.interrupts[0].value["problem"]
-    assert workflow.resume("t", answer)["tool_results"][0].outcome == outcome
-
-
-@pytest.mark.parametrize("asynchronous", [False, True])
-def test_calls_that_were_not_made_when_the_graph_was_cancelled_are_made_by_a_resume(tmp_path, asynchronous):
-    token, made = CancellationToken(), []
-
-    @tool(read_only=True)
-    def slow() -> str:
-        """Look for long."""
-        token.cancel("enough")
-        return "seen"
-
-    @tool
-    def act() -> str:
-        """Act."""
-        made.append(1)
-        return "done"
-
-    workflow = graph.compile(one(ToolNode([slow, act]), "tools"), checkpointer=JsonlCheckpointer(tmp_path))
-    given = calls(("slow", {}), ("act", {}))
-    run = (
-        (lambda **o: asyncio.run(workflow.ainvoke(given, **o)))
-        if asynchronous
-        else (lambda **o: workflow.invoke(given, **o))
-    )
-    with pytest.raises(WorkflowInterrupted) as raised:
-        run(thread_id="t", cancellation=token)
-    assert (raised.value.when, made) == ("cancelled", [])
-    state = workflow.resume("t")
-    assert [result.outcome for result in state["tool_results"]] == ["success", "success"]
-    assert made == [1]
-
-
-# -- conversations ---------------------------------------------------------------------------------------------------------
-
-
-def talk(n: int) -> list[Message]:
-    return [Message(role="user" if i % 2 == 0 else "assistant", content=f"turn {i}") for i in range(n)]
-
-
-def words(text: str) -> int:
-    return len(text.split())
-
-
-def test_a_conversation_goes_on_over_turns_and_processes(tmp_path):
-    def reply(prompt):
-        return decision("finish", answer="you said: " + ("17" if "order 17" in prompt.text else "nothing"))
-
-    def workflow():
-        agent = ReActGenerator("conversation, task -> answer", tools=[], lm=FunctionLM("test/talk", reply))
-        inputs = {"task": "user_input", "conversation": "conversation"}
-        builder = one(ConversationBufferNode("user"), "hear")
-        builder.add_node("agent", ReActAgentNode(agent, inputs=inputs)).add_edge("hear", "agent")
-        builder.add_node("remember", ConversationBufferNode("assistant")).add_edge("agent", "remember")
-        return graph.compile(builder, checkpointer=JsonlCheckpointer(tmp_path))
-
-    first = workflow().invoke({"user_input": "I am waiting for order 17."}, thread_id="ana")
-    assert first["conversation"] == ""
-    second = workflow().invoke({"user_input": "Which one was it?"}, thread_id="ana")
-    assert second["final_output"] == "you said: 17"
-    assert [m.role for m in second["messages"]] == ["user", "assistant"] * 2
-    assert workflow().invoke({"user_input": "Which one?"}, thread_id="ben")["final_output"] == "you said: nothing"
-
-
-def test_a_conversation_is_cut_by_whole_messages_from_the_oldest():
-    node = ConversationBufferNode("user", max_tokens=7, count=words)
-    shown = node.invoke({"user_input": "next", "messages": talk(5)})["conversation"]
-    assert shown == "Assistant: turn 3\nUser: turn 4"
-    assert (
-        ConversationBufferNode("user", max_tokens=0, count=words).invoke({"user_input": "n", "messages": talk(2)})[
-            "conversation"
-        ]
-        == ""
-    )
-
-
-def test_old_turns_are_summed_up_and_none_is_lost():
-    asked = []
-
-    def summarize(prompt):
-        asked.append(prompt)
-        return [f"summary {len(asked)}"]
-
-    builder = one(ConversationSummaryNode(summarize, max_tokens=10, keep=2, count=words), "sum")
-    builder.add_node("hear", ConversationBufferNode("user", max_tokens=30, count=words)).add_edge("sum", "hear")
-    workflow = graph.compile(builder)
-    state = workflow.invoke({"user_input": "next", "messages": talk(6)})
-    assert state["conversation_summary"] == "summary 1"
-    assert state["summarised"] == 4
-    assert len(state["messages"]) == 7
-    assert state["conversation"] == ("Summary of what was said before: summary 1\nUser: turn 4\nAssistant: turn 5")
-    assert "turn 3" in asked[0]
-    assert "turn 4" not in asked[0]
-    again = ConversationSummaryNode(summarize, max_tokens=10, keep=2, count=words)
-    update = again.invoke({**state, "messages": talk(10)})
-    assert update == {"conversation_summary": "summary 2", "summarised": 8}
-    assert "Summary so far: summary 1" in asked[1]
-    assert "turn 3" not in asked[1]
-
-
-@pytest.mark.parametrize("reply", ["", "  ", None, [], 7])
-def test_a_summary_that_did_not_come_leaves_everything_as_it_was(reply):
-    node = ConversationSummaryNode(lambda prompt: reply, max_tokens=1, keep=0, count=words)
-    assert node.invoke({"messages": talk(4)}) == {}
-
-
-def test_a_short_conversation_needs_no_summary():
-    node = ConversationSummaryNode(lambda prompt: pytest.fail("asked"), max_tokens=100, count=words)
-    assert node.invoke({"messages": talk(4)}) == {}
-
-
-# -- retrieval and learning ------------------------------------------------------------------------------------------------
-
-
-def test_what_a_playbook_knows_is_in_the_context(book):
-    book.add(section="Strategies", trigger="Refund an order", content="Find the order first.", domain="shop")
-    node = RetrieveNode(book, domain="shop", k=1)
-    update = node.invoke({"user_input": "Refund order 17"})
-    assert update["retrieved"][0].id == "b-1"
-    assert "Find the order first." in update["context"]
-
-
-@pytest.mark.parametrize(
-    "found", [["a"], [{"content": "a"}], [Document(content="a")]], ids=["text", "dict", "retrieved"]
-)
-def test_any_retriever_will_do(found):
-    assert RetrieveNode(lambda query: found * 3, k=2).invoke({"user_input": "q"})["context"] == "a\na"
-
-
-def test_a_run_teaches_once_also_when_its_node_runs_again(book):
-    agent = ReActGenerator(tools=[look], lm=finishing(decision("look", n=1)))
-    learner = Learner(book)
-    run = agent.run("Look at 1")
-    node = LearnNode(learner, score=lambda run: True)
-    first = node.invoke({"run": run})
-    assert first["playbook_revision"] > 0
-    assert node.invoke({"run": run}) == first
-    with pytest.raises(ValueError, match="needs feedback"):
-        LearnNode(learner).invoke({"run": run})

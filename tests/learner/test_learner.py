@@ -1,26 +1,20 @@
-import threading
-import time
+"""The learner: online and offline."""
+
 from functools import partial
 
 import pytest
 from learner.runs import run_of, step
 
-from ace import Feedback, Learner, Policy, ReActGenerator, Reflector, TaskInput, ToolRegistry
+from ace import Feedback, Learner, Policy, ReActGenerator, TaskInput, ToolRegistry
 from ace.agent.episode import Episode
 from ace.core import PlaybookError
 from ace.curator import AcceptanceGate
-from ace.learner.run_queue import ObservedRun, RunQueue
 from ace.playbook import Playbook
 from ace.testing import ScriptedLM, decision
-
-GOOD = Feedback(success=True)
 
 
 def numbered(n):
     return run_of(step(f"tool{n}", changes=True), text=f"{chr(97 + n) * 9} task", run_id=f"r{n}", task_id=f"t{n}")
-
-
-# -- observe -----------------------------------------------------------------------------------------------------------
 
 
 def test_observed_runs_are_learned_in_the_background(book):
@@ -76,115 +70,6 @@ def test_without_feedback_the_judge_says(book):
     with Learner(book, judge=lambda output: Feedback(success=True, confidence=0.2)) as learner:
         learner.observe(numbered(1))
     assert [item.bullet.stage for item in book.review.pending()] == ["quarantined"]
-
-
-def test_a_full_queue_slows_the_agent_down(book, caplog):
-    go = threading.Event()
-
-    class Slow(Reflector):
-        def reflect(self, output, feedback, **options):
-            go.wait(10)
-            return super().reflect(output, feedback, **options)
-
-    with Learner(book, reflector=Slow(), queue_size=2) as learner:
-        learner.observe(numbered(0), True)
-        learner.observe(numbered(1), True)
-        threading.Timer(0.2, go.set).start()
-        started = time.monotonic()
-        learner.observe(numbered(2), True)
-        assert time.monotonic() - started > 0.1
-        assert "the agent waits too" in caplog.text
-    assert len(book) == 3
-
-
-def test_an_error_is_raised_once_and_the_next_run_is_learned(book, caplog):
-    class Broken(Reflector):
-        def reflect(self, output, feedback, **options):
-            if output.run_id == "r1":
-                raise OSError("no model")
-            return super().reflect(output, feedback, **options)
-
-    learner = Learner(book, reflector=Broken())
-    for n in range(3):
-        learner.observe(numbered(n), True)
-    with pytest.raises(OSError, match="no model"):
-        learner.flush()
-    assert learner.flush()
-    assert len(book) == 2
-    assert "could not learn from run r1" in caplog.text
-    learner.close()
-
-
-# -- the state file ----------------------------------------------------------------------------------------------------
-
-
-def test_runs_that_waited_are_learned_by_the_next_process(book, tmp_path):
-    path = tmp_path / "runs.jsonl"
-    queue = RunQueue(path)
-    for n in range(3):
-        queue.put(ObservedRun(key=f"r{n}", output=numbered(n), feedback=GOOD))
-    queue._claim.close()  # as when the process is killed
-    with Learner(book, state=path) as learner:
-        assert learner.flush()
-    assert len(book) == 3
-    assert path.read_text() == "", "what was only observed is forgotten once it was learned from"
-
-
-def test_a_run_that_was_committed_and_not_marked_is_learned_once(book, tmp_path):
-    path = tmp_path / "runs.jsonl"
-    queue = RunQueue(path)
-    queue.put(ObservedRun(key="r1", output=numbered(1), feedback=GOOD))
-    queue._claim.close()
-    Learner(book).learn(numbered(1), GOOD, {})
-    revision = book.revision
-    with Learner(book, state=path) as learner:
-        learner.flush()
-    assert book.revision == revision
-
-
-def test_a_torn_line_is_cut_off_and_damage_is_an_error(tmp_path, caplog):
-    path = tmp_path / "runs.jsonl"
-    queue = RunQueue(path)
-    queue.put(ObservedRun(key="r1", output=numbered(1), feedback=GOOD))
-    queue.put(ObservedRun(key="r2", output=numbered(2), feedback=GOOD))
-    queue._claim.close()
-    whole = path.read_bytes()
-    for cut in (1, 20, 200):
-        path.write_bytes(whole[:-cut])
-        queue = RunQueue(path)
-        assert list(queue.waiting) == ["r1"]
-        queue.put(ObservedRun(key="r3", output=numbered(3), feedback=GOOD))
-        queue._claim.close()
-        queue = RunQueue(path)
-        assert list(queue.waiting) == ["r1", "r3"]
-        queue._claim.close()
-    assert "torn" in caplog.text
-    path.write_bytes(b"{oops\n" + whole)
-    with pytest.raises(PlaybookError, match=r"line 1 of .* is damaged"):
-        RunQueue(path)
-    path.write_bytes(whole)
-    RunQueue(path).close()
-
-
-def test_two_processes_do_not_share_a_state_file(book, tmp_path):
-    with Learner(book, state=tmp_path / "runs.jsonl"), pytest.raises(PlaybookError, match="another process"):
-        Learner(book, state=tmp_path / "runs.jsonl")
-    with pytest.raises(PlaybookError, match="cannot write to"):
-        Learner(book, state=tmp_path / "runs.jsonl" / "runs.jsonl")
-
-
-def test_the_state_file_stays_small(tmp_path, monkeypatch):
-    monkeypatch.setattr("ace.learner.run_queue.COMPACT_AFTER", 10)
-    queue = RunQueue(tmp_path / "runs.jsonl")
-    for n in range(95):
-        observed = ObservedRun(key=f"r{n}", output=numbered(n % 9), feedback=GOOD)
-        queue.put(observed)
-        queue.done(observed, success=True)
-    assert len((tmp_path / "runs.jsonl").read_text().splitlines()) == 10
-    queue.close()
-
-
-# -- fit ---------------------------------------------------------------------------------------------------------------
 
 
 def stock(n: int) -> int:

@@ -1,21 +1,19 @@
-"""Streams, observers, output modes, nested agents, native tool calling: through `ReActGenerator`."""
+"""Streams of `ReActGenerator`, agents inside tools, observers."""
 
 import asyncio
-import json
 import time
 
-import dspy
 import pytest
-from dspy import lm15
 
 from ace import Agent, CancellationToken, Policy, ReActGenerator, Summary, TokenPrices, UsageLimits, check_events
 from ace.core import ResumeError, SignatureError
-from ace.tasks import TaskOutput
-from ace.testing import FaultyTool, FunctionLM, ScriptedLM, decision
+from ace.testing import FaultyTool, ScriptedLM, decision
 from ace.testing.engine import render_reply
 from ace.tools import Tool, calculator, tool
 
 CALC = decision("calculator", expression="6 * 7")
+
+
 END = decision("finish", answer="42")
 
 
@@ -77,9 +75,6 @@ def test_a_stream_raises_what_the_caller_did_wrong():
         list(stream)
 
 
-# -- observers ---------------------------------------------------------------------------------------------------------
-
-
 def test_an_observer_that_raises_or_hangs_does_not_hurt_the_run():
     seen = []
 
@@ -97,16 +92,6 @@ def test_an_observer_that_raises_or_hangs_does_not_hurt_the_run():
     started = time.monotonic()
     assert it.run("x").completed
     assert time.monotonic() - started < 0.5  # a hung observer is waited for once
-
-
-# -- output modes and settings -----------------------------------------------------------------------------------------
-
-
-def test_simple_mode_prints_the_bare_answer_and_drops_nothing():
-    out = agent(END, output_mode="simple").forward("x")
-    assert (str(out), out.usage.lm_calls) == ("42", 1)
-    assert "answer='42'" in str(agent(END).forward("x"))
-    assert str(out.copy()) == "42"
 
 
 @pytest.mark.parametrize(
@@ -152,16 +137,6 @@ def test_the_generator_is_an_agent():
     assert it.format_result(out, "structured") is out
 
 
-def test_every_prediction_is_formatted_by_the_agents_own_hook():
-    class Loud(ReActGenerator):
-        def format_result(self, output, mode):
-            return f"{output.answer}!" if mode == "simple" else output
-
-    shown = Loud(tools=[], lm=ScriptedLM([END]), output_mode="simple").forward("x")
-    assert (str(shown), shown.formatted) == ("42!", "42!")
-    assert isinstance(Loud(tools=[], lm=ScriptedLM([END])).forward("x").formatted, TaskOutput)
-
-
 def test_a_resumed_run_is_streamed_from_there_on():
     asked = []
 
@@ -181,21 +156,6 @@ def test_a_resumed_run_is_streamed_from_there_on():
         it.resume(waiting.run_id, "approve", limits=UsageLimits(iterations=1))
 
 
-@pytest.mark.parametrize("mode", ["text", "native"])
-def test_a_tools_examples_stand_in_the_catalogue(mode):
-    @tool(examples=("12:30", "noon"))
-    def remind(when: str) -> str:
-        """Remind somebody."""
-        return when
-
-    it = ReActGenerator(tools=[remind], lm=ScriptedLM([END]), tool_calling=mode)
-    catalogue = it._catalog.value
-    shown = catalogue.text() if mode == "text" else str(catalogue.functions())
-    assert "12:30" in shown
-    assert "noon" in shown
-    assert "examples" not in json.loads(catalogue.text().splitlines()[-1])  # `finish` has none
-
-
 def test_a_policy_is_given_the_state_of_the_run():
     states = []
 
@@ -209,9 +169,6 @@ def test_a_policy_is_given_the_state_of_the_run():
     )
     assert out.answer == "42"
     assert states == [("x", 0, "t9", 1)]
-
-
-# -- nested agents -----------------------------------------------------------------------------------------------------
 
 
 def test_an_agent_inside_a_tool_gets_no_more_than_what_is_left():
@@ -256,147 +213,6 @@ def test_cancelling_the_outer_run_cancels_the_inner_one():
     while not ends and time.monotonic() < until:
         time.sleep(0.01)
     assert ends == ["interrupted"]
-
-
-# -- native tool calling -----------------------------------------------------------------------------------------------
-
-
-def native(*replies, tools=(calculator,), **options):
-    lm = NativeLM(replies)
-    return ReActGenerator(tools=tools, lm=lm, tool_calling="native", **options), lm
-
-
-class NativeLM(dspy.LM):
-    """A model behind the engine contract that answers with tool calls; a reply is text, or a list of calls."""
-
-    def __init__(self, replies):
-        lm = self
-        self.requests = []
-        left = list(replies)
-
-        class Engine:
-            supports_function_calling = True
-            supports_response_schema = False
-            supports_reasoning = False
-            supported_params = frozenset({"tools", "tool_choice"})
-
-            def complete(self, request):
-                lm.requests.append(request)
-                reply = left.pop(0)
-                parts = [lm15.TextPart(reply)] if isinstance(reply, str) else []
-                if not isinstance(reply, str):
-                    parts = [lm15.TextPart("I think [b-1]")]
-                    parts += [lm15.ToolCallPart(id="same-id", name=name, input=args) for name, args in reply]
-                usage = lm15.Usage(input_tokens=3, output_tokens=2, total_tokens=5)
-                return lm15.Response(
-                    id=None, model="m", message=lm15.Message.assistant(parts), finish_reason="stop", usage=usage
-                )
-
-            def stream(self, request):
-                yield from lm15.response_to_events(self.complete(request))
-
-            def close(self):
-                pass
-
-        class AsyncEngine:
-            async def complete(self, request):
-                return engine.complete(request)
-
-            async def stream(self, request):
-                for event in engine.stream(request):
-                    yield event
-
-            async def aclose(self):
-                pass
-
-        engine = Engine()
-        super().__init__("test/native", engine=engine, async_engine=AsyncEngine(), cache=False, num_retries=0)
-
-
-def test_native_mode_sends_the_tools_beside_the_prompt():
-    it, lm = native([("calculator", {"expression": "6*7"})], [("finish", {"answer": "42"})])
-    out = it.forward("6 times 7?")
-    assert (out.answer, out.usage.lm_calls, out.structured_trace[0].observation) == ("42", 2, "42")
-    assert out.structured_trace[0].thought == "I think [b-1]"
-    first = lm.requests[0]
-    assert [t.name for t in first.tools] == ["calculator", "finish"]
-    prompt = str(first.system) + first.messages[-1].text
-    assert "next_tool_name" not in prompt
-    assert "Evaluate" not in prompt  # the catalogue is not in the prompt
-    assert "6 times 7?" in prompt
-    assert "[[ ## observation_0 ## ]]\n42" in lm.requests[1].messages[-1].text
-
-
-def test_native_text_without_calls_is_the_answer():
-    it, _ = native("It is 42.")
-    out = it.forward("x")
-    assert (out.answer, out.termination_reason, out.usage.lm_calls) == ("It is 42.", "completed", 1)
-
-
-def test_native_text_is_validated_against_the_signature():
-    it, _ = native('{"n": 4, "ok": true}')
-    it = ReActGenerator(
-        "task -> n: int, ok: bool", tools=[], lm=NativeLM(['{"n": 4, "ok": true}']), tool_calling="native"
-    )
-    out = it.forward("x")
-    assert (out.n, out.ok) == (4, True)
-    it = ReActGenerator("task -> n: int, ok: bool", tools=[], lm=NativeLM(["four"]), tool_calling="native")
-    assert it.forward("x").termination_reason == "invalid_model_action"
-
-
-def test_native_calls_of_one_reply_share_an_iteration():
-    calls = [("calculator", {"expression": str(n)}) for n in range(3)]
-    it, _ = native(calls, [("finish", {"answer": "x"})])
-    out = it.forward("x")
-    assert [s.observation for s in out.structured_trace] == ["0", "1", "2"]
-    assert (out.usage.iterations, out.usage.tool_calls) == (2, 3)
-
-
-@pytest.mark.parametrize(
-    ("args", "named"),
-    [
-        ({"partial_json": '{"expression": '}, "no JSON"),
-        ({"value": "6*7"}, "must be a JSON object, got str"),
-        ({"x": 1}, "'x'"),
-    ],
-)
-def test_native_wrappers_become_invalid_actions(args, named):
-    it, lm = native([("calculator", args)], [("finish", {"answer": "42"})], policy=Policy.lenient())
-    out = it.forward("x")
-    assert (out.completed, out.usage.reprompts) == (True, 1)
-    assert named in lm.requests[1].messages[-1].text
-
-
-def test_an_empty_native_reply_is_an_invalid_action():
-    it, _ = native("", [("finish", {"answer": "42"})], policy=Policy.lenient())
-    assert it.forward("x").usage.reprompts == 1
-
-
-def test_native_mode_works_async_and_streamed():
-    replies = [[("calculator", {"expression": "6*7"})], [("finish", {"answer": "42"})]]
-    assert asyncio.run(native(*replies)[0].arun("x")).answer == "42"
-    with native(*replies)[0].stream("x") as stream:
-        check_events(stream)
-    assert stream.output.answer == "42"
-
-
-def test_native_mode_needs_a_model_that_can():
-    it = ReActGenerator(tools=[calculator], lm=FunctionLM("t/plain", lambda p: END), tool_calling="native")
-    with pytest.raises(SignatureError, match="function calling"):
-        it.forward("x")
-
-
-def test_a_native_program_is_saved_loaded_and_copied(tmp_path):
-    it, _ = native("42")
-    it.save(tmp_path / "state.json")
-    copied, _ = native("43")
-    copied.load(tmp_path / "state.json")
-    assert copied.deepcopy().forward("x").answer == "43"
-    plain = dspy.ReAct("task -> answer", tools=[])
-    plain.save(tmp_path / "plain.json")
-    other, _ = native("44")
-    other.load(tmp_path / "plain.json")
-    assert other.forward("x").answer == "44"
 
 
 assert Tool

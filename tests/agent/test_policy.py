@@ -1,0 +1,128 @@
+"""What the policy decides: reprompts, limits, siblings, texts for operator and model."""
+
+import threading
+
+import pytest
+from agent.kit import call, peek, play, send
+
+from ace.agent import (
+    ForceAnswer,
+    ModelReply,
+    OnceWithToolCatalog,
+    Policy,
+    RequestedTool,
+    UpTo,
+)
+from ace.core import (
+    PolicyConfigInvalid,
+    RunUsage,
+    ToolError,
+    check_events,
+)
+from ace.testing import FaultyTool
+from ace.tools import Tool, tool
+
+
+def test_once_with_tool_catalog_asks_once_and_lists_the_tools():
+    output, model = play(
+        call("calculator", wrong=1), call("finish", answer="x"), policy=Policy(on_invalid_action=OnceWithToolCatalog())
+    )
+    assert (output.completed, output.usage.reprompts) == (True, 1)
+    assert "Tools: calculator, finish" in model.asked[-1].trajectory
+    output, _ = play(call("nope"), call("nope"), policy=Policy(on_invalid_action=OnceWithToolCatalog()))
+    assert output.termination_reason == "invalid_model_action"
+
+
+@pytest.mark.parametrize("n", [0, -1, 11])
+def test_reprompts_are_bounded(n):
+    with pytest.raises(PolicyConfigInvalid):
+        UpTo(n)
+
+
+def test_reprompts_may_be_free_but_never_without_bound():
+    policy = Policy(on_invalid_action=UpTo(3), consume_budget=False)
+    output, model = play(*[call("nope")] * 4, policy=policy, max_iters=1)
+    assert (output.termination_reason, len(model.asked)) == ("invalid_model_action", 4)
+
+
+def several(*calls, thought="t"):
+    first, *more = [RequestedTool(name, args) for name, args in calls]
+    return ModelReply(
+        thought=thought, tool_name=first.name, tool_args=first.args, more=tuple(more), usage=RunUsage(lm_calls=1)
+    )
+
+
+def test_fail_fast_waits_for_what_is_out_and_calls_nothing_more():
+    faulty = FaultyTool(send, ["exception"])
+    output, _ = play(
+        several(("send", {"text": "a"}), ("send", {"text": "b"})),
+        tools=[faulty.tool],
+        policy=Policy(tool_error="fail_fast"),
+    )
+    assert (output.termination_reason, faulty.calls, len(output.structured_trace)) == ("tool_dispatch", 1, 1)
+
+
+def test_operator_and_model_read_different_texts():
+    @tool
+    def pay() -> str:
+        """Pay."""
+        raise ToolError("refused", "card 4242 blocked in /srv/vault", "The card is blocked.")
+
+    output, model = play(call("pay"), call("finish", answer="x"), tools=[pay])
+    assert output.structured_trace[0].observation == "The card is blocked."
+    assert "4242" not in model.asked[-1].trajectory
+
+
+def test_every_kind_of_tool_error_has_a_row():
+    from typing import get_args
+
+    from ace.core import TOOL_ERROR_KINDS, ToolErrorKind
+
+    assert set(get_args(ToolErrorKind)) == set(TOOL_ERROR_KINDS)
+
+
+assert Tool
+
+
+def test_a_violation_settles_what_else_is_out():
+    barrier = threading.Barrier(2, timeout=5)
+
+    @tool(read_only=True)
+    def meet(n: int) -> str:
+        """Meet."""
+        barrier.wait()
+        raise ToolError("exception", "broken")
+
+    class Odd(Policy):
+        def on_tool_error(self, state, failed):
+            return ForceAnswer()
+
+    events = []
+    reply = ModelReply(
+        tool_name="meet", tool_args={"n": 1}, more=(RequestedTool("meet", {"n": 2}),), usage=RunUsage(lm_calls=1)
+    )
+    output, _ = play(reply, tools=[meet], policy=Odd(), listeners=(events.append,))
+    assert output.termination_reason == "policy_runtime_violation"
+    check_events(events)
+
+
+def test_a_policy_sees_the_run_but_cannot_change_it():
+    seen = []
+
+    class Watching(Policy):
+        def on_model_error(self, state, error):
+            seen.append(state)
+            return super().on_model_error(state, error)
+
+    play(call("peek", key="a"), call("nope"), tools=[peek], policy=Watching())
+    (state,) = seen
+    assert (state.user_input, state.correlation_id, state.step_count, state.attempt, state.reprompts) == (
+        "x",
+        "t1",
+        1,
+        1,
+        0,
+    )
+    assert state.usage.lm_calls == 2
+    with pytest.raises(AttributeError):
+        state.step_count = 5

@@ -1,0 +1,45 @@
+"""The running summary."""
+
+from agent.kit import call, peek, play
+
+from ace.agent import (
+    ModelReply,
+    Summary,
+)
+from ace.core import (
+    ModelTransport,
+    RunUsage,
+)
+from ace.tools import Tool
+
+
+def summary_reply(text):
+    fields = {"objective": "o", "actions": text, "observations": "b", "state": "s"}
+    return ModelReply(outputs=fields, usage=RunUsage(lm_calls=1))
+
+
+def test_the_running_summary_is_in_the_ledger_and_in_the_prompt():
+    replies = [
+        call("peek", key="a"),
+        call("peek", key="b"),
+        summary_reply("looked at a and b"),
+        call("finish", answer="x"),
+    ]
+    output, model = play(*replies, tools=[peek], summary=Summary(every=2, keep_last=1))
+    assert [request.purpose for request in model.asked] == ["decide", "decide", "summarize", "decide"]
+    assert "Conversation so far" in model.asked[-1].trajectory
+    assert "looked at a and b" in model.asked[-1].trajectory
+    assert "value of a" not in model.asked[-1].trajectory
+    assert "value of b" in model.asked[-1].trajectory
+    assert (output.usage.summaries, output.usage.lm_calls, output.summary.actions) == (1, 4, "looked at a and b")
+    assert len(output.structured_trace) == 2
+
+
+def test_history_stays_raw_when_its_summary_fails():
+    replies = [call("peek", key="a"), ModelTransport("down"), call("finish", answer="x")]
+    output, model = play(*replies, tools=[peek], summary=Summary(every=1, keep_last=1))
+    assert "value of a" in model.asked[-1].trajectory
+    assert (output.summary, output.completed, output.usage.lm_calls) == (None, True, 3)
+
+
+assert Tool

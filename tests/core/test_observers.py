@@ -1,0 +1,96 @@
+"""Observers, each on a thread of its own."""
+
+import asyncio
+import queue
+import threading
+import time
+
+from ace.core import (
+    Event,
+    ObserverThread,
+    observers as observers_module,
+)
+from ace.core.observers import _deliver, _stop
+
+
+def event(n=0):
+    return Event(kind="run_started", seq=n, run_id="r", correlation_id="t")
+
+
+def test_a_relay_without_events_has_no_thread():
+    relay = ObserverThread(lambda e: None)
+    relay.flush()
+    asyncio.run(relay.aflush())
+    assert relay._thread is None
+
+
+def test_a_relay_drops_what_its_observer_cannot_take(monkeypatch):
+    monkeypatch.setattr(observers_module, "MAX_BACKLOG", 2)
+    go, seen = threading.Event(), []
+    relay = ObserverThread(lambda e: (go.wait(5), seen.append(e.seq)), grace=0.01)
+    for n in range(50):
+        relay.send(event(n))
+    relay.flush()
+    go.set()
+    end = time.monotonic() + 5
+    while not relay._queue.empty() and time.monotonic() < end:
+        time.sleep(0.01)
+    assert len(seen) < 50
+    relay.send(event(99))
+    relay.grace = 5
+    relay.flush()
+    assert seen[-1] == 99  # it recovers
+
+
+def test_a_relay_counts_what_its_observer_raises_and_waits_async():
+    def broken(e):
+        raise KeyboardInterrupt
+
+    relay = ObserverThread(broken)
+    relay.send(event())
+    asyncio.run(relay.aflush())
+    assert relay.failures == 1
+
+
+def test_a_relay_ends_its_thread_with_itself():
+    import gc
+
+    relay = ObserverThread(lambda e: None)
+    relay.send(event())
+    relay.flush()
+    thread = relay._thread
+    del relay
+    gc.collect()
+    thread.join(5)
+    assert not thread.is_alive()
+
+
+def test_a_hung_observer_with_a_full_backlog_is_left_behind(monkeypatch):
+    monkeypatch.setattr("ace.core.observers.MAX_BACKLOG", 1)
+    inside, leave, seen = threading.Event(), threading.Event(), []
+
+    def hang(happened):
+        seen.append(happened.seq)
+        inside.set()
+        leave.wait(5)
+
+    relay = ObserverThread(hang)
+    relay.send(event(0))
+    assert inside.wait(5)
+    relay.send(event(1))
+    _stop(relay._queue)  # full: nothing is raised
+    leave.set()
+    for _ in range(500):
+        if len(seen) == 2:
+            break
+        time.sleep(0.01)
+    relay.flush()
+    assert seen == [0, 1]
+
+
+def test_events_without_an_owner_are_not_delivered():
+    backlog = queue.Queue()
+    backlog.put(event())
+    backlog.put(event(1))
+    _deliver(backlog, lambda: None)
+    assert backlog.qsize() == 1

@@ -1,0 +1,103 @@
+"""The nodes that keep a conversation."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from langgraph.graph import START, StateGraph
+
+from ace import ReActGenerator, graph
+from ace.graph import JsonlCheckpointer
+from ace.graph.nodes import (
+    ConversationBufferNode,
+    ConversationSummaryNode,
+    ReActAgentNode,
+)
+from ace.graph.state import Message, WorkflowState
+from ace.testing import FunctionLM, decision
+
+
+def one(node: Any, name: str = "agent", schema: Any = WorkflowState, before: int = 0) -> StateGraph:
+    """A graph of one node, after `before` others."""
+    builder, previous = StateGraph(schema), START
+    for i in range(before):
+        builder.add_node(f"n{i}", lambda state: {})
+        builder.add_edge(previous, f"n{i}")
+        previous = f"n{i}"
+    return builder.add_node(name, node).add_edge(previous, name)
+
+
+def talk(n: int) -> list[Message]:
+    return [Message(role="user" if i % 2 == 0 else "assistant", content=f"turn {i}") for i in range(n)]
+
+
+def words(text: str) -> int:
+    return len(text.split())
+
+
+def test_a_conversation_goes_on_over_turns_and_processes(tmp_path):
+    def reply(prompt):
+        return decision("finish", answer="you said: " + ("17" if "order 17" in prompt.text else "nothing"))
+
+    def workflow():
+        agent = ReActGenerator("conversation, task -> answer", tools=[], lm=FunctionLM("test/talk", reply))
+        inputs = {"task": "user_input", "conversation": "conversation"}
+        builder = one(ConversationBufferNode("user"), "hear")
+        builder.add_node("agent", ReActAgentNode(agent, inputs=inputs)).add_edge("hear", "agent")
+        builder.add_node("remember", ConversationBufferNode("assistant")).add_edge("agent", "remember")
+        return graph.compile(builder, checkpointer=JsonlCheckpointer(tmp_path))
+
+    first = workflow().invoke({"user_input": "I am waiting for order 17."}, thread_id="ana")
+    assert first["conversation"] == ""
+    second = workflow().invoke({"user_input": "Which one was it?"}, thread_id="ana")
+    assert second["final_output"] == "you said: 17"
+    assert [m.role for m in second["messages"]] == ["user", "assistant"] * 2
+    assert workflow().invoke({"user_input": "Which one?"}, thread_id="ben")["final_output"] == "you said: nothing"
+
+
+def test_a_conversation_is_cut_by_whole_messages_from_the_oldest():
+    node = ConversationBufferNode("user", max_tokens=7, count=words)
+    shown = node.invoke({"user_input": "next", "messages": talk(5)})["conversation"]
+    assert shown == "Assistant: turn 3\nUser: turn 4"
+    assert (
+        ConversationBufferNode("user", max_tokens=0, count=words).invoke({"user_input": "n", "messages": talk(2)})[
+            "conversation"
+        ]
+        == ""
+    )
+
+
+def test_old_turns_are_summed_up_and_none_is_lost():
+    asked = []
+
+    def summarize(prompt):
+        asked.append(prompt)
+        return [f"summary {len(asked)}"]
+
+    builder = one(ConversationSummaryNode(summarize, max_tokens=10, keep=2, count=words), "sum")
+    builder.add_node("hear", ConversationBufferNode("user", max_tokens=30, count=words)).add_edge("sum", "hear")
+    workflow = graph.compile(builder)
+    state = workflow.invoke({"user_input": "next", "messages": talk(6)})
+    assert state["conversation_summary"] == "summary 1"
+    assert state["summarised"] == 4
+    assert len(state["messages"]) == 7
+    assert state["conversation"] == ("Summary of what was said before: summary 1\nUser: turn 4\nAssistant: turn 5")
+    assert "turn 3" in asked[0]
+    assert "turn 4" not in asked[0]
+    again = ConversationSummaryNode(summarize, max_tokens=10, keep=2, count=words)
+    update = again.invoke({**state, "messages": talk(10)})
+    assert update == {"conversation_summary": "summary 2", "summarised": 8}
+    assert "Summary so far: summary 1" in asked[1]
+    assert "turn 3" not in asked[1]
+
+
+@pytest.mark.parametrize("reply", ["", "  ", None, [], 7])
+def test_a_summary_that_did_not_come_leaves_everything_as_it_was(reply):
+    node = ConversationSummaryNode(lambda prompt: reply, max_tokens=1, keep=0, count=words)
+    assert node.invoke({"messages": talk(4)}) == {}
+
+
+def test_a_short_conversation_needs_no_summary():
+    node = ConversationSummaryNode(lambda prompt: pytest.fail("asked"), max_tokens=100, count=words)
+    assert node.invoke({"messages": talk(4)}) == {}

@@ -1,0 +1,129 @@
+"""`ToolNode`."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+from langgraph.graph import START, StateGraph
+
+from ace import graph, tool
+from ace.core import CancellationToken
+from ace.graph import JsonlCheckpointer, NodeFailed, WorkflowInterrupted
+from ace.graph.nodes import (
+    ToolNode,
+)
+from ace.graph.state import WorkflowState
+from ace.tools import ToolCall
+
+
+@tool(read_only=True)
+def look(n: int) -> str:
+    """Look."""
+    return f"saw {n}"
+
+
+def one(node: Any, name: str = "agent", schema: Any = WorkflowState, before: int = 0) -> StateGraph:
+    """A graph of one node, after `before` others."""
+    builder, previous = StateGraph(schema), START
+    for i in range(before):
+        builder.add_node(f"n{i}", lambda state: {})
+        builder.add_edge(previous, f"n{i}")
+        previous = f"n{i}"
+    return builder.add_node(name, node).add_edge(previous, name)
+
+
+@tool
+def fails(n: int) -> str:
+    """Fail."""
+    raise RuntimeError("broken")
+
+
+def calls(*given: tuple[str, dict]) -> dict[str, Any]:
+    return {"tool_calls": [ToolCall(id=f"c{i}", name=name, args=args) for i, (name, args) in enumerate(given)]}
+
+
+@pytest.mark.parametrize("asynchronous", [False, True])
+def test_calls_are_made_in_order_and_cleared(asynchronous):
+    workflow = graph.compile(one(ToolNode([look, fails]), "tools"))
+    given = calls(("look", {"n": 1}), ("fails", {"n": 2}), ("look", {"n": 3}))
+    state = asyncio.run(workflow.ainvoke(given)) if asynchronous else workflow.invoke(given)
+    assert [result.outcome for result in state["tool_results"]] == ["success", "failed", "success"]
+    assert [step.observation for step in state["scratchpad"]][::2] == ["saw 1", "saw 3"]
+    assert state["tool_calls"] == []
+
+
+def test_a_failed_tool_fails_the_node_where_that_is_asked_for():
+    with pytest.raises(NodeFailed, match="broken"):
+        graph.compile(one(ToolNode([fails], on_error="fail"), "tools")).invoke(calls(("fails", {"n": 1})))
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        (("lok", {"n": 1}), "did you mean 'look'"),
+        (("look", {"n": "many"}), "n"),
+        (("look", {}), "n"),
+    ],
+)
+def test_a_malformed_call_fails_before_anything_was_called(given, says):
+    made = []
+
+    @tool
+    def act() -> str:
+        """Act."""
+        made.append(1)
+        return ""
+
+    with pytest.raises(NodeFailed, match=says) as raised:
+        graph.compile(one(ToolNode([look, act]), "tools")).invoke(calls(("act", {}), given))
+    assert type(raised.value.source).__name__ == "InvalidModelAction"
+    assert made == []
+
+
+@pytest.mark.parametrize(("answer", "outcome"), [("approve", "success"), ("deny", "denied")])
+def test_a_call_that_needs_approval_waits_for_it(tmp_path, answer, outcome):
+    @tool(requires_approval=True)
+    def refund(order: str) -> str:
+        """Refund."""
+        return "refunded"
+
+    workflow = graph.compile(one(ToolNode([refund]), "tools"), checkpointer=JsonlCheckpointer(tmp_path))
+    with pytest.raises(WorkflowInterrupted):
+        workflow.invoke(calls(("refund", {"order": "17"})), thread_id="t")
+    with pytest.raises(WorkflowInterrupted) as raised:
+        workflow.resume("t", "what?")
+    assert "expected 'approve' or 'deny'" in raised.value.interrupts[0].value["problem"]
+    assert workflow.resume("t", answer)["tool_results"][0].outcome == outcome
+
+
+@pytest.mark.parametrize("asynchronous", [False, True])
+def test_calls_that_were_not_made_when_the_graph_was_cancelled_are_made_by_a_resume(tmp_path, asynchronous):
+    token, made = CancellationToken(), []
+
+    @tool(read_only=True)
+    def slow() -> str:
+        """Look for long."""
+        token.cancel("enough")
+        return "seen"
+
+    @tool
+    def act() -> str:
+        """Act."""
+        made.append(1)
+        return "done"
+
+    workflow = graph.compile(one(ToolNode([slow, act]), "tools"), checkpointer=JsonlCheckpointer(tmp_path))
+    given = calls(("slow", {}), ("act", {}))
+    run = (
+        (lambda **o: asyncio.run(workflow.ainvoke(given, **o)))
+        if asynchronous
+        else (lambda **o: workflow.invoke(given, **o))
+    )
+    with pytest.raises(WorkflowInterrupted) as raised:
+        run(thread_id="t", cancellation=token)
+    assert (raised.value.when, made) == ("cancelled", [])
+    state = workflow.resume("t")
+    assert [result.outcome for result in state["tool_results"]] == ["success", "success"]
+    assert made == [1]

@@ -1,0 +1,80 @@
+"""The state file: runs that wait, and what was learned from."""
+
+import pytest
+from learner.runs import run_of, step
+
+from ace import Feedback, Learner
+from ace.core import PlaybookError
+from ace.learner.run_queue import ObservedRun, RunQueue
+
+GOOD = Feedback(success=True)
+
+
+def numbered(n):
+    return run_of(step(f"tool{n}", changes=True), text=f"{chr(97 + n) * 9} task", run_id=f"r{n}", task_id=f"t{n}")
+
+
+def test_runs_that_waited_are_learned_by_the_next_process(book, tmp_path):
+    path = tmp_path / "runs.jsonl"
+    queue = RunQueue(path)
+    for n in range(3):
+        queue.put(ObservedRun(key=f"r{n}", output=numbered(n), feedback=GOOD))
+    queue._claim.close()  # as when the process is killed
+    with Learner(book, state=path) as learner:
+        assert learner.flush()
+    assert len(book) == 3
+    assert path.read_text() == "", "what was only observed is forgotten once it was learned from"
+
+
+def test_a_run_that_was_committed_and_not_marked_is_learned_once(book, tmp_path):
+    path = tmp_path / "runs.jsonl"
+    queue = RunQueue(path)
+    queue.put(ObservedRun(key="r1", output=numbered(1), feedback=GOOD))
+    queue._claim.close()
+    Learner(book).learn(numbered(1), GOOD, {})
+    revision = book.revision
+    with Learner(book, state=path) as learner:
+        learner.flush()
+    assert book.revision == revision
+
+
+def test_a_torn_line_is_cut_off_and_damage_is_an_error(tmp_path, caplog):
+    path = tmp_path / "runs.jsonl"
+    queue = RunQueue(path)
+    queue.put(ObservedRun(key="r1", output=numbered(1), feedback=GOOD))
+    queue.put(ObservedRun(key="r2", output=numbered(2), feedback=GOOD))
+    queue._claim.close()
+    whole = path.read_bytes()
+    for cut in (1, 20, 200):
+        path.write_bytes(whole[:-cut])
+        queue = RunQueue(path)
+        assert list(queue.waiting) == ["r1"]
+        queue.put(ObservedRun(key="r3", output=numbered(3), feedback=GOOD))
+        queue._claim.close()
+        queue = RunQueue(path)
+        assert list(queue.waiting) == ["r1", "r3"]
+        queue._claim.close()
+    assert "torn" in caplog.text
+    path.write_bytes(b"{oops\n" + whole)
+    with pytest.raises(PlaybookError, match=r"line 1 of .* is damaged"):
+        RunQueue(path)
+    path.write_bytes(whole)
+    RunQueue(path).close()
+
+
+def test_two_processes_do_not_share_a_state_file(book, tmp_path):
+    with Learner(book, state=tmp_path / "runs.jsonl"), pytest.raises(PlaybookError, match="another process"):
+        Learner(book, state=tmp_path / "runs.jsonl")
+    with pytest.raises(PlaybookError, match="cannot write to"):
+        Learner(book, state=tmp_path / "runs.jsonl" / "runs.jsonl")
+
+
+def test_the_state_file_stays_small(tmp_path, monkeypatch):
+    monkeypatch.setattr("ace.learner.run_queue.COMPACT_AFTER", 10)
+    queue = RunQueue(tmp_path / "runs.jsonl")
+    for n in range(95):
+        observed = ObservedRun(key=f"r{n}", output=numbered(n % 9), feedback=GOOD)
+        queue.put(observed)
+        queue.done(observed, success=True)
+    assert len((tmp_path / "runs.jsonl").read_text().splitlines()) == 10
+    queue.close()

@@ -1,0 +1,50 @@
+"""Learning in the background."""
+
+import threading
+import time
+
+import pytest
+from learner.runs import run_of, step
+
+from ace import Learner, Reflector
+
+
+def numbered(n):
+    return run_of(step(f"tool{n}", changes=True), text=f"{chr(97 + n) * 9} task", run_id=f"r{n}", task_id=f"t{n}")
+
+
+def test_a_full_queue_slows_the_agent_down(book, caplog):
+    go = threading.Event()
+
+    class Slow(Reflector):
+        def reflect(self, output, feedback, **options):
+            go.wait(10)
+            return super().reflect(output, feedback, **options)
+
+    with Learner(book, reflector=Slow(), queue_size=2) as learner:
+        learner.observe(numbered(0), True)
+        learner.observe(numbered(1), True)
+        threading.Timer(0.2, go.set).start()
+        started = time.monotonic()
+        learner.observe(numbered(2), True)
+        assert time.monotonic() - started > 0.1
+        assert "the agent waits too" in caplog.text
+    assert len(book) == 3
+
+
+def test_an_error_is_raised_once_and_the_next_run_is_learned(book, caplog):
+    class Broken(Reflector):
+        def reflect(self, output, feedback, **options):
+            if output.run_id == "r1":
+                raise OSError("no model")
+            return super().reflect(output, feedback, **options)
+
+    learner = Learner(book, reflector=Broken())
+    for n in range(3):
+        learner.observe(numbered(n), True)
+    with pytest.raises(OSError, match="no model"):
+        learner.flush()
+    assert learner.flush()
+    assert len(book) == 2
+    assert "could not learn from run r1" in caplog.text
+    learner.close()

@@ -1,0 +1,68 @@
+"""Pruning, promotion, duplicates, decisions to keep both, the budget of a book."""
+
+import pytest
+from playbook_kit import filled
+
+from ace.core import PlaybookError
+from ace.playbook import (
+    Playbook,
+    Remove,
+    Tag,
+    Update,
+)
+from ace.playbook.statistics import Record
+
+
+def test_pruning_retires_and_promotes_beyond_doubt_only(book):
+    contents = {"bad": (0, 8), "good": (8, 0), "unsure": (1, 3), "tried": (6, 0)}
+    filled(book, *contents)
+    stages = {"tried": "shadow"}
+    for number, (name, (helpful, harmful)) in enumerate(contents.items(), start=1):
+        book.commit([Tag(bullet_id=f"b-{number}", helpful=helpful, harmful=harmful)])
+        if name in stages:
+            book.commit([Update(bullet_id=f"b-{number}", changes={"stage": stages[name]})])
+    due = book.maintenance.prune(0.5, dry_run=True)
+    assert {(j.bullet.content, j.action) for j in due} == {("bad", "prune"), ("tried", "promote")}
+    assert book.maintenance.prune(Record(10, 10))
+    assert {b.content: b.stage for b in book.bullets} == {
+        "bad": "retired",
+        "good": "active",
+        "unsure": "active",
+        "tried": "active",
+    }
+    assert book.maintenance.stats().stages == {"active": 3, "retired": 1}
+
+
+def test_duplicates_are_merged_and_the_journal_names_the_successor(book):
+    filled(
+        book,
+        "Check the balance before you pay.",
+        "Check the balance before you pay!",
+        "Never check the balance before you pay.",
+    )
+    book.commit([Tag(bullet_id="b-2", helpful=3), Tag(bullet_id="b-1", helpful=1)])
+    assert book.maintenance.dedup(threshold=0.9, dry_run=True).duplicates
+    assert len(book) == 3
+    report = book.maintenance.dedup(threshold=0.9)
+    assert [(t.removed.id, t.successor.id) for t in report.duplicates] == [("b-1", "b-2")]
+    assert book.get("b-2").helpful_count == 4
+    assert book.history.successor("b-1").id == "b-2"
+    assert any("negation" in what for *_, what in report.near)
+    assert book.maintenance.dedup(threshold=0.9).revision is None
+
+
+def test_a_decision_to_keep_both_is_remembered(book):
+    filled(book, "Check the balance before you pay.", "Check the balance before you pay!")
+    book.maintenance.keep_both("b-1", "b-2", author="bo", note="two customers")
+    assert book.maintenance.dedup(threshold=0.9).duplicates == []
+    book.history.rollback(1)
+    assert len(book.maintenance.dedup(threshold=0.9).duplicates) == 1
+
+
+def test_a_book_has_a_budget_of_its_own(tmp_path, embedder):
+    with Playbook.open(tmp_path / "b.db", embedder=embedder, book_budget=30) as book:
+        filled(book, "Find the order first.")
+        with pytest.raises(PlaybookError, match="book_budget is 30"):
+            filled(book, "word " * 60)
+        assert (len(book), book.revision) == (1, 1)
+        book.commit([Remove(bullet_id="b-1")])

@@ -1,0 +1,171 @@
+"""Native tool calling, and the catalogue in either mode."""
+
+import asyncio
+import json
+
+import dspy
+import pytest
+from dspy import lm15
+
+from ace import Policy, ReActGenerator, check_events
+from ace.core import SignatureError
+from ace.testing import FunctionLM, ScriptedLM, decision
+from ace.tools import Tool, calculator, tool
+
+END = decision("finish", answer="42")
+
+
+@pytest.mark.parametrize("mode", ["text", "native"])
+def test_a_tools_examples_stand_in_the_catalogue(mode):
+    @tool(examples=("12:30", "noon"))
+    def remind(when: str) -> str:
+        """Remind somebody."""
+        return when
+
+    it = ReActGenerator(tools=[remind], lm=ScriptedLM([END]), tool_calling=mode)
+    catalogue = it._catalog.value
+    shown = catalogue.text() if mode == "text" else str(catalogue.functions())
+    assert "12:30" in shown
+    assert "noon" in shown
+    assert "examples" not in json.loads(catalogue.text().splitlines()[-1])  # `finish` has none
+
+
+def native(*replies, tools=(calculator,), **options):
+    lm = NativeLM(replies)
+    return ReActGenerator(tools=tools, lm=lm, tool_calling="native", **options), lm
+
+
+class NativeLM(dspy.LM):
+    """A model behind the engine contract that answers with tool calls; a reply is text, or a list of calls."""
+
+    def __init__(self, replies):
+        lm = self
+        self.requests = []
+        left = list(replies)
+
+        class Engine:
+            supports_function_calling = True
+            supports_response_schema = False
+            supports_reasoning = False
+            supported_params = frozenset({"tools", "tool_choice"})
+
+            def complete(self, request):
+                lm.requests.append(request)
+                reply = left.pop(0)
+                parts = [lm15.TextPart(reply)] if isinstance(reply, str) else []
+                if not isinstance(reply, str):
+                    parts = [lm15.TextPart("I think [b-1]")]
+                    parts += [lm15.ToolCallPart(id="same-id", name=name, input=args) for name, args in reply]
+                usage = lm15.Usage(input_tokens=3, output_tokens=2, total_tokens=5)
+                return lm15.Response(
+                    id=None, model="m", message=lm15.Message.assistant(parts), finish_reason="stop", usage=usage
+                )
+
+            def stream(self, request):
+                yield from lm15.response_to_events(self.complete(request))
+
+            def close(self):
+                pass
+
+        class AsyncEngine:
+            async def complete(self, request):
+                return engine.complete(request)
+
+            async def stream(self, request):
+                for event in engine.stream(request):
+                    yield event
+
+            async def aclose(self):
+                pass
+
+        engine = Engine()
+        super().__init__("test/native", engine=engine, async_engine=AsyncEngine(), cache=False, num_retries=0)
+
+
+def test_native_mode_sends_the_tools_beside_the_prompt():
+    it, lm = native([("calculator", {"expression": "6*7"})], [("finish", {"answer": "42"})])
+    out = it.forward("6 times 7?")
+    assert (out.answer, out.usage.lm_calls, out.structured_trace[0].observation) == ("42", 2, "42")
+    assert out.structured_trace[0].thought == "I think [b-1]"
+    first = lm.requests[0]
+    assert [t.name for t in first.tools] == ["calculator", "finish"]
+    prompt = str(first.system) + first.messages[-1].text
+    assert "next_tool_name" not in prompt
+    assert "Evaluate" not in prompt  # the catalogue is not in the prompt
+    assert "6 times 7?" in prompt
+    assert "[[ ## observation_0 ## ]]\n42" in lm.requests[1].messages[-1].text
+
+
+def test_native_text_without_calls_is_the_answer():
+    it, _ = native("It is 42.")
+    out = it.forward("x")
+    assert (out.answer, out.termination_reason, out.usage.lm_calls) == ("It is 42.", "completed", 1)
+
+
+def test_native_text_is_validated_against_the_signature():
+    it, _ = native('{"n": 4, "ok": true}')
+    it = ReActGenerator(
+        "task -> n: int, ok: bool", tools=[], lm=NativeLM(['{"n": 4, "ok": true}']), tool_calling="native"
+    )
+    out = it.forward("x")
+    assert (out.n, out.ok) == (4, True)
+    it = ReActGenerator("task -> n: int, ok: bool", tools=[], lm=NativeLM(["four"]), tool_calling="native")
+    assert it.forward("x").termination_reason == "invalid_model_action"
+
+
+def test_native_calls_of_one_reply_share_an_iteration():
+    calls = [("calculator", {"expression": str(n)}) for n in range(3)]
+    it, _ = native(calls, [("finish", {"answer": "x"})])
+    out = it.forward("x")
+    assert [s.observation for s in out.structured_trace] == ["0", "1", "2"]
+    assert (out.usage.iterations, out.usage.tool_calls) == (2, 3)
+
+
+@pytest.mark.parametrize(
+    ("args", "named"),
+    [
+        ({"partial_json": '{"expression": '}, "no JSON"),
+        ({"value": "6*7"}, "must be a JSON object, got str"),
+        ({"x": 1}, "'x'"),
+    ],
+)
+def test_native_wrappers_become_invalid_actions(args, named):
+    it, lm = native([("calculator", args)], [("finish", {"answer": "42"})], policy=Policy.lenient())
+    out = it.forward("x")
+    assert (out.completed, out.usage.reprompts) == (True, 1)
+    assert named in lm.requests[1].messages[-1].text
+
+
+def test_an_empty_native_reply_is_an_invalid_action():
+    it, _ = native("", [("finish", {"answer": "42"})], policy=Policy.lenient())
+    assert it.forward("x").usage.reprompts == 1
+
+
+def test_native_mode_works_async_and_streamed():
+    replies = [[("calculator", {"expression": "6*7"})], [("finish", {"answer": "42"})]]
+    assert asyncio.run(native(*replies)[0].arun("x")).answer == "42"
+    with native(*replies)[0].stream("x") as stream:
+        check_events(stream)
+    assert stream.output.answer == "42"
+
+
+def test_native_mode_needs_a_model_that_can():
+    it = ReActGenerator(tools=[calculator], lm=FunctionLM("t/plain", lambda p: END), tool_calling="native")
+    with pytest.raises(SignatureError, match="function calling"):
+        it.forward("x")
+
+
+def test_a_native_program_is_saved_loaded_and_copied(tmp_path):
+    it, _ = native("42")
+    it.save(tmp_path / "state.json")
+    copied, _ = native("43")
+    copied.load(tmp_path / "state.json")
+    assert copied.deepcopy().forward("x").answer == "43"
+    plain = dspy.ReAct("task -> answer", tools=[])
+    plain.save(tmp_path / "plain.json")
+    other, _ = native("44")
+    other.load(tmp_path / "plain.json")
+    assert other.forward("x").answer == "44"
+
+
+assert Tool

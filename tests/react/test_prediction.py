@@ -1,0 +1,32 @@
+"""What a call returns: the fields, the run behind them, and its formatted form."""
+
+from ace import ReActGenerator
+from ace.tasks import TaskOutput
+from ace.testing import ScriptedLM, decision
+from ace.tools import Tool, calculator
+
+END = decision("finish", answer="42")
+
+
+def agent(*replies, **options):
+    return ReActGenerator(tools=[calculator], lm=ScriptedLM(replies), **options)
+
+
+def test_simple_mode_prints_the_bare_answer_and_drops_nothing():
+    out = agent(END, output_mode="simple").forward("x")
+    assert (str(out), out.usage.lm_calls) == ("42", 1)
+    assert "answer='42'" in str(agent(END).forward("x"))
+    assert str(out.copy()) == "42"
+
+
+def test_every_prediction_is_formatted_by_the_agents_own_hook():
+    class Loud(ReActGenerator):
+        def format_result(self, output, mode):
+            return f"{output.answer}!" if mode == "simple" else output
+
+    shown = Loud(tools=[], lm=ScriptedLM([END]), output_mode="simple").forward("x")
+    assert (str(shown), shown.formatted) == ("42!", "42!")
+    assert isinstance(Loud(tools=[], lm=ScriptedLM([END])).forward("x").formatted, TaskOutput)
+
+
+assert Tool
