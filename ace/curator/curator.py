@@ -87,38 +87,38 @@ class Curator:
         for insight in insights:
             if any(_repeats(insight, other) for other in seen):
                 continue
-            twin = self._twin(insight, list(fresh.values()))
-            if twin == "enough":
+            same = self._match(insight, list(fresh.values()))
+            if same == "enough":
                 continue
             name = f"b-{_NOT_WRITTEN + len(deltas)}"
-            if twin is None:
+            if same is None:
                 seen.append(insight)
                 deltas[name] = add = self._add(insight, schema_hashes)
                 fresh[name] = add.bullet.model_copy(update={"id": name})
-            elif not set(insight.provenance.run_ids) <= set(twin.provenance.run_ids):
+            elif not set(insight.provenance.run_ids) <= set(same.provenance.run_ids):
                 merge = Merge(
-                    bullet_id=twin.id,
+                    bullet_id=same.id,
                     provenance=insight.provenance,
                     avg_iterations=float(insight.iterations),
                     tool_success_rate=insight.tool_success_rate,
                     reason=f"the same lesson again: {insight.evidence}",
                 )
-                if twin.id not in fresh:
+                if same.id not in fresh:
                     deltas[name] = merge
                     continue
-                fresh[twin.id] = _joined(twin, merge)
-                written = fresh[twin.id].model_copy(update={"id": ""})
-                deltas[twin.id] = Add(bullet=written, reason=f"{deltas[twin.id].reason}, and again: {insight.evidence}")
+                fresh[same.id] = _joined(same, merge)
+                written = fresh[same.id].model_copy(update={"id": ""})
+                deltas[same.id] = Add(bullet=written, reason=f"{deltas[same.id].reason}, and again: {insight.evidence}")
         return evict(self.playbook, list(deltas.values()))
 
     def _add(self, insight: Insight, schema_hashes: Mapping[str, str]) -> Add:
         bullet, reason = insight.as_bullet(dict(schema_hashes)), f"a new lesson: {insight.evidence}"
         if insight.confidence is not None and insight.confidence < self.min_confidence:
             bullet = bullet.model_copy(update={"stage": "quarantined"})
-            reason = f"held: whoever judged the run was {100 * insight.confidence:.0f} % sure; {insight.evidence}"
+            reason = f"held: the judge of the run was {100 * insight.confidence:.0f} % sure; {insight.evidence}"
         return Add(bullet=bullet, reason=reason)
 
-    def _twin(self, insight: Insight, fresh: Sequence[PlaybookBullet]) -> PlaybookBullet | Literal["enough"] | None:
+    def _match(self, insight: Insight, fresh: Sequence[PlaybookBullet]) -> PlaybookBullet | Literal["enough"] | None:
         """The bullet that already says it, in the book or among what other runs just taught; or that there is enough."""
         said = insight.trigger or insight.content
         found = self.playbook.index.similar(said, insight.section, insight.domain, insight.tenant)
@@ -143,7 +143,7 @@ class Curator:
                 return bullet
         for bullet, cosine in found:
             if bullet.trigger and self._reads_alike(bullet, f"{insight.trigger}\n{insight.content}", cosine):
-                # a recipe that does the same more or less often is the same; with another number it is a twin for the eye
+                # a recipe that does the same more or less often is the same; with another number it looks alike
                 alike = bullet in of_its_kind or bullet.key == sequence_key(insight.changing_tools)
                 return bullet if alike and not _numbers_differ(bullet.trigger, said) else "enough"
         # one way works, but a task can fail in endless ways

@@ -121,14 +121,14 @@ def _check(builder: StateGraph[Any, Any, Any, Any], *interrupts: Sequence[str]) 
 
 def _guarded(builder: StateGraph[Any, Any, Any, Any]) -> StateGraph[Any, Any, Any, Any]:
     """A copy whose routers cannot lead nowhere: LangGraph drops such a step without a word."""
-    twin = copy.copy(builder)
-    twin.branches = type(builder.branches)(dict)
+    copied = copy.copy(builder)
+    copied.branches = type(builder.branches)(dict)
     for source, branches in builder.branches.items():
         for name, branch in branches.items():
             ends = (*builder.nodes, END) if branch.ends is None else tuple(branch.ends)
             router = _Router(source, branch.path, ends, builder.nodes)
-            twin.branches[source][name] = branch._replace(path=router)
-    return twin
+            copied.branches[source][name] = branch._replace(path=router)
+    return copied
 
 
 @dataclass(eq=False, repr=False)

@@ -30,7 +30,7 @@ class ProposedChange(BaseModel, frozen=True, extra="forbid"):
     after: str | None = None
     reason: str = ""
     delta: dict[str, Any]
-    """The delta itself, for whoever edits it."""
+    """The delta itself, so that a reviewer can edit it."""
 
 
 class Review(BaseModel, frozen=True, extra="forbid"):

@@ -228,7 +228,7 @@ def _stopped_by_ctrl_c(halt: StopSwitch) -> Generator[None]:
 
 @contextmanager
 def _kept_results(workload: Workload, journal: CompletionJournal) -> Generator[None]:
-    """Journal what tools give, unless each run makes its world anew: there, a call that is made again does no harm."""
+    """Journal what tools give, unless each run has a fresh world, where a repeated call does no harm."""
     if workload.metric is None:
         yield
         return

@@ -174,7 +174,7 @@ class _Engine(LMEngine):
         self.lm = lm
         self.journal = journal
         self.halt = halt or StopSwitch()
-        # what a server behind an address can do is not known: whoever asks for native tool calling knows
+        # what a server behind an address can do is not known here: the caller who asks for native tool calling knows it
         addressed = isinstance(getattr(lm, "engine", ""), str) and bool(lm.kwargs.get("api_base"))
         self.supports_function_calling = addressed or bool(getattr(lm, "supports_function_calling", False))
         self.supports_response_schema = bool(getattr(lm, "supports_response_schema", False))

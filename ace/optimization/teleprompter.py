@@ -176,7 +176,7 @@ class ACE(Teleprompter):
 
 
 def _bound(agent: ReActGenerator, book: Playbook, episode: Episode) -> ReActGenerator:
-    """The agent of an attempt; a task that is tried again is sampled anew, as `dspy.BootstrapFewShot` does."""
+    """The agent of an attempt; a task that is tried again is sampled again, as `dspy.BootstrapFewShot` does."""
     lm = agent.lm or agent.agent.react.lm or dspy.settings.lm
     if episode.attempt and lm is not None:
         lm = lm.copy(rollout_id=episode.attempt, temperature=1.0)

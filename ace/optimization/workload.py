@@ -77,11 +77,11 @@ class EpisodeProgram(dspy.Module):
 
     def for_job(self) -> EpisodeProgram:
         """A copy that nobody watches, that asks DSPy's configured model, and whose failed runs are outputs, not errors."""
-        twin = self.deepcopy()
-        twin._watch, twin._kept = SharedReference([]), SharedReference(None)
-        twin.agent.raise_on_failure = False
-        twin.set_lm(None)
-        return twin
+        fresh = self.deepcopy()
+        fresh._watch, fresh._kept = SharedReference([]), SharedReference(None)
+        fresh.agent.raise_on_failure = False
+        fresh.set_lm(None)
+        return fresh
 
 
 def judged(output: TaskOutput, feedback: Feedback) -> TaskOutput:

@@ -84,7 +84,7 @@ class PredictorModel:
         """
         if self.prompts.native and request.purpose == "decide":
             lm = self.options.get("lm") or self.prompts.react.react.lm or dspy.settings.lm
-            # what a server behind an address can do is not known here: whoever asks for native mode knows
+            # what a server behind an address can do is not known here: the caller who asks for native mode knows it
             declared = not isinstance(getattr(lm, "engine", ""), str)
             if lm is not None and declared and not getattr(lm, "supports_function_calling", False):
                 raise SignatureError(
