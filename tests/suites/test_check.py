@@ -1,40 +1,13 @@
 """The check of a suite."""
 
-import json
-
 import dspy
 import pytest
+from suite_shop import write
 
 from ace.suites import load_suite
 from ace.suites.check import check_suite
 from ace.suites.examples import ExamplesSuite
 from ace.suites.files import FileSuite
-
-SHOP = '''
-"""A shop."""
-from typing import Any
-
-READ_ONLY = {"find_order"}
-
-
-def find_order(state: dict[str, Any], order: str) -> str:
-    """Look an order up."""
-    return state["orders"].get(order, "Error: order not found")
-
-
-def refund(state: dict[str, Any], order: str, amount: float = 10.0) -> str:
-    """Refund an order."""
-    state.setdefault("refunds", []).append([order, amount])
-    return "done"
-'''
-
-
-def write(folder, tasks, tools=SHOP):
-    (folder / "tasks.jsonl").write_text("".join(json.dumps(row) + "\n" for row in tasks), encoding="utf-8")
-    (folder / "tools.py").write_text(tools, encoding="utf-8")
-    state = {"orders": {f"o{n}": "open" for n in range(6)}}
-    (folder / "state.json").write_text(json.dumps(state), encoding="utf-8")
-    return folder
 
 
 def test_the_check_finds_what_is_wrong_with_a_suite(tmp_path):

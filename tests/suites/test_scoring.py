@@ -1,8 +1,7 @@
 """Scores of answers."""
 
-import json
-
 import pytest
+from suite_shop import write
 
 from ace.core import SuiteError
 from ace.evaluation import evaluate
@@ -11,32 +10,6 @@ from ace.suites.scoring import Finished, all_of, by_answer, by_judge, by_mention
 from ace.tasks import Feedback, TaskInput, TaskOutput
 from ace.testing import ScriptedLM, decision
 from ace.testing.engine import FunctionLM, render_reply
-
-SHOP = '''
-"""A shop."""
-from typing import Any
-
-READ_ONLY = {"find_order"}
-
-
-def find_order(state: dict[str, Any], order: str) -> str:
-    """Look an order up."""
-    return state["orders"].get(order, "Error: order not found")
-
-
-def refund(state: dict[str, Any], order: str, amount: float = 10.0) -> str:
-    """Refund an order."""
-    state.setdefault("refunds", []).append([order, amount])
-    return "done"
-'''
-
-
-def write(folder, tasks, tools=SHOP):
-    (folder / "tasks.jsonl").write_text("".join(json.dumps(row) + "\n" for row in tasks), encoding="utf-8")
-    (folder / "tools.py").write_text(tools, encoding="utf-8")
-    state = {"orders": {f"o{n}": "open" for n in range(6)}}
-    (folder / "state.json").write_text(json.dumps(state), encoding="utf-8")
-    return folder
 
 
 def output(answer, completed=True):
