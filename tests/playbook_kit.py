@@ -10,3 +10,14 @@ def bullet(content, **fields):
 def filled(book, *contents):
     book.commit([Add(bullet=bullet(text), reason="first") for text in contents], author="ana")
     return book
+
+
+def bullets(n):
+    return [
+        Add(bullet=PlaybookBullet(section="Strategies", trigger=f"task {'xyz'[i % 3] * (i + 1)} {i}", content="x"))
+        for i in range(n)
+    ]
+
+
+def answers(book):
+    return [[b.id for b in book.retrieve(f"task {'xyz'[i % 3] * (i + 1)} {i}")] for i in range(12)]

@@ -3,6 +3,7 @@
 import json
 
 from ace.evaluation import evaluate
+from ace.tasks import TaskInput, TaskOutput
 from ace.testing import SimulatedLM
 
 SHOP = '''
@@ -49,3 +50,14 @@ def write(folder, tasks, tools=SHOP):
 
 def run(suite, arms=("none",), lm="oracle", **options):
     return list(evaluate(suite, lambda seed: SimulatedLM(suite, lm, seed=seed), arms=arms, **options))
+
+
+def output(answer, completed=True):
+    task = TaskInput(task_id="t", inputs={"task": "what?"})
+    return TaskOutput(
+        task_id="t",
+        run_id="r",
+        task=task,
+        answer=answer,
+        termination_reason="completed" if completed else "max_iterations",
+    )

@@ -15,6 +15,7 @@ import time
 from pathlib import Path
 from typing import Annotated, Any, TypedDict
 
+from children import in_child
 from langgraph.graph import START, StateGraph
 
 from ace import graph
@@ -70,18 +71,6 @@ def finish(folder: Path, seed: int, slow: float = 0.0) -> dict[str, Any]:
 
 def undisturbed(folder: Path, seed: int) -> dict[str, Any]:
     return workflow(folder).invoke({"seed": seed}, thread_id="t")
-
-
-def in_child(work) -> int:
-    pid = os.fork()
-    if pid == 0:
-        try:
-            work()
-        except BaseException as error:
-            print(f"{type(error).__name__}: {error}", file=sys.stderr, flush=True)
-            os._exit(1)
-        os._exit(0)
-    return pid
 
 
 def killed(folder: Path, draw: random.Random, whole: int, step: float) -> tuple[list[int | None], dict[str, Any]]:

@@ -8,7 +8,8 @@ import sys
 import time
 from pathlib import Path
 
-from toybook import in_child, opened as opened_with
+from children import in_child
+from toybook import opened as opened_with
 
 from ace.playbook import Add, Playbook, PlaybookBullet, Update
 

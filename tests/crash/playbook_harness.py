@@ -13,7 +13,8 @@ import sys
 import time
 from pathlib import Path
 
-from toybook import in_child, opened
+from children import in_child
+from toybook import opened
 
 from ace.playbook import Add, PlaybookBullet, Tag
 

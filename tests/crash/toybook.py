@@ -1,11 +1,8 @@
-"""What the scripts of this folder share: a book with a toy embedder, and children that are forked after the imports."""
+"""A book with a toy embedder, which the scripts of this folder share."""
 
 from __future__ import annotations
 
-import os
-import sys
 import warnings
-from collections.abc import Callable
 from pathlib import Path
 
 with warnings.catch_warnings():
@@ -22,16 +19,3 @@ def toy(texts):
 def opened(url: str, folder: Path) -> Playbook:
     """The book, with its indexes saved in a folder."""
     return Playbook.open(url, embedder=CallableEmbedder("toy", toy), index_folder=folder)
-
-
-def in_child(work: Callable[[], object]) -> int:
-    """Run something in a fork; its exit code says whether it raised."""
-    pid = os.fork()
-    if pid == 0:
-        try:
-            work()
-        except BaseException as error:
-            print(f"{type(error).__name__}: {error}", file=sys.stderr, flush=True)
-            os._exit(1)
-        os._exit(0)
-    return pid

@@ -6,7 +6,9 @@ from typing import Annotated, Any, TypedDict
 
 from langgraph.graph import START, StateGraph
 
+from ace import tool
 from ace.graph import append, counter, merge_map, override
+from ace.graph.state import WorkflowState
 
 
 class State(TypedDict, total=False):
@@ -35,6 +37,22 @@ def chain(*names: str, schema: Any = State, **nodes: Any) -> StateGraph:
         builder.add_edge(previous, name)
         previous = name
     return builder
+
+
+@tool(read_only=True)
+def look(n: int) -> str:
+    """Look."""
+    return f"saw {n}"
+
+
+def one(node: Any, name: str = "agent", schema: Any = WorkflowState, before: int = 0) -> StateGraph:
+    """A graph of one node, after `before` others."""
+    builder, previous = StateGraph(schema), START
+    for i in range(before):
+        builder.add_node(f"n{i}", lambda state: {})
+        builder.add_edge(previous, f"n{i}")
+        previous = f"n{i}"
+    return builder.add_node(name, node).add_edge(previous, name)
 
 
 class Recorder:

@@ -1,23 +1,12 @@
 """Tasks that go on where others end."""
 
 import pytest
+from suite_shop import output
 
 from ace.core import SuiteError
 from ace.evaluation import evaluate
 from ace.suites import load_suite
-from ace.tasks import TaskInput, TaskOutput
 from ace.testing import SimulatedLM
-
-
-def output(answer, completed=True):
-    task = TaskInput(task_id="t", inputs={"task": "what?"})
-    return TaskOutput(
-        task_id="t",
-        run_id="r",
-        task=task,
-        answer=answer,
-        termination_reason="completed" if completed else "max_iterations",
-    )
 
 
 def test_bfcl_turns_begin_where_the_reference_leaves_the_ones_before():

@@ -1,26 +1,15 @@
 """Scores of answers."""
 
 import pytest
-from suite_shop import write
+from suite_shop import output, write
 
 from ace.core import SuiteError
 from ace.evaluation import evaluate
 from ace.suites.files import FileSuite
 from ace.suites.scoring import Finished, all_of, by_answer, by_judge, by_mention
-from ace.tasks import Feedback, TaskInput, TaskOutput
+from ace.tasks import Feedback
 from ace.testing import ScriptedLM, decision
 from ace.testing.engine import FunctionLM, render_reply
-
-
-def output(answer, completed=True):
-    task = TaskInput(task_id="t", inputs={"task": "what?"})
-    return TaskOutput(
-        task_id="t",
-        run_id="r",
-        task=task,
-        answer=answer,
-        termination_reason="completed" if completed else "max_iterations",
-    )
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ import asyncio
 from typing import Annotated, Any, TypedDict
 
 import pytest
+from graph.graphs import look, one
 from langgraph.graph import START, StateGraph
 from langgraph.types import Command, RetryPolicy
 
@@ -17,22 +18,6 @@ from ace.graph.nodes import (
 from ace.graph.state import WorkflowState
 from ace.tasks import TaskInput, TaskOutput
 from ace.testing import FunctionLM, ScriptedLM, decision
-
-
-@tool(read_only=True)
-def look(n: int) -> str:
-    """Look."""
-    return f"saw {n}"
-
-
-def one(node: Any, name: str = "agent", schema: Any = WorkflowState, before: int = 0) -> StateGraph:
-    """A graph of one node, after `before` others."""
-    builder, previous = StateGraph(schema), START
-    for i in range(before):
-        builder.add_node(f"n{i}", lambda state: {})
-        builder.add_edge(previous, f"n{i}")
-        previous = f"n{i}"
-    return builder.add_node(name, node).add_edge(previous, name)
 
 
 def restless() -> FunctionLM:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
-from langgraph.graph import START, StateGraph
+from graph.graphs import one
 
 from ace import ReActGenerator, graph
 from ace.graph import JsonlCheckpointer
@@ -14,18 +12,8 @@ from ace.graph.nodes import (
     ConversationSummaryNode,
     ReActAgentNode,
 )
-from ace.graph.state import Message, WorkflowState
+from ace.graph.state import Message
 from ace.testing import FunctionLM, decision
-
-
-def one(node: Any, name: str = "agent", schema: Any = WorkflowState, before: int = 0) -> StateGraph:
-    """A graph of one node, after `before` others."""
-    builder, previous = StateGraph(schema), START
-    for i in range(before):
-        builder.add_node(f"n{i}", lambda state: {})
-        builder.add_edge(previous, f"n{i}")
-        previous = f"n{i}"
-    return builder.add_node(name, node).add_edge(previous, name)
 
 
 def talk(n: int) -> list[Message]:

@@ -5,19 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from graph.graphs import look
 
-from ace import ReActGenerator, tool
+from ace import ReActGenerator
 from ace.graph.nodes import (
     LearnNode,
 )
 from ace.learner import Learner
 from ace.testing import ScriptedLM, decision
-
-
-@tool(read_only=True)
-def look(n: int) -> str:
-    """Look."""
-    return f"saw {n}"
 
 
 def finishing(*decisions: Any) -> ScriptedLM:

@@ -6,7 +6,7 @@ import asyncio
 from typing import Any
 
 import pytest
-from langgraph.graph import START, StateGraph
+from graph.graphs import look, one
 
 from ace import graph, tool
 from ace.core import CancellationToken
@@ -14,24 +14,7 @@ from ace.graph import JsonlCheckpointer, NodeFailed, WorkflowInterrupted
 from ace.graph.nodes import (
     ToolNode,
 )
-from ace.graph.state import WorkflowState
 from ace.tools import ToolCall
-
-
-@tool(read_only=True)
-def look(n: int) -> str:
-    """Look."""
-    return f"saw {n}"
-
-
-def one(node: Any, name: str = "agent", schema: Any = WorkflowState, before: int = 0) -> StateGraph:
-    """A graph of one node, after `before` others."""
-    builder, previous = StateGraph(schema), START
-    for i in range(before):
-        builder.add_node(f"n{i}", lambda state: {})
-        builder.add_edge(previous, f"n{i}")
-        previous = f"n{i}"
-    return builder.add_node(name, node).add_edge(previous, name)
 
 
 @tool

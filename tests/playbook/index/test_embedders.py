@@ -2,20 +2,10 @@
 
 import numpy as np
 import pytest
+from playbook_kit import bullets
 
 from ace.core import PlaybookError
-from ace.playbook import Add, CallableEmbedder, MiniLMEmbedder, Playbook, PlaybookBullet, as_embedder
-
-
-def bullets(n):
-    return [
-        Add(bullet=PlaybookBullet(section="Strategies", trigger=f"task {'xyz'[i % 3] * (i + 1)} {i}", content="x"))
-        for i in range(n)
-    ]
-
-
-def answers(book):
-    return [[b.id for b in book.retrieve(f"task {'xyz'[i % 3] * (i + 1)} {i}")] for i in range(12)]
+from ace.playbook import CallableEmbedder, MiniLMEmbedder, Playbook, as_embedder
 
 
 def mean_length(texts):

@@ -2,18 +2,9 @@
 
 import threading
 
-from ace.playbook import Add, CallableEmbedder, Playbook, PlaybookBullet, Remove, Update
+from playbook_kit import answers, bullets
 
-
-def bullets(n):
-    return [
-        Add(bullet=PlaybookBullet(section="Strategies", trigger=f"task {'xyz'[i % 3] * (i + 1)} {i}", content="x"))
-        for i in range(n)
-    ]
-
-
-def answers(book):
-    return [[b.id for b in book.retrieve(f"task {'xyz'[i % 3] * (i + 1)} {i}")] for i in range(12)]
+from ace.playbook import CallableEmbedder, Playbook, Remove, Update
 
 
 def test_the_index_is_saved_read_followed_and_healed(tmp_path, embedder, monkeypatch):

@@ -1,0 +1,27 @@
+"""How a law is examined, and how a mutant of the code must break it."""
+
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+
+CHECKS = [HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large]
+
+
+def examine(law, strategies, examples: int, **options) -> None:
+    """Raise what the law raises at the smallest of so many examples that breaks it."""
+    wanted = settings(max_examples=examples, deadline=None, suppress_health_check=CHECKS, **options)
+    wanted(given(*strategies)(law))()
+
+
+def must_break(law, strategies, examples: int) -> None:
+    """One of so many examples must break the law: so a law that cannot fail is found."""
+    with pytest.raises(BaseException) as caught:
+        examine(
+            law,
+            strategies,
+            examples,
+            phases=(Phase.generate,),
+            derandomize=True,
+            database=None,
+            report_multiple_bugs=False,
+        )
+    assert not isinstance(caught.value, (KeyboardInterrupt, SystemExit))
