@@ -29,6 +29,7 @@ import numpy as np
 from rich.console import Console
 from rich.progress import track
 from rich.table import Table
+from worker import Worker
 
 ROOT = Path(__file__).resolve().parent.parent
 SCENARIOS = ("short_answer", "one_hop", "multi_hop", "malformed_recovery")
@@ -38,46 +39,26 @@ LIMITS = {"p50": 1.07, "p95": 1.10, "peak_mb": 1.05}
 PAIRS, ROUNDS, RUNS, RESAMPLES = 3, 12, 6, 2_000
 
 
-class Side:
+class Side(Worker):
     """One version of the code, in a process of its own."""
 
     def __init__(self, tree: Path) -> None:
-        worker = Path(__file__).with_name("scenarios.py")
         environment = {**os.environ, "PYTHONPATH": str(tree), "HF_HUB_OFFLINE": "1"}
-        self.process = subprocess.Popen(
-            [sys.executable, worker],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-            env=environment,
-            cwd=tree,
-        )
+        super().__init__([sys.executable, Path(__file__).with_name("scenarios.py")], environment, tree)
         running = Path(self.read()["ace"])
         if not running.is_relative_to(tree.resolve()):
             raise SystemExit(f"a worker of the gate runs {running}, not the code in {tree}")
 
-    def read(self) -> dict[str, Any]:
-        """One answer of the worker."""
-        assert self.process.stdout is not None
-        line = self.process.stdout.readline()
-        if not line:
-            raise SystemExit(
-                "a worker of the gate ended; does this version still have the names that scenarios.py uses?"
-            )
-        return json.loads(line)
-
     def run(self, scenario: str, runs: int) -> dict[str, Any]:
-        """Some runs of a scenario."""
-        assert self.process.stdin is not None
-        self.process.stdin.write(json.dumps({"scenario": scenario, "runs": runs}) + "\n")
-        self.process.stdin.flush()
-        return self.read()
+        """Some runs of a scenario.
 
-    def close(self) -> None:
-        """End it."""
-        assert self.process.stdin is not None
-        self.process.stdin.close()
-        self.process.wait(20)
+        Raises:
+            SystemExit: The process has ended.
+        """
+        try:
+            return self.ask({"scenario": scenario, "runs": runs})
+        except RuntimeError as error:
+            raise SystemExit(f"{error}; does this version still have the names that scenarios.py uses?") from error
 
 
 def checkout(where: str, folder: Path) -> Path:

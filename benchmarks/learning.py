@@ -9,16 +9,12 @@ drawn as a whole, seeds (each learned a playbook of its own) a random effect, ar
 
 from __future__ import annotations
 
-import argparse
 import json
-from concurrent.futures import ProcessPoolExecutor
 from functools import partial
-from multiprocessing import get_context
-from pathlib import Path
 from typing import Any
 
+from by_seed import in_processes, options
 from rich.console import Console
-from rich.progress import Progress
 from rich.table import Table
 
 ATTEMPTS = 40
@@ -154,27 +150,16 @@ def show(report: dict[str, Any], console: Console) -> None:
 
 def main() -> None:
     """Run the seeds on all cores, print, write."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("out", type=Path)
-    parser.add_argument("--seeds", type=int, default=5)
-    parser.add_argument("--workers", type=int, default=2)
-    options = parser.parse_args()
-    console, done = Console(), []
-    with (
-        ProcessPoolExecutor(options.workers, mp_context=get_context("spawn")) as workers,
-        Progress(console=Console(stderr=True)) as progress,
-    ):
-        bar = progress.add_task("seeds (simulated)", total=options.seeds)
-        for result in workers.map(one_seed, range(options.seeds)):
-            done.append(result)
-            progress.advance(bar)
+    chosen = options(__doc__)
+    console = Console()
+    done = list(in_processes(one_seed, range(chosen.seeds), chosen.workers, "seeds (simulated)"))
     report = {
         "simulated": True,
         "learned": [result["learned"] for result in done],
         "compared": compare([row for result in done for row in result["rows"]]),
     }
     show(report, console)
-    options.out.write_text(json.dumps(report, indent=1), encoding="utf-8")
+    chosen.out.write_text(json.dumps(report, indent=1), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import subprocess
 import sys
 import venv
 from pathlib import Path
-from typing import Any
+
+from worker import Worker
 
 HERE = Path(__file__).parent / "peers"
 CACHE = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "dspy-ace-peers"
@@ -30,8 +30,8 @@ def python_of(name: str) -> Path:
     return python
 
 
-class Peer:
-    """A running script.
+class Peer(Worker):
+    """A running script of another library.
 
     Args:
         name: Of its environment.
@@ -40,30 +40,7 @@ class Peer:
     """
 
     def __init__(self, name: str, script: str, *arguments: str) -> None:
-        command = [python_of(name), HERE / script, *arguments]
         # several of them install a module `ace`: what finds ours must not find it there
         environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-        self._process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
-        )
-        self.versions: dict[str, str] = self._read()["versions"]
-
-    def _read(self) -> dict[str, Any]:
-        assert self._process.stdout is not None
-        line = self._process.stdout.readline()
-        if not line:
-            raise RuntimeError("the peer ended")
-        return json.loads(line)
-
-    def ask(self, request: dict[str, Any]) -> dict[str, Any]:
-        """One request, one answer."""
-        assert self._process.stdin is not None
-        self._process.stdin.write(json.dumps(request) + "\n")
-        self._process.stdin.flush()
-        return self._read()
-
-    def close(self) -> None:
-        """End it."""
-        assert self._process.stdin is not None
-        self._process.stdin.close()
-        self._process.wait(30)
+        super().__init__([python_of(name), HERE / script, *arguments], environment)
+        self.versions: dict[str, str] = self.read()["versions"]

@@ -14,20 +14,16 @@ agent that a wrong bullet misleads in every task loses 12 points in this stand-i
 
 from __future__ import annotations
 
-import argparse
 import json
 import random
 import re
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
 from functools import partial
 from itertools import product
-from multiprocessing import get_context
-from pathlib import Path
 from typing import Any
 
+from by_seed import in_processes, options
 from rich.console import Console
-from rich.progress import Progress
 from rich.table import Table
 
 WORLDS = ("noisy", "poisoned", "both")
@@ -201,21 +197,9 @@ def compare(rows: list[dict[str, Any]]) -> dict[str, Any]:
 
 def main() -> None:
     """Run, print, write."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("out", type=Path)
-    parser.add_argument("--seeds", type=int, default=5)
-    parser.add_argument("--workers", type=int, default=2)
-    options = parser.parse_args()
-    jobs = list(product(range(options.seeds), WORLDS, AGENTS))
-    rows: list[dict[str, Any]] = []
-    with (
-        ProcessPoolExecutor(options.workers, mp_context=get_context("spawn")) as workers,
-        Progress(console=Console(stderr=True)) as progress,
-    ):
-        bar = progress.add_task("teachers (simulated)", total=len(jobs))
-        for result in workers.map(one_run, jobs):
-            rows += result
-            progress.advance(bar)
+    chosen = options(__doc__)
+    jobs = list(product(range(chosen.seeds), WORLDS, AGENTS))
+    rows = [row for found in in_processes(one_run, jobs, chosen.workers, "teachers (simulated)") for row in found]
     report = {"simulated": True, "compared": compare(rows), "books": _books(rows)}
     table = Table(title="success against no memory, in points (simulated)")
     for column in ("world", "none", "agent", *(f"epoch {epoch}" for epoch in EPOCHS), "worst"):
@@ -225,7 +209,7 @@ def main() -> None:
             cells = ["{gain:+.1f} [{low:+.1f}, {high:+.1f}]".format(**part[agent]["epochs"][epoch]) for epoch in EPOCHS]
             table.add_row(world, f"{part['none']:.1f} %", agent, *cells, f"{-part[agent]['lost']:+.1f}")
     Console().print(table)
-    options.out.write_text(json.dumps(report, indent=1), encoding="utf-8")
+    chosen.out.write_text(json.dumps(report, indent=1), encoding="utf-8")
 
 
 def _books(rows: list[dict[str, Any]]) -> dict[str, Any]:

@@ -1,13 +1,11 @@
 """LangGraph's prebuilt ReAct agent on a model that answers at once: CPU per model request, over JSON lines.
 
-Stand-alone: it needs only ``requirements-langgraph.txt``. The protocol is in ``README.md``.
+Stand-alone: it needs only ``requirements-langgraph.txt`` and ``asked.py``. The protocol is in ``README.md``.
 """
 
 from __future__ import annotations
 
-import json
 import os
-import sys
 import time
 import warnings
 from collections.abc import Sequence
@@ -17,6 +15,7 @@ from typing import Any
 os.environ["LANGSMITH_TRACING"] = "false"
 os.environ["LANGCHAIN_TRACING_V2"] = "false"
 
+from asked import Driver
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
 from langchain_core.outputs import ChatGeneration, ChatResult
@@ -77,15 +76,7 @@ def measure(agent: CompiledStateGraph, model: ScriptedModel, steps: int) -> dict
     return {"cpu_ms_per_call": 1_000 * spent / model.calls, "calls": model.calls, "ok": ok}
 
 
-def main() -> None:
-    """Serve requests from stdin until it ends; stray prints go to stderr."""
-    channel, sys.stdout = sys.stdout, sys.stderr
+if __name__ == "__main__":
     model = ScriptedModel()
     agent = build(model)
-    print(json.dumps({"ready": True, "versions": {name: version(name) for name in PACKAGES}}), file=channel, flush=True)
-    for line in sys.stdin:
-        print(json.dumps(measure(agent, model, json.loads(line)["steps"])), file=channel, flush=True)
-
-
-if __name__ == "__main__":
-    main()
+    Driver().serve({name: version(name) for name in PACKAGES}, lambda request: measure(agent, model, request["steps"]))

@@ -1,19 +1,18 @@
 """Pydantic AI's Agent on a model that answers at once: CPU per model request, over JSON lines.
 
-Stand-alone: it needs only ``requirements-pydantic-ai.txt``. The protocol is in ``README.md``.
+Stand-alone: it needs only ``requirements-pydantic-ai.txt`` and ``asked.py``. The protocol is in ``README.md``.
 """
 
 from __future__ import annotations
 
-import json
 import os
-import sys
 import time
 from importlib.metadata import version
 from typing import Any
 
 os.environ["LOGFIRE_SEND_TO_LOGFIRE"] = "false"
 
+from asked import Driver
 from pydantic_ai import Agent
 from pydantic_ai.messages import ModelMessage, ModelRequest, ModelResponse, TextPart, ToolCallPart, ToolReturnPart
 from pydantic_ai.models.function import AgentInfo, FunctionModel
@@ -72,15 +71,7 @@ def measure(agent: Agent[None, str], script: Script, steps: int) -> dict[str, An
     return {"cpu_ms_per_call": 1_000 * spent / script.calls, "calls": script.calls, "ok": ok}
 
 
-def main() -> None:
-    """Serve requests from stdin until it ends; stray prints go to stderr."""
-    channel, sys.stdout = sys.stdout, sys.stderr
+if __name__ == "__main__":
     script = Script()
     agent = build(script)
-    print(json.dumps({"ready": True, "versions": {name: version(name) for name in PACKAGES}}), file=channel, flush=True)
-    for line in sys.stdin:
-        print(json.dumps(measure(agent, script, json.loads(line)["steps"])), file=channel, flush=True)
-
-
-if __name__ == "__main__":
-    main()
+    Driver().serve({name: version(name) for name in PACKAGES}, lambda request: measure(agent, script, request["steps"]))

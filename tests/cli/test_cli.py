@@ -12,24 +12,9 @@ from pathlib import Path
 
 import jsonschema
 import pytest
+from command import ACE, ace
 from conftest import ROOT, WORKBENCH, needs_workbench
 from loopback import openai_server
-
-ACE = str(Path(sys.executable).with_name("ace"))
-
-
-def ace(*words, cwd=None, code=0, **environment):
-    done = subprocess.run(
-        [ACE, *map(str, words)],
-        cwd=cwd,
-        capture_output=True,
-        text=True,
-        timeout=800,
-        env={**os.environ, "COLUMNS": "200", **environment},
-    )
-    assert done.returncode == code, f"exit {done.returncode}\n{done.stdout[-1500:]}\n{done.stderr[-3000:]}"
-    assert "Traceback" not in done.stderr
-    return done.stdout + done.stderr
 
 
 def valid(path, schema):

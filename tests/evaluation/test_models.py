@@ -1,15 +1,12 @@
 """Arms with language models of their own, and WorkBench's recorded GPT-4 against its GPT-3.5."""
 
 import json
-import os
 import re
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 from ace_suites.workbench import WorkBenchSuite, read_recordings
 from ace_suites.workbench.compare import replay_is_right
+from command import ace
 from conftest import WORKBENCH, needs_workbench
 from evaluation.report.test_html import CHROMIUM, opened_in_chromium
 
@@ -18,21 +15,6 @@ from ace.evaluation import evaluate
 from ace.evaluation.models import with_others
 from ace.suites import load_suite
 from ace.testing import SimulatedLM
-
-ACE = Path(sys.executable).with_name("ace")
-
-
-def ace(folder, *words, code=0, **environment):
-    done = subprocess.run(
-        [ACE, *map(str, words)],
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        timeout=600,
-        env={**os.environ, **environment},
-    )
-    assert done.returncode == code, done.stdout[-3000:] + done.stderr[-2000:]
-    return done.stdout + done.stderr
 
 
 def test_two_models_run_the_same_tasks():
@@ -69,11 +51,11 @@ def test_the_command_takes_models_as_arms(tmp_path):
         "--json",
         "o.json",
     ]
-    assert "simulated" in ace(tmp_path, *words)
+    assert "simulated" in ace(*words, cwd=tmp_path)
     report = json.loads((tmp_path / "o.json").read_text(encoding="utf-8"))
     assert report["label"] == "simulated"
     assert report["arms"]["best"]["success"] == 1.0
-    live = ace(tmp_path, *words, FORCE_COLOR="1", COLUMNS="140")
+    live = ace(*words, FORCE_COLOR="1", COLUMNS="140", cwd=tmp_path)
     assert "so far (simulated)" in live
     assert "under way" in live
     for arms, message in {
@@ -81,7 +63,7 @@ def test_the_command_takes_models_as_arms(tmp_path):
         "=simulated": "has no name before its =",
         "a=simulated.db": "there is no playbook 'simulated.db'",
     }.items():
-        assert message in ace(tmp_path, "evaluate", "office", "--arms", arms, "--part", "first", code=2).replace(
+        assert message in ace("evaluate", "office", "--arms", arms, "--part", "first", code=2, cwd=tmp_path).replace(
             "\n", " "
         )
 
@@ -91,7 +73,7 @@ def test_gpt_4_is_compared_with_gpt_3_5_and_both_are_as_published(tmp_path):
     names = {"gpt-3.5": "gpt-3.5_domains", "gpt-4": "gpt-4_domains"}
     arms = ",".join(f"{name}=recorded:{run}" for name, run in names.items())
     words = ["evaluate", f"workbench:{WORKBENCH}", "--arms", arms, "--json", "o.json", "--html", "o.html"]
-    ace(tmp_path, *words, "--workers", "2")
+    ace(*words, "--workers", "2", cwd=tmp_path)
     report = json.loads((tmp_path / "o.json").read_text(encoding="utf-8"))
     text = (WORKBENCH / "REFERENCE.md").read_text(encoding="utf-8")
     published = {
@@ -124,11 +106,11 @@ def test_gpt_4_is_compared_with_gpt_3_5_and_both_are_as_published(tmp_path):
             assert page.evaluate("document.documentElement.scrollWidth") <= 390
             assert page.locator(".dot").count() > 60
     output = ace(
-        tmp_path,
         "evaluate",
         f"workbench:{WORKBENCH}",
         "--arms",
         "a=recorded:gpt-4_all,b=recorded:gpt-4_domains",
         code=2,
+        cwd=tmp_path,
     )
     assert "compare models that need the same" in output
