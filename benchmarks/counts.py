@@ -1,4 +1,4 @@
-"""The full counts of laws, chaos and kills that a room promises: ``python benchmarks/counts.py OUT.json [playbook]``."""
+"""The full counts of laws, chaos and kills that an issue promises: ``python benchmarks/counts.py OUT.json [playbook]``."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-ROOMS = {
+PARTS = {
     "run-time": {
         "laws": "tests/laws/test_run_laws.py",
         "chaos": "tests/chaos",
@@ -33,7 +33,7 @@ ROOMS = {
 def main() -> None:
     """Run each suite at its full count and write how many tests passed and failed."""
     report: dict[str, dict[str, int]] = {}
-    for name, folder in ROOMS[sys.argv[2] if len(sys.argv) > 2 else "run-time"].items():
+    for name, folder in PARTS[sys.argv[2] if len(sys.argv) > 2 else "run-time"].items():
         with tempfile.NamedTemporaryFile(suffix=".xml") as file:
             subprocess.run(
                 [sys.executable, "-m", "pytest", "-q", folder, f"--junitxml={file.name}"], cwd=ROOT, stdout=sys.stderr

@@ -13,8 +13,8 @@ import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-ROOMS = ("ace/core", "ace/agent", "ace/tools")
-SUITES = ("tests/agent", "tests/core", "tests/tools", "tests/laws", "tests/react", *ROOMS)
+PACKAGES = ("ace/core", "ace/agent", "ace/tools")
+SUITES = ("tests/agent", "tests/core", "tests/tools", "tests/laws", "tests/react", *PACKAGES)
 
 
 def main() -> int:
@@ -22,7 +22,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
         environment = {**os.environ, "COVERAGE_FILE": str(Path(folder) / "data")}
         tool = [sys.executable, "-m", "coverage"]
-        run = ["run", "--branch", f"--source={','.join(ROOMS)}", "-m", "pytest", "-q", "-m", "not full", *SUITES]
+        run = ["run", "--branch", f"--source={','.join(PACKAGES)}", "-m", "pytest", "-q", "-m", "not full", *SUITES]
         tests = subprocess.run([*tool, *run], cwd=ROOT, env=environment).returncode
         subprocess.run([*tool, "report", "--skip-covered", "--show-missing"], cwd=ROOT, env=environment)
         written = Path(folder) / "coverage.json"

@@ -1,6 +1,6 @@
-"""Twins in two really learned playbooks, before and after: ``python benchmarks/dedup.py DATA OUT.json``.
+"""Duplicates in two really learned playbooks, before and after: ``python benchmarks/dedup.py DATA OUT.json``.
 
-A twin is a bullet with a neighbour of Jaccard >= 0.9 over lower-case words, or one that the calibrated rule calls the same.
+A duplicate is a bullet with a neighbour of Jaccard >= 0.9 over lower-case words, or one that the calibrated rule calls so.
 Also: wrong merges on the package's 300 labelled pairs, and whether every successor holds what the removed ones named.
 """
 
@@ -23,8 +23,8 @@ from ace.playbook.duplicates.similarity import jaccard, marks
 THRESHOLD = THRESHOLDS[MiniLMEmbedder.name]
 
 
-def with_twin(texts: list[str]) -> int:
-    """How many texts have a twin among the others."""
+def with_duplicate(texts: list[str]) -> int:
+    """How many texts have a duplicate among the others."""
     vectors = MiniLMEmbedder().embed(texts)
     cosines, found = vectors @ vectors.T, set()
     for i, j in np.argwhere(cosines >= LOOK_FROM):
@@ -55,8 +55,8 @@ def examine(path: Path) -> dict[str, Any]:
         "bullets": len(texts),
         "removed": len(texts) - len(left),
         "variants": sum(pair.kind == "variant" for pair in report.duplicates),
-        "twins_before": with_twin(texts) / len(texts),
-        "twins_after": with_twin(left) / len(left),
+        "twins_before": with_duplicate(texts) / len(texts),
+        "twins_after": with_duplicate(left) / len(left),
         "without_survivor": unnamed,
         "lost": lost,
     }

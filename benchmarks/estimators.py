@@ -1,7 +1,7 @@
 """How often 95 % intervals hold the truth: ``python benchmarks/estimators.py OUT.json [--repeats 2000]`` (simulated data).
 
 Data of the size of `office`'s held-out half, 12 families of 4 tasks with 5 seeds, are simulated with known truth: success is
-a coin whose log odds are a base plus a family's part, a task's, and in the better arms a family's and, where said, a seed's.
+drawn with log odds of a base plus a family's part, a task's, and in the better arms a family's and, where said, a seed's.
 The arm with gold bullets succeeds at rates of 0.5 to 0.95. For each interval the share of repeats in which it covers, for
 McNemar's test how often it finds what is not there; and what becomes of both when clusters are ignored, or a percentile
 bootstrap is trusted.

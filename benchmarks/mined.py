@@ -1,7 +1,7 @@
 """A playbook without any LM, from runs that real models recorded: ``python benchmarks/mined.py WORKBENCH OUT.json``.
 
 The miner reads the recorded GPT-4, GPT-3.5 and Llama-2 runs of one half of each template's tasks; the other half is looked
-up. A twin is a bullet of which trigger and content together have a neighbour in the same section, as in ``dedup.py``.
+up. A duplicate is a bullet of which trigger and content together have a neighbour in the same section, as in ``dedup.py``.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import tempfile
 from collections import Counter
 from pathlib import Path
 
-from dedup import with_twin
+from dedup import with_duplicate
 from rich.console import Console
 
 from ace.playbook import Playbook
@@ -37,7 +37,7 @@ def main() -> None:
             report["sections"] = Counter(bullet.section for bullet in bullets)
             # a Strategy and a Pitfall for the same task are two lessons
             sections = [[text_of(b) for b in bullets if b.section == name] for name in report["sections"]]
-            report["twins"] = sum(map(with_twin, sections)) / len(bullets)
+            report["twins"] = sum(map(with_duplicate, sections)) / len(bullets)
             pitfalls = [bullet for bullet in bullets if bullet.section == "Pitfalls"]
             report["examples"] = [
                 {

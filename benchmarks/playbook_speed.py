@@ -53,7 +53,7 @@ def ten_thousand(count: int = 10_000) -> dict[str, float]:
         for one, other in zip(queries[:ROUNDS], queries[ROUNDS : 2 * ROUNDS], strict=True):
             for name, embedder in (("torch", torch), ("onnx", onnx)):
                 bare[name].append(timed(lambda e=embedder, q=other: e.embed([q])))
-                books[name]._retriever._query_vectors.clear()
+                books[name]._state.index._queries.clear()
                 books[name]._retriever._candidates.clear()
                 books[name]._retriever._packed.clear()
                 cold[name].append(timed(lambda b=books[name], q=one: b.retrieve(q)))

@@ -35,7 +35,7 @@ VARIANTS = ("dense", "words", "plain fusion", "fusion, different sequences", "wi
 def hits(book: Playbook, task: BenchTask, filters: Filters) -> dict[str, bool]:
     """Whether each variant finds the task's own multiset of tools among three."""
     wanted = sequence_key(task.tools)
-    searcher, vector = book._state.index, book._retriever._query_vectors[task.query]
+    searcher, vector = book._state.index, book._state.index.query_vectors([task.query])[0]
     allowed = book._state.bullets.allowed(filters, None, None)
     dense = searcher._dense.search(vector, DEPTH, allowed)  # type: ignore[union-attr]
     words = searcher._lexical.search(task.query, DEPTH, allowed)  # type: ignore[union-attr]
@@ -75,7 +75,7 @@ def rankings(tasks: Sequence[BenchTask]) -> tuple[Playbook, dict[str, list[Ranki
             groups = (task.group,) if guard == "group" else ()
             filters = Filters(exclude_tasks=(task.id,), exclude_groups=groups)
             allowed = book._state.bullets.allowed(filters, None, None)
-            dense = searcher._dense.search(book._retriever._query_vectors[task.query], DEPTH, allowed)  # type: ignore[union-attr]
+            dense = searcher._dense.search(book._state.index.query_vectors([task.query])[0], DEPTH, allowed)  # type: ignore[union-attr]
             words = searcher._lexical.search(task.query, DEPTH, allowed)  # type: ignore[union-attr]
             found[guard].append(Rankings(sequence_key(task.tools), dense, words))
     return book, found

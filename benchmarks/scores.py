@@ -5,7 +5,7 @@ the null is known to be 0.5, or estimated from 20 controls (the false kills are 
 null); margin and ratio rules of other systems stand beside it. Harm is the number of failures that the bullet caused, beyond
 those of the null, until it was pruned; with exploration a shadow bullet is shown in one of ten of the runs that could use
 it.
-Coverage: 5,000 histories of a coin of 0.1 (1,000 leave +-0.7 points of noise), for success rates and effects.
+Coverage: 5,000 histories of Bernoulli draws at 0.1 (1,000 leave +-0.7 points of noise), for success rates and effects.
 """
 
 from __future__ import annotations

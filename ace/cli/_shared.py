@@ -26,7 +26,8 @@ LmOption = Annotated[
     typer.Option(
         "--lm",
         envvar="ACE_LM",
-        help="Any DSPy model name, 'simulated[:PRESET]', or 'recorded:RUN' (WorkBench).",
+        help="Any DSPy model name, simulated[:PRESET] (learner, oracle, follower, faulty, obedient), or NAME:ARGUMENT of an "
+        "installed package.",
     ),
 ]
 JudgeOption = Annotated[
@@ -57,6 +58,7 @@ def write_json(report: BaseModel | list[Any], path: Path | None) -> None:
     from pydantic import BaseModel
 
     from ace.core import SuiteError
+    from ace.core.durable import write_atomic
 
     plain: Any = (
         report.model_dump(mode="json", by_alias=True)
@@ -65,14 +67,14 @@ def write_json(report: BaseModel | list[Any], path: Path | None) -> None:
     )
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(json.dumps(plain, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+        write_atomic(path, json.dumps(plain, indent=1, ensure_ascii=False) + "\n")
     except OSError as error:
         raise SuiteError(f"cannot write {str(path)!r}: {error.strerror}") from error
     console.print(f"JSON: {path}", highlight=False)
 
 
-def check_writable(path: Path | None) -> None:
-    """Find out before the work, not after it, that a result cannot be written."""
+def check_writable(path: Path | None, option: str = "--json") -> None:
+    """Find out before the work, not after it, that a result cannot be written to the file that an option names."""
     from ace.core import SuiteError
 
     if path is None:
@@ -84,7 +86,7 @@ def check_writable(path: Path | None) -> None:
         if not there:
             path.unlink()
     except OSError as error:
-        raise SuiteError(f"--json: cannot write {str(path)!r} ({error.strerror}); name a file") from error
+        raise SuiteError(f"{option}: cannot write {str(path)!r} ({error.strerror}); name a file") from error
 
 
 @contextmanager

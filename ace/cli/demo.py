@@ -44,10 +44,10 @@ def demo(
     train, test = halves(suite.tasks)
     path = _fresh_file(out)
     console.print(
-        "[bold]simulated[/bold]: a stand-in for a language model that errs as real ones did in recorded runs:"
+        "simulated: a stand-in for a language model that errs as real ones did in recorded runs:", style="bold"
     )
     console.print(
-        "  like GPT-3.5 without a fitting note, like GPT-4 with one, like Llama-2-70B when a note misleads it."
+        "  like GPT-3.5 without a fitting bullet, like GPT-4 with one, like Llama-2-70B when a bullet misleads it."
     )
     console.print(f"policy: {policy.name}", highlight=False)
     with Playbook.open(path) as playbook:

@@ -78,10 +78,10 @@ def evaluate(
     engine: Annotated[str, typer.Option(help="threads, asyncio, or ray, a cluster.")] = "threads",
     ray_address: RayAddressOption = "",
     store: StoreOption = "",
-    max_cost: Annotated[float | None, typer.Option(help="Begin no run after this many US dollars.")] = None,
-    max_requests: Annotated[int | None, typer.Option(help="The same, in requests to the model.")] = None,
-    max_tokens: Annotated[int | None, typer.Option(help="The same, in tokens.")] = None,
-    max_seconds: Annotated[float | None, typer.Option(help="The same, in seconds.")] = None,
+    max_cost: Annotated[float | None, typer.Option(min=0, help="Begin no run after this many US dollars.")] = None,
+    max_requests: Annotated[int | None, typer.Option(min=0, help="The same, in requests to the model.")] = None,
+    max_tokens: Annotated[int | None, typer.Option(min=0, help="The same, in tokens.")] = None,
+    max_seconds: Annotated[float | None, typer.Option(min=0, help="The same, in seconds.")] = None,
     out: OutOption = None,
     judge_lm: JudgeOption = "",
     api_base: ApiBaseOption = None,
@@ -93,8 +93,8 @@ def evaluate(
 
     Every run is on disk as it comes: after Ctrl-C or a crash, the same command goes on.
     """
-    for path in (json_file, markdown_file, html_file):
-        check_writable(path)
+    for option, path in (("--json", json_file), ("--markdown", markdown_file), ("--html", html_file)):
+        check_writable(path, option)
     from ace.cli._evaluate_live import Watched
     from ace.cli._evaluate_views import show
     from ace.core.durable import write_atomic

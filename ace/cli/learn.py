@@ -40,7 +40,9 @@ def learn(
     playbook: Annotated[Path, typer.Option(help="The playbook to fill; made if it is not there.")],
     runs: Annotated[
         list[str] | None,
-        typer.Option(help="Learn from this recorded run (recorded:RUN) instead of running an LM; may be repeated."),
+        typer.Option(
+            help="Learn from this recorded run, by its name (dspy-ace-suites), instead of an LM; may be repeated."
+        ),
     ] = None,
     lm: Annotated[str, typer.Option("--lm", envvar="ACE_LM", help="As for `ace evaluate`.")] = "",
     epochs: Annotated[int, typer.Option(min=1, help="How often the first part is run.")] = 1,

@@ -109,7 +109,7 @@ def verify(path: BookArgument, json_file: JsonOption = None) -> None:
 # -- review ------------------------------------------------------------------------------------------------------------
 
 review_app = typer.Typer(
-    help="Look at what was held back, and decide.",
+    help="Look at quarantined bullets, and approve or reject them.",
     no_args_is_help=True,
     epilog="Example: ace playbook review list pb.db",
 )

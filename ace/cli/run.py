@@ -39,7 +39,7 @@ def run(
     task_id: Annotated[str | None, typer.Option("--task", help="The task's id in the suite.")] = None,
     trace: Annotated[bool, typer.Option(help="Show every step.")] = True,
     output_mode: Annotated[
-        str, typer.Option("--output", help="structured: the trace and the ledger too; simple: the bare answer.")
+        str, typer.Option("--output", help="structured: the trace and the usage too; simple: the bare answer.")
     ] = "structured",
     run_store: Annotated[Path | None, typer.Option(help="Keep every step of the run in this folder.")] = None,
     resume: Annotated[str | None, typer.Option(help="Go on with this run of --run-store.")] = None,
@@ -57,6 +57,8 @@ def run(
         raise SuiteError(f"--output must be simple or structured, got {output_mode!r}")
     if [task, suite, resume].count(None) != 2:
         raise SuiteError("pass one of: a task in words, --suite with --task, --resume with --run-store")
+    if suite and task_id is None:
+        raise SuiteError(f"--suite needs --task ID, a task of it; see: ace suite list {suite}")
     if resume is not None and run_store is None:
         raise SuiteError("--resume needs --run-store, the folder that holds the run")
     loaded = load_suite_for(suite, lm, judge_lm, api_base) if suite else None
@@ -69,7 +71,7 @@ def run(
     book = Playbook.open(playbook) if playbook else None
     feedback = None
     if loaded is not None:
-        output, feedback = _suite_task(loaded, task_id, choice, book)
+        output, feedback = _suite_task(loaded, suite, task_id, choice, book)
     else:
         agent = ReActGenerator(
             tools=_tools(tools or [], corpus),
@@ -93,14 +95,14 @@ def run(
 
 
 def _suite_task(
-    suite: Suite, task_id: str | None, choice: ModelChoice, book: Playbook | None
+    suite: Suite, spec: str | None, task_id: str | None, choice: ModelChoice, book: Playbook | None
 ) -> tuple[TaskOutput, Feedback]:
     from ace.core import SuiteError
     from ace.evaluation.episodes import AgentPool
 
     found = next((task for task in suite.tasks if task.id == task_id), None)
     if found is None:
-        raise SuiteError(f"the suite {suite.name!r} has no task {task_id!r}; see: ace suite list {suite.name}")
+        raise SuiteError(f"the suite {suite.name!r} has no task {task_id!r}; see: ace suite list {spec}")
     episode = suite.episode(found)
     output = AgentPool(suite, choice.policy).agent(episode, choice.lm_for(0), book).run(episode.task)
     return output, episode.score(output)

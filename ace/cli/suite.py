@@ -73,17 +73,19 @@ def check(
     judge_lm: JudgeOption = "",
     json_file: JsonOption = None,
 ) -> None:
-    """Check that gold plans run, that the scorer tells right from wrong, and that golden calls give their results."""
+    """Check that reference solutions run, that the scorer tells right from wrong, and (--golden) that recorded calls give
+    the recorded results."""
     check_writable(json_file)
     from ace.evaluation.models import load_suite_for
     from ace.suites.check import check_suite
 
     loaded = load_suite_for(suite, judge=judge_lm)
-    cases = _golden_cases(golden) if golden is not None else []
-    with progress_bar("golden cases and tasks", len(cases) + len(loaded.tasks)) as advance:
+    cases = _golden_cases(golden) if golden is not None else None
+    with progress_bar("golden cases and tasks", len(cases or ()) + len(loaded.tasks)) as advance:
         report = check_suite(loaded, cases, on_task=advance, on_case=advance)
     tasks, replayed = report.tasks, report.golden
-    console.print(f"golden cases: {replayed.passed} of {replayed.n} give their results and states", highlight=False)
+    if golden is not None:
+        console.print(f"golden cases: {replayed.passed} of {replayed.n} give their results and states", highlight=False)
     for case in replayed.failed[:10]:
         console.print(f"  {case['id']}: {'; '.join(case['problems'][:2])}", markup=False)
     console.print(

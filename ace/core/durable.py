@@ -13,11 +13,10 @@ import hashlib
 import json
 import logging
 import os
-import secrets
 import threading
 import zlib
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, cast
 
@@ -70,7 +69,8 @@ class JsonLog:
     def replace(self, lines: Iterable[str]) -> None:
         """Put other lines in the place of all."""
         write_atomic(self.path, "".join(f"{line}\n" for line in lines), power_cut=True, private=True)
-        os.close(self._file)
+        file, self._file = self._file, -1
+        os.close(file)
         self._file = self._opened()
 
     def values(self) -> Iterator[Any]:
@@ -81,10 +81,12 @@ class JsonLog:
 
     def close(self) -> None:
         """Force everything to the disk and close the file; a second time does nothing."""
-        if self._file >= 0:
-            os.fsync(self._file)
-            os.close(self._file)
-            self._file = -1
+        file, self._file = self._file, -1
+        if file >= 0:
+            try:
+                os.fsync(file)
+            finally:
+                os.close(file)
 
     def _opened(self) -> int:
         return os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
@@ -311,7 +313,7 @@ def write_atomic(path: Path, text: str, *, power_cut: bool = False, private: boo
     """Replace a file: a reader sees the old one or the new one, never a part.
 
     Args:
-        path: The file; its folder must be there.
+        path: The file; its folder must be there. A link is followed; what is no file, as a pipe, is written to.
         text: Written as UTF-8.
         power_cut: Whether to return only when the disk has it; otherwise it survives the process.
         private: Whether only its owner may read it.
@@ -322,21 +324,36 @@ def write_atomic(path: Path, text: str, *, power_cut: bool = False, private: boo
         >>> path.read_text(), len(list(path.parent.iterdir()))
         ('{}', 1)
     """
-    fresh = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
-    file = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600 if private else 0o666)
+    path = path.resolve()
+    if path.exists() and not path.is_file():
+        path.write_text(text, encoding="utf-8")
+        return
+    fresh = path.with_name(f".{path.name}.tmp")
+    file = _held(fresh, 0o600 if private else 0o666)
     try:
-        try:
-            _write_all(file, text.encode("utf-8"))
-            if power_cut:
-                os.fsync(file)
-        finally:
-            os.close(file)
+        os.ftruncate(file, 0)
+        _write_all(file, text.encode("utf-8"))
+        if power_cut:
+            os.fsync(file)
         os.replace(fresh, path)
     except BaseException:
         fresh.unlink(missing_ok=True)
         raise
+    finally:
+        os.close(file)
     if power_cut:
         sync_folder(path.parent)
+
+
+def _held(path: Path, mode: int) -> int:
+    """A file that only this writer has; what a killed one left under its name is used again, so that nothing piles up."""
+    while True:
+        file = os.open(path, os.O_WRONLY | os.O_CREAT, mode)
+        _hold(file)
+        with suppress(FileNotFoundError):
+            if os.path.samestat(os.fstat(file), os.stat(path)):
+                return file
+        os.close(file)  # another writer has moved it into its place meanwhile
 
 
 def move_into(folder: Path, fresh: Path, names: Sequence[str]) -> None:

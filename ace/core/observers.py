@@ -26,9 +26,9 @@ class ObserverThread(Generic[EventT]):
     Example:
         >>> from ace.core import Event
         >>> seen: list[str] = []
-        >>> relay = ObserverThread(lambda event: seen.append(event.kind))
-        >>> relay.send(Event(kind="run_started", seq=0, run_id="r", correlation_id="t"))
-        >>> relay.flush()
+        >>> thread = ObserverThread(lambda event: seen.append(event.kind))
+        >>> thread.send(Event(kind="run_started", seq=0, run_id="r", correlation_id="t"))
+        >>> thread.flush()
         >>> seen
         ['run_started']
     """
@@ -99,11 +99,11 @@ def _deliver(backlog: queue.Queue[EventT | threading.Event | None], owner: weakr
         if isinstance(item, threading.Event):
             item.set()
             continue
-        relay = owner()
-        if relay is None:
+        thread = owner()
+        if thread is None:
             return
         try:
-            relay.observer(item)
+            thread.observer(item)
         except BaseException:  # border to foreign code: not even SystemExit may end the delivery
-            relay.failures += 1
-        del relay
+            thread.failures += 1
+        del thread

@@ -77,6 +77,7 @@ class AcceptanceGate:
     max_calls: int = 1_000
 
     def __post_init__(self) -> None:
+        self.held_in, self.held_out = list(self.held_in), list(self.held_out)
         if not self.held_in:
             raise ValueError("an acceptance gate needs held_in tasks: without them nothing can be shown to help")
         if self.repeats < 1 or self.max_calls < 1:

@@ -1,4 +1,4 @@
-"""`Study`: what is compared, the runner, honest intervals and the report."""
+"""`Study`: what is compared, the runner, intervals and the report."""
 
 import lazy_loader
 

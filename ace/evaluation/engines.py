@@ -189,7 +189,7 @@ def engine_of(name: str, workers: int) -> Engine:
     """
     made: dict[str, Callable[[int], Engine]] = {"threads": Threads, "asyncio": EventLoop}
     if name not in made:
-        raise SuiteError(f"no engine {name!r}; there are {', '.join(made)}")
+        raise SuiteError(f"no engine {name!r}; there are {', '.join(made)} and ray")
     if workers < 1:
         raise SuiteError(f"expected at least 1 worker, got {workers}")
     return Inline() if workers == 1 and name == "threads" else made[name](workers)

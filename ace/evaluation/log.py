@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from pydantic import ValidationError
+
 from ace.core import SuiteError, json_line
 from ace.core.durable import JsonLog
 from ace.evaluation.row import RunReport
@@ -76,6 +78,8 @@ class RunLog:
         self.done.add((row.arm, row.seed, row.id))
 
     def _damaged(self, number: int, error: Exception) -> SuiteError:
+        problem = f"{error.error_count()} fields are wrong" if isinstance(error, ValidationError) else error
         return SuiteError(
-            f"line {number} of {str(self.path)!r} is damaged ({error}); move the file away to run everything again"
+            f"line {number} of {str(self.path)!r} is damaged ({problem}), or an earlier version wrote it; "
+            "move the file away to run everything again"
         )

@@ -37,10 +37,6 @@ class ModelChoice:
     replays: bool = False
     """Whether it plays back recorded decisions: it needs its own policy, and learns nothing from what it is shown."""
 
-    def of(self, arm: str, seed: int) -> Any:
-        """The model of an arm."""
-        return self.others.get(arm, self.lm_for)(seed)
-
 
 class ModelSource(Protocol):
     """What an entry point in the group ``ace.models`` gives, or makes when it is called without arguments."""
@@ -100,6 +96,10 @@ def choose_model(spec: str, suite: Suite | None, api_base: str | None = None) ->
     source, argument = _source(spec)
     if source is not None:
         return source.choose(spec, argument, suite)
+    if argument and kind.isidentifier() and kind != "ft" and "/" not in spec:  # DSPy's names are PROVIDER/MODEL
+        raise SuiteError(
+            f"no model {spec!r}: no installed package registers {kind!r}; dspy-ace-suites brings 'recorded'"
+        )
     model = _hosted(spec, api_base)
     return ModelChoice(spec, "", Policy.lenient(), lambda seed: model)
 

@@ -152,7 +152,8 @@ class Study:
         self.part = config.part or ("second" if self.learns else "all")
         if self.learns and self.part != "second":
             raise SuiteError("a playbook is learned on the first part and compared on the second; pass --playbook FILE")
-        first, second = split_of(self.suite.tasks, config.split) if self.part != "all" else ([], [])
+        divided = self.part != "all" or config.split  # a split that is none is refused in any case
+        first, second = split_of(self.suite.tasks, config.split) if divided else ([], [])
         chosen = {"all": self.suite.tasks, "first": first, "second": second}[self.part]
         self.training = [task for task in first if self.choice.knows(task)]
         self.tasks = [task for task in chosen if self.choice.knows(task)][: config.limit]
@@ -201,14 +202,14 @@ class Study:
         return report
 
     def write_html(self, report: EvaluateReport, path: Path) -> None:
-        """Write a report as one HTML page, with the traces of the runs that it names.
+        """Write a report as one HTML page, with the traces of the runs that it names; after `run`.
 
         Raises:
-            SuiteError: Jinja is missing.
+            SuiteError: Jinja is missing, or another process has gone on with the folder.
         """
         from ace.evaluation.report.html import html, traces_of
 
-        with RunLog(self.folder / RUNS) as log:
+        with claimed(self.folder), RunLog(self.folder / RUNS) as log:
             write_atomic(path, html(report, traces_of(report, log)))
 
     # -- one part after another ------------------------------------------------------------------------------------------
@@ -221,6 +222,7 @@ class Study:
         """
         config = self.config
         asked = {
+            "format_of_runs": 2,
             "suite": config.suite,
             "lm": config.lm,
             "arms": self.arms.names,
@@ -342,7 +344,7 @@ def parts_of(suite: Suite, tasks: Sequence[SuiteTask], policy: Policy, books: Ma
     }
 
 
-def study_book(folder: Path, name: str, store: str = "", *, fresh: bool = False, embedder: Any = None) -> Playbook:
+def study_book(folder: Path, name: str, store: str = "", *, fresh: bool = False) -> Playbook:
     """A playbook of a study: a file in its folder, or a schema of a PostgreSQL server that other machines reach too.
 
     Args:

@@ -132,7 +132,7 @@ def why_risky(book: Playbook, delta: Delta, tools: Collection[str] = ()) -> str:
         case Add(bullet=bullet) if bullet.stage == "quarantined":
             return delta.reason or "held: it waits for review"
         case Add(bullet=bullet) if bullet.stage == "pinned":
-            return "pinned: it would stand in every prompt"
+            return "pinned: it would come first in prompts"
         case Add(bullet=bullet):
             return book.review.why_held(bullet, tools)
         case Update():
@@ -142,7 +142,7 @@ def why_risky(book: Playbook, delta: Delta, tools: Collection[str] = ()) -> str:
         case Merge() if delta.absorbed:
             return f"takes the place of {', '.join(delta.absorbed)}"
         case Promote() if delta.stage == "pinned":
-            return "pinned: it would stand in every prompt"
+            return "pinned: it would come first in prompts"
         case Restore():
             return "brings back an earlier state"
         case _:

@@ -63,7 +63,7 @@ class Session:
         thread_id: str,
         max_steps: int,
         cycle_window: int,
-        relays: Sequence[ObserverThread[GraphEvent]],
+        observer_threads: Sequence[ObserverThread[GraphEvent]],
         listener: Callable[[GraphEvent], None] | None,
         cancellation: CancellationToken | None,
     ) -> None:
@@ -74,7 +74,7 @@ class Session:
         self.control = RunControl()
         self.run_id = uuid.uuid4().hex
         self.state: dict[str, Any] = {}
-        self.relays = relays
+        self.observer_threads = observer_threads
         self.steps_before = 0
         """Steps that this run of the graph took before it was resumed."""
         self._listener = listener
@@ -123,8 +123,8 @@ class Session:
                 **fields,
             )
             self._seq += 1
-            for relay in self.relays:
-                relay.send(event)
+            for observing in self.observer_threads:
+                observing.send(event)
             if self._listener is not None:
                 self._listener(event)
 

@@ -53,7 +53,7 @@ class Workflow:
     checkpointer: BaseCheckpointSaver[Any] | None
 
     def __post_init__(self) -> None:
-        self._relays = [ObserverThread(delivery(observer)) for observer in self.observers]
+        self._observer_threads = [ObserverThread(delivery(observer)) for observer in self.observers]
 
     # -- running ------------------------------------------------------------------------------------------------------
 
@@ -179,8 +179,8 @@ class Workflow:
                     session.take(mode, payload)
                 return session.result()
         finally:
-            for relay in self._relays:
-                relay.flush()
+            for observing in self._observer_threads:
+                observing.flush()
 
     async def _ainvoke(
         self, input: Any, config: RunnableConfig | None, listener: Listener | None, thread: ThreadOptions
@@ -194,8 +194,8 @@ class Workflow:
                     session.take(mode, payload)
                 return session.result()
         finally:
-            for relay in self._relays:
-                await relay.aflush()
+            for observing in self._observer_threads:
+                await observing.aflush()
 
     def _how(self) -> dict[str, Any]:
         return {"stream_mode": MODES} | ({"durability": "sync"} if self.checkpointer is not None else {})
@@ -213,7 +213,7 @@ class Workflow:
             thread_id="" if named is None or self.checkpointer is None else str(named),
             max_steps=self.max_steps,
             cycle_window=self.cycle_window,
-            relays=self._relays,
+            observer_threads=self._observer_threads,
             listener=listener,
             cancellation=thread.get("cancellation"),
         )

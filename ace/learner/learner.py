@@ -38,7 +38,7 @@ class Learner:
         state: A file that remembers which runs have been learned from: `fit` goes on where it was interrupted, and runs that
             were observed are not lost with the process.
         tools: Of the agent whose runs are observed, so that bullets know the versions of the tools they name.
-        judge: Decides whether an observed run succeeded when there is no feedback, for example `ace.reflector.Judge`.
+        judge: Decides whether an observed run without feedback succeeded, for example `ace.reflector.reflection.Judge`.
         explore: See `memory`.
         holdout: See `memory`.
         seed: Of exploration and holdout.
@@ -46,7 +46,7 @@ class Learner:
         author: The name in the journal.
 
     Attributes:
-        memory: The playbook as an agent is to see it that is learned from: with exploration and holdout.
+        memory: The view of the playbook for agents whose runs are learned from: with exploration and holdout.
         pipeline: Reflect, curate, gate, commit, credit.
 
     Example:

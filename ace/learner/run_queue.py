@@ -98,11 +98,10 @@ class RunQueue:
             if self._closed:
                 return
             self._closed = True
-            try:
+            with ExitStack() as stack:  # whatever fails, the file is given free
+                stack.callback(self._claim.close)
+                stack.callback(self._log.close)
                 self._compact()
-            finally:
-                self._log.close()
-                self._claim.close()
 
     def _forget(self, run: ObservedRun | None, key: str, place: str, success: bool) -> None:
         self.waiting.pop(key, None)
@@ -127,6 +126,8 @@ class RunQueue:
             self._forget(self.waiting.get(key), key, str(entry["place"]), bool(entry["success"]))
         else:
             run = ObservedRun.model_validate(entry)
+            if {"withheld_bullets", "tossed_bullets"} & run.output.metadata.keys():
+                raise ValueError("an earlier version wrote it, and named what an experiment decided otherwise")
             self.waiting[run.key] = run
 
     def _compact(self) -> None:

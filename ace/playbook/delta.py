@@ -99,7 +99,7 @@ class Quarantine(_Delta, frozen=True):
 
 
 class Restore(_Delta, frozen=True):
-    """A bullet as it was at an earlier revision, byte for byte; `Playbook.rollback` writes these."""
+    """A bullet as it was at an earlier revision, byte for byte; `playbook.history.rollback` writes these."""
 
     kind: Literal["restore"] = "restore"
     bullet: PlaybookBullet

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -210,11 +210,10 @@ class Playbook:
         k: int = DEFAULT_K,
         *,
         tenant: str | None = None,
-        on_query: Callable[[], None] = lambda: None,
     ) -> list[Retrieved]:
         """`retrieve` for many queries; those that are new are embedded together."""
         asked = Query("", domain, tenant, filters or Filters(), k)
-        return self._retriever.retrieve_many([replace(asked, text=query) for query in queries], on_query)
+        return self._retriever.retrieve_many([replace(asked, text=query) for query in queries])
 
     def retrieve_for(
         self,

@@ -16,7 +16,6 @@ from ace.core import clean_text
 from ace.playbook.bullet import LIVING_STAGES, PlaybookBullet
 from ace.playbook.explain import explain
 from ace.playbook.filters import Filters
-from ace.playbook.index.embedders import Vectors, embedded
 from ace.playbook.ranking import Scored, diversify, in_turn, pinned_first
 from ace.playbook.render import pack
 from ace.playbook.results import CacheCounts, Explanation, Retrieved
@@ -73,7 +72,7 @@ class Retriever:
 
     Args:
         state: The playbook's bullets.
-        cache_size: How many candidate lists, packed answers and query vectors are kept.
+        cache_size: How many candidate lists and packed answers are kept.
 
     Attributes:
         counts: How often candidates were found in the cache, and how often not.
@@ -83,7 +82,6 @@ class Retriever:
         self._state = state
         self._candidates: LRUCache[Any, list[Scored]] = LRUCache(cache_size)
         self._packed: LRUCache[Any, tuple[PlaybookBullet, ...]] = LRUCache(cache_size)
-        self._query_vectors: LRUCache[str, Vectors] = LRUCache(cache_size)
         self.counts = CacheCounts(0, 0)
 
     def retrieve(self, query: Query, experiment: Experiment | None = None) -> Retrieved:
@@ -105,20 +103,11 @@ class Retriever:
             explored=[b.id for b in kept if b.id in explored],
         )
 
-    def retrieve_many(self, queries: Sequence[Query], on_query: Callable[[], None] = lambda: None) -> list[Retrieved]:
+    def retrieve_many(self, queries: Sequence[Query]) -> list[Retrieved]:
         """`retrieve` for many queries; those that are new are embedded together."""
-        texts = [clean_text(query.text) for query in queries]
-        with self._state.lock:
-            fresh = [text for text in dict.fromkeys(texts) if text not in self._query_vectors]
-        vectors = dict(zip(fresh, embedded(self._state.embedder, fresh), strict=True)) if fresh else {}
-        found: list[Retrieved] = []
-        for text, query in zip(texts, queries, strict=True):
-            if text in vectors:
-                with self._state.lock:
-                    self._query_vectors[text] = vectors[text]
-            found.append(self.retrieve(query))
-            on_query()
-        return found
+        if len(self._state.bullets):
+            self._state.index.query_vectors([clean_text(query.text) for query in queries])
+        return [self.retrieve(query) for query in queries]
 
     def explain(self, query: Query) -> Explanation:
         """Why each bullet would come, and what else is near."""
@@ -207,18 +196,14 @@ class Retriever:
         """Candidates, out of the cache or of the indexes."""
         state = self._state
         with state.lock:
-            vector = self._query_vectors.get(query.text)
             candidates = self._candidates.get(self._key(query))
             if counted:
                 self._count(hit=candidates is not None)
             if candidates is not None:
                 return candidates
-        if vector is None and len(state.bullets):
-            (vector,) = embedded(state.embedder, [query.text])  # not under the lock: it takes longest
-            with state.lock:
-                self._query_vectors[query.text] = vector
-        if vector is None:
+        if not len(state.bullets):
             return []
+        (vector,) = state.index.query_vectors([query.text])
         with state.lock:
             key = self._key(query)
             candidates = state.index.candidates(query.text, vector, query.domain, query.tenant, query.filters)
@@ -268,6 +253,9 @@ class PlaybookView:
     def revision(self) -> int:
         """The newest revision that this process has seen."""
         return self._state.revision
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> PlaybookView:
+        return self  # as the playbook: one memory, however often an optimizer copies the program around it
 
     def retrieve_for(self, task: TaskInput, tools: Mapping[str, str]) -> Retrieved:
         """The bullets for a task of an agent with these tools (name to schema hash).

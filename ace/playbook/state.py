@@ -17,7 +17,7 @@ from ace.playbook.index.embedders import Embedder
 from ace.playbook.index.index import BulletIndex
 from ace.playbook.index.saved import cache_folder
 from ace.playbook.screening.screener import Screener, quarantines
-from ace.playbook.store import Store, Transaction
+from ace.playbook.store import Entry, Store, Transaction
 from ace.playbook.table import BulletTable, collector_paused
 
 REFRESH_SECONDS = 0.5
@@ -110,14 +110,18 @@ class PlaybookState:
         """Follow the commits of other processes, now."""
         with self.lock:
             self._refreshed_at = time.monotonic()
-            self._follow((entry.revision, entry.delta) for entry in self.store.entries(after=self.revision))
+            self._follow(self.store.entries(after=self.revision))
 
     def keep_up(self) -> None:
         """Follow the commits of other processes, unless that was done a moment ago."""
         if time.monotonic() - self._refreshed_at > REFRESH_SECONDS:
             self.refresh()
 
-    def _follow(self, journal: Iterable[tuple[int, Delta]]) -> None:
+    def _follow(self, entries: Iterable[Entry]) -> None:
+        # all are read before one is applied: a damaged entry must not leave half of what was committed
+        self._apply([(entry.revision, entry.delta) for entry in entries])
+
+    def _apply(self, journal: Iterable[tuple[int, Delta]]) -> None:
         """Apply committed deltas to what this process holds."""
         for revision, delta in journal:
             ids = () if isinstance(delta, (Add, Restore)) else (delta.bullet_id, *getattr(delta, "absorbed", ()))
@@ -164,13 +168,13 @@ class PlaybookState:
         with self.lock:
             with self.store.transaction(clean_text(author)) as tx:
                 if tx.newest != self.revision:
-                    self._follow((entry.revision, entry.delta) for entry in tx.entries_after(self.revision))
+                    self._follow(tx.entries_after(self.revision))
                 yield tx
                 if not reviewed:
                     screener = self.screener if screened else None
                     tx.add(*quarantines(tx.before, tx.after, screener, self.tools.union(tools)))
                 self.budget.check(self.bullets.values(), tx.after)
-            self._follow((tx.revision, delta) for delta in tx.deltas)
+            self._apply([(tx.revision, delta) for delta in tx.deltas])
 
     def commit(self, deltas: Sequence[Delta], author: str, *, reviewed: bool = False, screened: bool = True) -> None:
         """Write deltas that were decided before as one revision."""

@@ -10,7 +10,7 @@ from collections.abc import Callable, Generator, Iterable, Mapping
 from contextlib import contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal, Protocol, Unpack
+from typing import Any, Literal, Protocol
 
 import anyio.to_thread
 import dspy
@@ -50,7 +50,7 @@ from ace.core import (
 from ace.core.errors import AGENT_ERRORS
 from ace.playbook.bullet import PlaybookBullet
 from ace.playbook.render import render_bullets
-from ace.react.inputs import ResumeOptions, RunOptions, check_json, task_input
+from ace.react.inputs import RunOptions, check_json, task_input
 from ace.react.model import PredictorModel, Prompts, ToolCatalog
 from ace.react.prediction import ReActPrediction
 from ace.react.program import (
@@ -67,6 +67,7 @@ from ace.tools import Tool, ToolRegistry, TypedTool
 from ace.tools.changes import describe_tools
 
 _log = logging.getLogger(__name__)
+Token = CancellationToken | None
 DEFAULT_MAX_ITERS = 10
 """The system's limit when neither the task nor the agent sets one."""
 Listener = Callable[[Event], None]
@@ -228,11 +229,11 @@ class ReActGenerator(dspy.Module, Agent):
         """
         if not _called_as_module(self):  # a direct call gets the same callbacks and usage as agent(...)
             return self(task, **fields) if task is not None else self(**fields)
-        return self._prediction(self.run(task, **fields))
+        return self._prediction(*self._drive(*self._prepare(task, fields)))
 
     async def aforward(self, task: TaskInput | str | None = None, /, **fields: Any) -> ReActPrediction:
         """`forward` for async callers; async tools run on the event loop."""
-        return self._prediction(await self.arun(task, **fields))
+        return self._prediction(*await self._adrive(*await self._aprepare(task, fields)))
 
     @property
     def run_store(self) -> RunStore:
@@ -241,11 +242,11 @@ class ReActGenerator(dspy.Module, Agent):
 
     def run(self, task: TaskInput | str | None = None, /, **fields: Any) -> TaskOutput:
         """Solve one task and return the plain `TaskOutput`."""
-        return self._drive(*self._prepare(task, fields))
+        return self._drive(*self._prepare(task, fields))[0]
 
     async def arun(self, task: TaskInput | str | None = None, /, **fields: Any) -> TaskOutput:
         """`run` for async callers."""
-        return await self._adrive(*await self._aprepare(task, fields))
+        return (await self._adrive(*await self._aprepare(task, fields)))[0]
 
     def stream(self, task: TaskInput | str | None = None, /, **fields: Any) -> RunStream[Event, TaskOutput]:
         """Solve one task and give its events as they happen, pieces of the model's replies included.
@@ -268,12 +269,17 @@ class ReActGenerator(dspy.Module, Agent):
 
         async def start(listener: Listener) -> TaskOutput:
             options = {**fields, "cancellation": token}
-            return await self._adrive(*await self._aprepare(task, options, listener))
+            return (await self._adrive(*await self._aprepare(task, options, listener)))[0]
 
         return AsyncRunStream(start, token)
 
     def resume(
-        self, run_id: str, decision: ResumeDecision | None = None, **options: Unpack[ResumeOptions]
+        self,
+        run_id: str,
+        decision: ResumeDecision | None = None,
+        *,
+        lm: Any = None,
+        cancellation: CancellationToken | None = None,
     ) -> ReActPrediction:
         """Go on with a run that was paused, cancelled, or cut off with its process.
 
@@ -281,41 +287,59 @@ class ReActGenerator(dspy.Module, Agent):
             run_id: `out.run_id`, or one of `run_store.run_ids()`.
             decision: For a run that waits for one (`out.request`): ``"approve"``, ``"deny"``, `Approve` with other
                 arguments, or `Deny` with a reason that the model reads.
-            **options: ``lm`` and ``cancellation``: a model and a token for the rest of the run.
+            lm: A model for the rest of the run; the agent's own by default.
+            cancellation: A token for the rest of the run.
 
         Raises:
             RunStoreError: The run is unknown, damaged, driven by another process, or began with other tools.
             ResumeError: A decision is missing or not needed; nothing has changed.
         """
         with self.run_store.claim(run_id):
-            run, model = self._reopen(run_id, decision, **options)
-            return self._prediction(self._drive(run, model, claimed=True))
+            run, model = self._reopen(run_id, decision, lm=lm, cancellation=cancellation)
+            return self._prediction(*self._drive(run, model, claimed=True))
 
     async def aresume(
-        self, run_id: str, decision: ResumeDecision | None = None, **options: Unpack[ResumeOptions]
+        self,
+        run_id: str,
+        decision: ResumeDecision | None = None,
+        *,
+        lm: Any = None,
+        cancellation: CancellationToken | None = None,
     ) -> ReActPrediction:
         """`resume` for async callers."""
         with self.run_store.claim(run_id):
-            run, model = await anyio.to_thread.run_sync(partial(self._reopen, run_id, decision, **options))
-            return self._prediction(await self._adrive(run, model, claimed=True))
+            run, model = await anyio.to_thread.run_sync(
+                partial(self._reopen, run_id, decision, lm=lm, cancellation=cancellation)
+            )
+            return self._prediction(*await self._adrive(run, model, claimed=True))
 
     def stream_resume(
-        self, run_id: str, decision: ResumeDecision | None = None, **options: Unpack[ResumeOptions]
+        self,
+        run_id: str,
+        decision: ResumeDecision | None = None,
+        *,
+        lm: Any = None,
+        cancellation: CancellationToken | None = None,
     ) -> RunStream[Event, TaskOutput]:
         """`resume` as a stream of the events from there on."""
-        return RunStream.of(self.astream_resume(run_id, decision, **options))
+        return RunStream.of(self.astream_resume(run_id, decision, lm=lm, cancellation=cancellation))
 
     def astream_resume(
-        self, run_id: str, decision: ResumeDecision | None = None, **options: Unpack[ResumeOptions]
+        self,
+        run_id: str,
+        decision: ResumeDecision | None = None,
+        *,
+        lm: Any = None,
+        cancellation: CancellationToken | None = None,
     ) -> AsyncRunStream[Event, TaskOutput]:
         """`stream_resume` for async callers."""
-        token = options["cancellation"] = options.get("cancellation") or CancellationToken()
+        token = cancellation or CancellationToken()
 
         async def start(listener: Listener) -> TaskOutput:
             with self.run_store.claim(run_id):
-                reopen = partial(self._reopen, run_id, decision, listener, **options)
+                reopen = partial(self._reopen, run_id, decision, listener, lm=lm, cancellation=token)
                 run, model = await anyio.to_thread.run_sync(reopen)
-                return await self._adrive(run, model, claimed=True)
+                return (await self._adrive(run, model, claimed=True))[0]
 
         return AsyncRunStream(start, token)
 
@@ -485,15 +509,16 @@ class ReActGenerator(dspy.Module, Agent):
                 if not store.every_step and (claimed or run.state.kind == "interrupted"):
                     store.save(run.snapshot())
 
-    def _drive(self, run: AgentRun, model: PredictorModel, claimed: bool = False) -> TaskOutput:
+    def _drive(self, run: AgentRun, model: PredictorModel, claimed: bool = False) -> tuple[TaskOutput, Any]:
         with self._held(run, claimed) as save:
-            return self._checked(drive(run, model, save), run)
+            return self._finished(drive(run, model, save), run)
 
-    async def _adrive(self, run: AgentRun, model: PredictorModel, claimed: bool = False) -> TaskOutput:
+    async def _adrive(self, run: AgentRun, model: PredictorModel, claimed: bool = False) -> tuple[TaskOutput, Any]:
         with self._held(run, claimed) as save:
-            return self._checked(await adrive(run, model, save, self._admission.value), run)
+            return self._finished(await adrive(run, model, save, self._admission.value), run)
 
-    def _checked(self, output: TaskOutput, run: AgentRun) -> TaskOutput:
+    def _finished(self, output: TaskOutput, run: AgentRun) -> tuple[TaskOutput, Any]:
+        """A run's output, and what `format_result` makes of it."""
         waits = output.termination_reason == "interrupted"  # no failure: it can go on
         if self.raise_on_failure and output.error is not None and not waits:
             if run.error is not None:
@@ -502,12 +527,15 @@ class ReActGenerator(dspy.Module, Agent):
                 raise InvalidModelAction("unparsable", output.error.message)
             kind = AGENT_ERRORS.get(output.error.kind, BudgetExceeded)
             raise kind(output.error.message)
-        return output
+        try:
+            return output, self.format_result(output, self.output_mode)
+        except Exception:  # a border: what the user's hook does must not lose a run that was paid for
+            _log.warning("format_result of %s failed; the result is shown as it is", type(self).__name__, exc_info=True)
+            return output, Agent.format_result(self, output, self.output_mode)
 
-    def _prediction(self, output: TaskOutput) -> ReActPrediction:
+    def _prediction(self, output: TaskOutput, shown: Any) -> ReActPrediction:
         if self.cards:
             record_calls(self.cards, output.structured_trace)
-        shown = self.format_result(output, self.output_mode)
         return ReActPrediction.of(output, self.signature.output_fields, shown)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, TypedDict
+from typing import Any
 
 from pydantic import ValidationError
 
@@ -13,13 +13,6 @@ from ace.core import CancellationToken, SignatureError, UsageLimits, clean_value
 from ace.tasks import TaskInput
 
 _TASK_OPTIONS = ("task_id", "domain", "tenant", "max_iters")
-
-
-class ResumeOptions(TypedDict, total=False):
-    """What holds for the rest of a run that goes on."""
-
-    lm: Any
-    cancellation: CancellationToken | None
 
 
 @dataclass(frozen=True)

@@ -55,7 +55,7 @@ class SuiteCheckReport(_CheckModel):
 
 def check_suite(
     suite: Suite,
-    golden: Sequence[Mapping[str, Any]] = (),
+    golden: Sequence[Mapping[str, Any]] | None = None,
     *,
     on_task: Callable[[], None] = lambda: None,
     on_case: Callable[[], None] = lambda: None,
@@ -81,8 +81,8 @@ def check_suite(
     )
 
 
-def _check_golden(suite: Suite, cases: Sequence[Mapping[str, Any]], on_case: Callable[[], None]) -> GoldenReport:
-    if not cases:
+def _check_golden(suite: Suite, cases: Sequence[Mapping[str, Any]] | None, on_case: Callable[[], None]) -> GoldenReport:
+    if cases is None:
         return GoldenReport(n=0, passed=0, failed=[])
     if not isinstance(suite, GoldenSuite):
         raise SuiteError(f"the suite {suite.name!r} cannot replay golden cases")

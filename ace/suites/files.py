@@ -91,11 +91,12 @@ class FileSuite:
         self.name = name or tasks.stem
         self.instructions = instructions
         self.judge = judge
+        rows = _read(tasks)
         self.toolbox = Toolbox(tools)
         self.world = read_state(state) if state is not None else self.toolbox.world
         self._rows: dict[str, TaskRow] = {}
         self._goals: dict[str, str] = {}
-        self._tasks = tuple(self._task(row, number, tasks) for number, row in enumerate(_read(tasks)))
+        self._tasks = tuple(self._task(row, number, tasks) for number, row in enumerate(rows))
         if not self._tasks:
             raise SuiteError(f"{str(tasks)!r} holds no task")
 

@@ -13,7 +13,7 @@ import inspect
 from collections.abc import Callable, Iterator
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from ace.core import SuiteError, describe_error
 
@@ -49,7 +49,7 @@ def load_suite(spec: str, **options: Any) -> Suite:
     if spec.endswith(".jsonl") or ".jsonl:" in spec:
         return _called(_file, spec, options)
     if ".py:" in spec:
-        return _called(_suite_of_python_file, spec, options)
+        return _suite_of_python_file(spec, options)
     installed = {point.name: point for point in installed_suites()}
     if name not in installed:
         known = f"; installed are {', '.join(sorted(installed))}" if installed else ""
@@ -120,12 +120,19 @@ def _file(spec: str, judge: Any = None) -> Suite:
     return FileSuite(path, code, state=beside, judge=judge)
 
 
-def _suite_of_python_file(spec: str) -> Suite:
+def _suite_of_python_file(spec: str, options: dict[str, Any]) -> Suite:
     from ace.suites.toolbox import import_file
 
     path, _, name = spec.rpartition(":")
     found: Any = getattr(import_file(Path(path)), name, None)
-    made: Any = found() if callable(found) and not hasattr(found, "episode") else found
+    made: Any = found
+    if isinstance(found, type) or (callable(found) and not hasattr(found, "episode")):
+        try:  # an entry point's loader wants what stands after the colon, where nothing stands here
+            parameters = inspect.signature(cast(Loader, found)).parameters.values()
+            needs = any(p.default is p.empty and p.kind < p.VAR_POSITIONAL for p in parameters)
+            made = _called(cast(Loader, found), "", options) if needs else found()
+        except Exception as error:  # a border: the user's own code
+            raise SuiteError(f"{name!r} in {path!r} fails: {describe_error(error)}") from error
     if not all(hasattr(made, part) for part in ("name", "instructions", "tasks", "writing_tools", "episode")):
         raise SuiteError(
             f"{name!r} in {path!r} is no suite; expected an object with name, instructions, tasks, writing_tools and "

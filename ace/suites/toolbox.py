@@ -143,7 +143,7 @@ def import_file(path: Path) -> ModuleType:
     """
     file = path / "__init__.py" if path.is_dir() else path
     if not file.is_file():
-        raise SuiteError(f"there is no Python file {str(file)!r}; it holds the tools")
+        raise SuiteError(f"there is no Python file {str(file)!r}")
     known = str(file.resolve()).encode() + b"\0" + file.read_bytes()
     name = f"_ace_file_{hashlib.sha256(known).hexdigest()[:12]}"
     if name in sys.modules:

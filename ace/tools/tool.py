@@ -169,8 +169,10 @@ def checked_options(options: dict[str, Any]) -> dict[str, Any]:
         raise ToolRegistrationError(f"timeout must be a positive, finite number of seconds, got {timeout!r}")
     if (isolation := options.get("isolation", "thread")) not in ("thread", "process"):
         raise ToolRegistrationError(f"isolation must be 'thread' or 'process', got {isolation!r}")
+    if isinstance(examples := options.get("examples", ()), str):
+        raise ToolRegistrationError(f"examples must be a list of calls, got the text {examples!r}")
     if "examples" in options:
-        options["examples"] = tuple(options["examples"])
+        options["examples"] = tuple(examples)
     return options
 
 

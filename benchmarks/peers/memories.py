@@ -50,7 +50,7 @@ class AcePlaybook:
 
 
 class AceFramework:
-    """`ace-framework`: the whole skill book stands in the prompt; its search for twins is off unless configured."""
+    """`ace-framework`: the whole skill book stands in the prompt; its search for duplicates is off unless configured."""
 
     packages = ("ace-framework", "python-toon")
 

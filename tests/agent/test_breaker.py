@@ -9,7 +9,6 @@ from ace.agent import (
     drive,
 )
 from ace.testing import FaultyTool, ManualClock
-from ace.tools import Tool
 
 
 def breaker_run(replies, faulty, clock, **settings):
@@ -62,6 +61,3 @@ def test_success_closes_the_count():
     replies = [call("peek", key=str(i)) for i in range(4)] + [call("finish", answer="x")]
     _, model = breaker_run(replies, faulty, ManualClock())
     assert model.asked[-1].excluded == ()
-
-
-assert Tool

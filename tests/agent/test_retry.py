@@ -15,7 +15,6 @@ from ace.core import (
     PolicyConfigInvalid,
 )
 from ace.testing import FaultyTool, ManualClock
-from ace.tools import Tool
 
 QUICK = RetryPolicy(initial_interval=1.0, jitter=False)
 
@@ -115,6 +114,3 @@ def test_a_retry_policy_that_makes_no_sense_is_refused(options):
 
 def test_back_off_never_overflows():
     assert RetryPolicy(max_attempts=100, backoff_factor=1e300, jitter=False).delay(99) == 30.0
-
-
-assert Tool

@@ -10,7 +10,6 @@ from ace.core import (
     ModelTransport,
     RunUsage,
 )
-from ace.tools import Tool
 
 
 def summary_reply(text):
@@ -40,6 +39,3 @@ def test_history_stays_raw_when_its_summary_fails():
     output, model = play(*replies, tools=[peek], summary=Summary(every=1, keep_last=1))
     assert "value of a" in model.asked[-1].trajectory
     assert (output.summary, output.completed, output.usage.lm_calls) == (None, True, 3)
-
-
-assert Tool

@@ -1,4 +1,4 @@
-"""`ace bench playbook`: sizes, copies, stores, and nothing that stays."""
+"""`benchmarks/playbook_bench.py`: sizes, copies, stores, and no file left over."""
 
 import pytest
 import sqlalchemy as sa

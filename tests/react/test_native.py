@@ -10,7 +10,7 @@ from dspy import lm15
 from ace import Policy, ReActGenerator, check_events
 from ace.core import SignatureError
 from ace.testing import FunctionLM, ScriptedLM, decision
-from ace.tools import Tool, calculator, tool
+from ace.tools import calculator, tool
 
 END = decision("finish", answer="42")
 
@@ -166,6 +166,3 @@ def test_a_native_program_is_saved_loaded_and_copied(tmp_path):
     other, _ = native("44")
     other.load(tmp_path / "plain.json")
     assert other.forward("x").answer == "44"
-
-
-assert Tool

@@ -3,7 +3,7 @@
 from ace import ReActGenerator
 from ace.tasks import TaskOutput
 from ace.testing import ScriptedLM, decision
-from ace.tools import Tool, calculator
+from ace.tools import calculator
 
 END = decision("finish", answer="42")
 
@@ -27,6 +27,3 @@ def test_every_prediction_is_formatted_by_the_agents_own_hook():
     shown = Loud(tools=[], lm=ScriptedLM([END]), output_mode="simple").forward("x")
     assert (str(shown), shown.formatted) == ("42!", "42!")
     assert isinstance(Loud(tools=[], lm=ScriptedLM([END])).forward("x").formatted, TaskOutput)
-
-
-assert Tool

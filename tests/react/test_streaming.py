@@ -9,7 +9,7 @@ from ace import Agent, CancellationToken, Policy, ReActGenerator, Summary, Token
 from ace.core import ResumeError, SignatureError
 from ace.testing import FaultyTool, ScriptedLM, decision
 from ace.testing.engine import render_reply
-from ace.tools import Tool, calculator, tool
+from ace.tools import calculator, tool
 
 CALC = decision("calculator", expression="6 * 7")
 
@@ -213,6 +213,3 @@ def test_cancelling_the_outer_run_cancels_the_inner_one():
     while not ends and time.monotonic() < until:
         time.sleep(0.01)
     assert ends == ["interrupted"]
-
-
-assert Tool

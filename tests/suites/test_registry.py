@@ -52,6 +52,19 @@ def test_a_package_registers_a_suite(tmp_path):
     assert "simulated" in text
 
 
+@pytest.mark.parametrize("name", ["Lamps", "lamps"])
+def test_a_suite_of_a_file_is_a_class_or_a_loader(tmp_path, name):
+    installed(tmp_path)
+    assert "2 tasks: 2 gold plans run" in ace(tmp_path, "suite", "check", f"lamps.py:{name}")[1]
+
+
+def test_a_loader_that_fails_is_named(tmp_path):
+    (tmp_path / "own.py").write_text("def mine():\n    return 1 / 0\n", encoding="utf-8")
+    code, text = ace(tmp_path, "suite", "check", "own.py:mine")
+    assert code == 2
+    assert "'mine' in 'own.py' fails: ZeroDivisionError" in " ".join(text.split())
+
+
 def test_a_broken_package_is_named(tmp_path):
     installed(tmp_path)
     (tmp_path / "lamps.py").write_text("import nothing_of_this_name\n")

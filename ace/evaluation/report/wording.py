@@ -7,9 +7,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:  # the command line words things before it needs pydantic
     from ace.evaluation.report.models import Interval
 
-SUITE_SPECS = "office, workbench:PATH, bfcl[:CATEGORY], tau:FOLDER, FILE.jsonl[:TOOLS.py] or FILE.py:NAME"
-"""How a suite is named."""
-
 
 def span(interval: Interval, times: float = 1.0, digits: int = 1) -> str:
     """An interval; a question mark where nothing bounds it.

@@ -44,7 +44,8 @@ _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9._-]+")
 def _in_thread(method: Callable[P, T]) -> Callable[P, CoroutineType[Any, Any, T]]:
     @functools.wraps(method)
     async def call(*args: P.args, **kwargs: P.kwargs) -> T:
-        return await asyncio.to_thread(method, *args, **kwargs)
+        # by its name: a subclass may have a method of its own
+        return await asyncio.to_thread(getattr(args[0], method.__name__), *args[1:], **kwargs)
 
     return call
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Literal
 
 import numpy as np
+from cachetools import LRUCache
 
 from ace.core import PlaybookError, clean_text
 from ace.playbook.bullet import LIVING_STAGES, PlaybookBullet, Section
@@ -22,6 +23,8 @@ from ace.playbook.ranking import DEPTH, Scored, fuse
 from ace.playbook.store import Store
 from ace.playbook.table import BulletTable, collector_paused
 
+CACHED_QUERIES = 1_024
+"""Vectors of queries that are kept."""
 BATCH = 256
 """Texts are embedded in batches of this size, so that a long job can be watched and interrupted."""
 BACKGROUND_FROM = 64
@@ -69,6 +72,7 @@ class BulletIndex:
         """Numbers whose vectors a thread is computing."""
         self._worker: threading.Thread | None = None
         self._stop = threading.Event()
+        self._queries: LRUCache[str, Vectors] = LRUCache(CACHED_QUERIES)
 
     # -- for users -----------------------------------------------------------------------------------------------------
 
@@ -85,13 +89,24 @@ class BulletIndex:
             empty = not len(self._table)
         if empty:
             return []
-        (vector,) = embedded(self._embedder, [text])
+        (vector,) = self.query_vectors([text])
         filters = Filters(sections=(section,), stages=LIVING_STAGES)
         found = self.candidates(text, vector, domain, tenant, filters)
         with self._lock:
             near = [(self._table[s.number], s.cosine or 0.0) for s in found if s.number in self._table]
         near = [(b, cosine) for b, cosine in near if (b.domain, b.tenant) == (domain, tenant)]
         return sorted(near, key=lambda pair: (-pair[1], pair[0].number))
+
+    def query_vectors(self, texts: Sequence[str]) -> list[Vectors]:
+        """Unit vectors of queries; those that are not in the cache are embedded together."""
+        with self._lock:
+            known = {text: self._queries[text] for text in texts if text in self._queries}
+        fresh = [text for text in dict.fromkeys(texts) if text not in known]
+        if fresh:
+            known |= zip(fresh, embedded(self._embedder, fresh), strict=True)  # not under the lock: it takes longest
+            with self._lock:
+                self._queries.update(known)
+        return [known[text] for text in texts]
 
     def vectors(self, bullets: Sequence[PlaybookBullet]) -> Vectors:
         """Unit vectors of what bullets are searched by, shape (len(bullets), dimension)."""
