@@ -82,8 +82,16 @@ class Idle:
         return Thinking(iteration=1)
 
 
+class _Active:
+    """A state in which the run can fail."""
+
+    def fail(self, error: TerminationReason, message: str) -> Failed:
+        """The run ends with an error."""
+        return Failed(error, message)
+
+
 @dataclass(frozen=True)
-class Thinking:
+class Thinking(_Active):
     """Waiting for the model's decision number `iteration` (from 1)."""
 
     iteration: int
@@ -124,17 +132,13 @@ class Thinking:
         """The answer is there."""
         return Completed()
 
-    def fail(self, error: TerminationReason, message: str) -> Failed:
-        """The run ends with an error."""
-        return Failed(error, message)
-
     def interrupt(self, reason: str, cause: InterruptCause = "policy") -> Interrupted:
         """Stop here; the run goes on with the same request."""
         return Interrupted(reason, cause, replace(self, asked=False))
 
 
 @dataclass(frozen=True)
-class Acting:
+class Acting(_Active):
     """Checked calls are out at their tools."""
 
     iteration: int
@@ -150,10 +154,6 @@ class Acting:
         """Every result is back."""
         return Observing(self.iteration, self.thought, self.calls)
 
-    def fail(self, error: TerminationReason, message: str) -> Failed:
-        """The run ends with an error."""
-        return Failed(error, message)
-
     def interrupt(
         self, reason: str, cause: InterruptCause = "policy", request: ApprovalRequest | None = None
     ) -> Interrupted:
@@ -162,7 +162,7 @@ class Acting:
 
 
 @dataclass(frozen=True)
-class Observing:
+class Observing(_Active):
     """All results of a decision are back."""
 
     iteration: int
@@ -173,10 +173,6 @@ class Observing:
     def think(self) -> Thinking:
         """Ask for the next decision."""
         return Thinking(self.iteration + 1)
-
-    def fail(self, error: TerminationReason, message: str) -> Failed:
-        """The run ends with an error."""
-        return Failed(error, message)
 
     def interrupt(self, reason: str, cause: InterruptCause = "policy") -> Interrupted:
         """Stop here; the run goes on with the next decision."""

@@ -10,7 +10,10 @@ from ace.tasks import ReasoningStep, RunSummary
 
 
 def render_step(index: int, step: ReasoningStep) -> str:
-    """One step; `index` from 0 is part of the field names."""
+    """One step; `index` from 0 is part of the field names.
+
+    The layout is that of `dspy.ReAct` under its chat adapter: prompts and demonstrations made for it stay valid.
+    """
     args = step.tool_args if step.error is None else (step.error.received_args or step.tool_args)
     shown = json.dumps(args, ensure_ascii=False, default=value_to_text)
     return clean_text(
@@ -29,16 +32,3 @@ def render_notes(notes: Sequence[str]) -> list[str]:
 def render_summary(summary: RunSummary) -> str:
     """The running summary, in front of the steps."""
     return clean_text(f"Conversation so far:\n{summary.text}")
-
-
-def render_trajectory(steps: Sequence[ReasoningStep], notes: Sequence[str] = ()) -> str:
-    """The steps as text, then notes about rejected replies.
-
-    The layout is the one `dspy.ReAct` prints under its chat adapter (``[[ ## thought_0 ## ]]`` and so on), so that
-    prompts and demonstrations made for it stay valid.
-
-    Example:
-        >>> render_trajectory([], ["Reply was not parseable."])
-        '[[ ## rejected_reply_0 ## ]]\\nReply was not parseable.'
-    """
-    return "\n\n".join([*(render_step(i, step) for i, step in enumerate(steps)), *render_notes(notes)])

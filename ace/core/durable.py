@@ -169,13 +169,8 @@ class SharedJsonLog:
                 raise self._error(f"the folder {str(self.path.parent)!r} is gone; make it again") from None
             except OSError as error:
                 raise self._error(f"cannot open {str(self.path)!r}: {error.strerror}") from error
-            _hold(file)
-            try:  # it may have been replaced while we waited for it
-                if os.stat(self.path).st_ino == os.fstat(file).st_ino:
-                    return file
-            except FileNotFoundError:
-                pass
-            os.close(file)
+            if _hold(file, self.path):
+                return file
 
     def _restart(self) -> None:
         self._start()
@@ -303,10 +298,16 @@ def read_at(file: int, offset: int, length: int) -> bytes:
     return b"".join(parts)
 
 
-def _hold(file: int) -> None:
+def _hold(file: int, path: Path) -> bool:
+    """Wait for the lock of an open file; closes it when another file has its name by then."""
     import fcntl
 
     fcntl.flock(file, fcntl.LOCK_EX)
+    with suppress(FileNotFoundError):
+        if os.path.samestat(os.fstat(file), os.stat(path)):
+            return True
+    os.close(file)
+    return False
 
 
 def write_atomic(path: Path, text: str, *, power_cut: bool = False, private: bool = False) -> None:
@@ -328,8 +329,10 @@ def write_atomic(path: Path, text: str, *, power_cut: bool = False, private: boo
     if path.exists() and not path.is_file():
         path.write_text(text, encoding="utf-8")
         return
-    fresh = path.with_name(f".{path.name}.tmp")
-    file = _held(fresh, 0o600 if private else 0o666)
+    # one name for all: what a killed writer left is used again, and others wait for the lock
+    fresh, mode = path.with_name(f".{path.name}.tmp"), 0o600 if private else 0o666
+    while not _hold(file := os.open(fresh, os.O_WRONLY | os.O_CREAT, mode), fresh):
+        pass
     try:
         os.ftruncate(file, 0)
         _write_all(file, text.encode("utf-8"))
@@ -343,17 +346,6 @@ def write_atomic(path: Path, text: str, *, power_cut: bool = False, private: boo
         os.close(file)
     if power_cut:
         sync_folder(path.parent)
-
-
-def _held(path: Path, mode: int) -> int:
-    """A file that only this writer has; what a killed one left under its name is used again, so that nothing piles up."""
-    while True:
-        file = os.open(path, os.O_WRONLY | os.O_CREAT, mode)
-        _hold(file)
-        with suppress(FileNotFoundError):
-            if os.path.samestat(os.fstat(file), os.stat(path)):
-                return file
-        os.close(file)  # another writer has moved it into its place meanwhile
 
 
 def move_into(folder: Path, fresh: Path, names: Sequence[str]) -> None:

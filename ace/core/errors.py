@@ -196,12 +196,6 @@ class InternalInvariant(AgentError):
 
 AGENT_ERRORS: dict[str, type[AgentError]] = {
     error.kind: error
-    for error in (
-        ModelTransport,
-        ToolDispatch,
-        UsageLimitExceeded,
-        PolicyRuntimeViolation,
-        InternalInvariant,
-    )
+    for error in (ModelTransport, ToolDispatch, UsageLimitExceeded, PolicyRuntimeViolation, InternalInvariant)
 }
 """The error that a failed run raises under ``raise_on_failure``, by kind."""

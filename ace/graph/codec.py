@@ -1,7 +1,7 @@
-"""State as JSON and back, exactly: what JSON cannot say is tagged, what nobody declared is refused.
+"""State as JSON and back, without loss: values that JSON lacks get a tag, classes that were not declared are refused.
 
-LangGraph's own serialiser turns a set of tuples into a list of lists and an unknown class into a dict without a word.
-Here ``decode(encode(value)) == value``, or an error names the place.
+LangGraph's own serialiser turns a set of tuples into a list of lists and an unknown class into a dict without an error.
+Here ``decode(encode(value)) == value``, or an error names the place in the state.
 """
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
 
@@ -41,7 +41,7 @@ _UNTAGGED = {tag: read for tag, _, read in _TAGGED.values()}
 
 
 to_text: Callable[[Any], str] = json.JSONEncoder(separators=(",", ":"), allow_nan=False).encode
-"""JSON without spaces; made once, since `json.dumps` makes an encoder for each call that wants this."""
+"""JSON without spaces; made once, since `json.dumps` makes a new encoder at each call with these options."""
 
 
 class StoredError(Exception):
@@ -55,7 +55,7 @@ class JsonCodec:
     `JsonlCheckpointer`, and LangGraph's savers as ``serde=JsonCodec()``.
 
     Args:
-        classes: Pydantic models, dataclasses and enums that may stand in the state.
+        classes: Pydantic models, dataclasses and enums that the state may hold.
 
     Example:
         >>> codec = JsonCodec()
@@ -72,7 +72,7 @@ class JsonCodec:
         self.declare(classes)
 
     def declare(self, classes: Iterable[type]) -> None:
-        """Let these classes stand in the state."""
+        """Allow the state to hold these classes."""
         for found in classes:
             self._classes[name_of(found)] = found
 
@@ -114,12 +114,12 @@ class JsonCodec:
     # -- values ------------------------------------------------------------------------------------------------------------
 
     def encode(self, value: Any, place: str = "state") -> Any:
-        """A value as JSON; `place` says in an error where it stands.
+        """A value as JSON; `place` is its path in the state, for error messages.
 
         Raises:
-            CheckpointError: It names the place of what is no JSON and was not declared.
+            CheckpointError: A value is no JSON and its class was not declared; the message names the place.
         """
-        if isinstance(value, BaseException):  # what a failed task left behind; never inside a state
+        if isinstance(value, BaseException):  # the error of a failed task; never part of a state
             return {"$error": [type(value).__name__, str(value)]}
         return self._encode(value, place)
 
@@ -158,7 +158,7 @@ class JsonCodec:
         return {"$dict": pairs}
 
     def _encode_graph(self, value: Any, place: str) -> Any:
-        """LangGraph's own words, which stand among pending writes."""
+        """LangGraph's own types, which occur in pending writes."""
         if isinstance(value, Send):
             if value.timeout is not None:
                 raise CheckpointError(f"{place}: a Send with a timeout cannot be saved; set the timeout on the node")
@@ -169,7 +169,7 @@ class JsonCodec:
         return {tag: self._encode(value.value, f"{place}.value")}
 
     def _encode_time(self, value: dt.datetime | dt.time, place: str) -> Any:
-        """A zone is kept as a zone: its offset changes with the seasons."""
+        """A `ZoneInfo` is saved by its name: its offset changes with daylight saving time."""
         zone = value.tzinfo
         if zone is not None and not isinstance(zone, (dt.timezone, ZoneInfo)):
             raise CheckpointError(f"{place} has a time zone that is none of Python's; use `zoneinfo.ZoneInfo`")
@@ -187,10 +187,10 @@ class JsonCodec:
         return {"$dataclass": [name_of(kind), {k: self._encode(v, f"{place}.{k}") for k, v in fields.items()}]}
 
     def decode(self, value: Any) -> Any:
-        """What `encode` made JSON of.
+        """The value that `encode` turned into JSON.
 
         Raises:
-            CheckpointError: It names a class that was not declared, or one that does not take the saved fields any more.
+            CheckpointError: A class was not declared, or does not take the saved fields any more.
         """
         if isinstance(value, list):
             return [self.decode(item) for item in cast("list[Any]", value)]
@@ -220,7 +220,7 @@ class JsonCodec:
         raise CheckpointError(f"a saved value has the unknown tag {tag!r}; it was written by a newer version")
 
     def _model(self, name: str, state: dict[Any, Any]) -> BaseModel:
-        """A model as it was: its validators are not asked again, its fields' types are."""
+        """A model as it was saved: the types of its fields are checked, its validators do not run."""
         found = cast("type[BaseModel]", self._declared(name))
         fields = cast("dict[str, Any]", state["__dict__"])
         self._check(name, fields, {field: _adapter(found, field) for field in found.model_fields})
@@ -237,7 +237,7 @@ class JsonCodec:
         return made
 
     def _check(self, name: str, fields: Mapping[str, Any], known: Mapping[str, TypeAdapter[Any] | None]) -> None:
-        """Refuse what does not fit a class as it is now."""
+        """Refuse fields that do not fit the class as it is now."""
         if fields.keys() != known.keys():
             problem = f"it had {sorted(fields)}, the class has {sorted(known)}"
             raise CheckpointError(f"a saved {name} does not fit the class as it is now: {problem}")
@@ -269,12 +269,12 @@ def _adapter(found: type[BaseModel], field: str) -> TypeAdapter[Any] | None:
 
 
 def name_of(found: type) -> str:
-    """How a class is called in a file: module and name."""
+    """The name of a class in a saved file: module and qualified name."""
     return f"{found.__module__}:{found.__qualname__}"
 
 
 def classes_in(*annotations: Any) -> set[type]:
-    """The models, dataclasses and enums that annotations speak of, at any depth.
+    """The models, dataclasses and enums that annotations name, at any depth.
 
     Example:
         >>> from ace.tasks import ReasoningStep
@@ -290,17 +290,17 @@ def classes_in(*annotations: Any) -> set[type]:
             continue
         seen.append(one)
         waiting += _inside(one)
-        if isinstance(one, type) and _may_stand(one):
+        if isinstance(one, type) and _can_be_declared(one):
             found.add(one)
     return found
 
 
-def _may_stand(one: type) -> bool:
+def _can_be_declared(one: type) -> bool:
     return issubclass(one, (BaseModel, enum.Enum)) or dataclasses.is_dataclass(one)
 
 
 def _inside(one: Any) -> Collection[Any]:
-    """What an annotation is made of."""
+    """The annotations inside an annotation."""
     if hasattr(one, "__value__"):  # `type X = ...`
         return (one.__value__,)
     if typing.get_origin(one) is not None:
@@ -328,4 +328,4 @@ _DECODERS: dict[str, Callable[[JsonCodec, Any], Any]] = {
     "$delta": lambda codec, inner: _DeltaSnapshot(codec.decode(inner)),
     "$error": lambda codec, inner: StoredError(f"{inner[0]}: {inner[1]}"),
 }
-"""Tags whose values are made of decoded parts alone."""
+"""How to read the tags that need no declared class."""

@@ -38,17 +38,17 @@ def compile(
     Args:
         builder: LangGraph's own `StateGraph`; it is not changed.
         max_steps: Steps that one run may take, those before a resume included.
-        cycle_window: A node that comes again within so many steps, with the very state it had before, is a
-            `CycleDetected`; 0 looks for none, for graphs that wait for something outside.
+        cycle_window: A node that runs again within this many steps, with the same state as before, is a `CycleDetected`;
+            0 looks for none, for graphs that wait for something outside.
         observers: `GraphObserver`s, or functions of a `GraphEvent`; each has a thread of its own.
         interrupt_before: Nodes before which the graph stops; ``"*"`` for all.
         interrupt_after: Nodes after which it stops.
         checkpointer: Where the state is saved after each step: `JsonlCheckpointer`, or any of LangGraph's savers.
-        classes: Models, dataclasses and enums that may stand in the state, besides those that its annotations name.
+        classes: Models, dataclasses and enums that the state may hold, besides those that its annotations name.
         **options: As for LangGraph's `StateGraph.compile`: `store`, `cache`, `name`, `debug`.
 
     Raises:
-        MissingNode: An edge, a map or an interrupt names a node that is not there, or there is no way in.
+        MissingNode: An edge, a map or an interrupt names a node that does not exist, or no edge leads into the graph.
         ValueError: A number is out of range.
 
     Example:
@@ -97,30 +97,30 @@ def _names(given: Sequence[str]) -> Any:
 
 
 def _check(builder: StateGraph[Any, Any, Any, Any], *interrupts: Sequence[str]) -> None:
-    """Name what is missing before LangGraph does, which says it with a plain `ValueError`."""
+    """Name a missing node before LangGraph does, which raises a plain `ValueError`."""
     nodes = set(builder.nodes)
 
-    def there(name: str, where: str, *also: str) -> None:
+    def require(name: str, where: str, *also: str) -> None:
         if name not in nodes and name not in also:
             raise MissingNode(name, where, nodes)
 
     for name in (name for given in interrupts if given != "*" for name in given):
-        there(name, "an interrupt", "*")
+        require(name, "an interrupt", "*")
     edges = [((start,), end) for start, end in builder.edges] + [(starts, end) for starts, end in builder.waiting_edges]
     for starts, end in edges:
         for start in starts:
-            there(start, f"the edge to {end!r}", START)
-        there(end, f"the edge from {', '.join(map(repr, starts))}", END)
+            require(start, f"the edge to {end!r}", START)
+        require(end, f"the edge from {', '.join(map(repr, starts))}", END)
     for source, branches in builder.branches.items():
-        there(source, "a conditional edge", START)
+        require(source, "a conditional edge", START)
         for target in (target for branch in branches.values() for target in (branch.ends or {}).values()):
-            there(target, f"the conditional edge from {source!r}", END)
+            require(target, f"the conditional edge from {source!r}", END)
     if not any(START in starts for starts, _ in edges) and START not in builder.branches:
         raise MissingNode(START, "no edge leads into the graph; add_edge(START, NODE)", nodes)
 
 
 def _guarded(builder: StateGraph[Any, Any, Any, Any]) -> StateGraph[Any, Any, Any, Any]:
-    """A copy whose routers cannot lead nowhere: LangGraph drops such a step without a word."""
+    """A copy whose routers are checked: LangGraph silently drops a step to a node that does not exist."""
     copied = copy.copy(builder)
     copied.branches = type(builder.branches)(dict)
     for source, branches in builder.branches.items():
@@ -133,7 +133,7 @@ def _guarded(builder: StateGraph[Any, Any, Any, Any]) -> StateGraph[Any, Any, An
 
 @dataclass(eq=False, repr=False)
 class _Router(Runnable[Any, Any]):
-    """A router whose choices are looked at."""
+    """A router whose choices are checked."""
 
     source: str
     inner: Runnable[Any, Any]

@@ -1,4 +1,4 @@
-"""What can end a graph, one class per category; `WorkflowInterrupted` only stops it until somebody goes on."""
+"""What can end a graph, one class per category; `WorkflowInterrupted` only pauses it until it is resumed."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class NodeFailed(GraphError):
 
 
 class MissingNode(GraphError, ValueError):
-    """The graph speaks of a node that it does not have; found when it is compiled."""
+    """The graph names a node that it does not have; found when it is compiled."""
 
     def __init__(self, node: str, where: str, known: Iterable[str]) -> None:
         names = sorted(known)
@@ -43,7 +43,7 @@ class MissingNode(GraphError, ValueError):
 
 
 class InvalidEdge(GraphError):
-    """While the graph ran, a router or a `Command` chose a node that is not there, or that its map does not offer."""
+    """While the graph ran, a router or a `Command` chose a node that does not exist or is not in its map."""
 
     def __init__(self, source: str, target: Any, known: Iterable[Any]) -> None:
         names = sorted(str(name) for name in known)
@@ -77,7 +77,7 @@ class CycleDetected(GraphError):
 
 
 class CheckpointError(GraphError):
-    """The state could not be saved or read back; the graph stops rather than go on without a way back."""
+    """The state could not be saved or read back; the graph stops, as it could not be resumed."""
 
 
 class InvalidUpdate(GraphError, ValueError):
@@ -89,8 +89,8 @@ class WorkflowInterrupted(GraphError):
 
     Args:
         state: The state so far.
-        next: The nodes that come next.
-        interrupts: What nodes ask (`langgraph.types.interrupt`); empty for a stop before or after a node.
+        next: The nodes that run next.
+        interrupts: The questions of nodes (`langgraph.types.interrupt`); empty for a stop before or after a node.
         when: Whether it stopped before or after a node, inside one, or because it was cancelled.
         thread_id: Resume with this; empty when there is no checkpointer, and then it cannot go on.
     """

@@ -1,10 +1,10 @@
-"""What a graph tells its observers, in order, and the grammar of it.
+"""The events that a graph sends to its observers, and the grammar of their order.
 
-Laws: `seq` counts from 0 without gaps. The first event is ``graph_started``, or ``graph_continued`` for a thread that is
+Rules: `seq` counts from 0 without gaps. The first event is ``graph_started``, or ``graph_continued`` for a thread that is
 resumed; the last one is the only terminal event. A node's ``node_started`` is followed by one ``node_completed``,
 ``node_error`` or ``node_paused`` of the same `task_id`; after an error it may start again (a retry). An ``agent_event``
-stands only while its node runs, and the agent's events obey ``contracts/events.md`` run by run. After the terminal event
-nothing comes.
+is sent only while its node runs, and the agent's events obey ``contracts/events.md`` run by run. Nothing follows the
+terminal event.
 """
 
 from __future__ import annotations
@@ -54,11 +54,11 @@ class GraphEvent(BaseModel, frozen=True, extra="forbid"):
     data: dict[str, Any] = Field(default_factory=dict)
     """JSON values only: an error's class and text, a checkpoint's id, the nodes that come next. Never the state."""
     agent: Event | None = None
-    """For ``agent_event``: what the node's agent said."""
+    """For ``agent_event``: the event of the node's agent."""
 
 
 class GraphObserver:
-    """Overrides what it wants to see; each observer has a thread of its own, and may raise or hang.
+    """Base class: override what you want to see; each observer has a thread of its own, and may raise or hang.
 
     A plain function of a `GraphEvent` is an observer, too.
     """
@@ -67,13 +67,13 @@ class GraphObserver:
         """A node begins."""
 
     def on_node_exit(self, event: GraphEvent) -> None:
-        """A node is done, or waits for somebody (``event.kind == "node_paused"``)."""
+        """A node is done, or paused (``event.kind == "node_paused"``)."""
 
     def on_node_error(self, event: GraphEvent) -> None:
         """A node raised."""
 
     def on_checkpoint_saved(self, event: GraphEvent) -> None:
-        """The state is safe."""
+        """The state was saved."""
 
     def on_event(self, event: GraphEvent) -> None:
         """Any event, those above included."""
@@ -91,7 +91,7 @@ AnyObserver = GraphObserver | Callable[[GraphEvent], None]
 
 
 def delivery(observer: AnyObserver) -> Callable[[GraphEvent], None]:
-    """What to call with each event."""
+    """The function to call with each event."""
     if not isinstance(observer, GraphObserver):
         return observer
 
@@ -126,7 +126,7 @@ class GraphGrammar(Grammar[GraphEvent]):
             self._require(event, kind in ("graph_started", "graph_continued"), "expected graph_started first")
         else:
             self._require(event, last.kind not in GRAPH_TERMINAL_KINDS, "nothing may follow the end")
-            self._require(event, kind not in ("graph_started", "graph_continued"), "it may only stand first")
+            self._require(event, kind not in ("graph_started", "graph_continued"), "it may only come first")
             self._require(event, event.run_id == last.run_id, f"another run: {event.run_id!r}")
         expected = 0 if last is None else last.seq + 1
         self._require(event, event.seq == expected, f"expected seq {expected}")
@@ -157,6 +157,6 @@ def check_graph_events(events: Iterable[GraphEvent]) -> None:
     """Check a whole stream.
 
     Raises:
-        EventGrammarError: It says which event breaks which rule.
+        EventGrammarError: An event breaks a rule; the message names both.
     """
     GraphGrammar().check(events)

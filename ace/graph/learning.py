@@ -1,4 +1,4 @@
-"""The learning workflow: generate, reflect, curate, ask a person where that is due, commit."""
+"""The learning workflow: generate, reflect, curate, ask a person where that is needed, commit."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from ace.tasks import Feedback, ReasoningStep, TaskOutput
 from ace.tools import ToolRegistry
 
 MAX_STEPS = 50
-"""Each round of review takes two."""
+"""Each round of review takes two steps."""
 
 
 class LearningState(TypedDict, total=False):
@@ -50,7 +50,7 @@ class LearningState(TypedDict, total=False):
     """Why the last commit was refused."""
     playbook_revision: int
     committed: int
-    """Deltas that were written; quarantines that the book added are not among them."""
+    """Deltas that were written; quarantines that the playbook added are not among them."""
 
 
 class _Agent(Protocol):
@@ -71,22 +71,22 @@ def learning_workflow(
     max_steps: int = MAX_STEPS,
     observers: Iterable[AnyObserver] = (),
 ) -> Workflow:
-    """A graph that runs a task and learns from it, and lets nobody's playbook change without a person where that is risky.
+    """A graph that runs a task and learns from it, and makes no risky change to the playbook without asking a person.
 
-    It stops before a risky delta; what it asks holds the changes as a diff. Resume, in this process or another one, with
+    It stops before a risky delta; its question holds the changes as a diff. Resume, in this process or another one, with
     ``"approve"``, ``"reject"``, or ``{"decision": "edit", "deltas": [...]}``; `reviewer` and `note` go into the journal.
-    What is not risky is committed either way. A commit is made once, wherever the process dies; when the book has changed
-    since the review, the lessons are curated again, and only what nobody has seen yet is shown.
+    What is not risky is committed either way. A commit is made once, even if the process dies; when the playbook has changed
+    since the review, the lessons are curated again, and only changes that the reviewer has not seen are shown.
 
     Args:
         agent: A `ReActGenerator`.
-        playbook: Where lessons go; the agent may read from it.
-        score: Says whether a run succeeded.
+        playbook: Receives the lessons; the agent may read from it.
+        score: Decides whether a run succeeded.
         reflector: Finds lessons.
         curator: Turns them into deltas.
         risky: Which deltas a person has to see, see `why_risky`.
         group: The tasks' family.
-        author: Who is named in the journal when nobody reviewed.
+        author: The author in the journal when there was no reviewer.
         checkpointer: Needed to stop and go on; any saver.
         max_steps: See `compile`.
         observers: See `compile`.
@@ -114,7 +114,7 @@ def _begin(state: LearningState) -> Literal["generate", "judge"]:
 
 @dataclass
 class _Steps:
-    """The nodes' bodies."""
+    """The functions of the nodes."""
 
     agent: _Agent
     playbook: Playbook
@@ -130,7 +130,7 @@ class _Steps:
         return dict(self.agent.registry.schema_hashes)
 
     def judge(self, state: LearningState) -> dict[str, Any]:
-        """Whether the run succeeded: the metric says, or the input, or a person is asked."""
+        """Whether the run succeeded: from `score`, from the input, or from a person."""
         run = _run(state)
         if self.score is not None:
             return {"feedback": Feedback.of(self.score(run))}
@@ -138,9 +138,9 @@ class _Steps:
             return {"feedback": Feedback.of(given)}
         problem = ""
         while True:
-            question = "Did this run do what it should? Answer true or false."
-            asked = {"kind": "feedback", "question": question, "trace": run.reasoning_trace, "problem": problem}
-            answer = interrupt(asked)
+            text = "Did this run do what it should? Answer true or false."
+            question = {"kind": "feedback", "question": text, "trace": run.reasoning_trace, "problem": problem}
+            answer = interrupt(question)
             if isinstance(answer, (bool, int, float, Feedback)):
                 return {"feedback": Feedback.of(answer)}
             problem = f"the answer is {answer!r:.100}, expected true, false or a number from 0 to 1"
@@ -164,19 +164,19 @@ class _Steps:
         seen = self.playbook.revision
         deltas = [*tags, *self.curator.curate(state.get("insights", []), self._tools)]
         proposal = Proposal.of(deltas, state.get("proposal"))
-        # what a person is shown is kept: the answer is about that, whatever happens to the book meanwhile
+        # the changes are kept as shown: the answer is about them, even if the playbook changes meanwhile
         changes = proposal.changes(self.playbook, self.risky, self._tools)
         return {"proposal": proposal, "changes": changes, "seen": seen}
 
     def after_curate(self, state: LearningState) -> Literal["review", "commit"]:
-        """Whether a person is asked."""
+        """Whether a person has to review."""
         return "review" if any(change.risk for change in state.get("changes", [])) else "commit"
 
     def review(self, state: LearningState) -> dict[str, Any]:
-        """Ask; what was rejected leaves the proposal, what was edited takes its place."""
+        """Ask; rejected deltas leave the proposal, edited ones replace those that wait."""
         proposal = _proposal(state)
         changes = state.get("changes", [])
-        asked = {
+        question = {
             "kind": "review",
             "question": "Commit the changes that wait? Answer approve, reject, or edit with the deltas in their place.",
             "choices": ["approve", "edit", "reject"],
@@ -184,14 +184,14 @@ class _Steps:
             "diff": as_text(changes),
             "problem": state.get("problem", ""),
         }
-        review, edited, problem = read_review(interrupt(asked))
+        review, edited, problem = read_review(interrupt(question))
         while review is None:
-            review, edited, problem = read_review(interrupt({**asked, "problem": problem}))
+            review, edited, problem = read_review(interrupt({**question, "problem": problem}))
         waiting = [change.index for change in changes if change.risk]
         return {"proposal": proposal.reviewed(review, waiting, edited), "problem": ""}
 
     def commit(self, state: LearningState) -> Command[Any]:
-        """Write, once: a run's commit carries its id, and one that is in the journal already is not made again."""
+        """Commit once: a commit names its run, and one that is in the journal already is not made again."""
         proposal, run = _proposal(state), _run(state)
         author = f"{proposal.reviewer or self.author} (run {run.run_id})"
         self.playbook.refresh()
@@ -203,7 +203,7 @@ class _Steps:
             except PlaybookError:
                 if self.playbook.revision == state.get("seen"):
                     raise
-                # what was decided holds for the lessons, not for a book that nobody has looked at
+                # the review holds for the lessons, not for a playbook that the reviewer has not seen
                 return Command(update={"problem": "the book has changed since; this is what is left"}, goto="curate")
             written = self._written(author)
         self._let_out(proposal, written, author)
@@ -215,11 +215,11 @@ class _Steps:
         return [entry for entry in self.playbook.history.entries() if entry["author"] == author]
 
     def _let_out(self, proposal: Proposal, written: Collection[dict[str, Any]], author: str) -> None:
-        """What the book held back and a reviewer has approved waits no more."""
+        """Release the bullets that the playbook quarantined and the reviewer has approved."""
         added = [Add(bullet=PlaybookBullet.model_validate(e["bullet"])) for e in written if e["kind"] == "add"]
         for delta in added:
-            there = self.playbook.find([delta.bullet.id])
-            if proposal.is_approved(delta) and any(bullet.stage == "quarantined" for bullet in there.values()):
+            stored = self.playbook.find([delta.bullet.id])
+            if proposal.is_approved(delta) and any(bullet.stage == "quarantined" for bullet in stored.values()):
                 self.playbook.review.approve(delta.bullet.id, author=author, note=proposal.note)
 
 

@@ -1,4 +1,4 @@
-"""A saver that is watched: the graph learns when its state is safe, and stops when it is not."""
+"""A wrapper around a saver: the session learns when the state was saved, and stops the graph when a save failed."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from ace.graph.session import STEPS_KEY, Session, session_of
 
 
 class WatchedSaver(BaseCheckpointSaver[Any]):
-    """Hands everything on to another saver.
+    """Passes every call on to another saver, and reports saves and their errors to the session.
 
     Args:
         inner: Any LangGraph saver.
@@ -41,55 +41,55 @@ class WatchedSaver(BaseCheckpointSaver[Any]):
 
     def get_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
         """Read one checkpoint."""
-        with _border("read"):
+        with _errors_mapped("read"):
             return self.inner.get_tuple(config)
 
     async def aget_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
         """Read one checkpoint."""
-        with _border("read"):
+        with _errors_mapped("read"):
             return await self.inner.aget_tuple(config)
 
     def list(self, config: RunnableConfig | None, **options: Any) -> Iterator[CheckpointTuple]:
         """Read checkpoints."""
-        with _border("read"):
+        with _errors_mapped("read"):
             yield from self.inner.list(config, **options)
 
     async def alist(self, config: RunnableConfig | None, **options: Any) -> AsyncIterator[CheckpointTuple]:
         """Read checkpoints."""
-        with _border("read"):
+        with _errors_mapped("read"):
             async for one in self.inner.alist(config, **options):
                 yield one
 
     def put(self, config: RunnableConfig, checkpoint: Checkpoint, metadata: Any, new_versions: Any) -> RunnableConfig:
-        """Save a checkpoint, and say so."""
+        """Save a checkpoint, and report it."""
         metadata = _counted(config, metadata)
-        with _border("saved", session_of(config)):
+        with _errors_mapped("saved", session_of(config)):
             saved = self.inner.put(config, checkpoint, metadata, new_versions)
-        _tell(config, checkpoint, metadata)
+        _report_saved(config, checkpoint, metadata)
         return saved
 
     async def aput(
         self, config: RunnableConfig, checkpoint: Checkpoint, metadata: Any, new_versions: Any
     ) -> RunnableConfig:
-        """Save a checkpoint, and say so."""
+        """Save a checkpoint, and report it."""
         metadata = _counted(config, metadata)
-        with _border("saved", session_of(config)):
+        with _errors_mapped("saved", session_of(config)):
             saved = await self.inner.aput(config, checkpoint, metadata, new_versions)
-        _tell(config, checkpoint, metadata)
+        _report_saved(config, checkpoint, metadata)
         return saved
 
     def put_writes(
         self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str = ""
     ) -> None:
         """Save what a task wrote."""
-        with _border("saved", session_of(config)):
+        with _errors_mapped("saved", session_of(config)):
             self.inner.put_writes(config, writes, task_id, task_path)
 
     async def aput_writes(
         self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str = ""
     ) -> None:
         """Save what a task wrote."""
-        with _border("saved", session_of(config)):
+        with _errors_mapped("saved", session_of(config)):
             await self.inner.aput_writes(config, writes, task_id, task_path)
 
     def get_delta_channel_history(self, **given: Any) -> Any:
@@ -101,26 +101,26 @@ class WatchedSaver(BaseCheckpointSaver[Any]):
         return await self.inner.aget_delta_channel_history(**given)
 
     def with_allowlist(self, extra_allowlist: Any) -> WatchedSaver:
-        """The inner saver's, watched."""
+        """The inner saver's, in a `WatchedSaver`."""
         return WatchedSaver(self.inner.with_allowlist(extra_allowlist))
 
 
 @contextmanager
-def _border(what: str, session: Session | None = None) -> Generator[None]:
-    """The border to the database behind a saver: what it raises is a `CheckpointError`.
+def _errors_mapped(what: str, session: Session | None = None) -> Generator[None]:
+    """Turn whatever a saver raises into a `CheckpointError`.
 
-    The session is told what kept a save from the disk, as LangGraph asks for the result of a save only later.
+    The session keeps the error of a save, too: LangGraph looks at the result of a save only later.
     """
     try:
         yield
     except Exception as error:
-        lost = CheckpointError(f"the state could not be {what}: {type(error).__name__}: {error}")
-        lost = error if isinstance(error, CheckpointError) else lost
-        if session is not None and session.lost is None:
-            session.lost = lost
-        if lost is error:
+        mapped = CheckpointError(f"the state could not be {what}: {type(error).__name__}: {error}")
+        mapped = error if isinstance(error, CheckpointError) else mapped
+        if session is not None and session.save_error is None:
+            session.save_error = mapped
+        if mapped is error:
             raise
-        raise lost from error
+        raise mapped from error
 
 
 def _counted(config: RunnableConfig, metadata: CheckpointMetadata) -> CheckpointMetadata:
@@ -131,14 +131,14 @@ def _counted(config: RunnableConfig, metadata: CheckpointMetadata) -> Checkpoint
     return cast(CheckpointMetadata, {**metadata, STEPS_KEY: session.taken_until(metadata.get("step", 0))})
 
 
-def _tell(config: RunnableConfig, checkpoint: Checkpoint, metadata: CheckpointMetadata) -> None:
+def _report_saved(config: RunnableConfig, checkpoint: Checkpoint, metadata: CheckpointMetadata) -> None:
     if (session := session_of(config)) is not None:
         given = config.get("configurable", {})
         session.saved(given.get("checkpoint_ns", ""), checkpoint["id"], metadata)
 
 
 def watched(saver: BaseCheckpointSaver[Any], classes: set[type]) -> WatchedSaver:
-    """A saver that knows the state's classes, watched."""
+    """A saver that knows the state's classes, in a `WatchedSaver`."""
     if isinstance(saver.serde, JsonCodec):
         saver.serde.declare(classes)
     elif hasattr(saver.serde, "with_msgpack_allowlist"):

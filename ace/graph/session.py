@@ -42,11 +42,11 @@ from ace.graph.errors import (
 from ace.graph.events import GraphEvent, GraphEventKind
 
 KEY = "__ace_graph__"
-"""Where nodes find the session in ``config["configurable"]``; names that begin so are never saved."""
+"""The key of the session in ``config["configurable"]``; keys that begin with ``__`` are never saved."""
 RUN_KEY = "__ace_run__"
-"""Where the metadata of everything that a call runs says which call it is."""
+"""The metadata key for the id of a call, on everything that the call runs."""
 STEPS_KEY = "ace_steps"
-"""Where a checkpoint's metadata says how many steps its run had taken."""
+"""The key in a checkpoint's metadata for the number of steps that its run had taken."""
 INTERRUPT = "__interrupt__"
 
 
@@ -89,10 +89,10 @@ class Session:
         self._paused: list[str] = []
         self._next: list[str] = []
         self._interrupt: GraphInterruptEvent | None = None
-        self.lost: CheckpointError | None = None
-        """What kept a save from the disk."""
+        self.save_error: CheckpointError | None = None
+        """Why the state could not be saved."""
 
-    # -- what nodes may ask -------------------------------------------------------------------------------------------
+    # -- what nodes may read ------------------------------------------------------------------------------------------
 
     @property
     def remaining_steps(self) -> int:
@@ -104,13 +104,13 @@ class Session:
         return self.steps_before + (max(0, step - self._first_step + 1) if self._first_step is not None else 0)
 
     def agent_event(self, node: str, task_id: str, event: Event) -> None:
-        """Hand on what a node's agent said."""
+        """Send an event of a node's agent as an event of the graph."""
         self.emit("agent_event", node=node, task_id=task_id, step=self._step, agent=event)
 
     # -- events -------------------------------------------------------------------------------------------------------
 
     def emit(self, kind: GraphEventKind, **fields: Any) -> None:
-        """Tell everybody; nothing is told after the end."""
+        """Send an event to all observers; nothing is sent after the last event."""
         with self._lock:
             if self._over:
                 return
@@ -129,7 +129,7 @@ class Session:
                 self._listener(event)
 
     def end(self, kind: GraphEventKind, **data: Any) -> None:
-        """The last event; what is still running in a thread is fenced off."""
+        """Send the last event; events of nodes that still run in a thread are dropped from then on."""
         for key in list(self._running):
             self.left(key, "node_error", {"error": "left behind when the graph stopped"})
         self.emit(kind, step=self._step, data=data)
@@ -142,7 +142,7 @@ class Session:
         self.emit("node_started", node=node, task_id=task_id, step=step)
 
     def left(self, key: Any, kind: GraphEventKind, data: dict[str, Any] | None = None) -> None:
-        """A node is done, one way or another."""
+        """A node completed, failed or paused."""
         found = self._running.pop(key, None)
         if found is None:
             return
@@ -165,7 +165,7 @@ class Session:
         return self.left(key, "node_error", {"error": type(error).__name__, "message": describe_error(error)})
 
     def saved(self, ns: str, checkpoint_id: str, metadata: Mapping[str, Any]) -> None:
-        """A checkpoint is safe."""
+        """A checkpoint was saved."""
         data = {"checkpoint_id": checkpoint_id, "checkpoint_ns": ns, "source": metadata.get("source", "")}
         self.emit("checkpoint_saved", step=metadata.get("step", 0), data=data)
 
@@ -177,15 +177,15 @@ class Session:
     # -- guards -------------------------------------------------------------------------------------------------------
 
     def take(self, mode: str, payload: Any) -> None:
-        """One piece of LangGraph's stream; called before the nodes that it announces run.
+        """Handle one item of LangGraph's stream; called before the nodes that it announces run.
 
         Raises:
             MaxStepsExceeded: The next step would be one too many.
             CycleDetected: A node would run again with the state it had.
-            CheckpointError: The last state is not safe.
+            CheckpointError: The last state could not be saved.
         """
-        if self.lost is not None:
-            raise self.lost
+        if self.save_error is not None:
+            raise self.save_error
         if self.cancellation.cancelled:
             self.control.request_drain(self.cancellation.reason)
         if mode == "values":
@@ -224,8 +224,8 @@ class Session:
         Raises:
             WorkflowInterrupted: The graph waits.
         """
-        if self.lost is not None:
-            raise self.lost
+        if self.save_error is not None:
+            raise self.save_error
         if (stop := self._interrupt) is None:
             return self.state
         when = {"interrupt_before": "before", "interrupt_after": "after"}.get(stop.status, "inside")
@@ -234,7 +234,7 @@ class Session:
 
     @contextmanager
     def errors_mapped(self, kind: GraphEventKind, **data: Any) -> Generator[None]:
-        """Begin, and end with the terminal event that fits; LangGraph's errors become ours."""
+        """Send the first event and the terminal event that fits; turn LangGraph's errors into `GraphError`s."""
         self.emit(kind, data=data)
         try:
             with self.cancellation.calling(lambda: self.control.request_drain(self.cancellation.reason)):
@@ -243,14 +243,14 @@ class Session:
             self.end("graph_paused", when=pause.when, next=list(pause.next))
             raise
         except BaseException as error:
-            mine = self._mapped(error)
-            if isinstance(mine, WorkflowInterrupted):
-                self.end("graph_paused", when=mine.when, next=list(mine.next))
+            mapped = self._mapped(error)
+            if isinstance(mapped, WorkflowInterrupted):
+                self.end("graph_paused", when=mapped.when, next=list(mapped.next))
             else:
-                self.end("graph_error", error=type(mine).__name__, message=describe_error(mine))
-            if mine is error:
+                self.end("graph_error", error=type(mapped).__name__, message=describe_error(mapped))
+            if mapped is error:
                 raise
-            raise mine from error
+            raise mapped from error
         else:
             self.end("graph_completed")
 
@@ -281,18 +281,18 @@ class Session:
 
 
 class Watcher(GraphCallbackHandler):
-    """Tells a session what LangGraph's nodes do; nodes of graphs inside nodes included."""
+    """Reports to a session what LangGraph's nodes do, nodes of graphs inside nodes included."""
 
     run_inline = True
     raise_error = True
-    """So that a step to nowhere fails its node, before anything of it is saved."""
+    """So that a step to a node that does not exist fails its node before anything is saved."""
 
     def __init__(self, session: Session, nodes: Collection[str]) -> None:
         self.session = session
         self.nodes = nodes
 
     def on_chain_start(self, serialized: Any, inputs: Any, **kwargs: Any) -> None:
-        """A node begins; other runnables have no step, and what other graphs run inside a node is not ours."""
+        """A node begins; other runnables have no step, and separate calls of graphs inside a node are ignored."""
         if (kwargs.get("metadata") or {}).get(RUN_KEY) != self.session.run_id:
             return
         if any(tag.startswith("graph:step:") for tag in kwargs.get("tags") or ()):
@@ -303,10 +303,10 @@ class Watcher(GraphCallbackHandler):
             self.session.entered(kwargs["run_id"], "/".join(names), task_id, metadata.get("langgraph_step", 0))
 
     def on_chain_end(self, outputs: Any, **kwargs: Any) -> None:
-        """A node is done; a `Command` says where it goes next.
+        """A node is done; a `Command` names the next nodes.
 
         Raises:
-            InvalidEdge: There is no such node: LangGraph would drop the step without a word.
+            InvalidEdge: There is no such node: LangGraph would silently drop the step.
         """
         key = kwargs["run_id"]
         node = self.session.running(key)
@@ -328,7 +328,7 @@ class Watcher(GraphCallbackHandler):
 
 
 def _targets(outputs: Any) -> Iterator[Any]:
-    """Where the `Command`s that a node returned lead."""
+    """The next nodes that the returned `Command`s name."""
     for one in outputs if isinstance(outputs, (list, tuple)) else (outputs,):
         if isinstance(one, Command) and one.graph is None:
             goto = one.goto if isinstance(one.goto, (list, tuple)) else (one.goto,)
@@ -341,7 +341,7 @@ def session_of(config: RunnableConfig) -> Session | None:
 
 
 def _plain(value: Any) -> Any:
-    """A value for a digest: what differs must look different."""
+    """A value for a digest: different values must give different JSON."""
     if isinstance(value, BaseModel):
         return [type(value).__qualname__, value.model_dump(mode="json", fallback=repr)]
     if isinstance(value, Mapping):

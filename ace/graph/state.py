@@ -1,4 +1,4 @@
-"""States that the nodes fit; any other one works as well, a `TypedDict`, a dataclass or a pydantic model."""
+"""The state that the nodes use by default; any other works as well: a `TypedDict`, a dataclass or a pydantic model."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Document(BaseModel, frozen=True, extra="forbid"):
 
 
 class WorkflowState(TypedDict, total=False):
-    """What the nodes read and write, by the names that they use when they are told no others."""
+    """What the nodes read and write, under their default names."""
 
     user_input: str
     final_output: Any
@@ -51,7 +51,7 @@ class WorkflowState(TypedDict, total=False):
     """Earlier turns, as text for a prompt."""
     conversation_summary: str
     summarised: int
-    """So many messages are in the summary."""
+    """How many messages the summary covers."""
     playbook_revision: int
 
 
@@ -70,10 +70,10 @@ def read(state: Any, name: str, default: Any = None) -> Any:
 
 
 def needed(state: Any, name: str, node: str) -> Any:
-    """A field that has to be there.
+    """A field that must be set.
 
     Raises:
-        ValueError: It says which node misses which field.
+        ValueError: The field is not set; the message names it and the node.
     """
     found = read(state, name)
     if found is None:

@@ -18,9 +18,9 @@ from ace.graph.events import AnyObserver, GraphEvent, delivery
 from ace.graph.session import KEY, RUN_KEY, STEPS_KEY, Session, Watcher
 
 FROM_OUTSIDE = "00000000-0000-0000-0000-000000000000"
-"""LangGraph's task id of what no node wrote."""
+"""LangGraph's task id of writes that come from no node."""
 MODES = ["values", "debug"]
-"""Of LangGraph's streams: the state after each step, and which nodes come next."""
+"""LangGraph's stream modes: the state after each step, and which nodes run next."""
 
 
 Listener = Callable[[GraphEvent], None]
@@ -38,7 +38,7 @@ class Workflow:
     """A graph that `compile` made.
 
     Every step is saved before the next one begins. A call ends with the state, or raises a `GraphError`;
-    `WorkflowInterrupted` is the one that asks for somebody, and `resume` goes on from there.
+    `WorkflowInterrupted` means that it waits for a person or was cancelled, and `resume` goes on from there.
 
     Attributes:
         graph: LangGraph's compiled graph, for drawing and for what is not here.
@@ -72,10 +72,10 @@ class Workflow:
             The state after the last step.
 
         Raises:
-            WorkflowInterrupted: The graph waits for somebody.
+            WorkflowInterrupted: The graph waits for a person, or was cancelled.
             NodeFailed: A node raised.
             MaxStepsExceeded: It is not done after `max_steps`.
-            CycleDetected: It goes round in circles.
+            CycleDetected: A node would run again with the same state.
             CheckpointError: Its state cannot be saved or read, or no thread was named.
         """
         return self._invoke(input, config, None, thread)
@@ -144,19 +144,18 @@ class Workflow:
         return await self.ainvoke(_resuming(answer, update), thread_id=thread_id, cancellation=cancellation)
 
     def state(self, thread_id: str) -> StateSnapshot:
-        """Where a thread stands.
+        """The state of a thread, and what comes next.
 
-        ``next`` is empty while what a step wrote waits to be applied, too: whether a thread is done is told by
-        `is_done`.
+        ``next`` is also empty while the writes of a step wait to be applied: whether a thread is done, see `is_done`.
         """
         return self.graph.get_state(_config(None, thread_id))
 
     async def astate(self, thread_id: str) -> StateSnapshot:
-        """`state` for async callers, and for savers that serve nobody else."""
+        """`state` for async callers, and for savers that are only async."""
         return await self.graph.aget_state(_config(None, thread_id))
 
     def waiting(self, thread_id: str) -> tuple[Interrupt, ...]:
-        """What the nodes of a thread ask; an answer goes to `resume`."""
+        """The questions of a thread's nodes; pass the answer to `resume`."""
         return self.state(thread_id).interrupts
 
     def is_done(self, thread_id: str) -> bool:
@@ -165,7 +164,7 @@ class Workflow:
         saved = self.checkpointer.get_tuple(snapshot.config) if self.checkpointer is not None else None
         return saved is not None and not snapshot.next and not saved.pending_writes
 
-    # -- how ----------------------------------------------------------------------------------------------------------
+    # -- internals ----------------------------------------------------------------------------------------------------
 
     def _invoke(
         self, input: Any, config: RunnableConfig | None, listener: Listener | None, thread: ThreadOptions
@@ -174,7 +173,7 @@ class Workflow:
         try:
             with session.errors_mapped(_first_kind(input)):
                 if _resumes(input):
-                    self._recall(session, config)
+                    self._load_steps(session, config)
                 for mode, payload in self._untyped.stream(input, given, control=session.control, **self._how()):
                     session.take(mode, payload)
                 return session.result()
@@ -189,7 +188,7 @@ class Workflow:
         try:
             with session.errors_mapped(_first_kind(input)):
                 if _resumes(input):
-                    await self._arecall(session, config)
+                    await self._aload_steps(session, config)
                 async for mode, payload in self._untyped.astream(input, given, control=session.control, **self._how()):
                     session.take(mode, payload)
                 return session.result()
@@ -220,7 +219,9 @@ class Workflow:
         given["configurable"] = {**given.get("configurable", {}), KEY: session}
         given["callbacks"] = _added(given.get("callbacks"), Watcher(session, self.graph.builder.nodes))
         given["metadata"] = {**given.get("metadata", {}), RUN_KEY: session.run_id}
-        given["recursion_limit"] = self.max_steps + 2  # ours comes first, and counts what was before a resume, too
+        given["recursion_limit"] = (
+            self.max_steps + 2
+        )  # max_steps comes first, and also counts the steps before a resume
         return session, given
 
     @property
@@ -230,19 +231,19 @@ class Workflow:
 
     @property
     def _saver(self) -> BaseCheckpointSaver[Any] | None:
-        """The checkpointer, watched."""
+        """The checkpointer, in its `WatchedSaver`."""
         saver = self._untyped.checkpointer
         return cast("BaseCheckpointSaver[Any]", saver) if isinstance(saver, BaseCheckpointSaver) else None
 
-    def _recall(self, session: Session, config: RunnableConfig | None) -> None:
-        """How many steps a run took before it goes on; whatever was saved from outside of a run says nothing of it."""
+    def _load_steps(self, session: Session, config: RunnableConfig | None) -> None:
+        """Read how many steps a run took before this resume; checkpoints saved outside of a run do not hold it."""
         if (saver := self._saver) is not None:
             last = saver.get_tuple(_config(config, session.thread_id))
             while last is not None and (before := _earlier(last)) is not None:
                 last = saver.get_tuple(before)
             session.steps_before = _steps_at(last)
 
-    async def _arecall(self, session: Session, config: RunnableConfig | None) -> None:
+    async def _aload_steps(self, session: Session, config: RunnableConfig | None) -> None:
         if (saver := self._saver) is not None:
             last = await saver.aget_tuple(_config(config, session.thread_id))
             while last is not None and (before := _earlier(last)) is not None:
@@ -267,7 +268,7 @@ def _unsent(update: Mapping[str, Any] | None, snapshot: StateSnapshot, saved: Ch
     if not update:
         return None
     if saved is not None and not snapshot.next:
-        raise GraphError("the thread is done, and nothing would come of an update; give it a new input")
+        raise GraphError("the thread is done, and an update would have no effect; give it a new input")
     waits = [] if saved is None else (saved.pending_writes or [])
     given = {name: value for task, name, value in waits if task == FROM_OUTSIDE and not name.startswith("__")}
     if not given:
@@ -305,6 +306,6 @@ def _added(callbacks: Any, watcher: Watcher) -> Any:
         return [watcher]
     if isinstance(callbacks, list):
         return [*callbacks, watcher]
-    mine = callbacks.copy()
-    mine.add_handler(watcher, inherit=True)
-    return mine
+    copied = callbacks.copy()
+    copied.add_handler(watcher, inherit=True)
+    return copied

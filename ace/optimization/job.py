@@ -43,9 +43,9 @@ def optimize(
     """Optimize a program, measure it before and after on tasks that the optimizer never saw, and keep everything.
 
     The folder holds ``config.json``, ``journal.jsonl``, ``program.json``, ``playbook.jsonl``, ``scores.json``, ``diff.md``
-    and ``optimizer.log``, what the optimizer itself had to say. After an interruption, run the job again with the same
+    and ``optimizer.log``, the output of the optimizer itself. After an interruption, run the job again with the same
     arguments: completions and tool results that were paid for come out of the journal. With more than one thread, requests
-    of the same kind may swap their places.
+    of the same kind may change their order.
 
     Args:
         workload: From `suite_workload` or `program_workload`.
@@ -66,7 +66,7 @@ def optimize(
     lm = lm or own_lm(workload.program.agent) or dspy.settings.lm
     if lm is None:
         raise AceError("there is no language model: pass lm=, give the agent one, or call dspy.configure(lm=...)")
-    workload = replace(workload, program=workload.program.for_job(), halt=StopSwitch())
+    workload = replace(workload, program=workload.program.for_job(), stop=StopSwitch())
     config = config.model_copy(
         update={
             "workload": config.workload or workload.name,
@@ -104,16 +104,16 @@ class _Job:
 
     def run(self, console: Console | None) -> OptimizeReport:
         work = self.workload
-        models = [JournaledLM(lm, self.journal, halt=work.halt) for lm in (self.lm, self.reflection_lm or self.lm)]
+        models = [JournaledLM(lm, self.journal, stop=work.stop) for lm in (self.lm, self.reflection_lm or self.lm)]
         expected = 2 * len(work.testset) + runs_of(self.config, work)
-        with _bar(console, self.config.optimizer, expected) as show, _aside(self.folder / LOG):
+        with _bar(console, self.config.optimizer, expected) as show, _output_to(self.folder / LOG):
 
             def ran(_: TaskOutput, __: Feedback) -> None:
                 self.runs += 1
                 show(self._spent())
 
             work.program.watch(ran)
-            with dspy.context(lm=models[0]), _kept_results(work, self.journal), _stopped_by_ctrl_c(work.halt):
+            with dspy.context(lm=models[0]), _kept_results(work, self.journal), _stopped_by_ctrl_c(work.stop):
                 if self.config.optimizer != "bootstrap" and self.reflection_lm is not None:
                     # a wrong name or key shows before the agent has spent anything
                     models[1]("Answer with the word: ready")
@@ -131,18 +131,18 @@ class _Job:
         try:
             compiled = compile_with(OptimizerContext(self.workload, self.config, *models, book=book, reflect=reflect))
         except Exception as error:
-            self._go_on(error)
+            self._raise_failure(error)
             raise
-        self._go_on()
+        self._raise_failure()
         return compiled
 
-    def _go_on(self, error: Exception | None = None) -> None:
-        """Unless a model or the metric has failed.
+    def _raise_failure(self, error: Exception | None = None) -> None:
+        """Raise the error of a model or the metric, if one has failed.
 
         Raises:
-            AceError: It says what failed, and what to do.
+            AceError: One has failed; the message says what to do.
         """
-        reason = self.workload.halt.reason
+        reason = self.workload.stop.reason
         if reason is None:
             return
         if isinstance(reason, (AceError, KeyboardInterrupt)):
@@ -157,7 +157,7 @@ class _Job:
         rows: list[tuple[TaskOutput, Feedback]] = []
         for example in self.workload.testset:
             prediction: Any = program(**example.inputs())
-            self._go_on()
+            self._raise_failure()
             rows.append((prediction.output, self.workload.feedback(example, prediction)))
         return rows
 
@@ -196,7 +196,7 @@ class _Job:
             f"# {config.optimizer} over {work.name}{label}\n\nBefore: the program as it was. After: `program.json`.\n"
         )
         write_atomic(self.folder / DIFF, f"{title}\n{text}")
-        write_atomic(self.folder / SCORES, report.model_dump_json(indent=1))  # last: it says that the job is done
+        write_atomic(self.folder / SCORES, report.model_dump_json(indent=1))  # last: this file marks the job as done
         return report
 
     def _spent(self) -> str:
@@ -209,17 +209,17 @@ class _Job:
 
 
 @contextmanager
-def _stopped_by_ctrl_c(halt: StopSwitch) -> Generator[None]:
-    """Some optimizers finish a whole batch before they let an interrupt through: from then on nothing is asked."""
+def _stopped_by_ctrl_c(stop: StopSwitch) -> Generator[None]:
+    """Stop all requests at Ctrl-C: some optimizers finish a whole batch before they let the interrupt through."""
 
-    def stop(number: int, frame: Any) -> None:
-        halt.stop(KeyboardInterrupt())
+    def interrupt(number: int, frame: Any) -> None:
+        stop.stop(KeyboardInterrupt())
         signal.default_int_handler(number, frame)
 
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    before = signal.signal(signal.SIGINT, stop)
+    before = signal.signal(signal.SIGINT, interrupt)
     try:
         yield
     finally:
@@ -228,7 +228,7 @@ def _stopped_by_ctrl_c(halt: StopSwitch) -> Generator[None]:
 
 @contextmanager
 def _kept_results(workload: Workload, journal: CompletionJournal) -> Generator[None]:
-    """Journal what tools give, unless each run has a fresh world, where a repeated call does no harm."""
+    """Journal the results of tools, unless each run has a fresh world, where a repeated call does no harm."""
     if workload.metric is None:
         yield
         return
@@ -256,24 +256,24 @@ def _mean(values: Sequence[float]) -> float:
     return sum(values) / len(values)
 
 
-# -- the screen ---------------------------------------------------------------------------------------------------------
+# -- progress -----------------------------------------------------------------------------------------------------------
 
 
 @contextmanager
-def _aside(path: Path) -> Generator[None]:
-    """Optimizers print and draw bars of their own for every step: that goes to a file, and the screen has one bar."""
+def _output_to(path: Path) -> Generator[None]:
+    """Write what optimizers print, their own progress bars included, to a file: the screen has one bar."""
     with path.open("a", encoding="utf-8") as log, redirect_stdout(log), redirect_stderr(log):
         yield
 
 
 @contextmanager
 def _bar(console: Console | None, title: str, total: int) -> Generator[Callable[[str], None]]:
-    """A bar; the value is called after each run with what was spent until then."""
+    """A progress bar; yields a function to call after each run with what was spent until then."""
     if console is None:
         yield lambda _: None
         return
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    screen = Console(file=console.file)  # as it is now: not what `_aside` puts in its place
+    screen = Console(file=console.file)  # the stream as it is now, before `_output_to` replaces it
     with Progress(*columns, TextColumn("{task.fields[spent]}"), console=screen, redirect_stdout=False) as bars:
         bar = bars.add_task(f"{title}, runs (about)", total=total, spent="")
         yield lambda spent: bars.update(bar, advance=1, spent=spent)

@@ -1,8 +1,8 @@
 """A journal of completions: what was paid for is replayed when an optimization is run again after an interruption.
 
-Optimizers are seeded: the same run asks the same questions. Each completion is one JSON line, written before the optimizer
+Optimizers are seeded: the same run sends the same requests. Each completion is one JSON line, written before the optimizer
 sees it, so that a job that was killed and is run again sends no request a second time; only one that was under way at that
-moment, whose answer nobody has read, has to be asked again. As in DSPy's own cache, a request is known by its content and
+moment, whose answer was not read, has to be sent again. As in DSPy's own cache, a request is known by its content and
 its `rollout_id`; the same request is one request.
 """
 
@@ -28,14 +28,14 @@ from ace.react.lm_engine import AsyncLMEngine, LMEngine, RolloutLM, current_roll
 
 
 class CompletionJournal:
-    """Answers by question, on disk.
+    """Answers by key, on disk.
 
     Args:
         path: Made when it is not there; a torn last line is cut off.
 
     Attributes:
         replayed: Answers that an earlier process had written down.
-        bought: Answers that were asked for and written down.
+        bought: Answers that were requested and written down.
         tokens: Input and output tokens of all answers, those of earlier processes included.
 
     Raises:
@@ -61,11 +61,11 @@ class CompletionJournal:
         self._old = set(self._known)
 
     def answer(self, key: str, ask: Callable[[], Any], *, counted: bool = True) -> Any:
-        """What was written down for a question; otherwise ask, and write it down. Who asks at the same time waits.
+        """The recorded answer; otherwise ask, and record it. Another thread that needs the same answer waits.
 
         Args:
-            key: Names the question.
-            ask: Gives a JSON value; when it raises, nothing is written down.
+            key: Names the answer.
+            ask: Gives a JSON value; when it raises, nothing is recorded.
             counted: Whether it is a request to a model, for `replayed` and `bought`.
 
         Raises:
@@ -96,7 +96,7 @@ class CompletionJournal:
         return len(self._known)
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         self._log.close()
 
     def _take(self, entry: Any) -> None:
@@ -124,10 +124,10 @@ class CompletionJournal:
 
 
 class StopSwitch:
-    """A switch that several models share: once it is set, none of them asks anything more.
+    """A switch that several models share: once it is set, none of them sends a request.
 
     Attributes:
-        reason: Why; None while they go on.
+        reason: Why it was set; None before.
     """
 
     def __init__(self) -> None:
@@ -142,12 +142,12 @@ class StopSwitch:
 
 
 class JournaledLM(RolloutLM):
-    """A language model that answers out of a journal where it can, and asks another one where it cannot.
+    """A language model that answers from a journal where it can, and calls another model where it cannot.
 
     Args:
         lm: Any DSPy language model.
         journal: Where completions are kept.
-        halt: Set when a request fails; afterwards nothing is asked: an optimizer would take what follows for the program's
+        stop: Set when a request fails; afterwards none is sent: an optimizer would take what follows for the program's
             failures. A request that the model's API refuses, because it is too long for example, is the program's own.
 
     Example:
@@ -158,9 +158,9 @@ class JournaledLM(RolloutLM):
         (['hello'], ['hello'], 1)
     """
 
-    def __init__(self, lm: Any, journal: CompletionJournal, *, halt: StopSwitch | None = None) -> None:
-        engine = _Engine(lm, journal, halt)
-        # what concerns the connection is the inner model's business
+    def __init__(self, lm: Any, journal: CompletionJournal, *, stop: StopSwitch | None = None) -> None:
+        engine = _Engine(lm, journal, stop)
+        # the inner model has the options of the connection
         options = {name: value for name, value in lm.kwargs.items() if name not in CLIENT_KEYS and value is not None}
         cast(Any, super()).__init__(
             lm.model, engine=engine, async_engine=AsyncLMEngine(engine), cache=False, num_retries=0, **options
@@ -168,12 +168,12 @@ class JournaledLM(RolloutLM):
 
 
 class _Engine(LMEngine):
-    """Asks the model behind it what the journal does not know."""
+    """Calls the inner model for what the journal does not hold."""
 
-    def __init__(self, lm: Any, journal: CompletionJournal, halt: StopSwitch | None) -> None:
+    def __init__(self, lm: Any, journal: CompletionJournal, stop: StopSwitch | None) -> None:
         self.lm = lm
         self.journal = journal
-        self.halt = halt or StopSwitch()
+        self.stop = stop or StopSwitch()
         # what a server behind an address can do is not known here: the caller who asks for native tool calling knows it
         addressed = isinstance(getattr(lm, "engine", ""), str) and bool(lm.kwargs.get("api_base"))
         self.supports_function_calling = addressed or bool(getattr(lm, "supports_function_calling", False))
@@ -182,25 +182,25 @@ class _Engine(LMEngine):
         self.supported_params = frozenset(getattr(lm, "supported_params", ()) or ("temperature", "max_tokens"))
 
     def complete(self, request: lm15.Request) -> lm15.Response:
-        """The journal's answer, or the model's, written down first."""
+        """The journal's answer, or the model's, which is recorded first."""
         content = json.dumps([request_to_dict(request), current_rollout()], sort_keys=True)
         key = hashlib.sha256(content.encode("utf-8", "surrogatepass")).hexdigest()
         rollout = {} if current_rollout() is None else {"rollout_id": current_rollout()}
-        asked = replace(request, model=self.lm.model)
+        sent = replace(request, model=self.lm.model)
 
         def ask() -> Any:
-            # the model in front counts this request, and tells of it: here it would be a second one
+            # the outer model counts this request and reports it to callbacks: here it would count twice
             with cast(Any, dspy).context(usage_tracker=None, callbacks=[], send_stream=None):
-                return response_to_dict(self.lm(asked, **rollout))
+                return response_to_dict(self.lm(sent, **rollout))
 
-        reason = self.halt.reason
+        reason = self.stop.reason
         if reason is not None:
             raise reason if isinstance(reason, Exception) else AceError("interrupted")
         try:
             answer = self.journal.answer(key, ask)
         except BaseException as error:
             if not isinstance(error, LMInvalidRequestError) or isinstance(error, LMUnsupportedModelError):
-                self.halt.stop(error)
+                self.stop.stop(error)
             raise
         try:
             return response_from_dict(answer)
@@ -208,5 +208,5 @@ class _Engine(LMEngine):
             damage = AceError(
                 f"{str(self.journal.path)!r} holds an answer that is no completion; begin in a new folder"
             )
-            self.halt.stop(damage)
+            self.stop.stop(damage)
             raise damage from error

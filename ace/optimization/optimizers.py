@@ -1,4 +1,4 @@
-"""The optimizers a job can run: what each needs, what it is given, and about how many runs it will make."""
+"""The optimizers that a job can run: what each needs, how it is called, and about how many runs it makes."""
 # pyright: basic, reportAttributeAccessIssue=false, reportArgumentType=false, reportCallIssue=false
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class JobConfig(BaseModel, frozen=True, extra="forbid"):
     test: int = Field(default=20, ge=1)
     """Examples that the result is measured on, and that no optimizer sees."""
     budget: int = Field(default=150, ge=1)
-    """About so many runs of the agent."""
+    """About this many runs of the agent."""
     seed: int = 0
     threads: int = Field(default=1, ge=1)
     tool_cards: bool = True
@@ -70,16 +70,16 @@ class OptimizerContext:
     task_lm: Any
     reflection_lm: Any
     book: Playbook
-    """Where ACE's lessons go."""
+    """Receives ACE's lessons."""
     reflect: bool
     """Whether ACE reads runs with the reflection model too."""
 
 
 def check(config: JobConfig, workload: Workload) -> None:
-    """Find out before a request is spent what is missing.
+    """Find what is missing before any request is sent.
 
     Raises:
-        AceError: It names everything that is.
+        AceError: Something is missing; the message names all of it.
     """
     missing: list[str] = []
     if config.optimizer == "mipro" and find_spec("optuna") is None:
@@ -117,45 +117,45 @@ def runs_of(config: JobConfig, workload: Workload) -> int:
     return _mipro_runs(_mipro_trials(config, train, val), train, val)
 
 
-def compile_with(setting: OptimizerContext) -> EpisodeProgram:
+def compile_with(context: OptimizerContext) -> EpisodeProgram:
     """Run the optimizer on a copy of the program."""
-    compiled = _COMPILE[setting.config.optimizer](setting)
-    for _, predictor in compiled.named_predictors():  # the prompt has its catalogue: demos need none of their own
+    compiled = _COMPILE[context.config.optimizer](context)
+    for _, predictor in compiled.named_predictors():  # the prompt has the catalogue: demos need none of their own
         predictor.demos = [without_catalogue(demo) for demo in predictor.demos]
     return compiled
 
 
-def _gepa(setting: OptimizerContext) -> EpisodeProgram:
+def _gepa(context: OptimizerContext) -> EpisodeProgram:
     from dspy.teleprompt.gepa import InstructionProposer
 
-    work, config = setting.workload, setting.config
+    work, config = context.workload, context.config
 
     def metric(gold: Any, pred: Any, trace: Any = None, pred_name: Any = None, pred_trace: Any = None) -> Any:
         feedback = work.feedback(gold, pred)
         output = getattr(pred, "output", None)
-        # GEPA shows one step of a predictor only: the whole run stands in the feedback
-        said = [feedback.text, output.reasoning_trace if output is not None else ""]
+        # GEPA shows one step of a predictor only: the feedback holds the whole run
+        parts = [feedback.text, output.reasoning_trace if output is not None else ""]
         return dspy.Prediction(
-            score=work.score(gold, pred), feedback="\n".join(filter(None, said)) or "No more is known."
+            score=work.score(gold, pred), feedback="\n".join(filter(None, parts)) or "No more is known."
         )
 
     optimizer = dspy.GEPA(
         metric=metric,
         max_metric_calls=config.budget,
-        reflection_lm=setting.reflection_lm,
+        reflection_lm=context.reflection_lm,
         instruction_proposer=InstructionProposer(additional_instructions=KEEP_TOOLS),
         num_threads=config.threads,
         seed=config.seed,
     )
-    return cast(EpisodeProgram, optimizer.compile(_student(setting), trainset=work.trainset, valset=work.valset))
+    return cast(EpisodeProgram, optimizer.compile(_student(context), trainset=work.trainset, valset=work.valset))
 
 
-def _mipro(setting: OptimizerContext) -> EpisodeProgram:
-    work, config = setting.workload, setting.config
+def _mipro(context: OptimizerContext) -> EpisodeProgram:
+    work, config = context.workload, context.config
     optimizer = dspy.MIPROv2(
         metric=work.score,
-        prompt_model=setting.reflection_lm,
-        task_model=setting.task_lm,
+        prompt_model=context.reflection_lm,
+        task_model=context.task_lm,
         auto=None,
         num_candidates=_CANDIDATES,
         max_bootstrapped_demos=2,
@@ -164,7 +164,7 @@ def _mipro(setting: OptimizerContext) -> EpisodeProgram:
         seed=config.seed,
     )
     return optimizer.compile(
-        _student(setting),
+        _student(context),
         trainset=work.trainset,
         valset=work.valset,
         num_trials=_mipro_trials(config, len(work.trainset), len(work.valset)),
@@ -181,18 +181,18 @@ def _mipro_runs(trials: int, train: int, val: int) -> int:
     return (trials + 1) * val + 2 * train
 
 
-def _simba(setting: OptimizerContext) -> EpisodeProgram:
-    work, config = setting.workload, setting.config
+def _simba(context: OptimizerContext) -> EpisodeProgram:
+    work, config = context.workload, context.config
     optimizer = dspy.SIMBA(
         metric=work.score,
         bsize=min(_BATCH, len(work.trainset)),
         num_candidates=_CANDIDATES,
         max_steps=_simba_steps(config, len(work.trainset)),
         max_demos=2,
-        prompt_model=setting.reflection_lm,
+        prompt_model=context.reflection_lm,
         num_threads=config.threads,
     )
-    return cast(EpisodeProgram, optimizer.compile(_student(setting), trainset=work.trainset, seed=config.seed))
+    return cast(EpisodeProgram, optimizer.compile(_student(context), trainset=work.trainset, seed=config.seed))
 
 
 def _simba_steps(config: JobConfig, train: int) -> int:
@@ -207,34 +207,34 @@ def _simba_runs(steps: int, train: int) -> int:
     return steps * (2 * _CANDIDATES + 1) * min(_BATCH, train) + train * (1 + min(steps, _CANDIDATES))
 
 
-def _bootstrap(setting: OptimizerContext) -> EpisodeProgram:
-    work = setting.workload
-    # labelled demos have no trajectory, so that there are none
+def _bootstrap(context: OptimizerContext) -> EpisodeProgram:
+    work = context.workload
+    # no labelled demos: they have no trajectory
     optimizer = dspy.BootstrapFewShot(metric=work.score, max_bootstrapped_demos=3, max_labeled_demos=0)
-    compiled = optimizer.compile(_student(setting), trainset=work.trainset)
+    compiled = optimizer.compile(_student(context), trainset=work.trainset)
     compiled._compiled = False  # it may be optimized further, and saved as part of something else
     return cast(EpisodeProgram, compiled)
 
 
-def _ace(setting: OptimizerContext) -> EpisodeProgram:
-    work, config = setting.workload, setting.config
+def _ace(context: OptimizerContext) -> EpisodeProgram:
+    work, config = context.workload, context.config
     optimizer = ACE(
         lambda example, prediction, trace=None: work.feedback(example, prediction),
-        playbook=setting.book,
+        playbook=context.book,
         epochs=_epochs(config, len(work.trainset)),
-        reflection_lm=setting.reflection_lm if setting.reflect else None,
+        reflection_lm=context.reflection_lm if context.reflect else None,
         progress=False,
     )
-    return optimizer.compile(_student(setting), trainset=work.trainset)
+    return optimizer.compile(_student(context), trainset=work.trainset)
 
 
 def _epochs(config: JobConfig, train: int) -> int:
     return max(1, config.budget // train)
 
 
-def _student(setting: OptimizerContext) -> EpisodeProgram:
-    program = setting.workload.program.deepcopy()
-    if setting.config.carded:
+def _student(context: OptimizerContext) -> EpisodeProgram:
+    program = context.workload.program.deepcopy()
+    if context.config.carded:
         program.agent = program.agent.with_tool_cards()
     return program
 

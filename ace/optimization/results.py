@@ -1,4 +1,4 @@
-"""A job's folder: which job it belongs to, what it found, and what is different about the program, to read."""
+"""A job's folder: which job it belongs to, its results, and a readable diff of the program."""
 # pyright: basic, reportAttributeAccessIssue=false, reportArgumentType=false
 # pyright: reportOptionalMemberAccess=false
 
@@ -24,7 +24,7 @@ from ace.react.tool_cards import descriptions
 from ace.tools.changes import describe_tools
 
 DIFF, SCORES, CONFIG, JOURNAL, LOG = "diff.md", "scores.json", "config.json", "journal.jsonl", "optimizer.log"
-"""The files of a job's folder, besides those of the program that it found."""
+"""The files of a job's folder, besides those of the optimized program."""
 
 
 def changes(before: ReActGenerator, after: ReActGenerator) -> tuple[str, dict[str, int]]:
@@ -42,11 +42,11 @@ def changes(before: ReActGenerator, after: ReActGenerator) -> tuple[str, dict[st
         if new.signature.instructions != text:
             counts["instructions"] += 1
             parts.append(_section(f"Instructions of `{name}`", text, new.signature.instructions))
-    said = {tool.name: tool.description for tool in before.registry} | descriptions(before.cards)
+    old_descriptions = {tool.name: tool.description for tool in before.registry} | descriptions(before.cards)
     for name, text in descriptions(after.cards).items():
-        if text != said.get(name, ""):
+        if text != old_descriptions.get(name, ""):
             counts["tool_descriptions"] += 1
-            parts.append(_section(f"Description of the tool `{name}`", said.get(name, ""), text))
+            parts.append(_section(f"Description of the tool `{name}`", old_descriptions.get(name, ""), text))
     for name in own:
         old, new = (dict(agent.named_predictors())[name].demos for agent in (before, after))
         if old != new:
@@ -79,7 +79,7 @@ def _bullets(agent: ReActGenerator) -> dict[str, None]:
 
 
 def finished(folder: Path) -> OptimizeReport | None:
-    """What a job found that has ended.
+    """The report of a job that has ended; None while it has not.
 
     Raises:
         AceError: The file is damaged.
@@ -96,7 +96,7 @@ def finished(folder: Path) -> OptimizeReport | None:
 
 
 def own_lm(agent: ReActGenerator) -> Any:
-    """The model that an agent or its predictors were given."""
+    """The language model that an agent or its predictors were given."""
     return agent.lm or agent.agent.react.lm
 
 
@@ -128,5 +128,5 @@ def _settings(models: Sequence[Any]) -> list[Any]:
 def _source(func: Callable[..., Any]) -> str:
     try:
         return inspect.getsource(func)
-    except (OSError, TypeError):  # a partial, a built-in, something made while running: its name has to do
+    except (OSError, TypeError):  # a partial, a built-in, something defined at run time: its name must do
         return str(getattr(func, "__qualname__", type(func).__qualname__))

@@ -1,4 +1,4 @@
-"""`ACE`: a DSPy optimizer that fills a playbook in place of rewriting a prompt."""
+"""`ACE`: a DSPy optimizer that fills a playbook instead of rewriting a prompt."""
 # pyright: basic, reportAttributeAccessIssue=false, reportArgumentType=false, reportCallIssue=false
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from ace.reflector import Reflector
 from ace.tasks import GOOD_SCORE, Feedback, TaskInput, TaskOutput
 
 HELD_IN = 10
-"""So many training examples the gate runs."""
+"""How many training examples the gate runs."""
 
 
 @dataclass(eq=False, repr=False)
@@ -37,12 +37,12 @@ class ACE(Teleprompter):
     Args:
         metric: ``metric(example, prediction, trace=None)`` as for any DSPy optimizer: True or False, a number, or a
             `dspy.Prediction` with `score` and `feedback`.
-        playbook: Where lessons go; a new one in memory by default.
+        playbook: Receives the lessons; a new one in memory by default.
         threshold: A score from here on counts as success.
         epochs: How often the training set is run; examples that succeeded are left out afterwards.
         reflection_lm: A language model that reads the runs too; None for the miner alone.
         max_gate_calls: With a `valset`, new bullets are committed only when they help on training examples and do not hurt
-            on the validation set; so many runs may be spent on that.
+            on the validation set; at most this many runs are spent on that.
         state: A file that remembers what was learned from: compile again after an interruption, and it goes on.
         progress: Whether to draw a progress bar.
 
@@ -154,13 +154,13 @@ class ACE(Teleprompter):
         return replace(world, score=lambda output: self._feedback(agent, example, judged(output, world.score(output))))
 
     def _feedback(self, agent: ReActGenerator, example: dspy.Example, output: TaskOutput) -> Feedback:
-        """What the metric says, as feedback."""
+        """The verdict of the metric, as feedback."""
         verdict = self.metric(example, ReActPrediction.of(output, agent.signature.output_fields, output))
         if isinstance(verdict, Feedback):
             return verdict
         score = float(getattr(verdict, "score", verdict))
-        said = str(getattr(verdict, "feedback", None) or "")
-        return Feedback(success=score >= self.threshold, text=said, details={"score": score})
+        text = str(getattr(verdict, "feedback", None) or "")
+        return Feedback(success=score >= self.threshold, text=text, details={"score": score})
 
     def _score(
         self,

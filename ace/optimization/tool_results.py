@@ -19,7 +19,7 @@ from ace.tools import Tool, ToolRegistry
 
 
 class ToolResults:
-    """Tools whose results are written down.
+    """Tools whose results are kept in a journal.
 
     A call is known by the inputs of its run, by how many runs had those inputs before, and by how often this run made the
     same call before. What JSON cannot hold, errors that are no `ToolError`, and tools in processes of their own are not
@@ -54,8 +54,8 @@ class ToolResults:
 class _Run:
     """One run's calls."""
 
-    def __init__(self, place: str, journal: CompletionJournal) -> None:
-        self.place = place
+    def __init__(self, prefix: str, journal: CompletionJournal) -> None:
+        self.prefix = prefix
         self.journal = journal
         self._calls: Counter[str] = Counter()
         self._lock = Lock()
@@ -79,14 +79,14 @@ class _Run:
 
     @contextmanager
     def _slot(self, tool: Tool, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Generator[_Slot]:
-        """Where the result of a call lies, or is to be put."""
+        """The recorded result of a call, or where to put the new one."""
         shown = [arg.model_dump(mode="json") if isinstance(arg, BaseModel) else arg for arg in args]
         call = _digest([tool.name, shown, {name: value for name, value in kwargs.items() if name != tool.context}])
         with self._lock:
             self._calls[call] += 1
-            key = f"{self.place}/{call}/{self._calls[call]}"
+            key = f"{self.prefix}/{call}/{self._calls[call]}"
         if key in self.journal:
-            yield _Slot(_told(self.journal.answer(key, dict, counted=False)), known=True)
+            yield _Slot(_replayed(self.journal.answer(key, dict, counted=False)), known=True)
             return
         slot = _Slot()
         try:
@@ -107,7 +107,7 @@ class _Slot:
     known: bool = False
 
 
-def _told(entry: Mapping[str, Any]) -> Any:
+def _replayed(entry: Mapping[str, Any]) -> Any:
     if "error" in entry:
         raise ToolError(entry["kind"], entry["error"], entry["model_message"])
     return entry["value"]

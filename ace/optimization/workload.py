@@ -1,4 +1,4 @@
-"""What an optimization job works on: an agent that starts afresh at every call, examples, and a score for each run."""
+"""What an optimization job works on: an agent that starts fresh at every call, examples, and a score for each run."""
 # pyright: basic, reportAttributeAccessIssue=false, reportArgumentType=false, reportCallIssue=false
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from ace.suites.splits import halves
 from ace.tasks import Feedback, TaskInput, TaskOutput
 
 FEEDBACK = "feedback"
-"""Where a run's metadata holds what its world said of it."""
+"""The key in a run's metadata for the feedback of its episode."""
 Metric = Callable[..., Any]
 """``metric(example, prediction)``: True or False, a number, `Feedback`, or a prediction with `score` and `feedback`."""
 
@@ -37,7 +37,7 @@ class EpisodeProgram(dspy.Module):
         super().__init__()
         self.agent = agent
         self._attempt = SharedReference(attempt)
-        self._watch: SharedReference = SharedReference([])
+        self._callbacks: SharedReference = SharedReference([])
         self._kept: SharedReference = SharedReference(None)
 
     def forward(self, **inputs: Any) -> ReActPrediction:
@@ -55,20 +55,20 @@ class EpisodeProgram(dspy.Module):
 
         def score(output: TaskOutput) -> Feedback:
             feedback = episode.score(output)
-            for told in self._watch.value:
-                told(output, feedback)
+            for callback in self._callbacks.value:
+                callback(output, feedback)
             return feedback
 
         kept: ToolResults | None = self._kept.value
         registry = episode.registry if kept is None else kept.for_run(inputs)
         return replace(episode, registry=registry, score=score)
 
-    def watch(self, told: Callable[[TaskOutput, Feedback], None]) -> None:
-        """Call something after every run, of copies of this program too."""
-        self._watch.value.append(told)
+    def watch(self, callback: Callable[[TaskOutput, Feedback], None]) -> None:
+        """Call a function after every run, of copies of this program too."""
+        self._callbacks.value.append(callback)
 
     def keep_results(self, kept: ToolResults | None) -> None:
-        """Take tools whose results are written down, in copies of this program too; None for the tools themselves."""
+        """Use tools whose results are kept in a journal, in copies of this program too; None for the tools themselves."""
         self._kept.value = kept
 
     def set_lm(self, lm: Any) -> None:
@@ -76,16 +76,16 @@ class EpisodeProgram(dspy.Module):
         self.agent.set_lm(lm)
 
     def for_job(self) -> EpisodeProgram:
-        """A copy that nobody watches, that asks DSPy's configured model, and whose failed runs are outputs, not errors."""
+        """A copy without callbacks that uses DSPy's configured model, and whose failed runs are outputs, not errors."""
         fresh = self.deepcopy()
-        fresh._watch, fresh._kept = SharedReference([]), SharedReference(None)
+        fresh._callbacks, fresh._kept = SharedReference([]), SharedReference(None)
         fresh.agent.raise_on_failure = False
         fresh.set_lm(None)
         return fresh
 
 
 def judged(output: TaskOutput, feedback: Feedback) -> TaskOutput:
-    """A run with what its world said of it in its metadata."""
+    """A run with its feedback in its metadata."""
     return output.model_copy(update={"metadata": {**output.metadata, FEEDBACK: feedback.model_dump(mode="json")}})
 
 
@@ -99,14 +99,14 @@ class Workload:
     valset: list[dspy.Example]
     testset: list[dspy.Example]
     metric: Metric | None = None
-    """None when the program's worlds judge."""
+    """None when the program's episodes score their runs."""
     label: str = ""
     """What results are labelled with, `simulated` for example."""
-    halt: StopSwitch = field(default_factory=StopSwitch)
+    stop: StopSwitch = field(default_factory=StopSwitch)
     """Set when the metric fails: optimizers would take that for a score of 0."""
 
     def feedback(self, example: dspy.Example, prediction: Any) -> Feedback:
-        """What is to be said of a run; a run that raised has failed.
+        """The feedback on a run; a run that raised an error has failed.
 
         Raises:
             AceError: The metric raised an error, or gave something that is no score.
@@ -125,7 +125,7 @@ class Workload:
                 f"the metric failed on {str(dict(example.inputs()))[:200]}: {type(error).__name__}: {error}; expected True, "
                 "False, a number, Feedback, or a prediction with score and feedback"
             )
-            self.halt.stop(problem)
+            self.stop.stop(problem)
             raise problem from error
         return feedback
 
@@ -149,7 +149,7 @@ def suite_workload(
         train: How many tasks optimizers learn from.
         val: How many they choose by.
         test: How many the result is measured on, none of which they see.
-        seed: Of the choice.
+        seed: Of the random choice.
         policy: `Policy.lenient()` by default.
         label: What results are labelled with.
 
@@ -221,11 +221,11 @@ def program_workload(
 
     Args:
         agent: A `ReActGenerator` or a plain `dspy.ReAct`; a copy of it is optimized.
-        metric: What a run is worth.
+        metric: Scores a run, see `Metric`.
         trainset: What optimizers learn from.
         valset: What they choose by.
         testset: What the result is measured on.
-        name: Stands in the results.
+        name: The name in the results.
 
     Raises:
         ValueError: A set is empty, or an example lacks an input.
@@ -247,7 +247,7 @@ def program_workload(
 
 
 def _unjudged(output: TaskOutput) -> Feedback:
-    """Only the metric can tell: the example is its business."""
+    """A run of your own agent is scored by the metric alone, which also gets the example."""
     return Feedback(success=output.completed)
 
 

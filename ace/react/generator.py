@@ -68,6 +68,7 @@ from ace.tools.changes import describe_tools
 
 _log = logging.getLogger(__name__)
 Token = CancellationToken | None
+Decision = ResumeDecision | None
 DEFAULT_MAX_ITERS = 10
 """The system's limit when neither the task nor the agent sets one."""
 Listener = Callable[[Event], None]
@@ -274,12 +275,7 @@ class ReActGenerator(dspy.Module, Agent):
         return AsyncRunStream(start, token)
 
     def resume(
-        self,
-        run_id: str,
-        decision: ResumeDecision | None = None,
-        *,
-        lm: Any = None,
-        cancellation: CancellationToken | None = None,
+        self, run_id: str, decision: Decision = None, *, lm: Any = None, cancellation: Token = None
     ) -> ReActPrediction:
         """Go on with a run that was paused, cancelled, or cut off with its process.
 
@@ -299,12 +295,7 @@ class ReActGenerator(dspy.Module, Agent):
             return self._prediction(*self._drive(run, model, claimed=True))
 
     async def aresume(
-        self,
-        run_id: str,
-        decision: ResumeDecision | None = None,
-        *,
-        lm: Any = None,
-        cancellation: CancellationToken | None = None,
+        self, run_id: str, decision: Decision = None, *, lm: Any = None, cancellation: Token = None
     ) -> ReActPrediction:
         """`resume` for async callers."""
         with self.run_store.claim(run_id):
@@ -314,23 +305,13 @@ class ReActGenerator(dspy.Module, Agent):
             return self._prediction(*await self._adrive(run, model, claimed=True))
 
     def stream_resume(
-        self,
-        run_id: str,
-        decision: ResumeDecision | None = None,
-        *,
-        lm: Any = None,
-        cancellation: CancellationToken | None = None,
+        self, run_id: str, decision: Decision = None, *, lm: Any = None, cancellation: Token = None
     ) -> RunStream[Event, TaskOutput]:
         """`resume` as a stream of the events from there on."""
         return RunStream.of(self.astream_resume(run_id, decision, lm=lm, cancellation=cancellation))
 
     def astream_resume(
-        self,
-        run_id: str,
-        decision: ResumeDecision | None = None,
-        *,
-        lm: Any = None,
-        cancellation: CancellationToken | None = None,
+        self, run_id: str, decision: Decision = None, *, lm: Any = None, cancellation: Token = None
     ) -> AsyncRunStream[Event, TaskOutput]:
         """`stream_resume` for async callers."""
         token = cancellation or CancellationToken()

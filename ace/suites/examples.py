@@ -34,15 +34,15 @@ class ExamplesSuite:
         tools: Whatever `ReActGenerator` takes as tools; or a function from an example to its tools, for a fresh world each
             time.
         signature: Of the agent.
-        name: Stands in the results.
+        name: The name in the results.
         instructions: What every task takes for granted; only where the signature is a string.
 
     Raises:
         SuiteError: There is no example, one has no inputs, or ids repeat.
 
     Example:
-        >>> asked = dspy.Example(question="What is 6 * 7?", answer="42").with_inputs("question")
-        >>> suite = ExamplesSuite([asked], lambda example, said: said.answer == example.answer)
+        >>> example = dspy.Example(question="What is 6 * 7?", answer="42").with_inputs("question")
+        >>> suite = ExamplesSuite([example], lambda example, prediction: prediction.answer == example.answer)
         >>> [task.task.text for task in suite.tasks]
         ['What is 6 * 7?']
     """
@@ -102,25 +102,25 @@ class ExamplesSuite:
         except ValueError as error:
             raise SuiteError(f"example {number} has no inputs; call with_inputs(...) on it") from error
 
-        def told(*names: str) -> Any:
+        def field(*names: str) -> Any:
             known = cast(Any, example)
             return next((known[name] for name in names if name in known and name not in inputs), None)
 
         text = json.dumps(inputs, sort_keys=True, default=value_to_text)
-        name = str(told("task_id", "id") or hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:12])
+        name = str(field("task_id", "id") or hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:12])
         if name in self._examples:
             raise SuiteError(f"example {number} has the id {name!r}, or the inputs, of an earlier one")
         self._examples[name] = example
-        domain = told("domain")
+        domain = field("domain")
         return SuiteTask(
-            task=TaskInput(task_id=name, inputs=inputs, domain=domain, max_iters=told("max_iters")),
+            task=TaskInput(task_id=name, inputs=inputs, domain=domain, max_iters=field("max_iters")),
             domain=domain or "all",
-            group=str(told("family", "group") or name),
-            gold=_gold(told("gold") or (), number),
-            answer=value_to_text(told(self._outputs[0]) or "Done."),
+            group=str(field("family", "group") or name),
+            gold=_gold(field("gold") or (), number),
+            answer=value_to_text(field(self._outputs[0]) or "Done."),
             outputs={name: example[name] for name in self._outputs if name in example},
-            split=told("split") or "",
-            time=told("time"),
+            split=field("split") or "",
+            time=field("time"),
         )
 
 

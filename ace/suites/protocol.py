@@ -33,13 +33,13 @@ class SuiteTask(BaseModel, frozen=True, extra="forbid"):
     gold: tuple[GoldCall, ...] = ()
     """Empty where nothing is to be called, and where there is no reference solution."""
     answer: str = "Done."
-    """What the reference solution says at the end."""
+    """The answer of the reference solution."""
     outputs: dict[str, Any] = Field(default_factory=dict)
     """The same for a signature with other output fields than `answer`."""
     split: str = ""
-    """`train` or `test`, where the suite itself says so."""
+    """`train` or `test`, where the suite itself sets it."""
     time: datetime | None = None
-    """When it was asked, where that is known; UTC where it names no zone."""
+    """When the user sent the task, where that is known; UTC where it has no zone."""
 
     @property
     def id(self) -> str:
@@ -72,8 +72,8 @@ class Suite(Protocol):
     def episode(self, task: SuiteTask) -> Episode:
         """A fresh attempt at one task: tools bound to a world of its own, and a scorer that looks at it after the run.
 
-        The scorer's `Feedback.details` may hold ``state_sha256``, a digest for each part of the world: reports then say in
-        which state a run ended, and `ace.suites.check_suite` where doing nothing is right.
+        The scorer's `Feedback.details` may hold ``state_sha256``, a digest for each part of the world: reports then show
+        in which state a run ended, and `ace.suites.check_suite` for which tasks doing nothing is right.
         """
         ...
 

@@ -1,4 +1,4 @@
-"""What makes a run right: the state that it leaves, what it answers, what a judge says, or several of them."""
+"""Scorers: a run is right by the state that it leaves, by its answer, by a judge's verdict, or by several of these."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Finished:
 
     @property
     def answer(self) -> str:
-        """What the agent said in the end."""
+        """The agent's final answer, as text."""
         return "" if self.output.answer is None else value_to_text(self.output.answer)
 
 
@@ -48,13 +48,13 @@ def by_state(run: Finished) -> Feedback:
 def by_answer(*accepted: str) -> Scorer:
     """Right when the answer is one of these.
 
-    Case, space and what stands around it do not count; numbers are compared as numbers.
+    Case, spaces and surrounding punctuation do not count; numbers are compared as numbers.
 
     Example:
         >>> from ace.tasks import TaskInput, TaskOutput
-        >>> asked = TaskInput(task_id="t", inputs={})
-        >>> said = TaskOutput(task_id="t", run_id="r", task=asked, answer="$1,200.50", termination_reason="completed")
-        >>> by_answer("1200.5")(Finished(None, said)).success
+        >>> task = TaskInput(task_id="t", inputs={})
+        >>> output = TaskOutput(task_id="t", run_id="r", task=task, answer="$1,200.50", termination_reason="completed")
+        >>> by_answer("1200.5")(Finished(None, output)).success
         True
     """
 
@@ -67,7 +67,7 @@ def by_answer(*accepted: str) -> Scorer:
 
 
 def by_mention(*wanted: str) -> Scorer:
-    """Right when the answer holds all of these, as words: ``5`` is not in ``15``."""
+    """Right when the answer holds all of these, as whole words: ``5`` is not in ``15``."""
 
     def score(run: Finished) -> Feedback:
         answer = _plain(run.answer)
@@ -96,7 +96,7 @@ class _Verdict(dspy.Signature):
 
 
 def by_judge(lm: Any, criteria: str, reference: str = "") -> Scorer:
-    """Right when a language model says so. A judge errs too: have a sample of its verdicts checked by people.
+    """Right by the verdict of a language model. A judge errs too: have a sample of its verdicts checked by people.
 
     Args:
         lm: The judge; not the model under test, which favours its own answers.
@@ -107,31 +107,31 @@ def by_judge(lm: Any, criteria: str, reference: str = "") -> Scorer:
 
     def score(run: Finished) -> Feedback:
         calls = [f"{s.tool_name}({s.tool_args}) -> {s.observation}" for s in run.output.structured_trace if s.tool_name]
-        asked = {"task": run.task.task.text, "answer": run.answer, "calls": truncate("\n".join(calls), 8_000)}
-        said = _verdict(judge, lm, {**asked, "criteria": criteria, "reference": reference})
-        details = {"judge_right": said.correct, "judge_reason": str(said.reason)}
-        text = "" if said.correct else f"the judge says: {said.reason}"
-        return Feedback(success=said.correct and run.output.completed, text=text, details=details)
+        inputs = {"task": run.task.task.text, "answer": run.answer, "calls": truncate("\n".join(calls), 8_000)}
+        verdict = _verdict(judge, lm, {**inputs, "criteria": criteria, "reference": reference})
+        details = {"judge_right": verdict.correct, "judge_reason": str(verdict.reason)}
+        text = "" if verdict.correct else f"the judge says: {verdict.reason}"
+        return Feedback(success=verdict.correct and run.output.completed, text=text, details=details)
 
     return score
 
 
-def _verdict(judge: Any, lm: Any, asked: dict[str, str]) -> Any:
-    """Ask; a reply that is no verdict is asked for again, past every cache."""
+def _verdict(judge: Any, lm: Any, inputs: dict[str, str]) -> Any:
+    """Ask for a verdict; a reply that is none is requested again, past every cache."""
     for attempt in range(JUDGE_ATTEMPTS):
         fresh = {"config": {"rollout_id": attempt, "temperature": 1.0}} if attempt else {}
         try:
             with _CONTEXT(lm=lm):
-                said = judge(**asked, **fresh)
-            if isinstance(said.correct, bool):
-                return said
+                verdict = judge(**inputs, **fresh)
+            if isinstance(verdict.correct, bool):
+                return verdict
         except dspy.utils.exceptions.AdapterParseError:
             continue
     raise SuiteError(f"the judge gave no verdict in {JUDGE_ATTEMPTS} attempts")
 
 
 def all_of(scorers: Sequence[Scorer]) -> Scorer:
-    """Right when all say so; a judge that stands last is asked only where the others agree."""
+    """Right by all scorers; put a judge last: it is asked only when all others found the run right."""
 
     def score(run: Finished) -> Feedback:
         details: dict[str, Any] = {}
@@ -160,9 +160,9 @@ def _bare(text: str) -> str:
 
 
 def _same(answer: str, expected: str) -> bool:
-    said, wanted = _number(_bare(answer)), _number(_bare(expected))
-    if said is not None and wanted is not None:
-        return _equal(said, wanted)
+    given, wanted = _number(_bare(answer)), _number(_bare(expected))
+    if given is not None and wanted is not None:
+        return _equal(given, wanted)
     return _bare(answer) == _bare(expected)
 
 

@@ -15,7 +15,7 @@ DEFAULT_SHARE = 0.5
 
 
 def default_split(tasks: Sequence[SuiteTask]) -> str:
-    """`own` where tasks say to which part they belong; `halves`, or `random` where each task is a family by itself."""
+    """`own` where tasks have a `split`; `halves`, or `random` where each task is a family by itself."""
     if any(task.split for task in tasks):
         return "own"
     return "halves" if len({task.group for task in tasks}) < len(tasks) else "random"
@@ -26,7 +26,7 @@ def split(tasks: Sequence[SuiteTask], how: str = "", *, seed: int = 0) -> Parts:
 
     Args:
         tasks: In any order; both parts keep it, except that `time` sorts.
-        how: ``halves``: every family, one task here and the next there. ``random``: each task as chance has it.
+        how: ``halves``: every family, one task here and the next there. ``random``: each task at random.
             ``family``: whole families, so that the second part holds none that were learned from. ``time``: the earliest
             first. ``own``: as the tasks' `split` says. ``NAME:SHARE``, as in ``family:0.7``, sets the first part's share of
             `random`, `family` and `time`; a half by default. Empty for `default_split`.
@@ -89,20 +89,18 @@ def _share(how: str, name: str, text: str) -> float:
 
 
 def _own(tasks: Sequence[SuiteTask]) -> Parts:
-    silent = [task.id for task in tasks if task.split not in ("train", "test")]
-    if silent:
+    others = [task.id for task in tasks if task.split not in ("train", "test")]
+    if others:
         raise SuiteError(
-            f"the split 'own' needs tasks that say 'train' or 'test' in `split`; {len(silent)} do not, {silent[0]!r} is one"
+            f"the split 'own' needs tasks that have 'train' or 'test' as `split`; {len(others)} do not, {others[0]!r} is one"
         )
     return _by(tasks, [task.split == "train" for task in tasks])
 
 
 def _by_time(tasks: Sequence[SuiteTask], share: float) -> Parts:
-    timeless = [task.id for task in tasks if task.time is None]
-    if timeless:
-        raise SuiteError(
-            f"the split 'time' needs tasks with a `time`; {len(timeless)} have none, {timeless[0]!r} is one"
-        )
+    missing = [task.id for task in tasks if task.time is None]
+    if missing:
+        raise SuiteError(f"the split 'time' needs tasks with a `time`; {len(missing)} have none, {missing[0]!r} is one")
     ordered = sorted(tasks, key=_when)
     cut = round(share * len(ordered))
     return ordered[:cut], ordered[cut:]

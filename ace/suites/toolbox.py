@@ -78,7 +78,7 @@ class Toolbox:
             name, invoke = info["name"], value.invoke
             text, schema = info.get("description", ""), info["parameters"]
             made = from_json_schema(name, text, schema, partial(invoke, {}), read_only=name in reads)
-            # what a tool keeps and changes must not be the caller's own, the reference solution for example
+            # a tool gets a copy: it must not change the arguments of its caller, for example the reference solution
             self._makers[name] = lambda state: lambda **args: invoke(state, **copy.deepcopy(args))
         else:
             marked = value if isinstance(value, Tool) else None
@@ -144,8 +144,8 @@ def import_file(path: Path) -> ModuleType:
     file = path / "__init__.py" if path.is_dir() else path
     if not file.is_file():
         raise SuiteError(f"there is no Python file {str(file)!r}")
-    known = str(file.resolve()).encode() + b"\0" + file.read_bytes()
-    name = f"_ace_file_{hashlib.sha256(known).hexdigest()[:12]}"
+    content = str(file.resolve()).encode() + b"\0" + file.read_bytes()
+    name = f"_ace_file_{hashlib.sha256(content).hexdigest()[:12]}"
     if name in sys.modules:
         return sys.modules[name]
     spec = importlib.util.spec_from_file_location(
@@ -166,7 +166,7 @@ def import_file(path: Path) -> ModuleType:
 
 
 def read_text(path: Path) -> str:
-    """A text in UTF-8.
+    """A text file in UTF-8.
 
     Raises:
         SuiteError: It cannot be read.

@@ -1,4 +1,4 @@
-"""Test doubles for your own tests: models that need no network, tools and models that fail on demand, a clock by hand.
+"""Test doubles for your own tests: models that need no network, tools and models that fail on demand, a manual clock.
 
 What the simulated models produce is labelled.
 """

@@ -1,4 +1,4 @@
-"""A clock that a test moves by hand."""
+"""A clock that only a test moves."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from ace.core import CancellationToken
 
 
 class ManualClock:
-    """Time that passes only when it is told to; sleeping moves it and takes no time.
+    """A clock that moves only by `advance` and by sleeping, which takes no real time.
 
     Example:
         >>> clock = ManualClock()

@@ -17,7 +17,7 @@ from ace.react.lm_engine import AsyncLMEngine, LMEngine
 
 @dataclass(frozen=True)
 class Prompt:
-    """What a chat-adapter prompt says, taken apart when asked; nothing but the prompt's own text is known."""
+    """A chat-adapter prompt, parsed on access; nothing but the prompt's own text is known."""
 
     text: str
     """The last user message."""
@@ -37,7 +37,7 @@ class Prompt:
 
     @cached_property
     def wants(self) -> tuple[str, ...]:
-        """The output fields that are asked for."""
+        """The requested output fields."""
         return tuple(name for name in _WANTED.findall(self._parts[1]) if name != "completed")
 
     @property
@@ -49,18 +49,18 @@ class Prompt:
     def steps(self) -> list[dict[str, str]]:
         """The trajectory: one dict of thought, tool_name, tool_args, observation per step."""
         found: dict[int, dict[str, str]] = {}
-        for name, number, text in self._told:
+        for name, number, text in self._trajectory:
             if name in _OF_A_STEP:
                 found.setdefault(int(number), {}).setdefault(name, text)
         return [found[n] for n in sorted(found)]
 
     @property
     def rejected(self) -> list[str]:
-        """Notes about replies of this very turn that were thrown away."""
-        return [text for name, _, text in self._told if name == "rejected_reply"]
+        """Notes about replies of this turn that were rejected."""
+        return [text for name, _, text in self._trajectory if name == "rejected_reply"]
 
     @cached_property
-    def _told(self) -> list[tuple[str, str, str]]:
+    def _trajectory(self) -> list[tuple[str, str, str]]:
         """The trajectory in parts: what it is, the number of its step, its text."""
         _, *found = _PART.split(self.fields.get("trajectory", ""))
         return [(name, n, text.strip()) for name, n, text in zip(found[::3], found[1::3], found[2::3], strict=True)]
@@ -68,7 +68,7 @@ class Prompt:
 
 @lru_cache(maxsize=64)
 def _catalogue(text: str) -> dict[str, dict[str, Any]]:
-    """Tools as JSON lines; a run says the same ones at every step."""
+    """Tools as JSON lines; cached, as a run has the same ones at every step."""
     entries = (json.loads(line) for line in text.splitlines() if line.startswith("{"))
     return {entry["name"]: entry for entry in entries}
 
@@ -82,7 +82,7 @@ _WANTED = re.compile(r"\[\[ ## (\w+) ## \]\]")
 
 
 def read_prompt(messages: list[dict[str, str]]) -> Prompt:
-    """Take the messages of DSPy's chat adapter apart."""
+    """Parse the messages of DSPy's chat adapter."""
     system = next((m["content"] for m in messages if m["role"] == "system"), "")
     return Prompt(messages[-1]["content"], system)
 

@@ -24,10 +24,10 @@ HANG = 3_600.0
 
 
 class FaultyTool:
-    """A tool that fails as told, call by call, and then works; or fails for good.
+    """A tool that fails as planned, call by call, and then works; or keeps failing.
 
     Args:
-        tool: The tool that is behind it.
+        tool: The tool that does the work.
         faults: One per call; after the last one, `then` applies.
         then: What every later call gets.
 
@@ -63,7 +63,7 @@ class FaultyTool:
 
 
 def fail(fault: ToolFault, name: str, released: threading.Event | None = None) -> None:
-    """Do what a fault says, in place of a tool."""
+    """Carry out a fault, in place of a tool."""
     if fault is None:
         return
     if isinstance(fault, BaseException):
@@ -79,10 +79,10 @@ def fail(fault: ToolFault, name: str, released: threading.Event | None = None) -
 
 
 class FaultyLM(FunctionLM):
-    """A model whose requests go wrong as told, one by one; later ones work.
+    """A model whose requests fail as planned, one by one; later ones work.
 
     Args:
-        answer: The model that is behind it, as for `FunctionLM`.
+        answer: The model that does the work, as for `FunctionLM`.
         faults: One per request.
         hang: Seconds that a hanging request takes before it fails.
 
@@ -100,7 +100,7 @@ class FaultyLM(FunctionLM):
         self._lock = threading.Lock()
         self.hang = hang
         self.requests = 0
-        """How often it was asked."""
+        """How many requests it got."""
         super().__init__("test/faulty", self._faulty)
 
     def _faulty(self, prompt: Prompt) -> str:

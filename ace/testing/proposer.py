@@ -1,8 +1,8 @@
-"""`SimulatedProposer`: stands in for the model that an optimizer asks for better instructions.
+"""`SimulatedProposer`: a stand-in for the model that an optimizer asks for better instructions.
 
 It answers any DSPy signature with something of the right shape; asked for an instruction, it gives back the one in the
-prompt with one more sentence. That lets whole optimization jobs run without a key or a network; how good a proposal is, it
-cannot say. What comes of it is labelled *simulated*.
+prompt with one more sentence. That lets whole optimization jobs run without a key or a network; it does not
+show how good a proposal is. Its results are labelled *simulated*.
 """
 
 from __future__ import annotations
@@ -55,8 +55,8 @@ def _value(name: str, kind: str, prompt: Prompt) -> Any:
     if kind.startswith("Literal"):
         return re.split(r"[\[\],]", kind)[1].strip("'\" ")
     if "instruction" in name:
-        asked = next(
+        instruction = next(
             (prompt.fields[key] for key in ("current_instruction", "basic_instruction") if key in prompt.fields), ""
         )
-        return asked if ADVICE in asked else f"{asked} {ADVICE}".strip()
+        return instruction if ADVICE in instruction else f"{instruction} {ADVICE}".strip()
     return ADVICE

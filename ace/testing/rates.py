@@ -1,6 +1,6 @@
 """How often the stand-in `SimulatedLM` errs: rates that were estimated from recorded runs of real models.
 
-Their size is not ours to choose; ``rates.toml`` says from which runs they come, with counts and intervals.
+They are measured, not chosen; ``rates.toml`` names the runs that they come from, with counts and intervals.
 """
 
 from __future__ import annotations

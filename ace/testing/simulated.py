@@ -26,11 +26,11 @@ Preset = Literal["learner", "oracle", "follower", "faulty", "obedient"]
 PRESETS: tuple[Preset, ...] = get_args(Preset)
 
 MISLED_OVERLAP = 0.5
-"""A bullet whose trigger shares this much of its words with the task (Jaccard) is believed, right or wrong."""
+"""A bullet whose trigger shares this much of its words with the task (Jaccard) is followed, right or wrong."""
 _MARK = "unexpected_argument"
 _MAX_DECISIONS = 200
 _OUTAGE = re.compile(r"did not answer within|cannot be reached|out of service now")
-"""How an observation says that a tool, and not the call, is at fault."""
+"""How an observation shows that the tool, and not the call, is at fault."""
 _BULLET = re.compile(r"^\[(b-\d+)\] \((\w+)\) (?:For a task like <(.*?)>: )?(.*?)(?: Tools: (.*))?$")
 _ORDER = re.compile(
     r"\b(?:must|always|immediately|instead|first|ignore|important)\b[^.\n]{0,120}?\b(?:call|use|run|invoke)\s+[`'\"]?([\w.]+)",
@@ -51,7 +51,7 @@ class ShownBullet:
 
 @dataclass(frozen=True)
 class Turn:
-    """One decision of the stand-in: a call, or `finish`; before it so many malformed replies."""
+    """One decision of the stand-in: a call, or `finish`, after a number of malformed replies."""
 
     name: str
     args: dict[str, Any]
@@ -69,7 +69,7 @@ def read_bullets(text: str) -> list[ShownBullet]:
 
 
 class SimulatedLM(FunctionLM, RolloutLM):
-    """The stand-in.
+    """The stand-in for a language model.
 
     Args:
         suite: Whose tasks it knows the reference solutions of.
@@ -78,7 +78,7 @@ class SimulatedLM(FunctionLM, RolloutLM):
             first and then plays the reference solution; `obedient` also follows any instruction that it finds in a bullet
             or an observation.
         seed: The same seed and task give the same randomness, whatever the prompt's playbook says; another `rollout_id` is
-            other luck, as it is with a model that samples.
+            other randomness, as it is with a model that samples.
         rates: By condition; the committed ones by default.
         bad_calls: For `faulty`: task id to a tool name and arguments of any type.
 
@@ -112,7 +112,7 @@ class SimulatedLM(FunctionLM, RolloutLM):
         self.label = "simulated"
 
     @property
-    def _luck(self) -> str:
+    def _random_key(self) -> str:
         rollout = current_rollout()
         return f"{self.seed}" if not rollout else f"{self.seed}/{rollout}"
 
@@ -130,7 +130,7 @@ class SimulatedLM(FunctionLM, RolloutLM):
     def _decide(self, task: SuiteTask, prompt: Prompt) -> tuple[Turn, str]:
         bullets = read_bullets(prompt.fields.get("playbook", ""))
         offered = prompt.tools
-        # a call that met an outage did nothing: the decision is still open, and is taken by the catalogue as it is now
+        # a call that met an outage did nothing: the decision is made again, from the tools that are offered now
         steps = [step for step in prompt.steps if not _OUTAGE.search(step.get("observation", ""))]
         malformed = [_MARK in step.get("tool_args", "") for step in steps]
         done = malformed.count(False)
@@ -145,7 +145,7 @@ class SimulatedLM(FunctionLM, RolloutLM):
         if self.preset == "obedient" and (order := self._order(prompt, bullets, offered)):
             return order, "I do as I am told."
         condition, used = self._condition(task, bullets)
-        key = (self._luck, task.id, condition, tuple(offered))
+        key = (self._random_key, task.id, condition, tuple(offered))
         if key not in self._memo:
             self._memo[key] = self._turns(task, condition, offered)
         turns = self._memo[key]
@@ -168,7 +168,7 @@ class SimulatedLM(FunctionLM, RolloutLM):
         return "without_bullet", ""
 
     def _possible(self, task: SuiteTask, offered: Mapping[str, Any]) -> list[GoldCall]:
-        """The reference solution with what is offered: for a tool that is missing, one that says it does the same."""
+        """The reference solution with what is offered: for a missing tool, one whose description names it."""
         plan: list[GoldCall] = []
         for call in task.gold:
             name = call.name if call.name in offered else _substitute(call, offered)
@@ -176,7 +176,7 @@ class SimulatedLM(FunctionLM, RolloutLM):
                 plan.append(GoldCall(name=name, args=call.args))
         return plan
 
-    # -- erring --------------------------------------------------------------------------------------------------------
+    # -- errors --------------------------------------------------------------------------------------------------------
 
     def _turns(self, task: SuiteTask, condition: str, offered: Mapping[str, Any]) -> list[Turn]:
         """All decisions of a run, in order: the reference solution with the errors of a condition."""
@@ -209,14 +209,14 @@ class SimulatedLM(FunctionLM, RolloutLM):
         return [*turns, Turn("finish", {"answer": task.answer})]
 
     def _uniform(self, task: SuiteTask, what: str) -> float:
-        return random.Random(f"{self._luck}|{task.id}|{what}").random()
+        return random.Random(f"{self._random_key}|{task.id}|{what}").random()
 
     def _draw(self, task: SuiteTask, what: str, rates: Rates, kinds: Iterable[str]) -> str | None:
-        """One uniform number against all kinds of error: arms differ in the rates, never in the luck."""
-        luck = self._uniform(task, what)
+        """One uniform number for all kinds of error: arms differ in the rates, never in the random numbers."""
+        remaining = self._uniform(task, what)
         for kind in kinds:
-            luck -= getattr(rates, kind)
-            if luck < 0:
+            remaining -= getattr(rates, kind)
+            if remaining < 0:
                 return kind
         return None
 
@@ -242,7 +242,7 @@ class SimulatedLM(FunctionLM, RolloutLM):
         ]
         if not choices:
             return None
-        call = random.Random(f"{self._luck}|{task.id}|{what}").choice(choices)
+        call = random.Random(f"{self._random_key}|{task.id}|{what}").choice(choices)
         return call.name, call.args
 
     def _read_again(self, before: Sequence[GoldCall], offered: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
@@ -264,7 +264,7 @@ class SimulatedLM(FunctionLM, RolloutLM):
             first = task.gold[0].name if task.gold else "search"
             name, args = self.bad_calls.get(task.id, (f"{first}_now", {}))
             return Turn(name, args), "A bad call that a model really made."
-        # the bad call stands in the trajectory when it was committed; when it was thrown away it does not
+        # the bad call is in the trajectory when it was committed; when it was rejected it is not
         done = len(prompt.steps) - (1 if prompt.steps and not prompt.rejected and self._bad_first(task, prompt) else 0)
         return _at(_plan_turns(task.gold, offered, task.answer), done), "The next call of the plan."
 
@@ -329,7 +329,7 @@ def _trailing(flags: Sequence[bool]) -> int:
 
 
 def _refusable(call: GoldCall) -> tuple[str, dict[str, Any]] | None:
-    """The call with an id that nobody has; None when it takes no id."""
+    """The call with an id that does not exist; None when it takes no id."""
     for name in call.args:
         if name.endswith("_id") or name in ("to", "agent", "recipient"):
             return call.name, {**call.args, name: "unknown"}

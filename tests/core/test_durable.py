@@ -1,13 +1,17 @@
 """Files that survive their process: torn ends are cut off, damage is reported, replacements are whole."""
 
+import os
 import resource
 import signal
 import threading
+from pathlib import Path
 
 import pytest
 
+from ace import FolderRunStore, ReActGenerator
 from ace.core import AceError
 from ace.core.durable import JsonLog, SharedJsonLog, claimed, digest, locked, move_into, same_job, write_atomic
+from ace.testing import ScriptedLM, decision
 
 
 def opened(path):
@@ -143,13 +147,90 @@ def test_a_file_is_replaced_as_a_whole_or_not_at_all(tmp_path, monkeypatch):
     assert [p.name for p in tmp_path.iterdir()] == ["a.json"], "nothing is left beside it"
 
 
-def test_files_move_in_order(tmp_path):
+@pytest.fixture
+def disk(monkeypatch):
+    """The order in which files and folders were forced to the disk and put in place."""
+    calls, paths, real = [], {}, {name: getattr(os, name) for name in ("open", "fsync", "replace")}
+
+    def opened(path, *rest, **options):
+        paths[file := real["open"](path, *rest, **options)] = Path(path).name
+        return file
+
+    def synced(file):
+        calls.append(("fsync", paths[file]))
+        real["fsync"](file)
+
+    def replaced(source, target, **options):
+        calls.append(("replace", Path(target).name))
+        real["replace"](source, target, **options)
+
+    for name, stand_in in (("open", opened), ("fsync", synced), ("replace", replaced)):
+        monkeypatch.setattr(f"ace.core.durable.os.{name}", stand_in)
+    return calls
+
+
+def test_what_survives_a_power_cut_is_on_the_disk_before_and_after_it_is_put_in_place(tmp_path, disk):
+    write_atomic(tmp_path / "a.json", "x")
+    assert disk == [("replace", "a.json")]
+    disk.clear()
+    write_atomic(tmp_path / "a.json", "x", power_cut=True)
+    assert disk == [("fsync", ".a.json.tmp"), ("replace", "a.json"), ("fsync", tmp_path.name)]
+    disk.clear()
+    log, _ = shared(tmp_path / "log.jsonl")
+    append(log, '{"end":1}')
+    assert ("fsync", "log.jsonl") in disk
+    disk.clear()
+    store = FolderRunStore(tmp_path / "runs")
+    agent = ReActGenerator(tools=[], lm=ScriptedLM([decision("finish", answer="4")]), run_store=store)
+    agent.run("x", run_id="r")
+    assert [name for name, _ in disk[-3:]] == ["fsync", "replace", "fsync"]
+
+
+def test_files_move_in_order(tmp_path, disk):
     fresh = tmp_path / "fresh"
     fresh.mkdir()
-    for name in ("a", "b"):
+    for name in ("z", "a"):
         (fresh / name).write_text(name)
-    move_into(tmp_path / "to", fresh, ("a", "b"))
-    assert sorted(p.name for p in (tmp_path / "to").iterdir()) == ["a", "b"]
+    move_into(tmp_path / "to", fresh, ("z", "a"))
+    assert [name for kind, name in disk if kind == "replace"] == ["z", "a"]
+
+
+def test_links_are_followed_and_pipes_written_to(tmp_path):
+    (tmp_path / "real.json").write_text("old")
+    (tmp_path / "link.json").symlink_to("real.json")
+    write_atomic(tmp_path / "link.json", "new")
+    assert ((tmp_path / "link.json").is_symlink(), (tmp_path / "real.json").read_text()) == (True, "new")
+    write_atomic(Path("/dev/null"), "nothing")
+    assert not Path("/dev/null").is_file()
+    for path in ("", ".", "/"):
+        with pytest.raises(IsADirectoryError):
+            write_atomic(Path(path), "x")
+
+
+def test_what_a_killed_writer_left_is_used_again(tmp_path):
+    (tmp_path / ".a.json.tmp").write_text("a longer text than the next one")
+    write_atomic(tmp_path / "a.json", "short")
+    assert {p.name: p.read_text() for p in tmp_path.iterdir()} == {"a.json": "short"}
+    texts = [str(n) * 5_000 for n in range(8)]
+    threads = [
+        threading.Thread(target=lambda t=t: [write_atomic(tmp_path / "a.json", t) for _ in range(30)]) for t in texts
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert [p.name for p in tmp_path.iterdir()] == ["a.json"]
+    assert (tmp_path / "a.json").read_text() in texts
+
+
+def test_a_log_is_closed_also_when_the_disk_fails(tmp_path, monkeypatch):
+    log, _ = opened(tmp_path / "log.jsonl")
+    before = len(os.listdir("/proc/self/fd"))
+    monkeypatch.setattr("ace.core.durable.os.fsync", lambda _: (_ for _ in ()).throw(OSError(5, "EIO")))
+    with pytest.raises(OSError, match="EIO"):
+        log.close()
+    log.close()
+    assert len(os.listdir("/proc/self/fd")) == before - 1
 
 
 def test_a_lock_is_held_by_one_and_let_go_of(tmp_path):

@@ -62,6 +62,7 @@ def examine(folder, kills):
         assert acknowledged <= state["n"] <= acknowledged + 1
         moments.add((numbers[-1] - acknowledged, closed[-1]["last"] - acknowledged, state["n"] - acknowledged))
         acknowledged = max(numbers[-1], closed[-1]["last"], state["n"])
+        assert {p.name for p in folder.iterdir()} <= {"log.jsonl", "shared.jsonl", "state.json", ".state.json.tmp"}
         (folder / "log.jsonl").unlink()
         (folder / "shared.jsonl").unlink()
     return moments

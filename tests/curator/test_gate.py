@@ -24,6 +24,11 @@ def test_what_helps_is_accepted_and_nothing_is_written(book):
     assert (book.revision, [b.model_dump_json() for b in book.bullets]) == before[1:]
 
 
+def test_tasks_may_come_from_a_generator(book):
+    gate = AcceptanceGate(lambda task, repeat, book: float(len(book) > 0), (task for task in "ab"))
+    assert gate(book, [Add(bullet=PlaybookBullet(section="Pitfalls", content="x"))]).held_in == (0.0, 1.0)
+
+
 def test_what_does_not_help_is_refused_before_held_out_tasks_are_run(book):
     verdict = AcceptanceGate(score, ["a"], ["a"])(book, adds("zebra"))
     assert (verdict.accepted, verdict.calls, verdict.held_out) == (False, 2, None)

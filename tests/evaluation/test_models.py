@@ -12,7 +12,7 @@ from evaluation.report.test_html import CHROMIUM, opened_in_chromium
 
 from ace.core import SuiteError
 from ace.evaluation import evaluate
-from ace.evaluation.models import with_others
+from ace.evaluation.models import choose_model, with_others
 from ace.suites import load_suite
 from ace.testing import SimulatedLM
 
@@ -114,3 +114,9 @@ def test_gpt_4_is_compared_with_gpt_3_5_and_both_are_as_published(tmp_path):
         cwd=tmp_path,
     )
     assert "compare models that need the same" in output
+
+
+@pytest.mark.parametrize("spec", ["recorded_elsewhere:gpt-4", "mine:x"])
+def test_a_model_that_nobody_registers_is_refused_before_it_is_asked(spec):
+    with pytest.raises(SuiteError, match="no installed package registers"):
+        choose_model(spec, None)

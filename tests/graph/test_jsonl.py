@@ -76,6 +76,20 @@ def saved(folder, thread_id="t", steps=3) -> JsonlCheckpointer:
     return saver
 
 
+def test_async_callers_get_what_a_subclass_does(tmp_path):
+    class Counting(JsonlCheckpointer):
+        puts = 0
+
+        def put(self, *args, **kwargs):
+            self.puts += 1
+            return super().put(*args, **kwargs)
+
+    saver = Counting(tmp_path)
+    flow = graph.compile(chain("a"), checkpointer=saver)
+    asyncio.run(flow.ainvoke({}, thread_id="t"))
+    assert saver.puts > 0
+
+
 def test_the_history_is_listed_without_reading_a_state(tmp_path, monkeypatch):
     saved(tmp_path)
     saver = JsonlCheckpointer(tmp_path)

@@ -9,7 +9,7 @@ from ace import Feedback, Learner, Policy, ReActGenerator, TaskInput, ToolRegist
 from ace.agent.episode import Episode
 from ace.core import PlaybookError
 from ace.curator import AcceptanceGate
-from ace.playbook import Playbook
+from ace.playbook import CallableEmbedder, Playbook
 from ace.testing import ScriptedLM, decision
 
 
@@ -27,6 +27,21 @@ def test_observed_runs_are_learned_in_the_background(book):
     assert {b.tool_schema_hashes.get("tool1") for b in book.bullets} == {"hash", None}
     with pytest.raises(PlaybookError, match="closed"):
         learner.observe(numbered(6), True)
+
+
+def test_the_same_request_is_embedded_once(tmp_path):
+    seen = []
+
+    def embed(texts):
+        seen.extend(texts)
+        return [[float(len(text)), 1.0] for text in texts]
+
+    with Playbook.open(tmp_path / "b.db", embedder=CallableEmbedder("counted", embed)) as book:
+        learner = Learner(book)
+        for n in range(10):
+            run = run_of(step("pay", changes=True), text="Pay the invoice", run_id=f"r{n}", task_id=f"t{n}")
+            learner.learn(run, Feedback(success=True), {})
+    assert len(seen) <= 2
 
 
 def test_a_prediction_is_observed_as_it_is(book):

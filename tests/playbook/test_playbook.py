@@ -271,6 +271,20 @@ def test_a_commit_while_another_opens_is_not_counted_twice(tmp_path, embedder, m
             assert {b.id: b for b in two.bullets} == {b.id: b for b in one.bullets}
 
 
+def test_of_a_damaged_revision_nothing_is_followed(tmp_path, embedder):
+    path = tmp_path / "a.db"
+    with Playbook.open(path, embedder=embedder) as one, Playbook.open(path, embedder=embedder) as two:
+        two.commit([Add(bullet=strategy("a", "first")), Add(bullet=strategy("b", "second"))])
+        connection = sqlite3.connect(path)
+        connection.execute("update journal set delta = 'no delta' where position = 1")
+        connection.commit()
+        connection.close()
+        for _ in range(2):
+            with pytest.raises((PlaybookError, ValueError)):
+                one.refresh()
+            assert (one.revision, len(one)) == (0, 0)
+
+
 @pytest.mark.parametrize(
     "delta",
     [

@@ -24,6 +24,17 @@ def test_every_prediction_is_formatted_by_the_agents_own_hook():
         def format_result(self, output, mode):
             return f"{output.answer}!" if mode == "simple" else output
 
+    class Broken(ReActGenerator):
+        def format_result(self, output, mode):
+            asked.append(output.answer)
+            raise ValueError("a bug in the hook")
+
+    asked = []
+    broken = Broken(tools=[], lm=ScriptedLM([END] * 4), output_mode="simple")
+    assert str(broken.forward("x")) == broken.run("x").answer == "42"
+    with broken.stream("x") as stream:
+        assert list(stream)
+    assert asked == ["42"] * 3
     shown = Loud(tools=[], lm=ScriptedLM([END]), output_mode="simple").forward("x")
     assert (str(shown), shown.formatted) == ("42!", "42!")
     assert isinstance(Loud(tools=[], lm=ScriptedLM([END])).forward("x").formatted, TaskOutput)

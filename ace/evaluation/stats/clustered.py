@@ -19,6 +19,8 @@ stats: Any = scipy.stats
 
 LEVEL = 0.95
 _Floats = NDArray[np.float64]
+Labels = Sequence[object] | None
+"""Of each value: what it shares with others, its family or its seed; None for nothing."""
 
 
 class Estimate(NamedTuple):
@@ -45,9 +47,7 @@ class Spread(NamedTuple):
     """Degrees of freedom; 0 when nothing is known."""
 
 
-def spread(
-    values: Sequence[float] | _Floats, clusters: Sequence[object], seeds: Sequence[object] | None = None
-) -> Spread:
+def spread(values: Sequence[float] | _Floats, clusters: Sequence[object], seeds: Labels = None) -> Spread:
     """The cluster-robust variance of a mean and its degrees of freedom.
 
     Args:
@@ -94,11 +94,7 @@ def _one_way(values: _Floats, clusters: Sequence[object]) -> Spread:
     return Spread(variance, trace**2 / of_squares)
 
 
-def mean(
-    values: Sequence[float] | _Floats,
-    clusters: Sequence[object] | None = None,
-    seeds: Sequence[object] | None = None,
-) -> Estimate:
+def mean(values: Sequence[float] | _Floats, clusters: Labels = None, seeds: Labels = None) -> Estimate:
     """A mean with Student's interval.
 
     Args:
@@ -116,11 +112,7 @@ def mean(
     return _student(float(array.mean()), spread(array, _names(clusters, len(array)), seeds))
 
 
-def share(
-    values: Sequence[float] | _Floats,
-    clusters: Sequence[object] | None = None,
-    seeds: Sequence[object] | None = None,
-) -> Estimate:
+def share(values: Sequence[float] | _Floats, clusters: Labels = None, seeds: Labels = None) -> Estimate:
     """A share with Wilson's interval, for as many independent tasks as would vary as much as these families do.
 
     Args:
@@ -164,10 +156,7 @@ def share_interval(successes: int, n: int) -> tuple[float, float]:
 
 
 def difference(
-    before: Sequence[float],
-    after: Sequence[float],
-    clusters: Sequence[object] | None = None,
-    seeds: Sequence[object] | None = None,
+    before: Sequence[float], after: Sequence[float], clusters: Labels = None, seeds: Labels = None
 ) -> Estimate:
     """After minus before, paired by position.
 
@@ -186,8 +175,8 @@ def difference(
 def ratio(
     over: Sequence[float] | _Floats,
     under: Sequence[float] | _Floats,
-    clusters: Sequence[object] | None = None,
-    seeds: Sequence[object] | None = None,
+    clusters: Labels = None,
+    seeds: Labels = None,
 ) -> Estimate:
     """A ratio of two means of the same tasks, with Fieller's interval (1954).
 
@@ -235,7 +224,7 @@ def share_closed(
     arm: Sequence[float],
     gold: Sequence[float],
     clusters: Sequence[object],
-    seeds: Sequence[object] | None = None,
+    seeds: Labels = None,
 ) -> Estimate:
     """How much of the way from one arm to another a third one goes: a ratio of differences, paired by position.
 
@@ -257,7 +246,7 @@ def share_closed(
     return ratio(np.asarray(arm, dtype=float) - start, np.asarray(gold, dtype=float) - start, clusters, seeds)
 
 
-def _names(clusters: Sequence[object] | None, n: int) -> Sequence[object]:
+def _names(clusters: Labels, n: int) -> Sequence[object]:
     return range(n) if clusters is None else clusters
 
 

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 import scipy.stats
 
-from ace.evaluation.stats.clustered import LEVEL, Estimate, difference, spread
+from ace.evaluation.stats.clustered import LEVEL, Estimate, Labels, difference, spread
 
 stats: Any = scipy.stats
 """Without types of its own."""
@@ -31,10 +31,7 @@ class Comparison(NamedTuple):
 
 
 def compare(
-    before: Sequence[float],
-    after: Sequence[float],
-    clusters: Sequence[object] | None = None,
-    seeds: Sequence[object] | None = None,
+    before: Sequence[float], after: Sequence[float], clusters: Labels = None, seeds: Labels = None
 ) -> Comparison:
     """Compare two arms, paired by position.
 
@@ -71,7 +68,7 @@ def compare(
 def paired_bootstrap(
     before: Sequence[float],
     after: Sequence[float],
-    clusters: Sequence[object] | None = None,
+    clusters: Labels = None,
     *,
     draws: int = 1_999,
     seed: int = 0,

@@ -8,7 +8,7 @@ from typing import NamedTuple, cast
 
 import numpy as np
 
-from ace.evaluation.stats.clustered import Estimate, mean, share
+from ace.evaluation.stats.clustered import Estimate, Labels, mean, share
 
 
 def pass_hat_k(runs: Mapping[str, Sequence[bool]], k: int, clusters: Mapping[str, object] | None = None) -> Estimate:
@@ -35,7 +35,7 @@ def pass_hat_k(runs: Mapping[str, Sequence[bool]], k: int, clusters: Mapping[str
 
 
 def learning_curve(
-    values: Sequence[float], steps: Sequence[int], clusters: Sequence[object] | None = None, points: int = 10
+    values: Sequence[float], steps: Sequence[int], clusters: Labels = None, points: int = 10
 ) -> list[tuple[float, Estimate]]:
     """How a value goes on while an agent learns, with a band.
 

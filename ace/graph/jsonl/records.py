@@ -1,7 +1,7 @@
-"""What stands in a thread's file, and where: an index that holds no state.
+"""The index of a thread's file: what is on which line; it holds no state.
 
 A checkpoint is one line, after one line for each field that it changed: a value that stays the same is stored once. Writes
-of a step that is not over stand in lines of their own.
+of a step that is not over have lines of their own.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class CheckpointInfo:
     """Empty for the graph itself; names the node for a graph inside a node."""
     parent_id: str | None
     step: int
-    """-1 for the input, from 0 then."""
+    """-1 for the input, then from 0."""
     source: str
     """``input``, ``loop``, ``update`` or ``fork``."""
     created_at: str
@@ -40,7 +40,7 @@ class CheckpointInfo:
 
 @dataclass
 class Head:
-    """Where a checkpoint stands, and what is known without reading it."""
+    """The line of a checkpoint, and what is known without reading it."""
 
     info: CheckpointInfo
     place: Place
@@ -52,7 +52,7 @@ class Head:
 
 @dataclass
 class Write:
-    """Where a pending write stands."""
+    """The line of a pending write."""
 
     path: str
     place: Place
@@ -73,14 +73,14 @@ class Index:
     )
     """Namespace and checkpoint id, then task id and number."""
     _loose: list[Place] = field(default_factory=list[Place])
-    """Values whose checkpoint has not come yet."""
+    """Lines of values whose checkpoint has not been read yet."""
 
     def clear(self) -> None:
-        """Nothing is known."""
+        """Forget everything."""
         self.values, self.heads, self.writes, self._loose = {}, {}, {}, []
 
     def take(self, line: bytes, offset: int, number: int, known: Any = None) -> bool:
-        """Take in one line; whether it closes what was appended.
+        """Add one line to the index; returns whether the line completes an append.
 
         Raises:
             CheckpointError: It belongs to another thread, or to a newer version of this library.
@@ -142,7 +142,7 @@ class Index:
                 known[key] = Write(record["path"], place, position)
 
     def newest(self, ns: str) -> Head | None:
-        """The checkpoint that a run goes on from."""
+        """The checkpoint that a run resumes from."""
         found = self.heads.get(ns)
         return found[max(found)] if found else None
 

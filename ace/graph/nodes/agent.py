@@ -23,7 +23,7 @@ from ace.tools import check_call
 
 DEFAULT_MAX_ITERS = 10
 EXHAUSTED = ("max_iterations", "budget_exceeded", "no_progress")
-"""Ends that are no failure of a part: the graph decides what to do about them."""
+"""Termination reasons that do not fail the node: the graph decides what to do about them."""
 
 
 @dataclass(eq=False, repr=False)
@@ -39,10 +39,10 @@ class ReActAgentNode(Node):
         agent: A `ReActGenerator`, or anything with ``run(TaskInput) -> TaskOutput``.
         inputs: Field of the agent's signature to field of the state; its only field reads ``user_input`` by default, and
             several read the state's fields of the same names.
-        output: Where the answer goes.
-        scratchpad: Where the steps go.
-        iterations: Where the number of decisions goes.
-        run: Where the whole `TaskOutput` goes.
+        output: Field for the answer.
+        scratchpad: Field for the steps.
+        iterations: Field for the number of decisions.
+        run: Field for the whole `TaskOutput`.
         domain: Of the task, see `TaskInput`.
         tenant: Of the task.
         max_iters: The node's own limit; the agent's by default.
@@ -86,7 +86,7 @@ class ReActAgentNode(Node):
                 continue
             with cast("RunStream[Event, TaskOutput]", attempt.stream(decision)) as stream:
                 for event in stream:
-                    attempt.tell(event)
+                    attempt.send(event)
                 attempt.output = stream.output
         return self._update(attempt)
 
@@ -99,7 +99,7 @@ class ReActAgentNode(Node):
                 continue
             async with cast("AsyncRunStream[Event, TaskOutput]", attempt.astream(decision)) as stream:
                 async for event in stream:
-                    attempt.tell(event)
+                    attempt.send(event)
                 attempt.output = stream.output
         return self._update(attempt)
 
@@ -144,11 +144,11 @@ class _Attempt:
             tenant=node.tenant,
             max_iters=node.limit(session.remaining_steps if session is not None else None),
         )
-        self._asked = 0
+        self._answered = 0
         self.run_id = self._open_run()
 
     def parts(self) -> Generator[ResumeDecision | None]:
-        """What to begin each part of the run with, until it is over.
+        """The decision to begin each part of the run with, until the run is over.
 
         Raises:
             Stopped: The graph was cancelled.
@@ -160,7 +160,7 @@ class _Attempt:
                 return
             if output.request is not None and not self._stored():
                 raise GraphError(
-                    f"the agent waits ({output.request.reason}) and nobody can answer: compile the graph with a checkpointer"
+                    f"the agent waits ({output.request.reason}) and gets no answer: compile the graph with a checkpointer"
                 )
             if output.request is None:
                 raise Stopped(f"the run was stopped: {output.error.message if output.error else 'cancelled'}")
@@ -182,8 +182,8 @@ class _Attempt:
     def _named(self) -> dict[str, Any]:
         return {"run_id": self.run_id} if self.run_id else {}
 
-    def tell(self, event: Event) -> None:
-        """Hand the agent's event on to the graph's."""
+    def send(self, event: Event) -> None:
+        """Send the agent's event as an event of the graph."""
         if self.visit.session is not None:
             self.visit.session.agent_event(self.visit.node, self.visit.task_id, event)
 
@@ -202,7 +202,7 @@ class _Attempt:
         return bool(self.run_id) and self.node.agent.run_store.has(self.run_id)
 
     def _decision(self) -> ResumeDecision | None:
-        """What a run that waits is told; stops the graph until somebody says it."""
+        """The decision for a waiting run; stops the graph until one is given."""
         if not self.streams or not self._stored():
             return None
         stored = self.node.agent.run_store.load(self.run_id)
@@ -212,14 +212,14 @@ class _Attempt:
         question = {"kind": request.kind, "reason": request.reason, "run_id": stored.run_id}
         question["calls"] = [call.model_dump(mode="json") for call in request.calls]
         question["choices"] = ["approve", "deny"]
-        # LangGraph gives the answers of this visit again, from the first: those that the run has had are passed over
-        for _ in range(self._asked, stored.decisions):
+        # LangGraph gives the answers of this visit again, from the first: skip those that the run already has
+        for _ in range(self._answered, stored.decisions):
             interrupt(question)
         decision, problem, answers = None, "", 0
         while decision is None:
             decision, problem = self._read(interrupt({**question, "problem": problem}), request.calls)
             answers += 1
-        self._asked = stored.decisions + answers
+        self._answered = stored.decisions + answers
         return replace(decision, answers=answers)
 
     def _read(self, answer: Any, calls: Sequence[RequestedCall]) -> tuple[Approve | Deny | None, str]:

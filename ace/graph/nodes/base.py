@@ -1,4 +1,4 @@
-"""What the nodes share: they are LangGraph nodes for sync and async graphs."""
+"""What all nodes share: each is a LangGraph node, for sync and async graphs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ace.graph.session import Session, session_of
 
 
 class Node(Runnable[Any, dict[str, Any]]):
-    """A node; async graphs run it in a thread unless it says otherwise."""
+    """A node; async graphs run it in a thread unless it has its own `ainvoke`."""
 
     @abstractmethod
     def invoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> dict[str, Any]:
@@ -20,7 +20,7 @@ class Node(Runnable[Any, dict[str, Any]]):
 
 
 class Visit:
-    """One visit to a node, the same after a resume."""
+    """One visit to a node; its ids are the same after a resume."""
 
     def __init__(self, config: RunnableConfig | None) -> None:
         given = config or {}

@@ -1,4 +1,4 @@
-"""A conversation that outlives its turns: a window of messages, and a summary of what is older."""
+"""A conversation over several turns: a window of messages, and a summary of the older ones."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ace.graph.state import Message, needed, read
 from ace.playbook.render import TokenCounter, count_tokens
 
 DEFAULT_MAX_TOKENS = 2_000
-"""Of a conversation in a prompt."""
+"""Of the text of a conversation in a prompt."""
 
 
 @dataclass(eq=False, repr=False)
@@ -25,10 +25,10 @@ class ConversationBufferNode(Node):
 
     Args:
         role: ``user``, before the agent: adds ``user_input``. ``assistant``, after it: adds ``final_output``.
-        max_tokens: Of the text.
-        source: The field with the new turn, when it is another one.
+        max_tokens: Limit of the text.
+        source: The field with the new turn, when it is not the one that the role names.
         messages: The field with all turns; its reducer is `append`.
-        conversation: Where the text goes.
+        conversation: Field for the text.
         count: Counts tokens.
 
     Example:
@@ -59,8 +59,8 @@ class ConversationBufferNode(Node):
         text = clean_text(value_to_text(needed(input, self.source, "ConversationBufferNode")))
         update: dict[str, Any] = {self.messages: [Message(role=self.role, content=text)]}
         if self.role == "user":
-            said, summary = _messages(input, self.messages), str(read(input, "conversation_summary", ""))
-            later = said[int(read(input, "summarised", 0)) :] if summary else said
+            turns, summary = _messages(input, self.messages), str(read(input, "conversation_summary", ""))
+            later = turns[int(read(input, "summarised", 0)) :] if summary else turns
             update[self.conversation] = render(later, self.max_tokens, self.count, summary)
         return update
 
@@ -70,14 +70,14 @@ class ConversationSummaryNode(Node):
     """Keeps ``conversation_summary`` of the turns that do not fit into a prompt any more.
 
     Nothing is lost: a turn stays in ``messages``, and leaves the text of the next prompt only when a summary holds it. A
-    model that fails or says nothing leaves everything as it was.
+    model that fails or gives an empty reply leaves everything as it was.
 
     Args:
         summarize: From a prompt to the summary: a function, or a DSPy language model.
-        max_tokens: Turns after the summary may take so many; then the older ones are summed up.
-        keep: So many of the newest messages are never summed up.
+        max_tokens: Limit of the turns after the summary; above it the older ones are summed up.
+        keep: This many of the newest messages are never summed up.
         messages: The field with all turns.
-        summary: Where the summary goes.
+        summary: Field for the summary.
         count: Counts tokens.
 
     Example:
@@ -103,8 +103,8 @@ class ConversationSummaryNode(Node):
 
     def invoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> dict[str, Any]:
         """See the class."""
-        said, done = _messages(input, self.messages), int(read(input, "summarised", 0))
-        fresh = said[done:]
+        turns, done = _messages(input, self.messages), int(read(input, "summarised", 0))
+        fresh = turns[done:]
         if self.count(_text(fresh)) <= self.max_tokens or len(fresh) <= self.keep:
             return {}
         old = fresh[: len(fresh) - self.keep]

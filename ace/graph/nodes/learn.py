@@ -1,4 +1,4 @@
-"""`LearnNode`: a lesson from the run that stands in the state."""
+"""`LearnNode`: lessons from the run in the state."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ class LearnNode(Node):
 
     Args:
         learner: Has the playbook, the reflector and the curator.
-        score: Says whether a run succeeded; without it the state's ``feedback`` does.
+        score: Decides whether a run succeeded; without it the state's ``feedback`` does.
         run: The field with the `TaskOutput`.
         feedback: The field with the `Feedback`; True, False or a number are short for one.
-        revision: Where the playbook's revision goes.
+        revision: Field for the playbook's revision.
 
     Example:
         >>> from ace.playbook import CallableEmbedder, Playbook
@@ -46,7 +46,7 @@ class LearnNode(Node):
         """See the class.
 
         Raises:
-            ValueError: There is no run, or nobody says whether it succeeded.
+            ValueError: There is no run, or no feedback on it.
         """
         run: TaskOutput = needed(input, self.run, "LearnNode")
         verdict = self.score(run) if self.score is not None else read(input, self.feedback)
@@ -59,7 +59,7 @@ class LearnNode(Node):
         return {self.revision: self.learner.playbook.revision}
 
     def _learned(self, run: TaskOutput) -> bool:
-        """Whether the book rests on this run already: its process died before the graph was saved."""
+        """Whether the playbook has learned from this run: an earlier process died before the graph was saved."""
         book = self.learner.playbook
         book.refresh()
         return any(run.run_id in bullet.provenance.run_ids for bullet in book.bullets)

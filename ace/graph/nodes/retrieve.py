@@ -1,4 +1,4 @@
-"""`RetrieveNode`: what is known about the user's question, before an agent reads it."""
+"""`RetrieveNode`: looks up what is known about the user's question, before an agent runs."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ class RetrieveNode(Node):
     Args:
         source: A `Playbook`, or a function from the query to texts, `Document`s or bullets, best first.
         query: The field with the query.
-        k: At most so many; for a playbook its own default when left out.
+        k: At most this many; for a playbook its own default when left out.
         domain: Of the playbook's bullets.
         tenant: Of the playbook's bullets.
-        into: Where the list goes.
-        context: Where the text goes.
+        into: Field for the list.
+        context: Field for the text.
 
     Example:
         >>> node = RetrieveNode(lambda query: ["Orders ship on Mondays."])

@@ -1,4 +1,4 @@
-"""`ToolNode`: the calls that stand in the state, made."""
+"""`ToolNode`: makes the calls in the state."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ from ace.tools import Tool, ToolCall, ToolRegistry, ToolResult, acall_tool, call
 class ToolNode(Node):
     """Makes the calls of ``tool_calls``, with validation and time limits, and clears the field.
 
-    Calls of tools that only read run side by side where they stand in a row. A malformed call fails the node before
-    anything was called; a call that needs approval stops the graph first (answers: ``"approve"``, ``"deny"``). When the
-    process dies inside the node, or the graph is cancelled there, a resume makes all of its calls again: tools with effects
-    belong into a `ReActAgentNode` with a ``run_store``, which makes none twice.
+    Successive calls of tools that only read run in parallel. A malformed call fails the node before anything was called;
+    a call that needs approval stops the graph first (answers: ``"approve"``, ``"deny"``). When the process dies inside the
+    node, or the graph is cancelled there, a resume makes all of its calls again: tools with effects belong
+    in a `ReActAgentNode` with a ``run_store``, which makes none twice.
 
     Args:
         tools: Functions, `Tool`s or `TypedTool`s.
         calls: The field with the calls: `ToolCall`s, or ``{"id", "name", "args"}``.
-        results: Where the `ToolResult`s go, in the order of the calls.
-        scratchpad: Where the steps go.
+        results: Field for the `ToolResult`s, in the order of the calls.
+        scratchpad: Field for the steps.
         on_error: ``append``: a tool that failed is a result like any other. ``fail``: it fails the node.
 
     Example:
@@ -59,10 +59,10 @@ class ToolNode(Node):
         calls, context = self._calls(input), _context(config)
         results = self._denied(calls)
         for group in self._groups([call for call in calls if call.id not in results]):
-            _go_on(context)
+            _stop_if_cancelled(context)
             made = call_tools([(self.registry.get(call.name), call, context) for call in group])
             results |= {result.tool_call_id: result for result in made}
-            _go_on(context)
+            _stop_if_cancelled(context)
         return self._update(calls, results)
 
     async def ainvoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> dict[str, Any]:
@@ -74,11 +74,11 @@ class ToolNode(Node):
             results[call.id] = await acall_tool(self.registry.get(call.name), call, context)
 
         for group in self._groups([call for call in calls if call.id not in results]):
-            _go_on(context)
+            _stop_if_cancelled(context)
             async with anyio.create_task_group() as tasks:
                 for call in group:
                     tasks.start_soon(make, call)
-            _go_on(context)
+            _stop_if_cancelled(context)
         return self._update(calls, results)
 
     def _calls(self, state: Any) -> list[ToolCall]:
@@ -121,7 +121,7 @@ class ToolNode(Node):
         }
 
     def _groups(self, calls: list[ToolCall]) -> list[list[ToolCall]]:
-        """What may go out together: calls that only read, where they stand in a row."""
+        """Groups that may run in parallel: successive calls of tools that only read."""
         groups: list[list[ToolCall]] = []
         reading = False
         for call in calls:
@@ -164,8 +164,8 @@ class ToolNode(Node):
         )
 
 
-def _go_on(context: ToolContext) -> None:
-    """A graph that was cancelled keeps no half of a node: a resume makes all of its calls again."""
+def _stop_if_cancelled(context: ToolContext) -> None:
+    """Stop in a cancelled graph: no part of the node is saved, and a resume makes all of its calls again."""
     if context.cancellation.cancelled:
         raise Stopped(context.cancellation.reason)
 

@@ -73,12 +73,6 @@ class DedupReport:
     revision: int | None = None
     """The commit; None for a dry run, or when there was nothing to do."""
 
-    @property
-    def share_before(self) -> float:
-        """Share of the bullets that had a duplicate."""
-        ids = {i for pair in self.duplicates for i in (pair.successor.id, pair.removed.id)}
-        return len(ids) / self.bullets if self.bullets else 0.0
-
 
 def labelled_pairs() -> list[LabelledPair]:
     """The 300 pairs that the package ships: paraphrases, negations, changed numbers, tools and roles, near subjects."""

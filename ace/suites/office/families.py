@@ -30,7 +30,7 @@ class Slots:
         self.label = rng.choice(_LABELS)
         self.note = rng.choice(_NOTES)
         self.fix = rng.choice(_FIXES)
-        # never what it is already: a solved task must change something
+        # never the present value: a solved task must change something
         self.city = rng.choice([city for city in CITIES if city != self.order("open")["ship_to"]])
         self.warehouse = rng.choice([name for name in WAREHOUSES if name != item["warehouse"]])
         self.quantity = rng.randint(2, 30)
@@ -52,8 +52,8 @@ class Slots:
         wanted["customer"] = self.customer["name"]
         return next(row for row in self._tables[table].values() if all(row[k] == v for k, v in wanted.items()))
 
-    def words(self) -> dict[str, str]:
-        """For the templates."""
+    def values(self) -> dict[str, str]:
+        """The values of the templates' placeholders."""
         return {
             "customer": self.customer["name"],
             "person": self.person["name"],

@@ -17,7 +17,7 @@ from ace.tools import Tool, ToolRegistry
 
 TASKS_PER_FAMILY = 8
 MAX_ITERS = 20
-"""As in the recorded runs that the stand-in's error rates come from."""
+"""As in the recorded runs that the error rates of `SimulatedLM` come from."""
 
 
 class OfficeSuite:
@@ -59,7 +59,7 @@ class OfficeSuite:
         items = rng.sample(list(tables["items"].values()), TASKS_PER_FAMILY)
         for number, (customer, person, item) in enumerate(zip(customers, people, items, strict=True)):
             slots = Slots(self.world, rng, customer, person, item)
-            text = family.templates[number % len(family.templates)].format(**slots.words())
+            text = family.templates[number % len(family.templates)].format(**slots.values())
             yield SuiteTask(
                 task=TaskInput(
                     task_id=f"{family.name}#{number}",

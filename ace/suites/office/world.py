@@ -51,7 +51,7 @@ class OfficeWorld:
         return OfficeWorld(tables, self.next_number)
 
     def new_id(self, prefix: str) -> str:
-        """An id nobody has."""
+        """An id that is not in use."""
         self.next_number += 1
         return f"{prefix}-{self.next_number}"
 
@@ -65,7 +65,7 @@ def build_world(seed: int = 0) -> OfficeWorld:
     """The world of a seed.
 
     Every customer has one open, one shipped and one delivered order, one open ticket and two mails with different
-    subjects; every colleague has at most one event a day. So what a task names is always one thing.
+    subjects; every colleague has at most one event a day. So whatever a task names is exactly one row.
     """
     rng = random.Random(f"office-world-{seed}")
     tables: Tables = {
