@@ -1,7 +1,7 @@
 """Figures of the package's structure: ``python benchmarks/structure.py OUT.json``, or without a file to print them.
 
-Lines, import circles, private imports across packages, files that waive strict types, the longest function, base classes
-that one class uses, and files of benchmarks in the wheel. `tests/project/test_structure.py` holds the same functions to
+Lines, copied places, import circles, private imports across packages, files that waive strict types, the longest function,
+base classes that one class uses, and files of benchmarks in the wheel. `tests/project/test_structure.py` holds the same functions to
 their bounds, and names the exceptions.
 
 Example:
@@ -18,7 +18,9 @@ import subprocess
 import sys
 import tempfile
 import zipfile
+from collections import defaultdict
 from collections.abc import Iterator
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +29,8 @@ from rich.console import Console
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "ace"
 MAX_FUNCTION_LINES, MAX_WAIVERS = 100, 15
+COPIED_LINES = 6
+IMPORT = re.compile(r"(from \S+ )?import ")
 WAIVER = re.compile(r"^# pyright: ", re.MULTILINE)
 NOT_IN_WHEEL = ("workbench", "bfcl", "retrieval_bench", "playbook_bench", "recorded")
 """What the name of a file in the wheel must not hold."""
@@ -59,6 +63,32 @@ def modules(package: Path = PACKAGE) -> Iterator[Tree]:
 def lines(package: Path = PACKAGE) -> int:
     """Lines of all files, empty ones and comments included."""
     return sum(path.read_text(encoding="utf-8").count("\n") for path in files(package))
+
+
+def copied_places(root: Path = ROOT) -> list[str]:
+    """Runs of six or more lines of Python that stand in two places, to the letter; empty lines and imports do not count.
+
+    Of a run that stands in three places, each pair counts. Only files that git tracks are read, unless there is no git.
+    """
+    listed = subprocess.run(["git", "ls-files", "-z", "*.py"], cwd=root, capture_output=True, text=True)
+    names = listed.stdout.split("\0")[:-1] if listed.returncode == 0 else [str(path) for path in root.rglob("*.py")]
+    texts: dict[str, list[tuple[int, str]]] = {}
+    starts: dict[tuple[str, ...], list[tuple[str, int]]] = defaultdict(list)
+    for name in filter(lambda name: (root / name).is_file(), names):
+        rows = enumerate((root / name).read_text(encoding="utf-8").splitlines(), 1)
+        texts[name] = [(n, row.strip()) for n, row in rows if row.strip() and not IMPORT.match(row.strip())]
+        for at in range(len(texts[name]) - COPIED_LINES + 1):
+            starts[tuple(row for _, row in texts[name][at : at + COPIED_LINES])].append((name, at))
+
+    def before(name: str, at: int) -> str | None:
+        return texts[name][at - 1][1] if at else None
+
+    pairs = [pair for places in starts.values() for pair in combinations(places, 2)]
+    return [
+        f"{one}:{texts[one][a][0]} ~ {other}:{texts[other][b][0]}"
+        for (one, a), (other, b) in pairs
+        if before(one, a) is None or before(one, a) != before(other, b)  # a longer run counts where it begins
+    ]
 
 
 def functions(package: Path = PACKAGE) -> list[tuple[int, str]]:
@@ -200,6 +230,7 @@ def figures() -> dict[str, Any]:
         in_wheel = of_benchmarks(build_wheel(ROOT, Path(folder)))
     longest, where = functions()[0]
     found = {
+        "copied": copied_places(),
         "circles": import_circles(),
         "private": private_imports(),
         "waivers": waivers(),
@@ -210,6 +241,7 @@ def figures() -> dict[str, Any]:
     return {
         "lines": lines(),
         "files": len(files()),
+        "copied_places": len(found["copied"]),
         "import_circles": len(found["circles"]),
         "private_imports": len(found["private"]),
         "waivers": len(found["waivers"]),

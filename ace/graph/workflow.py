@@ -219,9 +219,7 @@ class Workflow:
         given["configurable"] = {**given.get("configurable", {}), KEY: session}
         given["callbacks"] = _added(given.get("callbacks"), Watcher(session, self.graph.builder.nodes))
         given["metadata"] = {**given.get("metadata", {}), RUN_KEY: session.run_id}
-        given["recursion_limit"] = (
-            self.max_steps + 2
-        )  # max_steps comes first, and also counts the steps before a resume
+        given["recursion_limit"] = self.max_steps + 2  # max_steps is checked first, and counts earlier steps, too
         return session, given
 
     @property

@@ -62,7 +62,7 @@ def split(tasks: Sequence[SuiteTask], how: str = "", *, seed: int = 0) -> Parts:
 
 
 def halves(tasks: Sequence[SuiteTask]) -> Parts:
-    """Split every family in two: its 1st, 3rd, 5th ... task, and the others."""
+    """Split every family in two: its 1st, 3rd, 5th ... task, and the unset."""
     seen: dict[str, int] = {}
     first: list[bool] = []
     for task in tasks:
@@ -89,10 +89,10 @@ def _share(how: str, name: str, text: str) -> float:
 
 
 def _own(tasks: Sequence[SuiteTask]) -> Parts:
-    others = [task.id for task in tasks if task.split not in ("train", "test")]
-    if others:
+    unset = [task.id for task in tasks if task.split not in ("train", "test")]
+    if unset:
         raise SuiteError(
-            f"the split 'own' needs tasks that have 'train' or 'test' as `split`; {len(others)} do not, {others[0]!r} is one"
+            f"the split 'own' needs tasks that have 'train' or 'test' as `split`; {len(unset)} do not, {unset[0]!r} is one"
         )
     return _by(tasks, [task.split == "train" for task in tasks])
 

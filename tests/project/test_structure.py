@@ -68,6 +68,15 @@ def test_strict_types_are_waived_only_where_a_reason_is_given(tmp_path):
     assert structure.waivers(waived) == ["ace/core/a.py"]
 
 
+def test_copied_lines_are_found(tmp_path):
+    body = "".join(f"x{n} = {n}\n" for n in range(8))
+    (tmp_path / "one.py").write_text(f"import os\n\n{body}")
+    (tmp_path / "other.py").write_text(f"y = 1\n{body}z = 2\n")
+    (tmp_path / "third.py").write_text(body[:20])
+    assert [place.count("~") for place in structure.copied_places(tmp_path)] == [1]
+    assert len(structure.copied_places()) <= 27
+
+
 def test_no_package_uses_private_parts_of_another(tmp_path):
     assert structure.private_imports() == []
     bad = package(

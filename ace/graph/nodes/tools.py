@@ -25,8 +25,8 @@ class ToolNode(Node):
 
     Successive calls of tools that only read run in parallel. A malformed call fails the node before anything was called;
     a call that needs approval stops the graph first (answers: ``"approve"``, ``"deny"``). When the process dies inside the
-    node, or the graph is cancelled there, a resume makes all of its calls again: tools with effects belong
-    in a `ReActAgentNode` with a ``run_store``, which makes none twice.
+    node, or the graph is cancelled there, a resume makes all of its calls again: tools with effects belong in a
+    `ReActAgentNode` with a ``run_store``, which makes none twice.
 
     Args:
         tools: Functions, `Tool`s or `TypedTool`s.
