@@ -12,7 +12,7 @@ from retrieval_bench import playbook_of, suite_tasks
 
 from ace.agent import Policy
 from ace.evaluation.runner import evaluate
-from ace.playbook import Filters, MiniLMEmbedder
+from ace.playbook import MiniLMEmbedder
 from ace.suites.protocol import changing
 from ace.testing import SimulatedLM
 
@@ -36,8 +36,8 @@ def main(folder: Path, target: Path) -> None:
             report["blank_solved_without_effect"] += solved and bool(wanted) and not effect
             report["blank_solved_without_calls"] += solved and not wanted
             continue
-        found = playbook.retrieve(attempt.task.task.text, filters=Filters(exclude_tasks=(attempt.task.id,)))
-        right = bool(found) and found[0].key == wanted
+        shown = attempt.output.injected_bullets  # by the run's own retrieval, which knows its tools
+        right = bool(shown) and playbook.get(shown[0]).key == wanted
         report["n"] += 1
         report["top_right"] += right
         report["solved"] += solved
