@@ -21,3 +21,9 @@ def bullets(n):
 
 def answers(book):
     return [[b.id for b in book.retrieve(f"task {'xyz'[i % 3] * (i + 1)} {i}")] for i in range(12)]
+
+
+def strategy(trigger, *tools, **fields):
+    return PlaybookBullet(
+        section="Strategies", trigger=trigger, content="Do it.", tool_sequence=tools, changing_tools=tools, **fields
+    )

@@ -3,16 +3,21 @@
 import sqlite3
 
 import pytest
-from playbook_kit import bullet, filled
+from hypothesis import given, settings, strategies as st
+from playbook_kit import bullet, filled, strategy
 
 from ace.core import PlaybookError
 from ace.playbook import (
     Add,
+    CallableEmbedder,
     Merge,
     Playbook,
+    Promote,
+    Quarantine,
     Remove,
     Tag,
     Update,
+    fold,
 )
 
 
@@ -111,3 +116,41 @@ def test_verify_sees_what_was_changed_behind_its_back(tmp_path, embedder):
             report = book.history.verify()
         assert not report.ok
         assert any(words in problem for problem in report.problems), (statement, report.problems)
+
+
+ids = st.sampled_from([f"b-{n}" for n in range(1, 6)])
+
+
+deltas = st.one_of(
+    st.builds(lambda text, tool: Add(bullet=strategy(text, tool)), st.text(min_size=1), st.sampled_from("abc")),
+    st.builds(Tag, bullet_id=ids, helpful=st.integers(0, 3), harmful=st.integers(0, 3)),
+    st.builds(lambda i, text: Update(bullet_id=i, changes={"content": text}), ids, st.text(min_size=1)),
+    st.builds(Merge, bullet_id=ids, helpful=st.integers(0, 2), absorbed=st.lists(ids, max_size=2).map(tuple)),
+    st.builds(Remove, bullet_id=ids),
+    st.builds(Promote, bullet_id=ids, stage=st.sampled_from(["shadow", "active", "pinned", "retired"])),
+    st.builds(Quarantine, bullet_id=ids),
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.lists(deltas, max_size=3), max_size=12))
+def test_the_fold_of_the_journal_is_the_table(commits):
+    embedder = CallableEmbedder("len", lambda texts: [[len(t), 1.0] for t in texts])
+    with Playbook(embedder=embedder) as book:
+        for commit in commits:
+            before = {bullet.id: bullet.model_dump_json() for bullet in book.bullets}
+            named = {getattr(d, "bullet_id", "") for d in commit} | {
+                i for d in commit for i in getattr(d, "absorbed", ())
+            }
+            try:
+                book.commit(commit)
+            except PlaybookError:
+                named = set()
+            after = {bullet.id: bullet.model_dump_json() for bullet in book.bullets}
+            # bullets that no delta names keep every byte
+            assert all(after[i] == text for i, text in before.items() if i not in named)
+        table = {bullet.id: bullet for bullet in book.bullets}
+        assert fold(book.history.deltas()) == table
+        rows = book._state.store.snapshot()[1]
+        assert [row.bullet for row in rows] == [bullet.model_dump_json() for bullet in table.values()]
+        assert book.history.verify().ok

@@ -1,13 +1,20 @@
 """Retrieval: holdout, exploration, explanations, many queries, the cache."""
 
+import threading
+
 import pytest
-from playbook_kit import filled
+from hypothesis import strategies as st
+from playbook_kit import filled, strategy
 
 from ace.playbook import (
+    Add,
     Experiment,
     Filters,
     Merge,
     Playbook,
+    Promote,
+    Provenance,
+    Quarantine,
     Remove,
     Tag,
 )
@@ -82,7 +89,6 @@ def test_credit_does_not_move_the_cache_and_guards_follow_the_evidence(book):
 
 
 def test_threads_may_commit_and_retrieve_at_once(tmp_path, embedder):
-    import threading
 
     errors = []
     with Playbook.open(tmp_path / "b.db", embedder=embedder, cache_size=8) as book:
@@ -106,3 +112,66 @@ def test_threads_may_commit_and_retrieve_at_once(tmp_path, embedder):
             thread.join()
         assert errors == []
         assert book.history.verify().ok
+
+
+ids = st.sampled_from([f"b-{n}" for n in range(1, 6)])
+
+
+def test_retrieval_prefers_different_sequences(book):
+    book.commit(Add(bullet=strategy(f"refund order {n}", "refund")) for n in range(5))
+    book.commit([Add(bullet=strategy("cancel the order", "cancel")), Add(bullet=strategy("zip", "zip", "zap"))])
+    keys = [bullet.key for bullet in book.retrieve("refund order 7", k=3)]
+    assert keys[0] == ("refund",)
+    assert len(keys) == len(set(keys)) == 3
+
+
+def test_the_cache_moves_with_the_content_only(book):
+    book.commit([Add(bullet=strategy("refund order", "a")), Add(bullet=strategy("refund item", "b"))])
+    book.retrieve("refund")
+    book.retrieve("refund")
+    assert (book.cache.hits, book.cache.misses) == (1, 1)
+    book.commit([Tag(bullet_id="b-1", harmful=50)])
+    assert book.retrieve("refund")[0].id == "b-2", "utility comes after the cache"
+    assert (book.cache.hits, book.cache.misses) == (2, 1)
+    book.commit([Quarantine(bullet_id="b-2")])
+    assert [b.id for b in book.retrieve("refund")] == ["b-1"]
+    assert book.cache.misses == 2
+
+
+def test_the_prompt_budget_is_kept(tmp_path, embedder):
+    with Playbook.open(tmp_path / "b.db", embedder=embedder, prompt_budget=40) as book:
+        book.commit(Add(bullet=strategy("refund " * 5, tool)) for tool in "abcdef")
+        shown = book.retrieve("refund", k=6)
+        from ace.playbook.render import count_tokens, render_bullets
+
+        assert 0 < len(shown) < 6
+        assert count_tokens(render_bullets(shown)) <= 40
+
+
+def test_pinned_bullets_come_first_in_id_order(book):
+    book.commit(Add(bullet=strategy(f"refund {c * 4}", c)) for c in "xyz")
+    book.commit([Promote(bullet_id="b-3", stage="pinned"), Promote(bullet_id="b-2", stage="pinned")])
+    assert [b.id for b in book.retrieve("refund xxxx")] == ["b-2", "b-3", "b-1"]
+
+
+def test_odd_queries_and_an_empty_book(book):
+    assert book.retrieve("anything") == []
+    book.commit([Add(bullet=strategy("\ud800 ...", "a")), Add(bullet=strategy("???", "b"))])
+    assert len(book.retrieve("\udfff ???")) == 2
+    assert book.retrieve("", k=1)
+    assert book.retrieve("x", k=0) == []
+
+
+def test_the_guard_holds_however_many_tasks_a_bullet_rests_on(book):
+    book.commit([Add(bullet=strategy("refund", "a"))])
+    book.commit(Merge(bullet_id="b-1", provenance=Provenance(task_ids=(f"t{n}",))) for n in range(120))
+    for guard in (("t5",), ("t119",), ["t119"], "t119"):
+        assert book.retrieve("refund", filters=Filters(exclude_tasks=guard)) == []
+    assert book.retrieve("refund", filters=Filters(exclude_tasks=("t120",)))
+
+
+def test_a_bullet_that_is_too_long_costs_no_slot(tmp_path, embedder):
+    with Playbook.open(tmp_path / "b.db", embedder=embedder, prompt_budget=120) as book:
+        giant = strategy("refund", "giant").model_copy(update={"content": "word " * 2_000})
+        book.commit([Add(bullet=giant), *(Add(bullet=strategy("refund", tool)) for tool in "abc")])
+        assert {b.key[0] for b in book.retrieve("refund", k=3)} == {"a", "b", "c"}

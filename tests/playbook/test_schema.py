@@ -40,3 +40,13 @@ def test_migrations_lead_to_the_tables_of_the_code(url):
         found = compare_metadata(MigrationContext.configure(connection), schema.metadata)
     engine.dispose()
     assert [diff for diff in found if diff[0] != "remove_table"] == []
+
+
+def test_a_newer_schema_is_refused(tmp_path, embedder):
+    Playbook.open(tmp_path / "x.db", embedder=embedder).close()
+    connection = sqlite3.connect(tmp_path / "x.db")
+    connection.execute("update alembic_version set version_num = '9999'")
+    connection.commit()
+    connection.close()
+    with pytest.raises(PlaybookError, match="9999"):
+        Playbook.open(tmp_path / "x.db", embedder=embedder)

@@ -2,9 +2,15 @@
 
 import threading
 
-from playbook_kit import answers, bullets
+from playbook_kit import answers, bullets, strategy
 
-from ace.playbook import CallableEmbedder, Playbook, Remove, Update
+from ace.playbook import (
+    Add,
+    CallableEmbedder,
+    Playbook,
+    Remove,
+    Update,
+)
 
 
 def test_the_index_is_saved_read_followed_and_healed(tmp_path, embedder, monkeypatch):
@@ -105,3 +111,29 @@ def test_a_change_of_embedder_embeds_anew_in_the_background_and_mixes_nothing(tm
         assert book.maintenance.gc() > 0  # the first embedder's vectors
     with Playbook.open(path, embedder=slow) as book:
         assert book.explain("task xxxx 3").reasons[0].cosine is not None
+
+
+def test_changed_and_removed_texts_leave_the_index(book):
+    book.commit([Add(bullet=strategy("aaaa", "a")), Add(bullet=strategy("bbbb", "b"))])
+    assert book.retrieve("aaaa", k=1)[0].id == "b-1"
+    book.commit(
+        [Update(bullet_id="b-1", changes={"trigger": "zzzz"}), Update(bullet_id="b-2", changes={"trigger": "aaaa"})]
+    )
+    assert book.retrieve("aaaa", k=1)[0].id == "b-2"
+    book.commit([Remove(bullet_id="b-2")])
+    assert [b.id for b in book.retrieve("aaaa")] == ["b-1"]
+
+
+def test_vectors_are_computed_once(tmp_path):
+    seen = []
+
+    def embed(texts):
+        seen.extend(texts)
+        return [[len(t), 1.0] for t in texts]
+
+    for _ in range(2):
+        with Playbook.open(tmp_path / "v.db", embedder=CallableEmbedder("n", embed)) as book:
+            if not len(book):
+                book.commit([Add(bullet=strategy("one", "a")), Add(bullet=strategy("two", "b"))])
+            book.retrieve("query")
+    assert sorted(seen) == ["one", "query", "query", "two"]

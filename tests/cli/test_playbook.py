@@ -1,10 +1,7 @@
 """`ace playbook`: history, review and housekeeping from a shell."""
 
-import json
-
-import jsonschema
 import pytest
-from conftest import ROOT
+from command import valid
 from typer.testing import CliRunner
 
 from ace.cli import app
@@ -43,12 +40,6 @@ def ace(*arguments, ok=0, **options):
     done = CliRunner().invoke(app, ["playbook", *map(str, arguments)], env={"COLUMNS": "200"}, **options)
     assert done.exit_code == ok, (done.output, done.exception)
     return done.output
-
-
-def valid(path, schema):
-    report = json.loads(path.read_text(encoding="utf-8"))
-    jsonschema.validate(report, json.loads((ROOT / "contracts" / f"{schema}.schema.json").read_text(encoding="utf-8")))
-    return report
 
 
 def test_history_and_diff_read_like_a_review(path, tmp_path):

@@ -1,0 +1,61 @@
+"""Every command: help, errors in one line."""
+
+import pytest
+from command import ace
+
+COMMANDS = [
+    "demo",
+    "run",
+    "evaluate",
+    "learn",
+    "doctor",
+    "playbook",
+    "suite",
+    "playbook list",
+    "suite check",
+]
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_has_examples(command):
+    text = ace(*command.split(), "--help")
+    assert "Example" in text or "Each line" in text
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["evaluate", "workbench:/nowhere"], "/nowhere"),
+        (["evaluate", "nowhere", "--lm", "simulated"], "tau:FOLDER"),
+        (["evaluate", "workbench:/nowhere", "--lm", "simulated"], "/nowhere"),
+        (["evaluate", "office", "--lm", "simulated", "--arms", "magic"], "magic"),
+        (["evaluate", "office", "--lm", "simulated", "--arms", "playbook", "--part", "first"], "--playbook"),
+        (["evaluate", "office", "--lm", "simulated", "--arms", "none,none"], "twice"),
+        (["evaluate", "office", "--lm", "simulated", "--arms", "old=nowhere.db"], "nowhere.db"),
+        (["evaluate", "office", "--lm", "simulated", "--engine", "steam"], "steam"),
+        (["evaluate", "office", "--lm", "simulated", "--part", "third"], "third"),
+        (["evaluate", "office", "--lm", "simulated", "--out", "o", "--max-seconds", "0"], "no run was made: seconds"),
+        (["evaluate", "office", "--lm", "simulated:genius"], "genius"),
+        (["evaluate", "office", "--lm", "recorded:gpt-4_all"], "workbench:PATH"),
+        (["run"], "--suite"),
+        (["run", "x"], "--lm"),
+        (["run", "x", "--lm", "simulated"], "suite"),
+        (
+            ["run", "x", "--lm", "openai/x", "--api-base", "http://127.0.0.1:1", "--tools", "nowhere:tools"],
+            "MODULE:NAME",
+        ),
+        (["run", "--suite", "office", "--task", "zzz", "--lm", "simulated"], "ace suite list"),
+        (["learn", "--from", "office", "--playbook", "x.db"], "--runs"),
+        (["playbook", "list", "nowhere.db"], "no playbook"),
+        (["playbook", "import", "x.db", "nowhere.jsonl"], "no file"),
+        (["suite", "show", "office", "zzz"], "zzz"),
+        (["playbook", "import", "x.db", "."], "cannot read"),
+        (["run", "x", "--lm", "openai/x", "--playbook", "typo.db"], "typo.db"),
+        (["evaluate", "office", "--lm", "simulated", "--json", "/proc/x.json"], "--json"),
+        (["frobnicate"], "frobnicate"),
+        (["evaluate", "office", "--lm", "simulated", "--seeds", "0"], "seeds"),
+    ],
+)
+def test_errors_are_one_clear_line(words, says, tmp_path):
+    text = ace(*words, cwd=tmp_path, code=2, ACE_LM="")
+    assert says in text

@@ -1,0 +1,33 @@
+"""`ace demo`."""
+
+from pathlib import Path
+
+import pytest
+from command import ace, valid
+
+
+def test_the_demo_learns_and_says_that_it_is_simulated(tmp_path):
+    text = ace("demo", "--out", tmp_path, "--epochs", 2, "--seeds", 1, "--json", tmp_path / "demo.json")
+    report = valid(tmp_path / "demo.json", "demo")
+    assert report["label"] == "simulated"
+    assert set(report["arms"]) == set(report["unseen_families"]) == {"none", "playbook", "gold", "random"}
+    assert (
+        report["arms"]["gold"]["iterations"]
+        < report["arms"]["playbook"]["iterations"]
+        < report["arms"]["none"]["iterations"]
+    )
+    assert report["arms"]["none"]["n"] == 100
+    assert "simulated" in text
+    assert report["playbook_path"] in text
+    assert Path(report["playbook_path"]).exists()
+    assert f"{report['bullets']} bullets" in ace("playbook", "list", report["playbook_path"])
+
+
+@pytest.mark.full
+@pytest.mark.timeout(1_800)
+def test_the_whole_demo_closes_most_of_the_way(tmp_path):
+    ace("demo", "--out", tmp_path, "--json", tmp_path / "demo.json")
+    report = valid(tmp_path / "demo.json", "demo")
+    assert report["closed"]["playbook"]["iterations"] >= 0.6
+    assert report["closed"]["random"]["iterations"] <= 0.15
+    assert report["seconds"] < 300

@@ -1,0 +1,43 @@
+"""The database: files that are none, ids, names."""
+
+import sqlite3
+
+import pytest
+
+from ace.core import PlaybookError
+from ace.playbook import (
+    Playbook,
+    Remove,
+)
+
+
+def test_ids_are_never_given_again(book):
+    first = book.add(section="Strategies", content="a")
+    book.commit([Remove(bullet_id=first.id)])
+    assert book.add(section="Strategies", content="b").id == "b-2"
+
+
+def test_a_file_that_is_no_playbook_is_refused(tmp_path):
+    (tmp_path / "x.db").write_text("not a database, but a text that is long enough to look like one")
+    with pytest.raises(PlaybookError, match="is it a playbook"):
+        Playbook.open(tmp_path / "x.db")
+    with pytest.raises(PlaybookError, match="does not exist"):
+        Playbook.open(tmp_path / "nowhere" / "x.db")
+
+
+@pytest.mark.parametrize("name", ["a?b.db", "h#x%20y.db", "p%41.db"])
+def test_the_file_that_was_named_is_the_one_that_is_opened(tmp_path, embedder, name):
+    Playbook.open(tmp_path / name, embedder=embedder).close()
+    assert [path.name for path in tmp_path.iterdir()] == [name]
+
+
+def test_somebody_elses_database_is_left_alone(tmp_path, embedder):
+    connection = sqlite3.connect(tmp_path / "app.db")
+    connection.execute("create table users (id integer)")
+    connection.commit()
+    connection.close()
+    with pytest.raises(PlaybookError, match="something else"):
+        Playbook.open(tmp_path / "app.db", embedder=embedder)
+    connection = sqlite3.connect(tmp_path / "app.db")
+    assert connection.execute("select name from sqlite_master").fetchall() == [("users",)]
+    connection.close()
