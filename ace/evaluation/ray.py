@@ -61,24 +61,28 @@ class WorkerSetup:
 
     def _source(self, order: Mapping[str, Any]) -> Any:
         if "book" in order:
-            place = order["book"]
-            if place["url"] not in self._books:
-                self._books[place["url"]] = Playbook.open(place["url"])
-            book = self._books[place["url"]]
-            if book.revision < place["revision"]:  # it would look by itself, only not before every run
+            stored = order["book"]
+            if stored["url"] not in self._books:
+                self._books[stored["url"]] = Playbook.open(stored["url"])
+            book = self._books[stored["url"]]
+            if book.revision < stored["revision"]:  # it would look by itself, only not before every run
                 book.refresh()
-            guard = Filters(exclude_tasks=tuple(place["exclude_tasks"]), exclude_groups=tuple(place["exclude_groups"]))
+            guard = Filters(
+                exclude_tasks=tuple(stored["exclude_tasks"]), exclude_groups=tuple(stored["exclude_groups"])
+            )
             return book.view(guard)
         if "bullets" in order:
             return FixedBullets([PlaybookBullet.model_validate(value) for value in order["bullets"]])
         return None
 
 
-def setup_of(words: Mapping[str, Any]) -> WorkerSetup:
+def setup_of(options: Mapping[str, Any]) -> WorkerSetup:
     """The suite, the models and the agents that a `StudyConfig` names; what a worker of `Study` builds."""
-    suite = load_suite_for(words["suite"], words["lm"], words["judge_lm"], words["api_base"], words["models"].values())
-    choice = with_others(words["lm"], words["models"], suite, words["api_base"])
-    prepare = partial(load_optimized, Path(words["program"])) if words["program"] else None
+    suite = load_suite_for(
+        options["suite"], options["lm"], options["judge_lm"], options["api_base"], options["models"].values()
+    )
+    choice = with_others(options["lm"], options["models"], suite, options["api_base"])
+    prepare = partial(load_optimized, Path(options["program"])) if options["program"] else None
     return WorkerSetup(suite, choice.lm_for, pools_of(suite, choice.policy, prepare), choice.others)
 
 
@@ -92,11 +96,11 @@ class _Worker:
 
     def __init__(self, build: str, arguments: str) -> None:
         module, _, name = build.partition(":")
-        words = json.loads(arguments)
+        options = json.loads(arguments)
         # relative paths mean what they mean to the driver, where that folder is shared
         with contextlib.suppress(OSError):
-            os.chdir(words.pop("cwd"))
-        self._setup: WorkerSetup = getattr(importlib.import_module(module), name)(words)
+            os.chdir(options.pop("cwd"))
+        self._setup: WorkerSetup = getattr(importlib.import_module(module), name)(options)
 
     def ready(self) -> str:
         """Answers when the suite is loaded."""
@@ -160,8 +164,8 @@ class RayCluster:
             remote = ray.remote(_Worker).options(
                 num_cpus=1, max_restarts=3, max_task_retries=3, max_concurrency=-(-workers // count)
             )
-            words = json.dumps({**arguments, "cwd": os.getcwd()})
-            self._actors = [remote.remote(build, words) for _ in range(count)]
+            options = json.dumps({**arguments, "cwd": os.getcwd()})
+            self._actors = [remote.remote(build, options) for _ in range(count)]
             ray.get([actor.ready.remote() for actor in self._actors], timeout=READY_SECONDS)
         except Exception as error:  # a border: Ray's errors have no common base
             self.close()

@@ -132,7 +132,7 @@ class Evaluation(Iterator[Attempt]):
                 raise StopIteration
             try:
                 job, attempt = self._engine.result()
-                if self._kept(job, attempt):
+                if self._record(job, attempt):
                     return attempt
             except Exception as error:  # a scorer's, or the model's: what else is under way is paid for, and kept
                 self._error = self._error or error
@@ -164,15 +164,15 @@ class Evaluation(Iterator[Attempt]):
         """See `Work`: what to run, and what the agent is to be shown or where it finds it."""
         task = job.tasks[0]
         source = self._sources(job, task)
-        words: dict[str, Any] = {"arm": job.arm, "seed": job.seed, "task": task.id}
+        order: dict[str, Any] = {"arm": job.arm, "seed": job.seed, "task": task.id}
         if isinstance(source, PlaybookView) and source.server_url:
             guard = {"exclude_tasks": source.filters.exclude_tasks, "exclude_groups": source.filters.exclude_groups}
-            words["book"] = {"url": source.server_url, "revision": source.revision, **guard}
+            order["book"] = {"url": source.server_url, "revision": source.revision, **guard}
         elif source is not None:
             episode = self.suite.episode(task)
             shown = source.retrieve_for(episode.task, episode.registry.schema_hashes)
-            words["bullets"] = [bullet.model_dump(mode="json") for bullet in shown]
-        return json.dumps(words)
+            order["bullets"] = [bullet.model_dump(mode="json") for bullet in shown]
+        return json.dumps(order)
 
     def from_json(self, job: _Job, answer: str) -> Attempt:
         """See `Work`."""
@@ -185,7 +185,7 @@ class Evaluation(Iterator[Attempt]):
             job.tasks[0], job.arm, job.seed, result.output, result.feedback, result.memory_tokens, job.finished
         )
 
-    def _kept(self, job: _Job, attempt: Attempt) -> bool:
+    def _record(self, job: _Job, attempt: Attempt) -> bool:
         """Record a run and let the next of its job wait for its turn; or have it made again after an outage."""
         error = attempt.output.error
         message = error.message if error is not None and error.kind == "model_transport" else ""

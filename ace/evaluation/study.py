@@ -185,7 +185,7 @@ class Study:
             books: Books = self._learned(stack, observer) if self.learns else book
             evaluation = self._evaluation(own, books, log, engine, stack)
             observer.running(evaluation)
-            interrupted = _made(evaluation, observer)
+            interrupted = _run_all(evaluation, observer)
             rows = list(log.rows())
             if not rows and interrupted:
                 raise KeyboardInterrupt
@@ -259,9 +259,9 @@ class Study:
             return config.engine
         from ace.evaluation.ray import BUILD, RayCluster
 
-        words = {"suite": config.suite, "lm": config.lm, "models": self.arms.models, "judge_lm": config.judge_lm}
-        words |= {"api_base": config.api_base, "program": str(config.program or "")}
-        cluster = RayCluster(config.workers, BUILD, words, address=config.ray_address or None)
+        options = {"suite": config.suite, "lm": config.lm, "models": self.arms.models, "judge_lm": config.judge_lm}
+        options |= {"api_base": config.api_base, "program": str(config.program or "")}
+        cluster = RayCluster(config.workers, BUILD, options, address=config.ray_address or None)
         stack.callback(cluster.close)
         return cluster
 
@@ -312,7 +312,7 @@ class Study:
         )
 
 
-def _made(evaluation: Evaluation, observer: StudyObserver) -> bool:
+def _run_all(evaluation: Evaluation, observer: StudyObserver) -> bool:
     """Make the runs; whether Ctrl-C ended it."""
     interrupted = False
     while True:

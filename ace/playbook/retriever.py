@@ -20,7 +20,7 @@ from ace.playbook.ranking import Scored, diversify, in_turn, pinned_first
 from ace.playbook.render import pack
 from ace.playbook.results import CacheCounts, Explanation, Retrieved
 from ace.playbook.state import PlaybookState
-from ace.playbook.statistics import in_holdout, thompson, utility
+from ace.playbook.statistics import happens, thompson, utility
 from ace.tasks import TaskInput
 
 DEFAULT_K = 3
@@ -93,9 +93,9 @@ class Retriever:
         if experiment is None or not experiment.active:
             return Retrieved(chosen)
         seed, run, share = experiment.seed, experiment.run, experiment.holdout
-        if in_holdout(seed, run, "explore", experiment.explore):
+        if happens(seed, run, "explore", experiment.explore):
             chosen, explored = self._explored(query, f"{seed}|{run}")
-        kept = [b for b in chosen if b.stage == "pinned" or not in_holdout(seed, run, b.id, share)]
+        kept = [b for b in chosen if b.stage == "pinned" or not happens(seed, run, b.id, share)]
         return Retrieved(
             kept,
             held_back_at_random=[b.id for b in chosen if b not in kept],

@@ -140,15 +140,15 @@ def should_promote(of: Record, baseline: Baseline, level: float = PROMOTE_LEVEL)
 # -- the holdout ----------------------------------------------------------------------------------------------------------
 
 
-def in_holdout(seed: int | str, run: str, bullet_id: str, probability: float) -> bool:
-    """Whether chance holds a bullet back from a run: True with this probability, and the same for the same run and bullet.
+def happens(seed: int | str, run: str, what: str, probability: float) -> bool:
+    """Whether chance does something in a run, as to hold a bullet back: the same answer for the same run and thing.
 
     Example:
-        >>> share = sum(in_holdout(0, f"run-{i}", "b-1", 0.1) for i in range(10_000)) / 10_000
+        >>> share = sum(happens(0, f"run-{i}", "b-1", 0.1) for i in range(10_000)) / 10_000
         >>> 0.09 < share < 0.11
         True
     """
-    digest = hashlib.sha256(f"{seed}|{run}|{bullet_id}".encode("utf-8", "replace")).digest()
+    digest = hashlib.sha256(f"{seed}|{run}|{what}".encode("utf-8", "replace")).digest()
     return int.from_bytes(digest[:7], "big") / 2**56 < probability
 
 

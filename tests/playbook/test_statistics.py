@@ -8,7 +8,7 @@ from ace.playbook.statistics import (
     Record,
     chance_of_being_better,
     effect,
-    in_holdout,
+    happens,
     record,
     should_promote,
     should_prune,
@@ -91,5 +91,5 @@ def test_draws_follow_the_posterior():
     tried = PlaybookBullet(section="Strategies", content="x", helpful_count=30, harmful_count=10)
     draws = [thompson(tried, random) for _ in range(4_000)]
     assert np.mean(draws) == pytest.approx(utility(tried), abs=0.01)
-    assert in_holdout(1, "r", "b-1", 1.0)
-    assert not in_holdout(1, "r", "b-1", 0.0)
+    assert happens(1, "r", "b-1", 1.0)
+    assert not happens(1, "r", "b-1", 0.0)

@@ -78,12 +78,12 @@ def quarantines(
             )
         if (
             screener is not None
-            and (old is None or _said(old) != _said(bullet))
+            and (old is None or _screened_fields(old) != _screened_fields(bullet))
             and (why := screener.why_held(bullet, tools))
         ):
             held.append(Quarantine(bullet_id=bullet_id, reason=why))
     return held
 
 
-def _said(bullet: PlaybookBullet) -> tuple[object, ...]:
+def _screened_fields(bullet: PlaybookBullet) -> tuple[object, ...]:
     return (bullet.trigger, bullet.content, bullet.tool_sequence, bullet.trust)
