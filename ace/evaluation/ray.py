@@ -78,10 +78,9 @@ class WorkerSetup:
 
 def setup_of(options: Mapping[str, Any]) -> WorkerSetup:
     """The suite, the models and the agents that a `StudyConfig` names; what a worker of `Study` builds."""
-    suite = load_suite_for(
-        options["suite"], options["lm"], options["judge_lm"], options["api_base"], options["models"].values()
-    )
-    choice = with_others(options["lm"], options["models"], suite, options["api_base"])
+    lm, models, api_base = options["lm"], options["models"], options["api_base"]
+    suite = load_suite_for(options["suite"], lm, options["judge_lm"], api_base, models.values())
+    choice = with_others(lm, models, suite, api_base)
     prepare = partial(load_optimized, Path(options["program"])) if options["program"] else None
     return WorkerSetup(suite, choice.lm_for, pools_of(suite, choice.policy, prepare), choice.others)
 

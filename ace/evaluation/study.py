@@ -223,18 +223,14 @@ class Study:
         config = self.config
         asked = {
             "format_of_runs": 2,
-            "suite": config.suite,
-            "lm": config.lm,
+            **{
+                name: getattr(config, name) for name in ("suite", "lm", "judge_lm", "seeds", "split", "unseen", "limit")
+            },
             "arms": self.arms.names,
             "models": self.arms.models,
-            "judge_lm": config.judge_lm,
             "api_base": config.api_base or "",
             "store": sha256(config.store.encode()).hexdigest()[:16] if config.store else "",  # it may hold a password
-            "seeds": config.seeds,
             "part": self.part,
-            "split": config.split,
-            "unseen": config.unseen,
-            "limit": config.limit,
             "program": str(config.program or ""),
             "epochs": config.epochs if self.learns else 0,
         }
