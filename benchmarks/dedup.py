@@ -44,10 +44,10 @@ def examine(path: Path) -> dict[str, Any]:
         report = book.maintenance.dedup()
         unnamed = lost = 0
         for bullet_id in before.keys() - {bullet.id for bullet in book.bullets}:
-            heir = book.history.successor(bullet_id)
-            unnamed += heir is None
-            if heir is not None:
-                kept, gone = marks(heir.content), marks(before[bullet_id].content)
+            successor = book.history.successor(bullet_id)
+            unnamed += successor is None
+            if successor is not None:
+                kept, gone = marks(successor.content), marks(before[bullet_id].content)
                 lost += not (gone.numbers <= kept.numbers and gone.identifiers <= kept.identifiers)
                 lost += gone.negations > kept.negations
         left = [bullet.content for bullet in book.bullets]

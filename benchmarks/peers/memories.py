@@ -39,7 +39,7 @@ class AcePlaybook:
         self.book.add(Bullet(content=note, section="strategies", helpful_count=1))
 
     def learned(self) -> None:
-        """Twins go."""
+        """Merge duplicates."""
         from ace.refine import grow_and_refine
 
         grow_and_refine(self.book, embedder=lambda texts: [self.vectors[text] for text in texts])
