@@ -98,7 +98,7 @@ class RunQueue:
             if self._closed:
                 return
             self._closed = True
-            with ExitStack() as stack:  # whatever fails, the file is given free
+            with ExitStack() as stack:  # whatever fails, the lock is released
                 stack.callback(self._claim.close)
                 stack.callback(self._log.close)
                 self._compact()
@@ -127,7 +127,7 @@ class RunQueue:
         else:
             run = ObservedRun.model_validate(entry)
             if {"withheld_bullets", "tossed_bullets"} & run.output.metadata.keys():
-                raise ValueError("an earlier version wrote it, and named what an experiment decided otherwise")
+                raise ValueError("an earlier version wrote it, with other names for what an experiment decided")
             self.waiting[run.key] = run
 
     def _compact(self) -> None:

@@ -78,3 +78,21 @@ def test_the_state_file_stays_small(tmp_path, monkeypatch):
         queue.done(observed, success=True)
     assert len((tmp_path / "runs.jsonl").read_text().splitlines()) == 10
     queue.close()
+
+
+def test_a_file_of_an_earlier_version_is_refused_in_words(tmp_path):
+    path = tmp_path / "runs.jsonl"
+    run = numbered(1).model_copy(update={"metadata": {"withheld_bullets": ["b-1"]}})
+    path.write_text(ObservedRun(key="r1", output=run, feedback=GOOD).model_dump_json() + "\n")
+    with pytest.raises(PlaybookError, match=r"line 1 of .* an earlier version wrote it"):
+        RunQueue(path)
+
+
+def test_the_lock_is_released_also_when_the_disk_fails(tmp_path, monkeypatch):
+    path = tmp_path / "runs.jsonl"
+    queue = RunQueue(path)
+    with monkeypatch.context() as broken:
+        broken.setattr("ace.core.durable.os.fsync", lambda _: (_ for _ in ()).throw(OSError(5, "EIO")))
+        with pytest.raises(OSError, match="EIO"):
+            queue.close()
+    RunQueue(path).close()
