@@ -137,11 +137,11 @@ def should_promote(of: Record, baseline: Baseline, level: float = PROMOTE_LEVEL)
     return of.uses >= MIN_PROMOTE_USES and chance_of_being_better(of, baseline) >= level
 
 
-# -- the holdout ----------------------------------------------------------------------------------------------------------
+# -- experiments ----------------------------------------------------------------------------------------------------------
 
 
 def happens(seed: int | str, run: str, what: str, probability: float) -> bool:
-    """Whether chance does something in a run, as to hold a bullet back: the same answer for the same run and thing.
+    """Whether something random happens in a run, with this probability: the same answer for the same run and thing.
 
     Example:
         >>> share = sum(happens(0, f"run-{i}", "b-1", 0.1) for i in range(10_000)) / 10_000
