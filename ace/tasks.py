@@ -69,7 +69,7 @@ class StepError(BaseModel, frozen=True, extra="forbid", allow_inf_nan=False):
 
 
 class ReasoningStep(BaseModel, frozen=True, extra="forbid", allow_inf_nan=False):
-    """One tool call, with the thought before it and what came back. Several may share an iteration."""
+    """One tool call of `agent.run("x").structured_trace`, with the thought before it and what came back."""
 
     iteration: int
     """From 1; an iteration is one committed model decision."""
@@ -149,7 +149,7 @@ class RunSummary(BaseModel, frozen=True, extra="forbid", allow_inf_nan=False):
 
 
 class TaskOutput(BaseModel, frozen=True, extra="forbid", allow_inf_nan=False):
-    """What came out of a run: the answer, how it was found, what it cost, and why it ended."""
+    """What came out of a run: the answer, how it was found, what it cost, and why it ended. `agent.run("x")` returns it."""
 
     task_id: str
     run_id: str

@@ -14,7 +14,7 @@ from ace.core import TOOL_ERROR_KINDS, ToolErrorKind
 
 
 class BreakerPolicy(PolicySettings, frozen=True):
-    """When a tool is taken out of service."""
+    """When a tool is taken out of service: `Policy(breaker=BreakerPolicy(threshold=5, cooldown=30))`."""
 
     threshold: int = Field(default=3, ge=1)
     """Failures in a row that open it."""

@@ -31,7 +31,7 @@ class Model(Protocol):
 
 
 def drive(run: AgentRun, model: Model, save: Save | None = None) -> TaskOutput:
-    """Run to the end, waiting for each step. Ctrl-C leaves the run cancelled and saved, ready to be resumed."""
+    """Run to the end: `drive(run, model)`. Ctrl-C leaves the run cancelled and saved, ready to be resumed."""
     try:
         while True:
             step = run.next_step()
@@ -66,7 +66,7 @@ def _do(run: AgentRun, model: Model, step: AskModel | CallTool | Wait) -> None:
 async def adrive(
     run: AgentRun, model: Model, save: Save | None = None, admission: AdmissionControl | None = None
 ) -> TaskOutput:
-    """`drive` for async callers: nothing blocks the event loop. Cancelling the task cancels the run."""
+    """`drive` for async callers, `asyncio.run(adrive(run, model))`; cancelling the task cancels the run."""
     stop = _Stop()
     try:
         with run.spec.cancellation.calling(stop.from_any_thread):
@@ -158,7 +158,7 @@ class _Stop:
 
 
 class AdmissionControl:
-    """Lets one run after another prepare its request, whenever the event loop is idle.
+    """Lets one run after another prepare its request when the event loop is idle: `AdmissionControl()` for many `adrive`.
 
     Preparing a request takes a millisecond of CPU, and so does reading its reply. Hundreds of runs that start at once would
     otherwise do so in one turn of the loop, and everything else on it would stand still. So work that was begun goes first:

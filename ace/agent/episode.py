@@ -20,7 +20,7 @@ class Solver(Protocol):
 
 @dataclass(frozen=True)
 class Episode:
-    """One attempt at one task in a fresh world."""
+    """One attempt at one task in a fresh world: `Episode(task, registry, score=lambda output: Feedback(success=True))`."""
 
     task: TaskInput
     registry: ToolRegistry

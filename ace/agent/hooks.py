@@ -18,7 +18,7 @@ OutputMode = Literal["simple", "structured"]
 
 
 class AgentState(Protocol):
-    """What every run offers, whatever the agent: policies decide on it, and must leave it as it is."""
+    """What every run offers: policies decide on it, as in `policy.on_model_error(state, error)`, and leave it as it is."""
 
     @property
     def user_input(self) -> str:

@@ -76,7 +76,7 @@ _CITED = re.compile(r"\[(b-\d+)\]")
 
 
 class AgentRun:
-    """One run, from `Idle` to `Completed`, `Failed` or `Interrupted`.
+    """One run, `AgentRun(spec)`, from `Idle` to `Completed`, `Failed` or `Interrupted`.
 
     A driver calls `next_step()`, executes the step, and reports back with `model_replied` or `model_failed` for a request
     and with one `tool_finished` per call; so sync, async and streaming drivers share every rule. What the run is given is

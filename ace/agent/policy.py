@@ -18,14 +18,14 @@ MAX_REPROMPTS = 10
 
 @dataclass(frozen=True)
 class OnceWithToolCatalog:
-    """Ask once again, with the names of all tools."""
+    """Ask once again, with the names of all tools: `Policy(on_invalid_action=OnceWithToolCatalog())`."""
 
     n: int = field(default=1, init=False)
 
 
 @dataclass(frozen=True)
 class UpTo:
-    """Ask up to `n` times again for one decision.
+    """Ask up to `n` times again for one decision: `Policy(on_invalid_action=UpTo(2))`.
 
     Raises:
         PolicyConfigInvalid: `n` is not between 1 and `MAX_REPROMPTS`.
@@ -43,12 +43,12 @@ RepromptStrategy = OnceWithToolCatalog | UpTo
 
 @dataclass(frozen=True)
 class Fail:
-    """End the run."""
+    """End the run: `Fail()`."""
 
 
 @dataclass(frozen=True)
 class Retry:
-    """Repeat the same request or call; the model does not see it.
+    """Repeat the same request or call, `Retry(RetryPolicy(max_attempts=2))`; the model does not see it.
 
     A tool that is neither idempotent nor read-only may have done its work before it failed: it is called again only with
     ``approve_unsafe_replay=True``.
@@ -63,7 +63,7 @@ class Retry:
 
 @dataclass(frozen=True)
 class Reprompt:
-    """Reject the reply, tell the model what was wrong, ask again."""
+    """Reject the reply, tell the model what was wrong, ask again: `Reprompt(UpTo(2))`."""
 
     strategy: RepromptStrategy = OnceWithToolCatalog()
     consume_budget: bool = True
@@ -72,7 +72,7 @@ class Reprompt:
 
 @dataclass(frozen=True)
 class AppendErrorAndContinue:
-    """Make the error the observation and go on; an invalid action is committed as a failed step."""
+    """Make the error the observation, `AppendErrorAndContinue("try another")`; an invalid action is a failed step."""
 
     note: str = ""
     """Added to the observation."""
@@ -80,12 +80,12 @@ class AppendErrorAndContinue:
 
 @dataclass(frozen=True)
 class ForceAnswer:
-    """Ask for the answer now, without tools; the output is marked partial."""
+    """Ask for the answer now, without tools: `ForceAnswer()`; the output is marked partial."""
 
 
 @dataclass(frozen=True)
 class Interrupt:
-    """Stop and wait for a decision."""
+    """Stop and wait for a decision: `Interrupt("a person has to look at this")`."""
 
     reason: str
 
@@ -95,7 +95,7 @@ PolicyDecision = Fail | Retry | Reprompt | AppendErrorAndContinue | ForceAnswer 
 
 @dataclass(frozen=True)
 class FailedCall:
-    """A call that failed."""
+    """A call that failed: `policy.on_tool_error(state, FailedCall(look_up, call, result))` says what follows."""
 
     tool: Tool
     call: ToolCall
@@ -103,7 +103,7 @@ class FailedCall:
 
 
 class PolicyEngine(Protocol):
-    """Decides, and knows nothing but its arguments. Subclass `Policy` to change one answer."""
+    """Decides, and knows nothing but its arguments, as `Policy()` does; subclass that to change one answer."""
 
     @property
     def name(self) -> str:

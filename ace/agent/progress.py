@@ -14,7 +14,7 @@ from ace.tasks import ReasoningStep
 
 
 class NoProgress(PolicySettings, frozen=True):
-    """When a repeated call counts as a loop."""
+    """When a repeated call counts as a loop: `Policy(no_progress=NoProgress(note_after=2, stop_after=4))`."""
 
     note_after: int = Field(default=3, ge=2)
     """From this many equal calls with equal results on, the observation carries a note."""

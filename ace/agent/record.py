@@ -35,7 +35,7 @@ from ace.tools import Tool, ToolRegistry
 
 @dataclass(frozen=True)
 class RunSpec:
-    """What a run is given; it does not change while it runs."""
+    """What a run is given, `RunSpec(task, registry, finish, max_iters=5)`; it does not change while it runs."""
 
     task: TaskInput
     registry: ToolRegistry

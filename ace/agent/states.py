@@ -21,7 +21,7 @@ Purpose = Literal["decide", "extract", "summarize"]
 
 @dataclass(frozen=True)
 class RequestedTool:
-    """A tool call as the model wrote it: nothing about it is checked yet."""
+    """A tool call as the model wrote it, `RequestedTool("look_up", {"key": "a"})`: nothing about it is checked yet."""
 
     name: Any
     args: Any = None
@@ -29,7 +29,7 @@ class RequestedTool:
 
 @dataclass(frozen=True)
 class ModelReply:
-    """What the model answered, already parsed. Its content is not yet checked against the tools."""
+    """What the model answered, parsed and not yet checked: `ModelReply("a thought", "look_up", {"key": "a"})`."""
 
     thought: str = ""
     tool_name: Any = None
@@ -73,7 +73,7 @@ class CallState:
 
 @dataclass(frozen=True)
 class Idle:
-    """Before the first request."""
+    """Before the first request: `Idle().start()`."""
 
     kind: Literal["idle"] = "idle"
 
@@ -92,7 +92,7 @@ class _Active:
 
 @dataclass(frozen=True)
 class Thinking(_Active):
-    """Waiting for the model's decision number `iteration` (from 1)."""
+    """Waiting for the model's decision number `iteration` (from 1): `Thinking(1)`."""
 
     iteration: int
     purpose: Purpose = "decide"
@@ -139,7 +139,7 @@ class Thinking(_Active):
 
 @dataclass(frozen=True)
 class Acting(_Active):
-    """Checked calls are out at their tools."""
+    """Checked calls are out at their tools: `Thinking(1).act((call,), "look it up")`."""
 
     iteration: int
     thought: str
@@ -163,7 +163,7 @@ class Acting(_Active):
 
 @dataclass(frozen=True)
 class Observing(_Active):
-    """All results of a decision are back."""
+    """All results of a decision are back: `Observing(1, "look it up", ()).think()`."""
 
     iteration: int
     thought: str
@@ -181,14 +181,14 @@ class Observing(_Active):
 
 @dataclass(frozen=True)
 class Completed:
-    """Over, with an answer."""
+    """Over, with an answer: `Thinking(1).complete()`."""
 
     kind: Literal["completed"] = "completed"
 
 
 @dataclass(frozen=True)
 class Failed:
-    """Over, because of an error."""
+    """Over, because of an error: `Thinking(1).fail("model_transport", "no answer")`."""
 
     error: TerminationReason
     message: str
@@ -200,7 +200,7 @@ InterruptCause = Literal["policy", "approval", "unknown_effect", "cancelled"]
 
 @dataclass(frozen=True)
 class Interrupted:
-    """Stopped by policy, for approval, or by cancellation; it can go on."""
+    """Stopped by policy, for approval, or by cancellation: `Thinking(1).interrupt("a person asked")`; it can go on."""
 
     reason: str
     cause: InterruptCause
@@ -223,7 +223,7 @@ STATE_CODEC: TypeAdapter[State] = TypeAdapter(Annotated[State, Field(discriminat
 
 @dataclass(frozen=True)
 class Approve:
-    """Make the calls that a run asked for; with `args`, the only one of them with other arguments."""
+    """Make the calls that a run asked for; with `args`, the only one of them with others: `Approve(args={"key": "b"})`."""
 
     args: dict[str, Any] | None = None
     answers: int = 1
@@ -232,7 +232,7 @@ class Approve:
 
 @dataclass(frozen=True)
 class Deny:
-    """Do not make them; the model reads the reason and goes on."""
+    """Do not make the calls: `Deny("not this month")`; the model reads the reason and goes on."""
 
     reason: str = ""
     answers: int = 1
@@ -244,7 +244,7 @@ ResumeDecision = Approve | Deny | Literal["approve", "deny"]
 
 @dataclass(frozen=True)
 class AskModel:
-    """Ask the model; answer with `AgentRun.model_replied` or `AgentRun.model_failed`."""
+    """Ask the model: `AskModel("decide", "")`; the driver calls `AgentRun.model_replied` or `AgentRun.model_failed`."""
 
     purpose: Purpose
     trajectory: str
@@ -254,7 +254,7 @@ class AskModel:
 
 @dataclass(frozen=True)
 class CallTool:
-    """Run these calls, side by side when there are several; answer each with `AgentRun.tool_finished`."""
+    """Run these calls: `CallTool.of("look_up", key="a")`; the driver calls `AgentRun.tool_finished` for each."""
 
     calls: tuple[ToolCall, ...]
 
@@ -271,14 +271,14 @@ class CallTool:
 
 @dataclass(frozen=True)
 class Wait:
-    """Ask again after this many seconds."""
+    """Ask again after this many seconds: `Wait(0.5)`."""
 
     seconds: float
 
 
 @dataclass(frozen=True)
 class Done:
-    """The run is over; `AgentRun.output` holds the result."""
+    """The run is over, `Done({"answer": "42"})`; `AgentRun.output` holds the result."""
 
     outputs: dict[str, Any] | None = None
     """From an agent's hook: the signature's outputs."""

@@ -20,7 +20,7 @@ _NAME = re.compile(r"[A-Za-z0-9_-]{1,128}")
 
 
 class RunStore(Protocol):
-    """Keeps snapshots of runs."""
+    """Keeps snapshots of runs, as `FolderRunStore("runs")` does."""
 
     @property
     def every_step(self) -> bool:
@@ -119,7 +119,7 @@ class FolderRunStore:
 
 
 class MemoryRunStore:
-    """Keeps the last runs that wait, in this process: enough for an approval while the program runs.
+    """Keeps the last runs that wait, in this process: `ReActGenerator(tools=[look_up], run_store=MemoryRunStore())`.
 
     Args:
         size: How many; the oldest is forgotten first.

@@ -57,35 +57,35 @@ TOOL_ERROR_KINDS: dict[ToolErrorKind, KindTraits] = {
 
 
 class AceError(Exception):
-    """Base class of every error that this library raises on purpose."""
+    """Base class of every error that this library raises on purpose: `Playbook.open("no/folder/a.db")` raises one."""
 
 
 class SignatureError(AceError, ValueError):
-    """A DSPy signature cannot be used, for example because a field name is reserved."""
+    """A DSPy signature cannot be used: `ReActGenerator("tools -> answer", tools=[look_up])` has a reserved name."""
 
 
 class SuiteError(AceError, ValueError):
-    """A task suite, or a file that belongs to one, is missing or malformed."""
+    """A task suite, or a file that belongs to one, is missing or malformed: `load_suite("no-such-suite")` raises it."""
 
 
 class RunStoreError(AceError, ValueError):
-    """A stored run is missing, damaged, in use elsewhere, or does not fit the agent that would go on with it."""
+    """A stored run is missing, damaged, in use elsewhere or of another agent: `agent.resume("no-such-run")` raises it."""
 
 
 class ResumeError(AceError, ValueError):
-    """A run cannot go on as asked, for example because it waits for a decision and none was given."""
+    """A run cannot go on as asked: `agent.resume(waiting.run_id)` of one that waits for a decision raises it."""
 
 
 class EventGrammarError(AceError, ValueError):
-    """A stream of events breaks the grammar of ``contracts/events.md``."""
+    """A stream of events breaks the grammar of ``contracts/events.md``: `check_events(events[1:])` raises it."""
 
 
 class PlaybookError(AceError, ValueError):
-    """The playbook refused a change or could not be read; nothing was written."""
+    """The playbook refused a change or could not be read: `book.get("b-999")` raises it; nothing was written."""
 
 
 class ToolRegistrationError(AceError, ValueError):
-    """A function or class cannot become a tool."""
+    """A function or class cannot become a tool: `tool(lambda x: x)` raises it, as nothing says what it does."""
 
 
 class ToolError(AceError):
@@ -116,19 +116,19 @@ class ToolError(AceError):
 
 
 class AgentError(AceError):
-    """Base class of what can end a run; `kind` is the stable name used in outputs and events."""
+    """Base class of what can end a run, `AgentError("out of time")`; its `kind` is stable in outputs and events."""
 
     kind = "agent_error"
 
 
 class ModelTransport(AgentError):
-    """The language model could not be reached, or failed to answer."""
+    """The language model could not be reached, or failed to answer: `ModelTransport("the connection was refused")`."""
 
     kind = "model_transport"
 
 
 class InvalidModelAction(AgentError):
-    """The model answered with something that is not a legal action.
+    """The model answered with no legal action: `check_call(registry, "no_such_tool", {}, "call-1")` raises it.
 
     Args:
         reason: Which rule it broke (`unknown_tool`, `invalid_args` or `unparsable`).
@@ -161,35 +161,35 @@ class InvalidModelAction(AgentError):
 
 
 class ToolDispatch(AgentError):
-    """A tool failed and the policy ended the run."""
+    """A tool failed and the policy ended the run: `ToolDispatch("refund failed: the shop is closed")`."""
 
     kind = "tool_dispatch"
 
 
 class BudgetExceeded(AgentError):
-    """A limit on iterations, calls, tokens or time was reached."""
+    """A limit on iterations, calls, tokens or time was reached: `BudgetExceeded("all 10 iterations are used")`."""
 
     kind = "budget_exceeded"
 
 
 class UsageLimitExceeded(BudgetExceeded):
-    """A hard limit of `UsageLimits` was reached; what the run found so far is kept."""
+    """A limit of `UsageLimits` was reached, `agent.forward("x", limits=UsageLimits(lm_calls=0))`; what was found is kept."""
 
 
 class PolicyConfigInvalid(AgentError, ValueError):
-    """A policy contradicts itself or has no bound; raised at construction."""
+    """A policy contradicts itself or has no bound: `UpTo(0)` raises it, at construction."""
 
     kind = "policy_config_invalid"
 
 
 class PolicyRuntimeViolation(AgentError):
-    """A policy answered with a decision that is illegal in the state it was asked in."""
+    """A policy gave a decision that is illegal in that state: `PolicyRuntimeViolation("Retry of a call that was made")`."""
 
     kind = "policy_runtime_violation"
 
 
 class InternalInvariant(AgentError):
-    """A bug in this library: a transition that must not happen."""
+    """A bug in this library, `InternalInvariant("acting without a call")`: a transition that must not happen."""
 
     kind = "internal_invariant"
 

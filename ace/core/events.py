@@ -32,7 +32,7 @@ TERMINAL_KINDS: frozenset[EventKind] = frozenset({"run_completed", "run_error", 
 
 
 class Event(BaseModel, frozen=True, extra="forbid"):
-    """One thing that happened in a run.
+    """One thing that happened in a run: `agent.stream("x")` gives each.
 
     Emitted by the state machine at each transition: a run starts with `run_started` (or `run_continued`) and ends with
     exactly one terminal event; each ``*_started`` is followed by its ``*_completed`` or ``*_error``.

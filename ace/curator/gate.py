@@ -19,7 +19,7 @@ MAX_LOSS = 0.01
 
 @dataclass(frozen=True)
 class GateVerdict:
-    """What a gate said of a proposal."""
+    """What a gate said of a proposal: `GateVerdict(False, "3 of 10 tasks got worse")`."""
 
     accepted: bool
     reason: str
@@ -31,7 +31,7 @@ class GateVerdict:
 
 
 class Gate(Protocol):
-    """Decides whether deltas may be committed."""
+    """Decides whether deltas may be committed: `Learner(book, gate=lambda book, deltas: GateVerdict(True, "fine"))`."""
 
     def __call__(self, playbook: Playbook, deltas: Sequence[Delta], /) -> GateVerdict:
         """Look at a proposal; the book is not changed."""

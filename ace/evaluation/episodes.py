@@ -48,7 +48,7 @@ class AgentPool:
 
 @dataclass(frozen=True)
 class Attempt:
-    """The record of one run of one task."""
+    """The record of one run of one task: `next(evaluate(suite, choice.lm_for))` gives one."""
 
     task: SuiteTask
     arm: str

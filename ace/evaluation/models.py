@@ -22,7 +22,7 @@ GROUP = "ace.models"
 
 @dataclass(frozen=True)
 class ModelChoice:
-    """A chosen model."""
+    """A chosen model: `ModelChoice("mine", "", Policy.lenient(), lm_for=lambda seed: lm)`."""
 
     name: str
     label: str
@@ -39,7 +39,7 @@ class ModelChoice:
 
 
 class ModelSource(Protocol):
-    """What an entry point in the group ``ace.models`` gives, or makes when it is called without arguments."""
+    """What an entry point in ``ace.models`` gives: `source.choose("mine:small", "small", suite)` returns the model."""
 
     def suite_options(self, argument: str) -> Mapping[str, Any]:
         """Options that the suite has to be loaded with for this model; empty for any."""

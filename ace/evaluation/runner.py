@@ -45,7 +45,7 @@ PAUSE_SECONDS = 1.0
 
 @dataclass(frozen=True)
 class Caps:
-    """Where an evaluation stops; runs that are under way then are finished, and counted."""
+    """Where an evaluation stops, `Caps(cost=2.5, seconds=600)`; runs that are under way then are finished, and counted."""
 
     cost: float | None = None
     """US dollars."""

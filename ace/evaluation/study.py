@@ -91,7 +91,7 @@ class StudyConfig:
 
 
 class StudyObserver:
-    """Receives the progress of a study; override what is of interest."""
+    """Receives the progress of a study, `study.run(StudyObserver())`; override what is of interest."""
 
     def ready(self, study: Study, done: int) -> None:
         """The study begins; this many runs were made before an interruption."""

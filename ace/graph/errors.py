@@ -11,7 +11,7 @@ from ace.core import AceError
 
 
 class GraphError(AceError):
-    """Base class: everything that a graph raises on purpose."""
+    """Base class of what a graph raises on purpose: `compile(looping, max_steps=1).invoke({})` raises one."""
 
 
 class NodeFailed(GraphError):
@@ -33,7 +33,7 @@ class NodeFailed(GraphError):
 
 
 class MissingNode(GraphError, ValueError):
-    """The graph names a node that it does not have; found when it is compiled."""
+    """The graph names a node that it does not have: `MissingNode("act", "an edge", ["plan"])`; found when it is compiled."""
 
     def __init__(self, node: str, where: str, known: Iterable[str]) -> None:
         names = sorted(known)
@@ -43,7 +43,7 @@ class MissingNode(GraphError, ValueError):
 
 
 class InvalidEdge(GraphError):
-    """While the graph ran, a router or a `Command` chose a node that does not exist or is not in its map."""
+    """A router or a `Command` chose a node that is not in its map: `InvalidEdge("plan", "nowhere", ["act"])`."""
 
     def __init__(self, source: str, target: Any, known: Iterable[Any]) -> None:
         names = sorted(str(name) for name in known)
@@ -54,7 +54,7 @@ class InvalidEdge(GraphError):
 
 
 class MaxStepsExceeded(GraphError):
-    """The graph would need more steps than it may take; its state is saved as it was after the last one."""
+    """The graph would need more steps than it may take, `MaxStepsExceeded(5, 5)`; its state is saved as it was last."""
 
     def __init__(self, max: int, reached: int) -> None:
         super().__init__(
@@ -65,7 +65,7 @@ class MaxStepsExceeded(GraphError):
 
 
 class CycleDetected(GraphError):
-    """A node was about to run again with the state that it had before: nothing would be different this time."""
+    """A node was about to run again with the same state: `CycleDetected("plan", ["plan", "act"])`."""
 
     def __init__(self, node: str, recent: Sequence[str]) -> None:
         super().__init__(
@@ -77,15 +77,15 @@ class CycleDetected(GraphError):
 
 
 class CheckpointError(GraphError):
-    """The state could not be saved or read back; the graph stops, as it could not be resumed."""
+    """The state could not be saved or read back, `CheckpointError("the disk is full")`: the graph could not be resumed."""
 
 
 class InvalidUpdate(GraphError, ValueError):
-    """Two nodes wrote to one field in the same step and the field has no reducer, or an update does not fit the state."""
+    """Nodes wrote one field in the same step without a reducer, or it does not fit: `InvalidUpdate("two wrote 'x'")`."""
 
 
 class WorkflowInterrupted(GraphError):
-    """The graph waits; `Workflow.resume` goes on, in this process or another one.
+    """The graph waits, `WorkflowInterrupted({"x": 1})`; `Workflow.resume` goes on, in this process or another one.
 
     Args:
         state: The state so far.

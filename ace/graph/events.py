@@ -36,7 +36,7 @@ _NODE_ENDS = ("node_completed", "node_error", "node_paused")
 
 
 class GraphEvent(BaseModel, frozen=True, extra="forbid"):
-    """One thing that happened while a graph ran."""
+    """One thing that happened while a graph ran: `GraphEvent(kind="node_started", seq=2, run_id="r", node="plan")`."""
 
     kind: GraphEventKind
     seq: int
@@ -58,7 +58,7 @@ class GraphEvent(BaseModel, frozen=True, extra="forbid"):
 
 
 class GraphObserver:
-    """Base class: override what you want to see; each observer has a thread of its own, and may raise or hang.
+    """Base class: override what you want to see, `compile(graph, observers=[GraphObserver()])`; each has its own thread.
 
     A plain function of a `GraphEvent` is an observer, too.
     """
@@ -154,7 +154,7 @@ class GraphGrammar(Grammar[GraphEvent]):
 
 
 def check_graph_events(events: Iterable[GraphEvent]) -> None:
-    """Check a whole stream.
+    """Check a whole stream: `check_graph_events(graph_events)`.
 
     Raises:
         EventGrammarError: An event breaks a rule; the message names both.

@@ -31,7 +31,7 @@ MAX_STEPS = 50
 
 
 class LearningState(TypedDict, total=False):
-    """The state of the learning workflow; begin with ``user_input``, or with the ``run`` of an agent that ran elsewhere."""
+    """The state of the learning workflow: `LearningState(user_input="x")`, or the ``run`` of an agent that ran elsewhere."""
 
     user_input: str
     final_output: Any
@@ -71,7 +71,7 @@ def learning_workflow(
     max_steps: int = MAX_STEPS,
     observers: Iterable[AnyObserver] = (),
 ) -> Workflow:
-    """A graph that runs a task and learns from it, and makes no risky change to the playbook without asking a person.
+    """A graph that learns from a task, `learning_workflow(agent, book)`, and makes no risky change without asking a person.
 
     It stops before a risky delta; its question holds the changes as a diff. Resume, in this process or another one, with
     ``"approve"``, ``"reject"``, or ``{"decision": "edit", "deltas": [...]}``; `reviewer` and `note` go into the journal.

@@ -19,7 +19,7 @@ Risk = Callable[[Playbook, Delta, Collection[str]], str]
 
 
 class ProposedChange(BaseModel, frozen=True, extra="forbid"):
-    """One delta as a reviewer reads it."""
+    """One delta as a reviewer reads it: `ProposedChange(index=0, kind="add", risk="new", delta={})`."""
 
     index: int
     """Its place among the proposed deltas, from 0."""
@@ -34,7 +34,7 @@ class ProposedChange(BaseModel, frozen=True, extra="forbid"):
 
 
 class Review(BaseModel, frozen=True, extra="forbid"):
-    """What a reviewer says: with `edit`, the deltas to commit in place of those that wait."""
+    """What a reviewer says, `Review(decision="approve")`: with `edit`, the deltas to commit in place of those that wait."""
 
     decision: Literal["approve", "edit", "reject"]
     deltas: tuple[dict[str, Any], ...] = ()

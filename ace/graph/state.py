@@ -13,14 +13,14 @@ from ace.tools import ToolCall, ToolResult
 
 
 class Message(BaseModel, frozen=True, extra="forbid"):
-    """One turn of a conversation."""
+    """One turn of a conversation: `Message(role="user", content="Hello")`."""
 
     role: Literal["user", "assistant"]
     content: str
 
 
 class Document(BaseModel, frozen=True, extra="forbid"):
-    """One thing that was looked up."""
+    """One thing that was looked up: `Document(content="Orders are sent on Mondays.")`."""
 
     id: str = ""
     content: str
@@ -28,7 +28,7 @@ class Document(BaseModel, frozen=True, extra="forbid"):
 
 
 class WorkflowState(TypedDict, total=False):
-    """What the nodes read and write, under their default names."""
+    """What the nodes read and write, under their default names: `WorkflowState(user_input="x")`."""
 
     user_input: str
     final_output: Any

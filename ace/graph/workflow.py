@@ -35,7 +35,7 @@ class ThreadOptions(TypedDict, total=False):
 
 @dataclass(eq=False, repr=False)
 class Workflow:
-    """A graph that `compile` made.
+    """A graph that `compile(graph)` made.
 
     Every step is saved before the next one begins. A call ends with the state, or raises a `GraphError`;
     `WorkflowInterrupted` means that it waits for a person or was cancelled, and `resume` goes on from there.

@@ -11,7 +11,7 @@ from ace.playbook.delta import Delta
 
 @dataclass
 class LearningReport:
-    """What learning did."""
+    """What learning did: `learner.report.since(LearningReport())`."""
 
     runs: int = 0
     successes: int = 0

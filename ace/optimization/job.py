@@ -40,7 +40,7 @@ def optimize(
     prices: TokenPrices | None = None,
     console: Console | None = None,
 ) -> OptimizeReport:
-    """Optimize a program, measure it before and after on tasks that the optimizer never saw, and keep everything.
+    """Optimize a program, `optimize(workload, JobConfig(optimizer="bootstrap"), lm, out="job")`, and measure it on others.
 
     The folder holds ``config.json``, ``journal.jsonl``, ``program.json``, ``playbook.jsonl``, ``scores.json``, ``diff.md``
     and ``optimizer.log``, the output of the optimizer itself. After an interruption, run the job again with the same

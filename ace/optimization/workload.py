@@ -91,7 +91,7 @@ def judged(output: TaskOutput, feedback: Feedback) -> TaskOutput:
 
 @dataclass(frozen=True)
 class Workload:
-    """A program, its examples, and how well a run did."""
+    """A program, its examples, and how well a run did: `suite_workload(suite, train=2, val=2, test=2)` makes one."""
 
     name: str
     program: EpisodeProgram
@@ -186,7 +186,7 @@ def _example(task: SuiteTask) -> dspy.Example:
 
 
 def as_generator(program: dspy.Module) -> ReActGenerator:
-    """A `ReActGenerator` that does what a program does, with its own copy of the predictors.
+    """A `ReActGenerator` that does what a program does, `as_generator(program)`, with its own copy of the predictors.
 
     Args:
         program: A `ReActGenerator`, or a plain `dspy.ReAct` with its instructions and demos.
@@ -217,7 +217,7 @@ def program_workload(
     testset: Sequence[dspy.Example],
     name: str = "program",
 ) -> Workload:
-    """Your own agent, with your own metric and examples. Its tools are really called, in every run.
+    """Your own agent, metric and examples; its tools are really called: `program_workload(agent, metric, **examples)`.
 
     Args:
         agent: A `ReActGenerator` or a plain `dspy.ReAct`; a copy of it is optimized.

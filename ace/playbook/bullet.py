@@ -60,7 +60,7 @@ class FilterKey(NamedTuple):
 
 
 class Provenance(BaseModel, frozen=True, extra="forbid"):
-    """What a bullet rests on."""
+    """What a bullet rests on: `Provenance(task_ids=("t-1",), run_ids=("r-1",))`."""
 
     task_ids: tuple[str, ...] = ()
     groups: tuple[str, ...] = ()

@@ -20,14 +20,14 @@ BulletId = Annotated[str, Field(pattern=r"^b-[1-9][0-9]{0,8}$")]
 
 
 class Add(_Delta, frozen=True):
-    """A new bullet; it gets its id at commit."""
+    """A new bullet, which gets its id at commit: `book.commit([Add(bullet=bullet)])`."""
 
     kind: Literal["add"] = "add"
     bullet: PlaybookBullet
 
 
 class Update(_Delta, frozen=True):
-    """New values for some fields of a bullet."""
+    """New values for some fields of a bullet: `Update(bullet_id="b-1", changes={"content": "Ask first."})`."""
 
     kind: Literal["update"] = "update"
     bullet_id: BulletId
@@ -35,7 +35,7 @@ class Update(_Delta, frozen=True):
 
 
 class Merge(_Delta, frozen=True):
-    """Another run taught the same lesson: the evidence is added, the text stays."""
+    """Another run taught the same lesson, `Merge(bullet_id="b-1", helpful=1)`: the evidence is added, the text stays."""
 
     kind: Literal["merge"] = "merge"
     bullet_id: BulletId
@@ -51,14 +51,14 @@ class Merge(_Delta, frozen=True):
 
 
 class Remove(_Delta, frozen=True):
-    """A bullet goes; its id is never given again."""
+    """A bullet goes, `Remove(bullet_id="b-1")`; its id is never given again."""
 
     kind: Literal["remove"] = "remove"
     bullet_id: BulletId
 
 
 class Tag(_Delta, frozen=True):
-    """Credit: counters only, the content revision does not move.
+    """Credit, `Tag(bullet_id="b-1", helpful=1, run_id="r-1")`: counters only, the content revision does not move.
 
     A run gives its credit for a bullet once, so that the arm of an experiment and a use belong into one tag.
     """
@@ -84,7 +84,7 @@ class Tag(_Delta, frozen=True):
 
 
 class Promote(_Delta, frozen=True):
-    """Another stage in a bullet's life."""
+    """Another stage in a bullet's life: `Promote(bullet_id="b-1", stage="pinned")`."""
 
     kind: Literal["promote"] = "promote"
     bullet_id: BulletId
@@ -92,14 +92,14 @@ class Promote(_Delta, frozen=True):
 
 
 class Quarantine(_Delta, frozen=True):
-    """Not shown until a person has reviewed it."""
+    """Not shown until a person has reviewed it: `Quarantine(bullet_id="b-1")`."""
 
     kind: Literal["quarantine"] = "quarantine"
     bullet_id: BulletId
 
 
 class Restore(_Delta, frozen=True):
-    """A bullet as it was at an earlier revision, byte for byte; `playbook.history.rollback` writes these."""
+    """A bullet as it was, byte for byte, `Restore(bullet=bullet)`; only `playbook.history.rollback` writes these."""
 
     kind: Literal["restore"] = "restore"
     bullet: PlaybookBullet

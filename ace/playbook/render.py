@@ -39,7 +39,7 @@ def render_bullet(bullet: PlaybookBullet) -> str:
 
 
 def render_bullets(bullets: Sequence[PlaybookBullet]) -> str:
-    """The playbook field of a prompt; the empty string when there is nothing to show."""
+    """The playbook field of a prompt, `render_bullets(book.bullets)`; the empty string when there is nothing to show."""
     return "\n".join(render_bullet(bullet) for bullet in bullets)
 
 

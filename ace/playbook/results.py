@@ -69,7 +69,7 @@ class Reason(BaseModel, frozen=True):
 
 
 class Explanation(BaseModel, frozen=True):
-    """A retrieval with its reasons; `bullets` are what `retrieve` returns."""
+    """A retrieval with its reasons, from `book.explain("Refund order 17")`; `bullets` are what `retrieve` returns."""
 
     query: str
     cached: bool

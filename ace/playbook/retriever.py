@@ -225,7 +225,7 @@ class Retriever:
 
 
 class PlaybookView:
-    """A playbook as one agent sees it: through filters that leave bullets out, and possibly with an experiment.
+    """A playbook as one agent sees it, `book.view(Filters(sections=("Pitfalls",)))`: with filters, perhaps an experiment.
 
     Made by `Playbook.view`; a `ReActGenerator` takes it in place of the playbook.
 

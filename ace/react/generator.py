@@ -85,7 +85,7 @@ class SharedReference:
 
 
 class BulletSource(Protocol):
-    """Where bullets come from: a `Playbook`, or anything that answers this one question."""
+    """Where bullets come from, a `Playbook` or anything like it: `ReActGenerator(tools=[look_up], playbook=book)`."""
 
     def retrieve_for(self, task: TaskInput, tools: Mapping[str, str]) -> list[PlaybookBullet]:
         """The bullets to show for a task, best first, to an agent with these tools (name to schema hash)."""

@@ -12,7 +12,7 @@ from ace.tasks import TaskOutput
 
 
 class ReActPrediction(dspy.Prediction):
-    """The signature's outputs, plus `.output`, a `TaskOutput` that unknown names fall through to.
+    """The signature's outputs of `agent.forward("x")`, plus `.output`, a `TaskOutput` that unknown names fall through to.
 
     The signature's fields win; `keys()`, `toDict()` and saved demos hold them alone.
     """

@@ -23,7 +23,7 @@ def save_program(agent: ReActGenerator, folder: Path) -> None:
 
 
 def load_optimized(folder: str | Path, agent: ReActGenerator) -> ReActGenerator:
-    """An agent with what a job found: instructions, demos, tool descriptions and playbook.
+    """An agent with what a job found, `load_optimized("job", agent)`: instructions, demos, tool descriptions and playbook.
 
     Args:
         folder: Of the job, `ace optimize --out`.

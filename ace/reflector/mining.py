@@ -56,7 +56,7 @@ _BROKEN = frozenset(kind for kind, traits in TOOL_ERROR_KINDS.items() if traits.
 
 @dataclass(frozen=True)
 class Lesson:
-    """What one miner found, before it becomes an `Insight`."""
+    """What one miner found, before it becomes an `Insight`: `Lesson("Pitfalls", "Ask first.", steps=(2,))`."""
 
     section: Section
     content: str

@@ -64,7 +64,7 @@ class TaskRow(BaseModel, extra="forbid"):
 
 
 class FileSuite:
-    """Tasks from a file over the tools of a Python file.
+    """Tasks from a file over the tools of a Python file: `FileSuite(Path("tasks.jsonl"), Path("tools.py"))`.
 
     Args:
         tasks: JSON lines, or a JSON list; see `TaskRow`.

@@ -16,14 +16,14 @@ TASK_SIGNATURE = "task -> answer"
 
 
 class GoldCall(BaseModel, frozen=True, extra="forbid"):
-    """One call of the reference solution."""
+    """One call of the reference solution: `GoldCall(name="refund", args={"order_id": "o-17"})`."""
 
     name: str
     args: dict[str, Any] = Field(default_factory=dict)
 
 
 class SuiteTask(BaseModel, frozen=True, extra="forbid"):
-    """A task with its reference solution."""
+    """A task with its reference solution: `SuiteTask(task=task, domain="shop", group="refund")`."""
 
     task: TaskInput
     domain: str
@@ -48,7 +48,7 @@ class SuiteTask(BaseModel, frozen=True, extra="forbid"):
 
 
 class Suite(Protocol):
-    """A set of tasks over a world that tools change.
+    """A set of tasks over a world that tools change; `check_suite(suite)` says whether it is sound.
 
     A suite whose agents have other inputs or outputs than ``task -> answer`` also has a `signature`, as DSPy takes it. One
     that may change without its tasks changing has a `source`, a digest: an evaluation goes on only with the suite it began
@@ -80,7 +80,7 @@ class Suite(Protocol):
 
 @runtime_checkable
 class GoldenSuite(Suite, Protocol):
-    """A suite that can replay recorded calls, to show that its tools are those of the benchmark."""
+    """A suite that replays recorded calls, `check_suite(suite, golden=cases)`, to show that its tools are right."""
 
     def check_case(self, case: Mapping[str, Any]) -> list[str]:
         """Replay one golden case; returns what differs."""

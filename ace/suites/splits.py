@@ -62,7 +62,7 @@ def split(tasks: Sequence[SuiteTask], how: str = "", *, seed: int = 0) -> Parts:
 
 
 def halves(tasks: Sequence[SuiteTask]) -> Parts:
-    """Split every family in two: its 1st, 3rd, 5th ... task, and the others."""
+    """Split every family in two, `halves(suite.tasks)`: its 1st, 3rd, 5th ... task, and the others."""
     seen: dict[str, int] = {}
     first: list[bool] = []
     for task in tasks:

@@ -69,7 +69,7 @@ def read_bullets(text: str) -> list[ShownBullet]:
 
 
 class SimulatedLM(FunctionLM, RolloutLM):
-    """The stand-in for a language model.
+    """The stand-in for a language model: `SimulatedLM(suite, preset="oracle", seed=1)`.
 
     Args:
         suite: Whose tasks it knows the reference solutions of.

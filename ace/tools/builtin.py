@@ -174,5 +174,5 @@ def _words(text: str) -> list[str]:
 
 
 def builtin_tools() -> tuple[Tool, ...]:
-    """The built-in tools that need no corpus."""
+    """The built-in tools that need no corpus: `ReActGenerator(tools=builtin_tools())`."""
     return (calculator, string_helper)

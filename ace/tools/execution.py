@@ -43,7 +43,7 @@ MAX_ITEMS = 1_000
 
 
 class ToolCall(BaseModel, frozen=True, extra="forbid"):
-    """A call that the model asked for."""
+    """A call that the model asked for: `ToolCall(id="call-1", name="look_up", args={"key": "a"})`."""
 
     id: str
     name: str
@@ -52,7 +52,7 @@ class ToolCall(BaseModel, frozen=True, extra="forbid"):
 
 
 class ToolResult(BaseModel, frozen=True, extra="forbid"):
-    """The result of a call. `content` is the tool's own value, `text` what the model reads."""
+    """The result of `call_tool(look_up, call)`. `content` is the tool's own value, `text` what the model reads."""
 
     tool_call_id: str
     outcome: Outcome
@@ -67,7 +67,7 @@ class ToolResult(BaseModel, frozen=True, extra="forbid"):
 
 
 def check_call(registry: ToolRegistry, name: Any, args: Any, call_id: str, excluded: Collection[str] = ()) -> ToolCall:
-    """Refuse a call that cannot run, before anything happens; `excluded` names are not offered as near ones.
+    """Refuse a call that cannot run: `check_call(registry, "look_up", {"key": "a"}, "call-1")` is fine.
 
     Raises:
         InvalidModelAction: The tool is unknown (near names are given), the arguments are no object, or they do not fit
@@ -247,7 +247,7 @@ def call_tool(tool: Tool, call: ToolCall, context: ToolContext | None = None) ->
 
 
 def call_tools(calls: Sequence[tuple[Tool, ToolCall, ToolContext | None]]) -> list[ToolResult]:
-    """Run calls side by side; results in the order of the calls."""
+    """Run calls side by side, `call_tools([(look_up, call, None)])`; results in the order of the calls."""
     works = [_work(*item) for item in calls]
     box: queue.SimpleQueue[tuple[int, _Outcome] | None] = queue.SimpleQueue()
     outcomes: dict[int, _Outcome] = {}
@@ -285,7 +285,7 @@ def _give_up(works: Sequence[_Work], outcomes: dict[int, _Outcome], why: Excepti
 
 
 async def acall_tool(tool: Tool, call: ToolCall, context: ToolContext | None = None) -> ToolResult:
-    """`call_tool` for async callers: async tools run on the loop, sync ones in a thread, so that nothing stalls.
+    """`call_tool` for async callers, `asyncio.run(acall_tool(look_up, call))`: on the loop, or in a thread; nothing stalls.
 
     Cancelling the task cancels the tool.
     """

@@ -87,7 +87,7 @@ def _checker(part: dict[str, Any]) -> Callable[[Any], Any]:
 
 
 def from_langchain(tool: Any, **options: Any) -> Tool:
-    """A LangChain tool (`BaseTool`, or a function under ``@tool``) as one of ours.
+    """A LangChain tool (`BaseTool`, or a function under ``@tool``) as one of ours: `from_langchain(langchain_tool)`.
 
     It is called through `invoke`, in a thread with a time limit like any sync tool.
 
@@ -112,7 +112,7 @@ def from_langchain(tool: Any, **options: Any) -> Tool:
 
 
 def from_mcp(session: Any, tool: Any, **options: Any) -> Tool:
-    """A tool of an MCP server as a `Tool`; read-only and idempotent according to the server's annotations.
+    """An MCP server's tool, `from_mcp(session, mcp_tool)`; read-only and idempotent by the server's annotations.
 
     Args:
         session: An open client session with `call_tool`. It lives on one event loop: run the agent there, with `arun`.

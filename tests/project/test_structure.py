@@ -8,14 +8,12 @@ import dataclasses
 import importlib
 import importlib.util
 import inspect
-import pkgutil
 import re
 
 import pytest
 import structure
 from conftest import ROOT
-
-import ace
+from public_names import docstring, exported
 
 DSPY = "dspy.Module, Signature and Prediction are untyped, "
 WAIVERS = {
@@ -121,15 +119,6 @@ def test_no_class_has_a_base_that_only_one_class_uses(tmp_path):
 # -- exported names --------------------------------------------------------------------------------------------------
 
 
-def exported():
-    """Public package to the names it offers."""
-    found = {"ace": list(ace.__all__)}
-    for module in pkgutil.walk_packages(ace.__path__, "ace."):
-        if module.ispkg and not any(part.startswith("_") for part in module.name.split(".")):
-            found[module.name] = list(getattr(importlib.import_module(module.name), "__all__", ()))
-    return {name: names for name, names in found.items() if names}
-
-
 def in_code(text):
     """The words inside backticks and code blocks."""
     fence = re.compile(r"^ *```.*?^ *```", re.MULTILINE | re.DOTALL)
@@ -146,9 +135,9 @@ def without_docstring(module, names):
         value = getattr(module, name)
         if not (inspect.isclass(value) or inspect.isfunction(value)):
             continue
-        text = vars(value).get("__doc__") if inspect.isclass(value) else value.__doc__
-        made = dataclasses.is_dataclass(value) and (text or "").startswith(f"{name}(")  # what `dataclass` writes
-        if made or not (text or "").strip():
+        text = docstring(value)
+        made = dataclasses.is_dataclass(value) and text.startswith(f"{name}(")  # what `dataclass` writes
+        if made or not text.strip():
             missing.append(name)
     return missing
 

@@ -157,7 +157,7 @@ class CalibrationReport(ReportModel):
 
 
 class EvaluateReport(ReportModel):
-    """``ace evaluate --json``."""
+    """What `study.run()` returns, and ``ace evaluate --json`` writes."""
 
     run: str
     """The LM."""

@@ -24,7 +24,7 @@ Labels = Sequence[object] | None
 
 
 class Estimate(NamedTuple):
-    """A number, and where it lies with 95 % confidence."""
+    """A number, and where it lies with 95 % confidence: `Estimate(0.4, 0.1, 0.7, p=0.01)`."""
 
     value: float
     low: float
@@ -158,7 +158,7 @@ def share_interval(successes: int, n: int) -> tuple[float, float]:
 def difference(
     before: Sequence[float], after: Sequence[float], clusters: Labels = None, seeds: Labels = None
 ) -> Estimate:
-    """After minus before, paired by position.
+    """After minus before, paired by position: `difference([0, 1, 0, 0], [1, 1, 1, 0])`.
 
     Args:
         before: Shape (n,).

@@ -22,7 +22,7 @@ ValueKey = tuple[str, str, str]
 
 @dataclass(frozen=True)
 class CheckpointInfo:
-    """One checkpoint without its state."""
+    """One checkpoint without its state: `saver.history("thread-1")` lists them."""
 
     thread_id: str
     checkpoint_id: str

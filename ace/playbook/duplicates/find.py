@@ -40,7 +40,7 @@ class LabelledPair(BaseModel, frozen=True):
 
 
 class ThresholdFit(BaseModel, frozen=True):
-    """What a threshold does on the labelled pairs."""
+    """What a threshold does on the labelled pairs: `calibrate(embedder)` finds one."""
 
     embedder: str
     threshold: float
@@ -75,7 +75,7 @@ class DedupReport:
 
 
 def labelled_pairs() -> list[LabelledPair]:
-    """The 300 pairs that the package ships: paraphrases, negations, changed numbers, tools and roles, near subjects."""
+    """The 300 pairs, `labelled_pairs()`: paraphrases, negations, changed numbers, tools and roles, near subjects."""
     text = resources.files("ace.playbook.duplicates").joinpath("pairs.jsonl").read_text(encoding="utf-8")
     return [LabelledPair.model_validate_json(line) for line in text.split("\n") if line]
 
@@ -94,7 +94,7 @@ def same_lesson(a: str, b: str, cosine: float, threshold: float) -> bool:
 
 
 def calibrate(embedder: Embedder, pairs: Sequence[LabelledPair] | None = None) -> ThresholdFit:
-    """The lowest cosine from which on at most 1 % of the labelled pairs are merged wrongly."""
+    """The lowest cosine that merges at most 1 % of the labelled pairs wrongly: `calibrate(embedder).threshold`."""
     pairs = labelled_pairs() if pairs is None else pairs
     left, right = embedded(embedder, [p.a for p in pairs]), embedded(embedder, [p.b for p in pairs])
     cosines = (left * right).sum(axis=1)

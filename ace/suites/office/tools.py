@@ -19,7 +19,7 @@ WRITING = frozenset(name for _, writing in DOMAIN_TOOLS.values() for name in wri
 
 
 class OfficeTools:
-    """Tools bound to one world; an id that does not exist is refused."""
+    """Tools bound to one world, `OfficeTools(build_world())`; an id that does not exist is refused."""
 
     def __init__(self, world: OfficeWorld) -> None:
         self.world = world

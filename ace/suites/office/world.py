@@ -39,7 +39,7 @@ CITIES = ("Lisbon", "Turku", "Graz", "Ghent", "Bergen", "Porto", "Aarhus", "Base
 
 @dataclass
 class OfficeWorld:
-    """The tables, id to row, and the counters that give new ids."""
+    """The tables, id to row, and the counters that give new ids: `build_world(seed=1)`."""
 
     tables: Tables
     next_number: int = 9_000
@@ -62,7 +62,7 @@ class OfficeWorld:
 
 
 def build_world(seed: int = 0) -> OfficeWorld:
-    """The world of a seed.
+    """The world of a seed: `build_world(seed=1)`.
 
     Every customer has one open, one shipped and one delivered order, one open ticket and two mails with different
     subjects; every colleague has at most one event a day. So whatever a task names is exactly one row.
