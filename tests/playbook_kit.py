@@ -1,9 +1,15 @@
 """What tests of the playbook share."""
 
-from ace.playbook import Add, PlaybookBullet
+from conftest import letters
+
+from ace.playbook import Add, CallableEmbedder, Playbook, PlaybookBullet
 
 
-def bullet(content, **fields):
+def opened(path, **options):
+    return Playbook.open(path, embedder=CallableEmbedder("letters", letters), **options)
+
+
+def bullet(content="find the order", **fields):
     return PlaybookBullet(**{"section": "Strategies", "content": content, **fields})
 
 

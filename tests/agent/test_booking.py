@@ -36,7 +36,7 @@ QUICK = RetryPolicy(initial_interval=0.0)
 
 
 @tool(read_only=True)
-def peek(key: str) -> str:
+def peek_or_refuse(key: str) -> str:
     """Look up a key."""
     if key == "bad":
         raise ToolError("refused", "no such key")
@@ -45,8 +45,8 @@ def peek(key: str) -> str:
 
 def test_a_retry_of_the_model_spends_an_iteration_by_default():
     assert Retry().consume_budget
-    replies = (ModelTransport("down"), call("peek", key="a"), call("peek", key="b"), extract("x"))
-    output, model = play(*replies, tools=[peek], max_iters=2, policy=Policy(model_retry=QUICK))
+    replies = (ModelTransport("down"), call("peek_or_refuse", key="a"), call("peek_or_refuse", key="b"), extract("x"))
+    output, model = play(*replies, tools=[peek_or_refuse], max_iters=2, policy=Policy(model_retry=QUICK))
     assert [request.purpose for request in model.asked] == ["decide", "decide", "extract"]
     assert (output.usage.iterations, output.usage.retries, output.termination_reason) == (1, 1, "max_iterations")
 
@@ -54,12 +54,12 @@ def test_a_retry_of_the_model_spends_an_iteration_by_default():
 def test_calls_of_one_reply_stop_at_the_limit_of_tool_calls():
     several = ModelReply(
         thought="t",
-        tool_name="peek",
+        tool_name="peek_or_refuse",
         tool_args={"key": "a"},
-        more=(RequestedTool("peek", {"key": "b"}), RequestedTool("peek", {"key": "c"})),
+        more=(RequestedTool("peek_or_refuse", {"key": "b"}), RequestedTool("peek_or_refuse", {"key": "c"})),
         usage=RunUsage(lm_calls=1),
     )
-    output, _ = play(several, extract("x"), tools=[peek], limits=UsageLimits(tool_calls=2))
+    output, _ = play(several, extract("x"), tools=[peek_or_refuse], limits=UsageLimits(tool_calls=2))
     assert [step.outcome for step in output.structured_trace] == ["success", "success", "denied"]
     assert output.usage.tool_calls == 2
     assert "all 2 tool calls" in output.structured_trace[2].observation
@@ -67,8 +67,8 @@ def test_calls_of_one_reply_stop_at_the_limit_of_tool_calls():
 
 def test_events_name_the_kind_of_an_error_and_only_of_an_error():
     events = []
-    run = AgentRun(spec(tools=[peek], listeners=(events.append,)))
-    drive(run, Script(call("peek", key="bad"), call("peek", key="a"), call("finish", answer="x")))
+    run = AgentRun(spec(tools=[peek_or_refuse], listeners=(events.append,)))
+    drive(run, Script(call("peek_or_refuse", key="bad"), call("peek_or_refuse", key="a"), call("finish", answer="x")))
     errors = {event.kind: event.data.get("error") for event in events if event.kind.startswith("tool_call_")}
     assert errors == {"tool_call_started": None, "tool_call_error": "refused", "tool_call_completed": None}
 
@@ -97,8 +97,8 @@ def test_the_documented_defaults():
 
 def test_what_is_thrown_away_takes_no_number():
     summary = ModelReply(outputs={"objective": "x"}, usage=RunUsage(lm_calls=1))
-    replies = (InvalidModelAction("unparsable", "?"), call("peek", key="a"), summary, call("finish", answer="x"))
-    output, _ = play(*replies, tools=[peek], policy=Policy.lenient(), summary=Summary(every=1), max_iters=5)
+    replies = (InvalidModelAction("unparsable", "?"), call("peek_or_refuse", key="a"), summary, call("finish", answer="x"))
+    output, _ = play(*replies, tools=[peek_or_refuse], policy=Policy.lenient(), summary=Summary(every=1), max_iters=5)
     assert [(step.iteration, step.tool_call_id) for step in output.structured_trace] == [(1, "s1-c1")]
     assert (output.usage.iterations, output.usage.reprompts, output.usage.summaries) == (2, 1, 1)
 
@@ -106,17 +106,17 @@ def test_what_is_thrown_away_takes_no_number():
 @pytest.mark.parametrize(("limit", "summaries"), [(3, 0), (4, 1)])
 def test_a_summary_leaves_room_for_a_decision_and_the_answer(limit, summaries):
     summary = ModelReply(outputs={"objective": "x"}, usage=RunUsage(lm_calls=1))
-    replies = [call("peek", key="a"), *[summary] * summaries, call("finish", answer="x")]
-    output, _ = play(*replies, tools=[peek], summary=Summary(every=1), limits=UsageLimits(lm_calls=limit))
+    replies = [call("peek_or_refuse", key="a"), *[summary] * summaries, call("finish", answer="x")]
+    output, _ = play(*replies, tools=[peek_or_refuse], summary=Summary(every=1), limits=UsageLimits(lm_calls=limit))
     assert (output.usage.summaries, output.answer) == (summaries, "x")
 
 
 def test_a_call_that_a_crash_cut_off_is_not_an_attempt_that_failed():
     policy = Policy(tool_retry=RetryPolicy(initial_interval=0.0, max_attempts=2))
-    faulty, clock = FaultyTool(peek, ["timeout", "timeout"]), ManualClock()
+    faulty, clock = FaultyTool(peek_or_refuse, ["timeout", "timeout"]), ManualClock()
     run = AgentRun(spec(tools=[faulty.tool], policy=policy, clock=clock))
     run.next_step()
-    run.model_replied(call("peek", key="a"))
+    run.model_replied(call("peek_or_refuse", key="a"))
     run.next_step()  # the call is out, and the process dies
     again = AgentRun.restore(run.snapshot(), spec(tools=[faulty.tool], policy=policy, clock=clock))
     again.resume()

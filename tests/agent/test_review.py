@@ -6,7 +6,7 @@ import threading
 import time
 
 import pytest
-from agent.kit import Script, call, extract, play, spec
+from agent.kit import Script, call, extract, peek, play, spec
 
 from ace import CancellationToken, Policy, ReActGenerator, RetryPolicy, UsageLimits, current_context
 from ace.agent import AgentRun, Interrupt, drive
@@ -16,12 +16,6 @@ from ace.tools import Tool, ToolCall, acall_tool, calculator, call_tool, tool
 
 CALC = decision("calculator", expression="6 * 7")
 END = decision("finish", answer="42")
-
-
-@tool(read_only=True)
-def peek(key: str) -> str:
-    """Look at a key."""
-    return f"value of {key}"
 
 
 def refunds():

@@ -1,54 +1,36 @@
 from functools import partial
 
 import pytest
+from learner.runs import run_of, step
 
 from ace import Feedback, Learner, Policy, ReActGenerator, Reflector, ToolRegistry
 from ace.agent.episode import Episode
 from ace.curator import Curator
 from ace.curator.curator import MAX_PITFALLS
 from ace.playbook import Add, Merge, Playbook, PlaybookBullet
-from ace.tasks import ReasoningStep, TaskInput, TaskOutput
+from ace.tasks import TaskInput
 from ace.testing import ScriptedLM, decision
 from ace.tools import Tool
 
-
-def step(name, observation="ok", outcome="success", changes=False, error=None, **args):
-    return ReasoningStep(
-        iteration=1, tool_call_id="c", tool_name=name, tool_args=args, outcome=outcome, observation=observation,
-        changes_state=changes, executed=True, error=error,
-    )  # fmt: skip
-
-
-def run_of(*steps, text="Refund the order of Ana", run_id="r1", task_id="t1", completed=True):
-    return TaskOutput(
-        task_id=task_id,
-        run_id=run_id,
-        task=TaskInput(task_id=task_id, inputs={"task": text}, domain="shop"),
-        structured_trace=steps,
-        termination_reason="completed" if completed else "max_iterations",
-    )
-
-
-GOOD = (
+REFUNDED = (
     step("find", "[{'id': 'o-17'}]", customer="Ana"),
     step("find", "[{'id': 'o-17'}]", customer="Ana"),
     step(
         "refund",
         "No such order",
-        outcome="failed",
         changes=True,
-        error={"kind": "refused", "message": "secret"},
+        failed="refused",
         order="o-1",
     ),
     step("refund", changes=True, order="o-17", note="because it came broken and late"),
 )
 
 
-PLAIN = (GOOD[0], GOOD[3])
+PLAIN = (REFUNDED[0], REFUNDED[3])
 
 
 def test_a_success_becomes_a_strategy_without_detours_or_constants():
-    insight, _ = Reflector("test").reflect(run_of(*GOOD), Feedback(success=True), group="refunds")
+    insight, _ = Reflector("test").reflect(run_of(*REFUNDED), Feedback(success=True), group="refunds")
     assert insight.section == "Strategies"
     assert insight.tool_sequence == ("find", "refund")
     assert insight.changing_tools == ("refund",)
@@ -58,7 +40,7 @@ def test_a_success_becomes_a_strategy_without_detours_or_constants():
 
 
 def test_a_failure_becomes_a_pitfall_that_repeats_no_tools_words():
-    insight, _ = Reflector().reflect(run_of(*GOOD), Feedback(success=False, text="the state is wrong"))
+    insight, _ = Reflector().reflect(run_of(*REFUNDED), Feedback(success=False, text="the state is wrong"))
     assert insight.section == "Pitfalls"
     assert "refund failed with refused (1 times)" in insight.content
     assert "1 reads were repeated or found nothing" in insight.content
@@ -81,7 +63,7 @@ def test_a_read_after_a_change_is_no_repetition():
 def test_no_call_is_a_lesson_too_and_a_dead_model_is_none():
     (insight,) = Reflector().reflect(run_of(), Feedback(success=True))
     assert insight.content == "No call is needed: finish at once."
-    assert Reflector().reflect(run_of(completed=False), Feedback(success=False)) == []
+    assert Reflector().reflect(run_of(termination_reason="max_iterations"), Feedback(success=False)) == []
 
 
 def test_the_same_lesson_again_is_merged_and_the_words_stay(book):
@@ -179,7 +161,7 @@ def test_fit_without_an_agent_says_so(book):
 
 def test_credit_is_not_given_to_bullets_that_were_only_shown(book):
     book.commit([Add(bullet=PlaybookBullet(section="Strategies", content="x", changing_tools=("cancel",)))])
-    output = run_of(*GOOD).model_copy(update={"injected_bullets": ("b-1", "b-77")})
+    output = run_of(*REFUNDED).model_copy(update={"injected_bullets": ("b-1", "b-77")})
     Learner(book).learn(output, Feedback(success=True), {})
     assert book.get("b-1").helpful_count == 0
 
@@ -187,14 +169,14 @@ def test_credit_is_not_given_to_bullets_that_were_only_shown(book):
 @pytest.mark.parametrize("reason", ["model_transport", "interrupted", "internal_invariant"])
 def test_an_outage_is_no_lesson_and_no_discredit(book, reason):
     book.commit([Add(bullet=PlaybookBullet(section="Strategies", content="x", changing_tools=("refund",)))])
-    output = run_of(*GOOD).model_copy(update={"termination_reason": reason, "injected_bullets": ("b-1",)})
+    output = run_of(*REFUNDED).model_copy(update={"termination_reason": reason, "injected_bullets": ("b-1",)})
     Learner(book).learn(output, Feedback(success=False), {})
     assert (len(book), book.get("b-1").harmful_count) == (1, 0)
 
 
 def test_credit_is_given_once_per_run(book):
     book.commit([Add(bullet=PlaybookBullet(section="Strategies", content="x", changing_tools=("refund",)))])
-    output = run_of(*GOOD[:1], step("refund", changes=True)).model_copy(update={"injected_bullets": ("b-1",)})
+    output = run_of(*REFUNDED[:1], step("refund", changes=True)).model_copy(update={"injected_bullets": ("b-1",)})
     for learner in (Learner(book), Learner(book), Learner(book)):
         learner.learn(output, Feedback(success=True), {})
         learner.learn(output, Feedback(success=True), {})
@@ -209,14 +191,14 @@ def test_a_bullet_that_another_process_removed_costs_no_lesson(tmp_path):
         book.commit([Add(bullet=PlaybookBullet(section="Strategies", content="x", changing_tools=("refund",)))])
         with Playbook.open(tmp_path / "b.db", embedder=embedder) as other:
             other.commit([Remove(bullet_id="b-1")])
-        output = run_of(*GOOD[:1], step("refund", changes=True)).model_copy(update={"injected_bullets": ("b-1",)})
+        output = run_of(*REFUNDED[:1], step("refund", changes=True)).model_copy(update={"injected_bullets": ("b-1",)})
         Learner(book).learn(output, Feedback(success=True), {"refund": "1"})
         assert [b.id for b in book.bullets] == ["b-2"]
 
 
 def test_a_failed_curation_costs_no_credit(book, monkeypatch):
     book.commit([Add(bullet=PlaybookBullet(section="Strategies", content="x", changing_tools=("refund",)))])
-    output = run_of(*GOOD[:1], step("refund", changes=True)).model_copy(update={"injected_bullets": ("b-1",)})
+    output = run_of(*REFUNDED[:1], step("refund", changes=True)).model_copy(update={"injected_bullets": ("b-1",)})
     learner = Learner(book)
 
     def broken(*_):

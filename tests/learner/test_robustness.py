@@ -20,12 +20,6 @@ from ace.tasks import ReasoningStep, TaskInput
 GOOD = Feedback(success=True)
 
 
-@pytest.fixture
-def book():
-    with Playbook(embedder=CallableEmbedder("toy", lambda texts: [[float(len(text)), 1.0] for text in texts])) as book:
-        yield book
-
-
 def refund(number=0, text=None):
     return run_of(
         step("refund", changes=True, order="o"),
