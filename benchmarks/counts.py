@@ -24,8 +24,8 @@ PARTS = {
     },
     "learning": {
         "kill": "tests/crash/test_learner_kill.py",
-        "jobs": "tests/optimization/test_jobs.py",
-        "traces": "tests/learner/test_real_traces.py",
+        "jobs": "tests/optimization/test_job.py",
+        "traces": "tests/learner/test_trace_formats.py",
     },
 }
 

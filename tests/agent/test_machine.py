@@ -1,22 +1,93 @@
 from dataclasses import dataclass
 
 import pytest
-from agent.kit import call, extract, play, spec
+from agent.kit import Script, call, extract, peek, play, send, spec
 
 from ace.agent import (
     AgentRun,
     AppendErrorAndContinue,
+    Approve,
     AskModel,
     BreakerPolicy,
     CallTool,
     Done,
     ForceAnswer,
     Interrupt,
+    Interrupted,
     ModelReply,
     Policy,
     Reprompt,
+    RequestedTool,
+    Retry,
+    RetryPolicy,
+    RunSnapshot,
+    Summary,
+    Thinking,
+    drive,
 )
-from ace.core import InternalInvariant, InvalidModelAction, ModelTransport, PolicyConfigInvalid
+from ace.core import (
+    InternalInvariant,
+    InvalidModelAction,
+    ModelTransport,
+    PolicyConfigInvalid,
+    ResumeError,
+    RunUsage,
+    ToolError,
+    UsageLimits,
+)
+from ace.testing import FaultyTool, ManualClock
+from ace.tools import Tool, tool
+
+
+def stopped_at(n, *replies, **options):
+    """A run that is stored before its nth step and never does it."""
+    saved = []
+
+    class Died(BaseException):
+        pass
+
+    def save(run):
+        saved.append(run.snapshot().to_json())
+        if len(saved) == n:
+            raise Died
+
+    run = AgentRun(spec(**options))
+    with pytest.raises(Died):
+        drive(run, Script(*replies), save)
+    return RunSnapshot.from_json(saved[-1])
+
+
+def payments():
+    paid = []
+
+    @tool(requires_approval=True)
+    def pay(amount: int) -> str:
+        """Pay."""
+        paid.append(amount)
+        return f"paid {amount}"
+
+    return pay, paid
+
+
+def dispatched(tools, *calls, **options):
+    """A stored run whose calls are out."""
+    run = AgentRun(spec(tools=tools, **options))
+    run.next_step()
+    first, *more = calls
+    run.model_replied(ModelReply(tool_name=first[0], tool_args=first[1], more=tuple(RequestedTool(*c) for c in more)))
+    run.next_step()
+    return RunSnapshot.from_json(run.snapshot().to_json()), run
+
+
+QUICK = RetryPolicy(initial_interval=0.0)
+
+
+@tool(read_only=True)
+def peek_or_refuse(key: str) -> str:
+    """Look up a key."""
+    if key == "bad":
+        raise ToolError("refused", "no such key")
+    return f"value of {key}"
 
 
 def test_a_run_asks_calls_and_completes():
@@ -216,3 +287,262 @@ def test_a_policy_that_answers_nonsense_ends_the_run(reply, decision, named):
     output, _ = play(reply, policy=Fixed(decision=decision))
     assert output.termination_reason == "policy_runtime_violation"
     assert named in output.error.message
+
+
+def test_a_retry_of_the_model_spends_an_iteration_by_default():
+    assert Retry().consume_budget
+    replies = (ModelTransport("down"), call("peek_or_refuse", key="a"), call("peek_or_refuse", key="b"), extract("x"))
+    output, model = play(*replies, tools=[peek_or_refuse], max_iters=2, policy=Policy(model_retry=QUICK))
+    assert [request.purpose for request in model.asked] == ["decide", "decide", "extract"]
+    assert (output.usage.iterations, output.usage.retries, output.termination_reason) == (1, 1, "max_iterations")
+
+
+def test_calls_of_one_reply_stop_at_the_limit_of_tool_calls():
+    several = ModelReply(
+        thought="t",
+        tool_name="peek_or_refuse",
+        tool_args={"key": "a"},
+        more=(RequestedTool("peek_or_refuse", {"key": "b"}), RequestedTool("peek_or_refuse", {"key": "c"})),
+        usage=RunUsage(lm_calls=1),
+    )
+    output, _ = play(several, extract("x"), tools=[peek_or_refuse], limits=UsageLimits(tool_calls=2))
+    assert [step.outcome for step in output.structured_trace] == ["success", "success", "denied"]
+    assert output.usage.tool_calls == 2
+    assert "all 2 tool calls" in output.structured_trace[2].observation
+
+
+def test_events_name_the_kind_of_an_error_and_only_of_an_error():
+    events = []
+    run = AgentRun(spec(tools=[peek_or_refuse], listeners=(events.append,)))
+    drive(run, Script(call("peek_or_refuse", key="bad"), call("peek_or_refuse", key="a"), call("finish", answer="x")))
+    errors = {event.kind: event.data.get("error") for event in events if event.kind.startswith("tool_call_")}
+    assert errors == {"tool_call_started": None, "tool_call_error": "refused", "tool_call_completed": None}
+
+
+def test_what_is_thrown_away_takes_no_number():
+    summary = ModelReply(outputs={"objective": "x"}, usage=RunUsage(lm_calls=1))
+    replies = (
+        InvalidModelAction("unparsable", "?"),
+        call("peek_or_refuse", key="a"),
+        summary,
+        call("finish", answer="x"),
+    )
+    output, _ = play(*replies, tools=[peek_or_refuse], policy=Policy.lenient(), summary=Summary(every=1), max_iters=5)
+    assert [(step.iteration, step.tool_call_id) for step in output.structured_trace] == [(1, "s1-c1")]
+    assert (output.usage.iterations, output.usage.reprompts, output.usage.summaries) == (2, 1, 1)
+
+
+def test_a_call_that_a_crash_cut_off_is_not_an_attempt_that_failed():
+    policy = Policy(tool_retry=RetryPolicy(initial_interval=0.0, max_attempts=2))
+    faulty, clock = FaultyTool(peek_or_refuse, ["timeout", "timeout"]), ManualClock()
+    run = AgentRun(spec(tools=[faulty.tool], policy=policy, clock=clock))
+    run.next_step()
+    run.model_replied(call("peek_or_refuse", key="a"))
+    run.next_step()  # the call is out, and the process dies
+    again = AgentRun.restore(run.snapshot(), spec(tools=[faulty.tool], policy=policy, clock=clock))
+    again.resume()
+    output = drive(again, Script(call("finish", answer="x")))
+    assert faulty.calls == 2  # both attempts of the policy, besides the one that was cut off
+    assert [(e.retries, e.iteration) for e in output.error_history] == [(1, 1)]
+
+
+def test_a_crash_inside_a_tool_that_may_be_repeated_repeats_it():
+    stored = stopped_at(2, call("peek", key="a"), tools=[peek])
+    events = []
+    run = AgentRun.restore(stored, spec(tools=[peek], listeners=(events.append,)))
+    run.resume()
+    output = drive(run, Script(call("finish", answer="x")))
+    assert (output.completed, output.structured_trace[0].outcome, output.structured_trace[0].attempts) == (
+        True,
+        "success",
+        2,
+    )
+    assert [e.kind for e in events][:3] == ["run_continued", "tool_call_error", "tool_call_started"]
+    assert events[0].seq == stored.seq
+
+
+def test_a_crash_inside_another_tool_stops_and_asks():
+    sent = []
+
+    @tool
+    def send(text: str) -> str:
+        """Send."""
+        sent.append(text)
+        return "sent"
+
+    stored = stopped_at(2, call("send", text="a"), tools=[send])
+    for decided, expected, observation in (("approve", ["a"], "sent"), ("deny", [], "The process died")):
+        sent.clear()
+        run = AgentRun.restore(stored, spec(tools=[send]))
+        run.resume()
+        output = drive(run, Script())
+        assert (output.termination_reason, output.request.kind, sent) == ("interrupted", "unknown_effect", [])
+        assert output.structured_trace[0].outcome == "interrupted"
+        run = AgentRun.restore(RunSnapshot.from_json(run.snapshot().to_json()), spec(tools=[send]))
+        run.resume(decided)
+        output = drive(run, Script(call("finish", answer="x")))
+        assert (output.completed, sent) == (True, expected)
+        assert output.structured_trace[-1].observation.startswith(observation)
+
+
+def test_a_crash_while_the_model_thinks_asks_again_and_books_the_lost_request():
+    stored = stopped_at(1, tools=[peek])
+    run = AgentRun.restore(stored, spec(tools=[peek]))
+    run.resume()
+    output = drive(run, Script(call("finish", answer="x")))
+    assert (output.completed, output.usage.lm_calls) == (True, 2)
+
+
+def test_every_stop_of_a_run_leads_to_the_same_end():
+    replies = [call("peek", key="a"), call("peek", key="b"), call("nope"), call("finish"), extract("x")]
+    policy = Policy.lenient()
+    whole = drive(AgentRun(spec(tools=[peek], policy=policy)), Script(*replies))
+    for n in range(1, 9):
+        model = Script(*replies)
+        saved = []
+
+        class Died(BaseException):
+            pass
+
+        def save(run, saved=saved, n=n, died=Died):
+            saved.append(run.snapshot().to_json())
+            if len(saved) == n:
+                raise died
+
+        with pytest.raises(Died):
+            drive(AgentRun(spec(tools=[peek], policy=policy)), model, save)
+        run = AgentRun.restore(RunSnapshot.from_json(saved[-1]), spec(tools=[peek], policy=policy))
+        run.resume()
+        output = drive(run, model)
+        assert output.answer == whole.answer
+        assert [(s.tool_name, s.observation) for s in output.structured_trace] == [
+            (s.tool_name, s.observation) for s in whole.structured_trace
+        ]
+
+
+def test_an_interrupted_state_says_what_it_waits_for():
+    pay, _ = payments()
+    run = AgentRun(spec(tools=[pay, peek]))
+    drive(run, Script(call("pay", amount=1)))
+    assert isinstance(run.state, Interrupted)
+    assert run.state.resume().calls[0].status == "waiting"
+
+
+def test_a_run_that_never_began_is_resumed_from_its_start():
+    run = AgentRun.restore(AgentRun(spec(tools=[peek])).snapshot(), spec(tools=[peek]))
+    run.resume()
+    assert drive(run, Script(call("finish", answer="x"))).completed
+
+
+def test_a_probe_that_was_cut_off_may_be_sent_again():
+    from ace.agent import BreakerPolicy
+
+    policy = Policy(tool_retry=None, breaker=BreakerPolicy(threshold=1, cooldown=0))
+    faulty = FaultyTool(peek, ["exception"])
+    clock = ManualClock()
+    run = AgentRun(spec(tools=[faulty.tool], policy=policy, clock=clock))
+    model = Script(call("peek", key="a"), call("peek", key="b"))
+    for _ in range(2):
+        run.next_step()
+        run.model_replied(model.ask(None))
+        step = run.next_step()
+        if _ == 0:
+            from ace.tools import call_tool
+
+            run.tool_finished(call_tool(run.tool(step.call), step.call))
+    assert run.record.breakers["peek"].state == "half_open"
+    again = AgentRun.restore(run.snapshot(), spec(tools=[faulty.tool], policy=policy, clock=clock))
+    again.resume()
+    output = drive(again, Script(call("finish", answer="x")))
+    assert [s.outcome for s in output.structured_trace] == ["failed", "success"]
+
+
+def test_several_calls_that_were_cut_off_are_asked_about_together():
+    stored, _ = dispatched([send, peek], ("send", {"text": "a"}), ("send", {"text": "b"}))
+    run = AgentRun.restore(stored, spec(tools=[send, peek]))
+    run.resume()
+    assert [c.tool_call_id for c in run.state.request.calls] == ["s1-c1"]  # the second had not gone out
+    run.resume("deny")
+    output = drive(run, Script(call("finish", answer="x")))
+    assert [s.outcome for s in output.structured_trace] == ["interrupted", "success"]
+
+
+def test_changed_arguments_fit_one_call_only():
+    pay = Tool.from_function(send.func, name="pay", requires_approval=True)
+    run = AgentRun(spec(tools=[pay]))
+    run.next_step()
+    run.model_replied(ModelReply(tool_name="pay", tool_args={"text": "a"}, more=(RequestedTool("pay", {"text": "b"}),)))
+    assert len(run.state.request.calls) == 2
+    with pytest.raises(ResumeError, match="2 wait"):
+        run.resume(Approve(args={"text": "c"}))
+    run.resume(Approve())
+    assert [s.outcome for s in drive(run, Script(call("finish", answer="x"))).structured_trace] == [
+        "success",
+        "success",
+    ]
+
+
+def test_a_result_that_was_settled_by_the_crash_is_fenced():
+    stored, run = dispatched([peek], ("peek", {"key": "a"}))
+    before = run.output()
+    from ace.tools import ToolResult
+
+    run.tool_finished(ToolResult(tool_call_id="s1-c1", outcome="success", text="one"))
+    run.tool_finished(ToolResult(tool_call_id="s1-c1", outcome="success", text="two"))
+    assert run.output().structured_trace[0].observation == "one"
+    assert before.structured_trace == ()
+    assert isinstance(run.state, Thinking)
+    assert stored.state.calls[0].status == "out"
+
+
+def test_arguments_that_no_longer_fit_are_a_failed_call(tmp_path):
+    from pydantic import FilePath
+
+    file = tmp_path / "x"
+    file.write_text("x")
+
+    def remove(path: FilePath) -> str:
+        """Remove."""
+        path.unlink()
+        raise ConnectionError("lost")
+
+    rm = Tool.from_function(remove, idempotent=True)
+    output, _ = play(
+        call("remove", path=str(file)),
+        call("finish", answer="x"),
+        tools=[rm],
+        clock=ManualClock(),
+        policy=Policy(tool_retry=RetryPolicy(initial_interval=0)),
+    )
+    assert (output.completed, output.structured_trace[0].error.kind) == (True, "invalid_args")
+
+
+def test_a_retry_leaves_a_request_for_the_last_answer():
+    policy = Policy(model_retry=RetryPolicy(initial_interval=0))
+    output, model = play(ModelTransport("down"), extract("forced"), policy=policy, limits=UsageLimits(lm_calls=2))
+    assert (output.answer, output.usage.lm_calls, model.asked[-1].purpose) == ("forced", 2, "extract")
+
+
+def test_going_on_does_not_go_over_the_limits():
+    class Stops(Policy):
+        def on_no_progress(self, state, call, times):
+            return Interrupt("look")
+
+    def one(policy=None):
+        return spec(tools=[peek], max_iters=3, policy=policy or Stops())
+
+    run = AgentRun(one())
+    drive(run, Script(*[call("peek", key="a")] * 3))
+    again = AgentRun.restore(run.snapshot(), one())
+    again.resume()
+    output = drive(again, Script(extract("x")))
+    assert (output.usage.iterations, output.termination_reason) == (3, "max_iterations")
+
+
+def test_a_retry_needs_a_tool_call_left():
+    faulty = FaultyTool(peek, then="network")
+    output, _ = play(
+        call("peek", key="a"), extract("x"), tools=[faulty.tool], limits=UsageLimits(tool_calls=1), clock=ManualClock()
+    )
+    step = output.structured_trace[0]
+    assert (step.outcome, step.error.kind, step.executed) == ("failed", "network", True)

@@ -6,16 +6,19 @@ import pytest
 from agent.kit import call, peek, play, send
 
 from ace.agent import (
+    BreakerPolicy,
     ForceAnswer,
     ModelReply,
     OnceWithToolCatalog,
     Policy,
     RequestedTool,
+    RetryPolicy,
     UpTo,
 )
 from ace.core import (
     PolicyConfigInvalid,
     RunUsage,
+    TokenPrices,
     ToolError,
     check_events,
 )
@@ -126,3 +129,16 @@ def test_a_policy_sees_the_run_but_cannot_change_it():
     assert state.usage.lm_calls == 2
     with pytest.raises(AttributeError):
         state.step_count = 5
+
+
+def test_the_documented_defaults():
+    assert (BreakerPolicy().threshold, BreakerPolicy().cooldown, BreakerPolicy().exclude) == (3, 60.0, True)
+    retry = RetryPolicy()
+    assert (retry.initial_interval, retry.backoff_factor, retry.max_interval, retry.max_attempts) == (0.5, 2.0, 30.0, 3)
+    assert OnceWithToolCatalog().n == 1
+    assert RetryPolicy(max_attempts=100).max_attempts == 100
+    with pytest.raises(PolicyConfigInvalid, match="100"):
+        RetryPolicy(max_attempts=101)
+    assert TokenPrices(input=0, output=0).cost(10, 10) == 0
+    with pytest.raises(TypeError):
+        OnceWithToolCatalog(n=2)

@@ -1,5 +1,8 @@
 """Stores of runs."""
 
+import subprocess
+import sys
+
 import pytest
 from agent.kit import Script, call, spec
 
@@ -42,3 +45,22 @@ def test_the_store_in_memory_forgets_the_oldest():
     assert store.load("r3").run_id == "r3"
     with store.claim("r3"):
         pass
+
+
+def test_two_processes_never_drive_one_run(tmp_path):
+    store = FolderRunStore(tmp_path)
+    code = f"""
+import sys
+from ace.agent import FolderRunStore
+from ace.core import RunStoreError
+try:
+    with FolderRunStore({str(tmp_path)!r}).claim("r1"):
+        print("got it")
+except RunStoreError as error:
+    print(error)
+"""
+    with store.claim("r1"):
+        held = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    free = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert "driven by another process" in held
+    assert free == "got it\n"

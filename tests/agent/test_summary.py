@@ -1,5 +1,6 @@
 """The running summary."""
 
+import pytest
 from agent.kit import call, peek, play
 
 from ace.agent import (
@@ -9,7 +10,18 @@ from ace.agent import (
 from ace.core import (
     ModelTransport,
     RunUsage,
+    ToolError,
+    UsageLimits,
 )
+from ace.tools import tool
+
+
+@tool(read_only=True)
+def peek_or_refuse(key: str) -> str:
+    """Look up a key."""
+    if key == "bad":
+        raise ToolError("refused", "no such key")
+    return f"value of {key}"
 
 
 def summary_reply(text):
@@ -39,3 +51,11 @@ def test_history_stays_raw_when_its_summary_fails():
     output, model = play(*replies, tools=[peek], summary=Summary(every=1, keep_last=1))
     assert "value of a" in model.asked[-1].trajectory
     assert (output.summary, output.completed, output.usage.lm_calls) == (None, True, 3)
+
+
+@pytest.mark.parametrize(("limit", "summaries"), [(3, 0), (4, 1)])
+def test_a_summary_leaves_room_for_a_decision_and_the_answer(limit, summaries):
+    summary = ModelReply(outputs={"objective": "x"}, usage=RunUsage(lm_calls=1))
+    replies = [call("peek_or_refuse", key="a"), *[summary] * summaries, call("finish", answer="x")]
+    output, _ = play(*replies, tools=[peek_or_refuse], summary=Summary(every=1), limits=UsageLimits(lm_calls=limit))
+    assert (output.usage.summaries, output.answer) == (summaries, "x")

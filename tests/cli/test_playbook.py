@@ -1,7 +1,7 @@
 """`ace playbook`: history, review and housekeeping from a shell."""
 
 import pytest
-from command import valid
+from command import ace as process, valid
 from typer.testing import CliRunner
 
 from ace.cli import app
@@ -101,3 +101,13 @@ def test_verify_fails_on_a_changed_journal(path):
     connection.commit()
     connection.close()
     assert "changed after it was written" in ace("verify", path, ok=1)
+
+
+def test_brackets_in_a_playbook_are_text(tmp_path):
+    from ace.playbook import CallableEmbedder, Playbook
+
+    with Playbook.open(tmp_path / "p.db", embedder=CallableEmbedder("x", lambda texts: [[1.0]] * len(texts))) as book:
+        book.add(section="Strategies", trigger="[/b] [bold]refund[order_id]", content="[/x] do it")
+    for words in (["list"], ["show"], ["search"]):
+        more = {"show": ["b-1"], "search": ["[/x] refund"]}.get(words[0], [])
+        assert "[bold]refund[order_id]" in process("playbook", *words, tmp_path / "p.db", *more)

@@ -63,3 +63,11 @@ def test_an_arm_and_a_use_are_one_tag():
 
 def test_a_bullet_that_was_only_shown_earns_nothing():
     assert credit(run_of(*trace("a"), injected_bullets=("b-2",)), GOOD, {"b-2": bullet("b", number=2)}) == []
+
+
+def test_reads_that_are_not_the_bullets_earn_no_credit():
+    bullet = PlaybookBullet(
+        id="b-1", section="Strategies", content="Call search_docs(q).", tool_sequence=("search_docs",)
+    )
+    assert alignment(bullet, (step("weather"),)) == 0
+    assert alignment(bullet, (step("search_docs"),)) == 1

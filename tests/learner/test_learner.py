@@ -11,6 +11,28 @@ from ace.core import PlaybookError
 from ace.curator import AcceptanceGate
 from ace.playbook import CallableEmbedder, Playbook
 from ace.testing import ScriptedLM, decision
+from ace.tools import Tool
+
+OLD = [
+    {"role": "user", "content": "Refund Ana's order"},
+    {"role": "assistant", "content": None, "function_call": {"name": "refund", "arguments": '{"order": "o-17"}'}},
+    {"role": "function", "name": "refund", "content": "refunded"},
+    {"role": "assistant", "content": "Done."},
+]
+
+
+def world():
+    sold = []
+
+    def sell(n: int) -> str:
+        """Sell some."""
+        sold.append(n)
+        return "sold"
+
+    tools = ToolRegistry([Tool.from_function(stock, read_only=True), sell])
+    return Episode(
+        TaskInput(task_id="t", inputs={"task": "Sell 2"}), tools, lambda output: Feedback(success=sold == [2]), "sales"
+    )
 
 
 def numbered(n):
@@ -197,3 +219,71 @@ def test_random_assignments_reach_the_book(book):
 def test_settings_that_make_no_sense(book):
     with pytest.raises(ValueError, match="at least 1"):
         Learner(book, queue_size=0)
+
+
+def test_the_learner_learns_and_credits(book):
+    scripts = [
+        [decision("sell", n=1), decision("finish", answer="")],
+        [decision("stock", n=2), decision("sell", n=2), decision("finish", answer="")],
+        [decision("sell", "as [b-2] says", n=2), decision("finish", answer="")],
+        [decision("sell", n=3), decision("finish", answer="")],
+    ]
+
+    def agent_for(episode):
+        return ReActGenerator(
+            tools=episode.registry, lm=ScriptedLM(scripts.pop(0)), playbook=book, policy=Policy.lenient()
+        )
+
+    seen = []
+    report = Learner(book, agent_for).fit([world] * 2, epochs=2, on_run=lambda *args: seen.append(args))
+    pitfall, strategy, *rest = book.bullets
+    assert (pitfall.section, strategy.section, strategy.tool_sequence) == ("Pitfalls", "Strategies", ("stock", "sell"))
+    assert (strategy.helpful_count, strategy.harmful_count) == (1, 1), "followed well once, followed badly once"
+    assert pitfall.helpful_count == pitfall.harmful_count == 0
+    assert (report.runs, report.successes, len(seen)) == (4, 2, 4)
+    assert [entry["author"] for entry in book.history.entries()] == ["learner"] * len(book.history.entries())
+    assert all(b.provenance.groups == ("sales",) for b in (pitfall, strategy, *rest))
+
+
+def test_fit_without_an_agent_says_so(book):
+    with pytest.raises(ValueError, match="agent_for"):
+        Learner(book).fit([partial(world)])
+
+
+def test_the_same_trace_is_learned_from_once(book):
+    learner = Learner(book)
+    report = learner.learn_from_traces([OLD, OLD], lambda run: True)
+    assert (report.runs, report.skipped) == (1, 1)
+
+
+def test_an_interrupted_fit_still_sees_what_recurs(book, tmp_path):
+    """Successes of before count, also when the state file was closed in between; another tenant's do not."""
+
+    def chain(number, family):
+        return Episode(
+            task=TaskInput(task_id=f"t{number}", inputs={"task": f"Do {number}"}),
+            registry=ToolRegistry(),
+            score=lambda output: True,
+            group=family,
+        )
+
+    class Agent:
+        def run(self, task):
+            number = int(task.task_id[1:])
+            if number == 2 and not resumed:
+                raise KeyboardInterrupt
+            found = step("find", f"id-{number}", customer=f"c{number}")
+            return run_of(
+                found, step("pay", changes=True, order=f"id-{number}"), run_id=f"r{number}", task_id=task.task_id
+            )
+
+    tasks = [partial(chain, number, f"family {number % 2}") for number in range(4)]
+    resumed: list[int] = []
+    with pytest.raises(KeyboardInterrupt), Learner(book, lambda _: Agent(), state=tmp_path / "s") as learner:
+        learner.fit(tasks)
+    resumed.append(1)
+    with Learner(book, lambda _: Agent(), state=tmp_path / "s") as learner:
+        learner.fit(tasks)
+        assert (learner.report.runs, learner.report.skipped) == (2, 2)
+    (seen,) = [bullet for bullet in book.bullets if bullet.section == "Observations"]
+    assert set(seen.provenance.run_ids) == {"r0", "r1", "r2", "r3"}

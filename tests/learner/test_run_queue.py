@@ -1,11 +1,24 @@
 """The state file: runs that wait, and what was learned from."""
 
+import threading
+
 import pytest
 from learner.runs import run_of, step
 
-from ace import Feedback, Learner
+from ace import Feedback, Learner, Playbook
 from ace.core import PlaybookError
 from ace.learner.run_queue import ObservedRun, RunQueue
+from ace.tasks import ReasoningStep
+
+
+def refund(number=0, text=None):
+    return run_of(
+        step("refund", changes=True, order="o"),
+        text=text or f"Refund order {'x' * number}",
+        run_id=f"r{number}",
+        task_id=f"t{number}",
+    )
+
 
 GOOD = Feedback(success=True)
 
@@ -96,3 +109,56 @@ def test_the_lock_is_released_also_when_the_disk_fails(tmp_path, monkeypatch):
         with pytest.raises(OSError, match="EIO"):
             queue.close()
     RunQueue(path).close()
+
+
+def test_a_restart_with_waiting_runs_keeps_the_bound(book, tmp_path):
+    go, state = threading.Event(), tmp_path / "runs.jsonl"
+
+    def judge(output):
+        go.wait(30)
+        return GOOD
+
+    first = Learner(book, judge=judge, state=state)
+    for number in range(6):
+        first.observe(refund(number))
+    waiting = state.read_text()
+    go.set()
+    first.close()
+    state.write_text(waiting)
+    learner = Learner(book, judge=judge, state=state, queue_size=2)
+    learner.flush()
+    assert learner._worker._room._value == 2
+    learner.close()
+
+
+def test_an_odd_character_costs_no_run(book, tmp_path):
+    state = tmp_path / "runs.jsonl"
+    odd = run_of(step("refund", "paid \ud800", changes=True, order="o\ud800"), text="Refund \ud800 the order")
+    go = threading.Event()
+
+    def judge(output):
+        assert go.wait(30)
+        return GOOD
+
+    first = Learner(book, judge=judge, state=state)
+    first.observe(odd)
+    kept = state.read_text()
+    go.set()
+    first.close()
+    state.write_text(kept)
+    with Playbook(embedder=book.embedder) as fresh, Learner(fresh, judge=judge, state=state) as learner:
+        learner.flush()
+        assert learner.report.runs == len(fresh) == 1
+
+
+def test_what_no_json_can_hold_is_refused_by_name(book, tmp_path):
+    deep = 1
+    for _ in range(1_500):
+        deep = [deep]
+    with Learner(book, state=tmp_path / "runs.jsonl") as learner:
+        with pytest.raises(PlaybookError, match="cannot keep run 'r1'"):
+            learner.observe(run_of(step("refund", order=deep)), True)
+        learner.observe(refund(2), True)
+    assert learner.report.runs == 1
+    with pytest.raises(ValueError, match="finite"):
+        ReasoningStep(iteration=1, tool_call_id="c", tool_name="t", outcome="success", seconds=float("nan"))

@@ -6,6 +6,31 @@ from learner.runs import run_of, step
 from ace import Feedback, Learner
 from ace.learner import read_trace
 
+BLOCKS = [
+    {"role": "user", "content": "Refund Ana's order"},
+    {
+        "role": "assistant",
+        "content": [
+            {"type": "text", "text": "I do."},
+            {"type": "tool_use", "id": "1", "name": "refund", "input": {"order": "o-17"}},
+        ],
+    },
+    {
+        "role": "user",
+        "content": [{"type": "tool_result", "tool_use_id": "1", "content": [{"type": "text", "text": "refunded"}]}],
+    },
+    {"role": "assistant", "content": "Done."},
+]
+
+
+OLD = [
+    {"role": "user", "content": "Refund Ana's order"},
+    {"role": "assistant", "content": None, "function_call": {"name": "refund", "arguments": '{"order": "o-17"}'}},
+    {"role": "function", "name": "refund", "content": "refunded"},
+    {"role": "assistant", "content": "Done."},
+]
+
+
 OPENAI = [
     {"role": "system", "content": "You are a clerk."},
     {"role": "user", "content": "Refund Ana's last order"},
@@ -128,3 +153,26 @@ def test_feedback_for_each_trace(book):
         learner.learn_from_traces([DSPY, OPENAI], [True])
     with pytest.raises(ValueError, match="judge"):
         learner.learn_from_traces([DSPY])
+
+
+@pytest.mark.parametrize("trace", [OLD, BLOCKS])
+def test_older_and_other_message_logs_keep_their_calls(trace):
+    run = read_trace(trace)
+    assert [(s.tool_name, s.tool_args, s.observation) for s in run.structured_trace] == [
+        ("refund", {"order": "o-17"}, "refunded")
+    ]
+    assert run.task.text == "Refund Ana's order"
+
+
+def test_a_langchain_tool_of_one_argument_keeps_its_text():
+    steps = [(("search", name, ""), "found") for name in ("Ana", "Bo")]
+    run = read_trace({"input": "Find Ana and Bo", "intermediate_steps": steps, "output": "Done."})
+    assert [s.tool_args for s in run.structured_trace] == [{"input": "Ana"}, {"input": "Bo"}]
+
+
+def test_an_unreadable_trace_is_named_and_costs_no_other(book):
+    learner = Learner(book)
+    with pytest.raises(ValueError, match="trace 1, counted from 0"):
+        learner.learn_from_traces([OLD, "{", BLOCKS], lambda run: True)
+    report = learner.learn_from_traces([OLD, BLOCKS], lambda run: True)
+    assert (report.runs, report.skipped) == (1, 1)

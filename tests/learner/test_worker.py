@@ -1,12 +1,24 @@
 """Learning in the background."""
 
+import asyncio
 import threading
 import time
 
 import pytest
 from learner.runs import run_of, step
 
-from ace import Learner, Reflector
+from ace import Feedback, Learner, Reflector
+
+GOOD = Feedback(success=True)
+
+
+def refund(number=0, text=None):
+    return run_of(
+        step("refund", changes=True, order="o"),
+        text=text or f"Refund order {'x' * number}",
+        run_id=f"r{number}",
+        task_id=f"t{number}",
+    )
 
 
 def numbered(n):
@@ -48,3 +60,21 @@ def test_an_error_is_raised_once_and_the_next_run_is_learned(book, caplog):
     assert len(book) == 2
     assert "could not learn from run r1" in caplog.text
     learner.close()
+
+
+def test_a_judge_that_is_cancelled_ends_no_thread(book):
+    verdicts = [asyncio.CancelledError(), True, True]
+
+    def judge(output):
+        verdict = verdicts.pop(0)
+        if isinstance(verdict, BaseException):
+            raise verdict
+        return GOOD
+
+    learner = Learner(book, judge=judge)
+    for number in range(3):
+        learner.observe(refund(number))
+    with pytest.raises(asyncio.CancelledError):
+        learner.flush(30)
+    learner.close()
+    assert learner.report.runs == 2

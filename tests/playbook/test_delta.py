@@ -1,7 +1,7 @@
 """Deltas: what is one, and what each does."""
 
 import pytest
-from playbook_kit import strategy
+from playbook_kit import bullet, strategy
 
 from ace.core import PlaybookError
 from ace.playbook import (
@@ -9,6 +9,7 @@ from ace.playbook import (
     Merge,
     Provenance,
     Remove,
+    Tag,
     Update,
     fold,
 )
@@ -51,3 +52,35 @@ def test_surrogates_anywhere_in_a_delta_are_made_encodable(book):
     book.commit([Update(bullet_id="b-1", changes={"content": odd})])
     assert (book.bullets[0].domain, book.bullets[0].content) == ("?", "?")
     assert fold(book.history.deltas()) == {b.id: b for b in book.bullets}
+
+
+@pytest.mark.parametrize("odd", ["b-01", "b-", "b-99999999999999999999", "1"])
+def test_an_odd_id_is_no_delta(book, odd):
+    with pytest.raises((PlaybookError, ValueError)):
+        book.commit([Remove(bullet_id=odd)])
+    with pytest.raises(PlaybookError):
+        book.get(odd)
+
+
+def test_a_merge_takes_everything_over(book):
+    one = bullet(tags=("a",), tool_schema_hashes={"find": "1"})
+    other = bullet(tags=("b",), tool_schema_hashes={"pay": "2"}, distinct_from=("b-9",))
+    book.commit([Add(bullet=one), Add(bullet=other)])
+    book.commit([Tag(bullet_id="b-2", arm="treated", success=True, run_id="r1")])
+    book.commit([Tag(bullet_id="b-2", arm="control", success=False, run_id="r2")])
+    book.commit([Tag(bullet_id="b-2", helpful=3)])
+    book.commit([Merge(bullet_id="b-1", absorbed=("b-2",))])
+    found = book.get("b-1")
+    assert found.helpful_count == 3
+    assert (found.tags, found.tool_schema_hashes) == (("a", "b"), {"find": "1", "pay": "2"})
+    assert (found.treated_successes, found.control_failures, found.distinct_from) == (1, 1, ("b-9",))
+    book.commit([Tag(bullet_id="b-1", helpful=1, run_id="r1")])  # it gave its credit to the one that went
+    assert book.get("b-1").helpful_count == 3
+    assert book.history.verify().ok
+
+
+def test_evidence_is_as_old_as_its_mean(book):
+    book.commit([Add(bullet=bullet())])
+    for at, count in ((1_000.0, 3), (5_000.0, 1)):
+        book.commit([Tag(bullet_id="b-1", harmful=count, at=at)])
+    assert book.get("b-1").credited_at == 2_000.0

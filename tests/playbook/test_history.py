@@ -1,10 +1,11 @@
 """The journal of a playbook: entries, diffs, rollback, verification."""
 
 import sqlite3
+import threading
 
 import pytest
 from hypothesis import given, settings, strategies as st
-from playbook_kit import bullet, filled, strategy
+from playbook_kit import bullet, filled, opened, strategy
 
 from ace.core import PlaybookError
 from ace.playbook import (
@@ -19,6 +20,7 @@ from ace.playbook import (
     Update,
     fold,
 )
+from ace.playbook.history import verify_file
 
 
 def test_history_names_who_what_and_why(book):
@@ -154,3 +156,84 @@ def test_the_fold_of_the_journal_is_the_table(commits):
         rows = book._state.store.snapshot()[1]
         assert [row.bullet for row in rows] == [bullet.model_dump_json() for bullet in table.values()]
         assert book.history.verify().ok
+
+
+def test_rollbacks_beside_a_writer_hit_their_target(book, tmp_path):
+    book.commit([Add(bullet=bullet())])
+    target = [b.model_dump_json() for b in book.bullets]
+    stop = threading.Event()
+
+    def write():
+        with opened(tmp_path / "book.db") as other:
+            while not stop.is_set():
+                other.commit([Add(bullet=bullet("more"))])
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    try:
+        for _ in range(20):
+            revision = book.history.rollback(1)
+            assert [b.model_dump_json() for b in book.history.at(revision)] == target
+    finally:
+        stop.set()
+        writer.join()
+    assert book.history.verify().ok
+
+
+def test_credit_that_a_rollback_brings_back_is_not_given_again(book):
+    book.commit([Add(bullet=bullet())])
+    book.commit([Tag(bullet_id="b-1", helpful=1, run_id="r1")])
+    book.history.rollback(1)
+    book.history.rollback(2)
+    book.commit([Tag(bullet_id="b-1", helpful=1, run_id="r1")])
+    assert book.get("b-1").helpful_count == 1
+    book.history.rollback(1)
+    book.commit([Tag(bullet_id="b-1", helpful=1, run_id="r1")])
+    assert book.get("b-1").helpful_count == 1
+    assert book.history.verify().ok
+
+
+@pytest.mark.parametrize(
+    ("statement", "problem"),
+    [
+        ("UPDATE journal SET delta = substr(delta, 1, 20) WHERE revision = 2", "2.0 cannot be read"),
+        ("UPDATE bullets SET bullet = substr(bullet, 1, 20)", "b-1 differs"),
+        ("UPDATE bullets SET facets = '['", "b-1 has facets"),
+        ("DELETE FROM credits", "which runs have given"),
+        ("INSERT INTO credits (run_id, number) VALUES ('r9', 1)", "which runs have given"),
+        ("UPDATE meta SET value = '7' WHERE key = 'next_number'", "its end is missing"),
+        ("UPDATE meta SET value = '1' WHERE key = 'next_number'", "given before"),
+    ],
+)
+def test_damage_is_reported(tmp_path, statement, problem):
+    with opened(tmp_path / "book.db") as book:
+        book.commit([Add(bullet=bullet())])
+        book.commit([Tag(bullet_id="b-1", helpful=1, run_id="r1")])
+    connection = sqlite3.connect(tmp_path / "book.db")
+    connection.execute(statement)
+    connection.commit()
+    connection.close()
+    assert any(problem in found for found in verify_file(tmp_path / "book.db").problems)
+
+
+def test_what_cannot_be_read_says_so(tmp_path):
+    with opened(tmp_path / "book.db") as book:
+        book.commit([Add(bullet=bullet())])
+    connection = sqlite3.connect(tmp_path / "book.db")
+    connection.execute("UPDATE bullets SET bullet = '{'")
+    connection.commit()
+    connection.close()
+    with opened(tmp_path / "book.db") as book, pytest.raises(PlaybookError, match="b-1 cannot be read"):
+        book.retrieve("order")
+
+
+def test_a_diff_tells_what_is_so_in_the_end(book):
+    book.commit([Add(bullet=bullet("one")), Add(bullet=bullet("two"))])
+    for content in ("three", "one"):
+        book.commit([Update(bullet_id="b-1", changes={"content": content})])
+    assert book.history.diff(1).changes == ()
+    book.commit([Merge(bullet_id="b-1", absorbed=("b-2",))])
+    book.history.rollback(1)
+    book.commit([Remove(bullet_id="b-2")])
+    assert [change.kind for change in book.history.diff(1).changes] == ["removed"]
+    assert book.history.successor("b-2") is None

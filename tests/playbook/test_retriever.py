@@ -4,7 +4,7 @@ import threading
 
 import pytest
 from hypothesis import strategies as st
-from playbook_kit import filled, strategy
+from playbook_kit import bullet, filled, opened, strategy
 
 from ace.playbook import (
     Add,
@@ -175,3 +175,43 @@ def test_a_bullet_that_is_too_long_costs_no_slot(tmp_path, embedder):
         giant = strategy("refund", "giant").model_copy(update={"content": "word " * 2_000})
         book.commit([Add(bullet=giant), *(Add(bullet=strategy("refund", tool)) for tool in "abc")])
         assert {b.key[0] for b in book.retrieve("refund", k=3)} == {"a", "b", "c"}
+
+
+def test_a_tool_that_went_hides_its_bullets(book):
+    book.commit([Add(bullet=bullet(tool_schema_hashes={"refund": "1"}))])
+    assert book.retrieve("order", filters=Filters().with_tools({"other": "2"})) == []
+    assert len(book.retrieve("order", filters=Filters().with_tools({"refund": "1"}))) == 1
+
+
+def test_advice_that_names_no_tool_fills_the_slots(book):
+    book.commit([Add(bullet=bullet(f"advice {n}")) for n in range(5)])
+    book.commit([Add(bullet=bullet("advice", tool_sequence=("a",), changing_tools=("a",))) for _ in range(2)])
+    found = book.retrieve("advice", k=4)
+    assert len(found) == 4
+    assert sum(bool(b.changing_tools) for b in found) == 1, "one per sequence"
+    why = book.explain("advice", k=4)
+    assert list(why.bullets) == list(found)
+
+
+def test_what_is_hidden_while_a_task_waits_does_not_come(book, monkeypatch):
+    book.commit([Add(bullet=bullet())])
+    real = type(book._state.index).candidates
+
+    def slow(self, *args):
+        found = real(self, *args)
+        book.commit([Promote(bullet_id="b-1", stage="retired")])
+        return found
+
+    monkeypatch.setattr(type(book._state.index), "candidates", slow)
+    assert book.retrieve("order") == []
+
+
+def test_wrong_probabilities_are_refused(book):
+    for wrong in ({"holdout": -0.1}, {"explore": 1.5}):
+        with pytest.raises(ValueError, match="expected a probability"):
+            Experiment(**wrong)
+    for percent in (60, 60.0):
+        with pytest.raises(ValueError, match="0 to 1"):
+            book.maintenance.prune(percent)
+    with pytest.raises(ValueError, match="cache_size"):
+        opened("unused.db", cache_size=0)

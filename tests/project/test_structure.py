@@ -206,3 +206,29 @@ def test_the_paths_in_contributing_exist():
     assert missing_paths("`ace/core/`, `ace/nonsense.py`, `ace/agent/machine.py::AgentRun`", ROOT) == [
         "ace/nonsense.py"
     ]
+
+
+CUTS_ACROSS = {"benchmarks", "chaos", "crash", "docs", "laws", "project", "typing"}
+"""Folders of tests that belong to no single module."""
+
+
+def strays(root):
+    """Files of tests that mirror no module of `ace`; that of a package itself has the package's name."""
+    found = []
+    for path in sorted((root / "tests").rglob("test_*.py")):
+        place, name = path.parent.relative_to(root / "tests"), path.stem.removeprefix("test_")
+        packages = root / "ace" / place
+        modules = {file.stem.removeprefix("_") for file in packages.glob("*.py")} | {place.name}
+        if place.parts[0] not in CUTS_ACROSS and name not in modules and not (packages / name).is_dir():
+            found.append(path.relative_to(root).as_posix())
+    return found
+
+
+def test_tests_mirror_the_modules(tmp_path):
+    assert strays(ROOT) == []
+    package(tmp_path, core___own="", core__text="")
+    for name in ("core/test_own", "core/test_core", "core/test_misc", "laws/test_any", "nowhere/test_text"):
+        path = tmp_path / "tests" / f"{name}.py"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
+    assert strays(tmp_path) == ["tests/core/test_misc.py", "tests/nowhere/test_text.py"]

@@ -3,19 +3,86 @@ import copy
 import json
 import logging
 import threading
+import time
 import warnings
 from typing import Literal
 
 import dspy
 import pytest
+from agent.kit import Script, extract, peek, spec
 from pydantic import BaseModel
 
-from ace import Policy, ReActGenerator, TaskInput, ToolRegistry
-from ace.core import InvalidModelAction, SignatureError, ToolRegistrationError
+from ace import (
+    Agent,
+    FolderRunStore,
+    Policy,
+    ReActGenerator,
+    Summary,
+    TaskInput,
+    TokenPrices,
+    ToolRegistry,
+    UsageLimits,
+)
+from ace.agent import AgentRun, Approve, Deny, RunSnapshot, drive
+from ace.core import (
+    CancellationToken,
+    InvalidModelAction,
+    ResumeError,
+    RunStoreError,
+    SignatureError,
+    ToolRegistrationError,
+    check_events,
+)
 from ace.playbook import CallableEmbedder, Playbook
-from ace.testing import FunctionLM, ScriptedLM, decision
+from ace.testing import FaultyTool, FunctionLM, ScriptedLM, decision
 from ace.testing.engine import render_reply
-from ace.tools import Tool, calculator
+from ace.tools import Tool, calculator, tool
+
+
+def calculating_agent(*replies, **options):
+    return ReActGenerator(tools=[calculator], lm=ScriptedLM(replies), **options)
+
+
+def refunds():
+    done = []
+
+    @tool(requires_approval=True)
+    def refund(order: str) -> str:
+        """Refund."""
+        done.append(order)
+        time.sleep(0.05)
+        return "refunded"
+
+    return refund, done
+
+
+SAYS_42 = decision("finish", answer="42")
+
+
+SIX_BY_SEVEN = decision("calculator", expression="6 * 7")
+
+
+PAY = decision("pay", amount=7)
+
+
+def payments():
+    paid = []
+
+    @tool(requires_approval=True)
+    def pay(amount: int) -> str:
+        """Pay."""
+        paid.append(amount)
+        return f"paid {amount}"
+
+    return pay, paid
+
+
+PAID = decision("finish", answer="done")
+
+
+def paying_agent(tools, *replies, **options):
+    return ReActGenerator(tools=tools, lm=ScriptedLM(replies), **options)
+
 
 ANSWER = (decision("calculator", expression="6 * 7"), decision("finish", answer="42"))
 
@@ -466,3 +533,453 @@ def test_a_changed_tool_hides_its_bullets_from_the_next_run_and_the_run_says_so(
     )
     book.review.confirm([known.id], {"calculator": other.schema_hash})
     assert agent(tools=[other], playbook=book).forward("What?").injected_bullets == (known.id,)
+
+
+def test_a_tool_that_needs_approval_waits_for_it():
+    pay, paid = payments()
+    it = paying_agent([pay], PAY, PAID)
+    out = it.forward("x")
+    assert (out.termination_reason, paid) == ("interrupted", [])
+    assert out.request.kind == "approval"
+    assert (out.request.calls[0].tool_name, out.request.calls[0].tool_args) == ("pay", {"amount": 7})
+    out = it.resume(out.run_id, "approve")
+    assert (out.answer, paid, out.termination_reason) == ("done", [7], "completed")
+    assert out.structured_trace[0].observation == "paid 7"
+
+
+def test_an_approval_may_change_the_arguments():
+    pay, paid = payments()
+    it = paying_agent([pay], PAY, PAID)
+    out = it.forward("x")
+    with pytest.raises(ResumeError, match="amount"):
+        it.resume(out.run_id, Approve(args={"amount": "a lot"}))
+    assert it.resume(out.run_id, Approve(args={"amount": 5})).structured_trace[0].tool_args == {"amount": 5}
+    assert paid == [5]
+
+
+def test_what_is_denied_is_not_done_and_the_model_reads_why():
+    pay, paid = payments()
+    it = paying_agent([pay], PAY, PAID)
+    out = it.resume(it.forward("x").run_id, Deny("too much"))
+    step = out.structured_trace[0]
+    assert (step.outcome, step.observation, step.executed, paid) == ("denied", "too much", False, [])
+    assert "too much" in it.lm.prompts[-1].text
+    assert out.usage.tool_calls == 0
+
+
+def test_a_decision_is_needed_exactly_when_one_is_asked_for():
+    pay, _ = payments()
+    it = paying_agent([pay], PAY, PAID)
+    out = it.forward("x")
+    with pytest.raises(ResumeError, match="approve"):
+        it.resume(out.run_id)
+    with pytest.raises(ResumeError, match="must be"):
+        it.resume(out.run_id, "perhaps")
+    it.resume(out.run_id, "deny")
+    token = CancellationToken()
+    token.cancel("enough")
+    out = paying_agent([pay], PAY, PAID).forward("x", cancellation=token)
+    assert out.error.message == "enough"
+    with pytest.raises(RunStoreError, match="run_store"):
+        it.resume("unknown")
+
+
+def test_a_cancelled_run_goes_on_and_its_events_are_one_stream(tmp_path):
+    events = []
+    token = CancellationToken()
+
+    @tool(read_only=True)
+    def stop() -> str:
+        """Stop the run."""
+        token.cancel("enough")
+        return "stopped"
+
+    it = paying_agent([stop], decision("stop"), PAID, run_store=tmp_path, observers=[events.append])
+    out = it.forward("x", cancellation=token)
+    assert out.termination_reason == "interrupted"
+    with pytest.raises(ResumeError, match="no decision"):
+        it.resume(out.run_id, "approve")
+    out = it.resume(out.run_id)
+    assert (out.answer, out.usage.iterations) == ("done", 2)
+    check_events(events)
+    assert [e.kind for e in events].count("run_continued") == 1
+
+
+def test_a_finished_run_is_read_again_without_doing_anything(tmp_path):
+    it = paying_agent([peek], decision("peek", key="a"), PAID, run_store=tmp_path)
+    out = it.forward("x")
+    again = it.resume(out.run_id)
+    assert again.output.model_copy(update={"usage": out.usage}) == out.output
+    with pytest.raises(ResumeError, match="no decision"):
+        it.resume(out.run_id, "approve")
+
+
+def test_typed_outputs_come_back_with_their_types(tmp_path):
+    import datetime
+
+    import dspy
+
+    class Plan(dspy.Signature):
+        """Plan."""
+
+        task: str = dspy.InputField()
+        when: datetime.date = dspy.OutputField()
+
+    it = ReActGenerator(Plan, tools=[], lm=ScriptedLM([decision("finish", when="2026-01-02")]), run_store=tmp_path)
+    out = it.forward("x")
+    assert it.resume(out.run_id).when == out.when == datetime.date(2026, 1, 2)
+
+
+def test_a_run_goes_on_only_with_the_tools_it_began_with(tmp_path):
+    pay, _ = payments()
+    out = paying_agent([pay, peek], PAY, run_store=tmp_path).forward("x")
+
+    @tool(requires_approval=True)
+    def pay_more(amount: float) -> str:
+        """Pay."""
+        return ""
+
+    other = type(pay_more).from_function(pay_more.func, name="pay")
+    with pytest.raises(RunStoreError, match=r"missing now: \['peek'\], new: \['send'\], changed: \['pay'\]"):
+        paying_agent([other, type(peek).from_function(peek.func, name="send")], run_store=tmp_path).resume(
+            out.run_id, "deny"
+        )
+
+
+def test_inputs_must_be_json_to_be_stored(tmp_path):
+    import dspy
+
+    class Odd(dspy.Signature):
+        """Odd."""
+
+        task: object = dspy.InputField()
+        answer: str = dspy.OutputField()
+
+    with pytest.raises(SignatureError, match="'task' is no plain JSON"):
+        ReActGenerator(Odd, tools=[], lm=ScriptedLM([PAID]), run_store=tmp_path).forward(task={1, 2})
+
+
+def test_a_damaged_or_foreign_file_is_a_clear_error(tmp_path):
+    store = FolderRunStore(tmp_path)
+    out = paying_agent([peek], PAID, run_store=store).forward("x")
+    path = tmp_path / f"{out.run_id}.json"
+    whole = path.read_text(encoding="utf-8")
+    path.write_text(whole.replace("completed", "corrupted"), encoding="utf-8")
+    with pytest.raises(RunStoreError, match="checksum"):
+        store.load(out.run_id)
+    path.write_text(whole[: len(whole) // 2], encoding="utf-8")
+    with pytest.raises(RunStoreError, match="no stored run"):
+        store.load(out.run_id)
+    with pytest.raises(RunStoreError, match="letters"):
+        store.load("../etc/passwd")
+    with pytest.raises(RunStoreError, match="version 1"):
+        RunSnapshot.from_json(json.dumps({"schema_version": "9"}))
+    store.delete(out.run_id)
+    assert store.run_ids() == ()
+
+
+def test_a_decision_is_used_once_also_in_memory():
+    refund, done = refunds()
+    agent = ReActGenerator(tools=[refund], lm=ScriptedLM([decision("refund", order="o"), SAYS_42, SAYS_42]))
+    out = agent.run("x")
+    threads = []
+    errors = []
+
+    def approve():
+        try:
+            agent.resume(out.run_id, "approve")
+        except (RunStoreError, ResumeError) as error:
+            errors.append(error)
+
+    for _ in range(3):
+        threads.append(threading.Thread(target=approve))
+        threads[-1].start()
+    for thread in threads:
+        thread.join()
+    assert done == ["o"]
+    assert len(errors) == 2
+    with pytest.raises(ResumeError):
+        agent.resume(out.run_id, "approve")
+    assert done == ["o"]
+
+
+def test_odd_content_of_the_model_can_be_stored(tmp_path):
+    deep = []
+    for _ in range(300):
+        deep = [deep]
+    agent = ReActGenerator(
+        tools=[calculator],
+        lm=ScriptedLM([decision("calculator", expression=deep), decision("finish", answer="x")]),
+        run_store=tmp_path,
+        policy=Policy.replay(),
+    )
+    assert agent.run("x").error_history[0].kind == "invalid_args"
+    run = AgentRun(spec(limits=UsageLimits(lm_calls=1)))
+    output = drive(run, Script(extract("a\ud800b")), lambda run: run.snapshot().to_json())
+    assert output.answer == "a?b"
+
+
+def test_nested_agents_share_one_budget():
+    @tool(read_only=True)
+    def ask(question: str) -> str:
+        """Ask an expert three times."""
+        inner = ReActGenerator(tools=[calculator], lm=ScriptedLM([SIX_BY_SEVEN, SAYS_42] * 3))
+        return " ".join(inner.run(question).termination_reason for _ in range(3))
+
+    agent = ReActGenerator(
+        tools=[ask], lm=ScriptedLM([decision("ask", question="q"), SAYS_42]), limits=UsageLimits(lm_calls=5)
+    )
+    out = agent.run("x")
+    assert out.usage.lm_calls <= 5
+    assert "budget_exceeded" in out.structured_trace[0].observation
+
+
+def test_what_a_nested_agent_spent_is_booked_when_its_tool_times_out():
+    slow = FaultyTool(calculator, [None, "hang"])
+
+    @tool(read_only=True, timeout=0.6)
+    def ask(question: str) -> str:
+        """Ask an expert who takes too long."""
+        return (
+            ReActGenerator(tools=[slow.tool], lm=ScriptedLM([SIX_BY_SEVEN, SIX_BY_SEVEN, SAYS_42])).run(question).answer
+        )
+
+    agent = ReActGenerator(
+        tools=[ask], lm=ScriptedLM([decision("ask", question="q"), SAYS_42]), policy=Policy(tool_retry=None)
+    )
+    assert agent.run("x").usage.lm_calls == 4
+
+
+def test_waiting_is_no_failure_to_raise():
+    refund, _ = refunds()
+    agent = ReActGenerator(
+        tools=[refund], lm=ScriptedLM([decision("refund", order="o"), SAYS_42]), raise_on_failure=True
+    )
+    assert agent.run("x").request is not None
+    with pytest.raises(InvalidModelAction):
+        ReActGenerator(tools=[], lm=ScriptedLM([decision("nope")]), raise_on_failure=True).run("x")
+
+
+def test_a_streamed_run_inside_a_tool_ends_with_the_outer_one():
+    token, ends = CancellationToken(), []
+    slow = FaultyTool(calculator, ["hang"])
+
+    @tool(read_only=True)
+    def ask(question: str) -> str:
+        """Ask an expert."""
+        with ReActGenerator(tools=[slow.tool], lm=ScriptedLM([SIX_BY_SEVEN])).stream(question) as stream:
+            ends.append([event.kind for event in stream][-1])
+        return "?"
+
+    threading.Timer(0.3, token.cancel).start()
+    ReActGenerator(tools=[ask], lm=ScriptedLM([decision("ask", question="q")])).run("x", cancellation=token)
+    until = time.monotonic() + 5
+    while not ends and time.monotonic() < until:
+        time.sleep(0.01)
+    assert ends == ["run_cancelled"]
+
+
+def test_a_limit_in_dollars_needs_prices_for_each_call_too():
+    with pytest.raises(SignatureError, match="prices"):
+        ReActGenerator(tools=[], lm=ScriptedLM([SAYS_42])).run("x", limits=UsageLimits(cost=1.0))
+
+
+def test_a_stream_gives_the_events_and_the_pieces_of_the_replies():
+    with calculating_agent(SIX_BY_SEVEN, SAYS_42).stream("x") as stream:
+        with pytest.raises(ResumeError, match="not over"):
+            assert stream.output
+        events = list(stream)
+    check_events(events)
+    assert stream.output.answer == "42"
+    streamed = "".join(e.data["text"] for e in events if e.kind == "model_request_delta")
+    assert "calculator" in streamed
+    assert "finish" in streamed
+
+
+def test_sync_async_and_streamed_runs_are_the_same_run():
+    def shape(events):
+        return [(e.kind, e.step_id, e.data) for e in events if e.kind != "model_request_delta"]
+
+    seen = [[], []]
+    sync = calculating_agent(SIX_BY_SEVEN, SAYS_42, observers=[seen[0].append]).run("x", task_id="t")
+    others = asyncio.run(calculating_agent(SIX_BY_SEVEN, SAYS_42, observers=[seen[1].append]).arun("x", task_id="t"))
+    with calculating_agent(SIX_BY_SEVEN, SAYS_42).stream("x", task_id="t") as stream:
+        streamed = list(stream)
+    assert shape(seen[0]) == shape(seen[1]) == shape(streamed)
+    plain = {"run_id": "", "usage": None, "structured_trace": None}
+    assert len({str(o.model_copy(update=plain)) for o in (sync, others, stream.output)}) == 1
+
+
+def test_leaving_a_stream_early_cancels_the_run():
+    faulty = FaultyTool(calculator, ["hang"])
+    it = ReActGenerator(tools=[faulty.tool], lm=ScriptedLM([SIX_BY_SEVEN]))
+    started = time.monotonic()
+    with it.stream("x") as stream:
+        for event in stream:
+            if event.kind == "tool_call_started":
+                break
+    assert time.monotonic() - started < 5
+    out = it.resume(event.run_id, lm=ScriptedLM([SAYS_42]))
+    assert (out.answer, out.structured_trace[0].outcome) == ("42", "interrupted")
+
+
+def test_an_async_stream_is_read_with_async_for():
+    async def main():
+        async with calculating_agent(SIX_BY_SEVEN, SAYS_42).astream("x") as stream:
+            kinds = [event.kind async for event in stream]
+        return kinds, stream.output.answer
+
+    kinds, answer = asyncio.run(main())
+    assert (kinds[0], kinds[-1], answer) == ("run_started", "run_completed", "42")
+
+
+def test_a_stream_raises_what_the_caller_did_wrong():
+    with (
+        pytest.raises(SignatureError, match="expected the input fields"),
+        calculating_agent().stream(nothing="x") as stream,
+    ):
+        list(stream)
+
+
+def test_an_observer_that_raises_or_hangs_does_not_hurt_the_run():
+    seen = []
+
+    def raises(event):
+        raise SystemExit
+
+    def hangs(event):
+        time.sleep(60)
+
+    it = calculating_agent(SIX_BY_SEVEN, SAYS_42, SIX_BY_SEVEN, SAYS_42, observers=[raises, hangs, seen.append])
+    started = time.monotonic()
+    assert it.run("x").completed
+    assert time.monotonic() - started < 2
+    check_events(seen)
+    started = time.monotonic()
+    assert it.run("x").completed
+    assert time.monotonic() - started < 0.5  # a hung observer is waited for once
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"tool_calling": "both"},
+        {"output_mode": "json"},
+        {"limits": UsageLimits(cost=1.0)},
+        {"max_iters": -1},
+    ],
+)
+def test_settings_that_make_no_sense_are_refused(options):
+    with pytest.raises(SignatureError):
+        calculating_agent(**options)
+
+
+def test_the_ledger_counts_money_by_the_prices_given():
+    out = calculating_agent(SIX_BY_SEVEN, SAYS_42, prices=TokenPrices(input=1.0, output=2.0)).run("x")
+    assert out.usage.cost == pytest.approx((out.usage.input_tokens + 2 * out.usage.output_tokens) / 1e6)
+    assert out.usage.total_tokens == out.usage.input_tokens + out.usage.output_tokens
+
+
+def test_limits_of_a_call_can_only_be_tighter():
+    it = calculating_agent(
+        SIX_BY_SEVEN, SAYS_42, SIX_BY_SEVEN, render_reply(reasoning="", answer="?"), limits=UsageLimits(iterations=5)
+    )
+    assert it.run("x").completed
+    assert it.run("x", limits=UsageLimits(iterations=1)).termination_reason == "max_iterations"
+
+
+def test_a_summary_is_written_by_the_agents_own_predictor():
+    wrote = render_reply(objective="o", actions="computed 42", observations="b", state="s")
+    it = calculating_agent(SIX_BY_SEVEN, wrote, SAYS_42, summary=Summary(every=1))
+    out = it.forward("x")
+    assert out.summary.actions == "computed 42"
+    assert "Conversation so far:" in it.lm.prompts[-1].fields["trajectory"]
+    assert "summarizer" in dict(it.named_predictors())
+
+
+def test_the_generator_is_an_agent():
+    it = calculating_agent(SAYS_42)
+    assert isinstance(it, Agent)
+    out = it.run("x")
+    assert it.format_result(out, "simple") == "42"
+    assert it.format_result(out, "structured") is out
+
+
+def test_a_resumed_run_is_streamed_from_there_on():
+    asked = []
+
+    @tool(requires_approval=True)
+    def pay(amount: int) -> str:
+        """Pay."""
+        asked.append(amount)
+        return "paid"
+
+    it = ReActGenerator(tools=[pay], lm=ScriptedLM([decision("pay", amount=7), SAYS_42]))
+    waiting = it.forward("x")
+    assert (waiting.termination_reason, asked) == ("interrupted", [])
+    with it.stream_resume(waiting.run_id, "approve") as stream:
+        kinds = [event.kind for event in stream]
+    assert (kinds[0], kinds[-1], stream.output.answer, asked) == ("run_continued", "run_completed", "42", [7])
+    with pytest.raises(TypeError, match="limits"):
+        it.resume(waiting.run_id, "approve", limits=UsageLimits(iterations=1))
+
+
+def test_a_policy_is_given_the_state_of_the_run():
+    states = []
+
+    class Watching(Policy):
+        def on_model_error(self, state, error):
+            states.append((state.user_input, state.step_count, state.correlation_id, state.attempt))
+            return super().on_model_error(state, error)
+
+    out = calculating_agent(
+        decision("nothing_of_that_name"), SAYS_42, policy=Watching(on_invalid_action="observe")
+    ).run("x", task_id="t9")
+    assert out.answer == "42"
+    assert states == [("x", 0, "t9", 1)]
+
+
+def test_an_agent_inside_a_tool_gets_no_more_than_what_is_left():
+    seen = {}
+
+    @tool(read_only=True)
+    def ask_expert(question: str) -> str:
+        """Ask an expert."""
+        inner = calculating_agent(
+            SIX_BY_SEVEN, render_reply(reasoning="", answer="inner"), max_iters=50, policy=Policy(no_progress=None)
+        )
+        seen["inner"] = inner.run(question)
+        return seen["inner"].answer
+
+    outer = ReActGenerator(
+        tools=[ask_expert],
+        lm=ScriptedLM([decision("ask_expert", question="q"), SAYS_42]),
+        limits=UsageLimits(iterations=2, lm_calls=10),
+    )
+    out = outer.run("x")
+    assert seen["inner"].termination_reason == "max_iterations"
+    assert seen["inner"].usage.iterations == 1
+    assert out.usage.lm_calls == 2 + seen["inner"].usage.lm_calls
+
+
+def test_cancelling_the_outer_run_cancels_the_inner_one():
+    token, ends = CancellationToken(), []
+    faulty = FaultyTool(calculator, ["hang"])
+
+    @tool(read_only=True)
+    def ask_expert(question: str) -> str:
+        """Ask an expert."""
+        inner = ReActGenerator(tools=[faulty.tool], lm=ScriptedLM([SIX_BY_SEVEN]))
+        ends.append(inner.run(question).termination_reason)
+        return "?"
+
+    import threading
+
+    threading.Timer(0.2, token.cancel).start()
+    ReActGenerator(tools=[ask_expert], lm=ScriptedLM([decision("ask_expert", question="q")])).run(
+        "x", cancellation=token
+    )
+    until = time.monotonic() + 3
+    while not ends and time.monotonic() < until:
+        time.sleep(0.01)
+    assert ends == ["interrupted"]

@@ -128,3 +128,42 @@ def test_what_replaced_a_tool_in_a_failed_run_is_no_advice():
     steps = (step("find", "x", failed="timeout", customer="Ana"), step("search", customer="Ana"))
     assert any("out of order" in text for text in contents(run_of(*steps)))
     assert not any("out of order" in text for text in contents(run_of(*steps), BAD))
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        "Deleted 3 failed jobs",
+        "Error log cleared.",
+        "No errors found",
+        "2 missing items reordered",
+        "Invalid rows removed: 3",
+        "Ticket marked as not available.",
+        "Access denied rule created",
+        "Unknown Pleasures by Joy Division, id a-7",
+    ],
+)
+def test_an_answer_that_says_what_was_done_is_no_refusal(answer):
+    assert mining.strategy(run_of(step("tidy_up", answer, changes=True))).sequence != ()
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        "The mail could not be sent",
+        "Order cannot be cancelled",
+        "Not found, so not deleted",
+        "Unable: the order was not closed",
+    ],
+)
+def test_what_was_not_done_still_is_one(answer):
+    assert mining.strategy(run_of(step("tidy_up", answer, changes=True))).sequence == ()
+
+
+def test_a_long_trace_is_mined_in_no_time():
+    import time
+
+    steps = tuple(step("look", f"{n} " + "filler words " * 400, q=f"value-{n}") for n in range(600))
+    started = time.monotonic()
+    mining.strategy(run_of(*steps))
+    assert time.monotonic() - started < 20  # it was a minute

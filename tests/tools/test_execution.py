@@ -4,8 +4,13 @@ import time
 
 import pytest
 
+from ace import current_context
 from ace.core import ToolError
 from ace.tools import Tool, ToolCall, acall_tool, call_tool
+
+
+async def _quick(made):
+    return await acall_tool(made, ToolCall(id="c", name="slow"))
 
 
 def sleepy(seconds: float) -> str:
@@ -176,3 +181,47 @@ def test_a_tool_error_of_an_unknown_kind_is_an_observation():
         raise ToolError("not_found", 404)  # type: ignore
 
     assert both(odd).text == "404"
+
+
+def test_ctrl_c_tells_the_tools_that_are_out(monkeypatch):
+    import queue
+
+    signalled = []
+
+    def wait() -> str:
+        """Wait."""
+        signalled.append(current_context().cancellation.wait(10))
+        return "x"
+
+    class Interrupted(queue.SimpleQueue):
+        def get(self, timeout=None):
+            time.sleep(0.1)
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr("ace.tools.execution.queue.SimpleQueue", Interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        call_tool(Tool.from_function(wait), ToolCall(id="c", name="wait"))
+    until = time.monotonic() + 5
+    while not signalled and time.monotonic() < until:
+        time.sleep(0.01)
+    assert signalled == [True]
+
+
+def test_rendering_a_result_is_the_tools_own_time():
+    class Slow:
+        def __str__(self):
+            time.sleep(0.8)
+            return "late"
+
+    async def slow() -> object:
+        """Give something that is slow to show."""
+        return Slow()
+
+    import asyncio
+
+    made = Tool.from_function(slow, timeout=0.2)
+    started = time.monotonic()
+    assert asyncio.run(_quick(made)).error_kind == "timeout"
+    assert call_tool(made, ToolCall(id="c", name="slow")).error_kind == "timeout"
+    assert time.monotonic() - started < 5
+    time.sleep(1.0)  # let the abandoned threads end before the interpreter does

@@ -1,6 +1,8 @@
 """Tools in a process of their own: killed when they hang, and nothing leaks out."""
 
 import os
+import subprocess
+import sys
 import time
 from typing import ClassVar
 
@@ -187,3 +189,18 @@ def test_the_child_reads_its_request_and_writes_a_file(tmp_path, monkeypatch):
     monkeypatch.delitem(sys.modules, "ace.tools.process")
     runpy.run_module("ace.tools.process", run_name="__main__")
     assert json.loads(target.read_text())["value"]["sum"] == 2.0
+
+
+def test_isolation_works_as_a_decorator(tmp_path):
+    (tmp_path / "jobs.py").write_text(
+        "import subprocess, sys\nfrom ace import tool\n\n\n@tool(isolation='process', timeout=20)\ndef start(what: str) -> str:\n"
+        '    """Start something that outlives the call."""\n'
+        "    subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(8)'])\n"
+        "    sys.stdout.buffer.write(b'\\xff')\n    return 'started ' + what\n"
+    )
+    code = (
+        "import time\nfrom jobs import start\nfrom ace.tools import ToolCall, call_tool\nbegan = time.monotonic()\n"
+        "print(call_tool(start, ToolCall(id='c', name='start', args={'what': 'it'})).text, time.monotonic() - began < 7)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, timeout=60)
+    assert done.stdout == "started it True\n", done.stderr[-1500:]

@@ -1,0 +1,38 @@
+"""Explanations of a retrieval."""
+
+import threading
+
+from playbook_kit import bullet, opened
+
+from ace.playbook import Add, Remove
+
+
+def test_explanations_beside_a_writer(book):
+    book.commit([Add(bullet=bullet(f"order {n}")) for n in range(30)])
+    stop, errors = threading.Event(), []
+
+    def explain():
+        while not stop.is_set():
+            try:
+                book.explain("order")
+            except Exception as error:
+                errors.append(error)
+                return
+
+    threads = [threading.Thread(target=explain) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for n in range(1, 31):
+        book.commit([Remove(bullet_id=f"b-{n}"), Add(bullet=bullet(f"order {n}"))])
+    stop.set()
+    for thread in threads:
+        thread.join()
+    assert errors == []
+
+
+def test_an_explanation_follows_other_processes(book, tmp_path, monkeypatch):
+    monkeypatch.setattr("ace.playbook.state.REFRESH_SECONDS", 0.0)
+    book.commit([Add(bullet=bullet("order"))])
+    with opened(tmp_path / "book.db") as other:
+        other.commit([Add(bullet=bullet("order too"))])
+    assert len(book.explain("order").bullets) == 2
