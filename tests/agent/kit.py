@@ -1,7 +1,7 @@
 """What tests of the machine share: a spec, a scripted model, replies."""
 
 from ace.agent import AgentRun, ModelReply, RunSpec, drive
-from ace.core import RunUsage
+from ace.core import RunUsage, ToolError
 from ace.tasks import TaskInput
 from ace.tools import Tool, ToolRegistry, calculator, tool
 
@@ -60,3 +60,24 @@ def peek(key: str) -> str:
 def send(text: str) -> str:
     """Send a text."""
     return "sent"
+
+
+@tool(read_only=True)
+def peek_or_refuse(key: str) -> str:
+    """Look up a key."""
+    if key == "bad":
+        raise ToolError("refused", "no such key")
+    return f"value of {key}"
+
+
+def payments():
+    """A tool that needs approval, and what it paid."""
+    paid = []
+
+    @tool(requires_approval=True)
+    def pay(amount: int) -> str:
+        """Pay."""
+        paid.append(amount)
+        return f"paid {amount}"
+
+    return pay, paid

@@ -1,7 +1,7 @@
 from dataclasses import dataclass
 
 import pytest
-from agent.kit import Script, call, extract, peek, play, send, spec
+from agent.kit import Script, call, extract, payments, peek, peek_or_refuse, play, send, spec
 
 from ace.agent import (
     AgentRun,
@@ -32,7 +32,6 @@ from ace.core import (
     PolicyConfigInvalid,
     ResumeError,
     RunUsage,
-    ToolError,
     UsageLimits,
 )
 from ace.testing import FaultyTool, ManualClock
@@ -57,18 +56,6 @@ def stopped_at(n, *replies, **options):
     return RunSnapshot.from_json(saved[-1])
 
 
-def payments():
-    paid = []
-
-    @tool(requires_approval=True)
-    def pay(amount: int) -> str:
-        """Pay."""
-        paid.append(amount)
-        return f"paid {amount}"
-
-    return pay, paid
-
-
 def dispatched(tools, *calls, **options):
     """A stored run whose calls are out."""
     run = AgentRun(spec(tools=tools, **options))
@@ -80,14 +67,6 @@ def dispatched(tools, *calls, **options):
 
 
 QUICK = RetryPolicy(initial_interval=0.0)
-
-
-@tool(read_only=True)
-def peek_or_refuse(key: str) -> str:
-    """Look up a key."""
-    if key == "bad":
-        raise ToolError("refused", "no such key")
-    return f"value of {key}"
 
 
 def test_a_run_asks_calls_and_completes():

@@ -1,7 +1,7 @@
 """The running summary."""
 
 import pytest
-from agent.kit import call, peek, play
+from agent.kit import call, peek, peek_or_refuse, play
 
 from ace.agent import (
     ModelReply,
@@ -10,18 +10,8 @@ from ace.agent import (
 from ace.core import (
     ModelTransport,
     RunUsage,
-    ToolError,
     UsageLimits,
 )
-from ace.tools import tool
-
-
-@tool(read_only=True)
-def peek_or_refuse(key: str) -> str:
-    """Look up a key."""
-    if key == "bad":
-        raise ToolError("refused", "no such key")
-    return f"value of {key}"
 
 
 def summary_reply(text):

@@ -1,26 +1,12 @@
 import numpy as np
 import pytest
-from learner.runs import run_of, step
+from learner.runs import REFUNDED, run_of, step
 
 from ace import Feedback, Learner, Reflector
 from ace.curator import Curator
 from ace.curator.curator import MAX_PITFALLS
 from ace.playbook import Add, CallableEmbedder, Merge, Playbook, Provenance, Tag
 from ace.playbook.insight import Insight
-
-REFUNDED = (
-    step("find", "[{'id': 'o-17'}]", customer="Ana"),
-    step("find", "[{'id': 'o-17'}]", customer="Ana"),
-    step(
-        "refund",
-        "No such order",
-        changes=True,
-        failed="refused",
-        order="o-1",
-    ),
-    step("refund", changes=True, order="o-17", note="because it came broken and late"),
-)
-
 
 PLAIN = (REFUNDED[0], REFUNDED[3])
 

@@ -3,7 +3,7 @@
 from functools import partial
 
 import pytest
-from learner.runs import run_of, step
+from learner.runs import OLD, run_of, step
 
 from ace import Feedback, Learner, Policy, ReActGenerator, TaskInput, ToolRegistry
 from ace.agent.episode import Episode
@@ -12,13 +12,6 @@ from ace.curator import AcceptanceGate
 from ace.playbook import CallableEmbedder, Playbook
 from ace.testing import ScriptedLM, decision
 from ace.tools import Tool
-
-OLD = [
-    {"role": "user", "content": "Refund Ana's order"},
-    {"role": "assistant", "content": None, "function_call": {"name": "refund", "arguments": '{"order": "o-17"}'}},
-    {"role": "function", "name": "refund", "content": "refunded"},
-    {"role": "assistant", "content": "Done."},
-]
 
 
 def world():

@@ -1,7 +1,7 @@
 """Reflect, curate, gate, commit, give credit; each run once."""
 
 import pytest
-from learner.runs import run_of, step
+from learner.runs import REFUNDED, refund, run_of, step
 
 from ace import Feedback, Learner
 from ace.curator import AcceptanceGate, Curator
@@ -9,29 +9,6 @@ from ace.playbook import Add, CallableEmbedder, Playbook, PlaybookBullet
 from ace.reflector import mining
 
 GOOD = Feedback(success=True)
-
-
-def refund(number=0, text=None):
-    return run_of(
-        step("refund", changes=True, order="o"),
-        text=text or f"Refund order {'x' * number}",
-        run_id=f"r{number}",
-        task_id=f"t{number}",
-    )
-
-
-REFUNDED = (
-    step("find", "[{'id': 'o-17'}]", customer="Ana"),
-    step("find", "[{'id': 'o-17'}]", customer="Ana"),
-    step(
-        "refund",
-        "No such order",
-        changes=True,
-        failed="refused",
-        order="o-1",
-    ),
-    step("refund", changes=True, order="o-17", note="because it came broken and late"),
-)
 
 
 def test_credit_is_not_given_to_bullets_that_were_only_shown(book):

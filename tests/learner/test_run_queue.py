@@ -3,22 +3,12 @@
 import threading
 
 import pytest
-from learner.runs import run_of, step
+from learner.runs import refund, run_of, step
 
 from ace import Feedback, Learner, Playbook
 from ace.core import PlaybookError
 from ace.learner.run_queue import ObservedRun, RunQueue
 from ace.tasks import ReasoningStep
-
-
-def refund(number=0, text=None):
-    return run_of(
-        step("refund", changes=True, order="o"),
-        text=text or f"Refund order {'x' * number}",
-        run_id=f"r{number}",
-        task_id=f"t{number}",
-    )
-
 
 GOOD = Feedback(success=True)
 

@@ -1,7 +1,7 @@
 import json
 
 import pytest
-from learner.runs import run_of, step
+from learner.runs import OLD, run_of, step
 
 from ace import Feedback, Learner
 from ace.learner import read_trace
@@ -19,14 +19,6 @@ BLOCKS = [
         "role": "user",
         "content": [{"type": "tool_result", "tool_use_id": "1", "content": [{"type": "text", "text": "refunded"}]}],
     },
-    {"role": "assistant", "content": "Done."},
-]
-
-
-OLD = [
-    {"role": "user", "content": "Refund Ana's order"},
-    {"role": "assistant", "content": None, "function_call": {"name": "refund", "arguments": '{"order": "o-17"}'}},
-    {"role": "function", "name": "refund", "content": "refunded"},
     {"role": "assistant", "content": "Done."},
 ]
 

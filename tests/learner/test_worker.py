@@ -5,20 +5,11 @@ import threading
 import time
 
 import pytest
-from learner.runs import run_of, step
+from learner.runs import refund, run_of, step
 
 from ace import Feedback, Learner, Reflector
 
 GOOD = Feedback(success=True)
-
-
-def refund(number=0, text=None):
-    return run_of(
-        step("refund", changes=True, order="o"),
-        text=text or f"Refund order {'x' * number}",
-        run_id=f"r{number}",
-        task_id=f"t{number}",
-    )
 
 
 def numbered(n):

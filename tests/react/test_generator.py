@@ -9,7 +9,7 @@ from typing import Literal
 
 import dspy
 import pytest
-from agent.kit import Script, extract, peek, spec
+from agent.kit import Script, extract, payments, peek, spec
 from pydantic import BaseModel
 
 from ace import (
@@ -63,18 +63,6 @@ SIX_BY_SEVEN = decision("calculator", expression="6 * 7")
 
 
 PAY = decision("pay", amount=7)
-
-
-def payments():
-    paid = []
-
-    @tool(requires_approval=True)
-    def pay(amount: int) -> str:
-        """Pay."""
-        paid.append(amount)
-        return f"paid {amount}"
-
-    return pay, paid
 
 
 PAID = decision("finish", answer="done")

@@ -1,21 +1,8 @@
 """From the trace of a run to lessons."""
 
-from learner.runs import run_of, step
+from learner.runs import REFUNDED, run_of, step
 
 from ace import Feedback, Reflector
-
-REFUNDED = (
-    step("find", "[{'id': 'o-17'}]", customer="Ana"),
-    step("find", "[{'id': 'o-17'}]", customer="Ana"),
-    step(
-        "refund",
-        "No such order",
-        changes=True,
-        failed="refused",
-        order="o-1",
-    ),
-    step("refund", changes=True, order="o-17", note="because it came broken and late"),
-)
 
 
 def test_a_success_becomes_a_strategy_without_detours_or_constants():
