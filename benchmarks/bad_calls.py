@@ -53,21 +53,21 @@ def notice(prompts: list[Prompt]) -> str:
     return "\n".join(second.rejected) or (second.steps[0].get("observation", "") if second.steps else "")
 
 
-def unclear(record: dict[str, Any], told: str, registry: ToolRegistry) -> str:
+def unclear(record: dict[str, Any], answer: str, registry: ToolRegistry) -> str:
     """What is missing from an error that the model was shown; empty when it says all it should."""
     name, args = record["tool"], record["tool_input"]
     if not isinstance(name, str) or not registry.has(name):
         shown = " ".join(str(name).split())[:60]
-        near = [n for n in registry.near(str(name)) if n in told]
-        if shown not in " ".join(told.split()):
+        near = [n for n in registry.near(str(name)) if n in answer]
+        if shown not in " ".join(answer.split()):
             return "the unknown tool is not named"
         return "" if near or not registry.near(str(name)) else "no near name is given"
     if not isinstance(args, dict):
-        return "" if "must be a JSON object, got" in told else "it does not say that an object is expected"
-    if "expected" not in told:
+        return "" if "must be a JSON object, got" in answer else "it does not say that an object is expected"
+    if "expected" not in answer:
         return "it does not say what is expected"
     properties = registry.get(name).schema.get("properties", {})
-    fields = [f for f in (*args, *properties) if f"'{f}" in told or f"{f}." in told or f"{f!r}" in told]
+    fields = [f for f in (*args, *properties) if f"'{f}" in answer or f"{f}." in answer or f"{f!r}" in answer]
     return "" if fields else "no field is named"
 
 
@@ -83,20 +83,20 @@ def examine(record: dict[str, Any], pool: AgentPool, lm: Listening, suite: WorkB
         output.error is not None and output.error.kind == "invalid_model_action"
     )
     executed = not asked_again and first is not None and first.executed
-    told = notice(lm.prompts)
+    answer = notice(lm.prompts)
     return {
         "executed": executed,
         "coerced": executed
         and first is not None
         and (first.tool_args != record["tool_input"] or coerced(episode.registry, first.tool_name, first.tool_args)),
         "refused_by_tool": record["cls"] == "value_rejected_by_tool" and executed,
-        "passed_on": not executed or (first is not None and first.observation in told),
+        "passed_on": not executed or (first is not None and first.observation in answer),
         "reprompted": asked_again,
         "failed": not output.completed,
         "solved": episode.score(output).success,
         "crashed": output.termination_reason in ("internal_invariant", "policy_runtime_violation"),
         "traceback": any(TRACEBACK.search(prompt.text) for prompt in lm.prompts),
-        "unclear": unclear(record, told, episode.registry) if asked_again else "",
+        "unclear": unclear(record, answer, episode.registry) if asked_again else "",
     }
 
 

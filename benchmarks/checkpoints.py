@@ -114,7 +114,7 @@ def ratio(ours: list[float], theirs: list[float]) -> tuple[float, float, float]:
 
 
 def memory(kind: str, threads: int) -> int:
-    """Kilobytes that a process has taken at most after so many threads."""
+    """Kilobytes that a process has taken at most after this many threads."""
     with TemporaryDirectory() as folder:
         workflow = savers(Path(folder))[kind]
         for number in range(threads):
@@ -125,7 +125,7 @@ def memory(kind: str, threads: int) -> int:
 
 
 def crowd(folder: Path, threads: int) -> dict[str, Any]:
-    """So many threads of the graph at once on one saver: which are not as they should be."""
+    """Runs this many threads of the graph at once on one saver; those that are not as they should be."""
     saver = JsonlCheckpointer(folder / "crowd")
     workflow = graph.compile(builder(), checkpointer=saver)
 

@@ -50,29 +50,29 @@ def chance(x: Any) -> Any:
     return 1 / (1 + np.exp(-x))
 
 
-def chances(world: dict[str, float], rate: float, luck: np.random.Generator, n: int = 0) -> tuple[Any, Any, Any]:
+def chances(world: dict[str, float], rate: float, rng: np.random.Generator, n: int = 0) -> tuple[Any, Any, Any]:
     """Of success with nothing, a playbook and gold bullets; for `n` tasks that share nothing, to know the truth."""
     over = [(n,)] * 4 if n else [(FAMILIES, 1, 1), (FAMILIES, TASKS, 1), (FAMILIES, 1, 1), (1, 1, SEEDS)]
-    parts = [luck.normal(0, world[name], size) for name, size in zip(world, over, strict=True)]
+    parts = [rng.normal(0, world[name], size) for name, size in zip(world, over, strict=True)]
     base = odds(rate) + parts[0] + parts[1]
     return chance(base + NONE), chance(base + PLAYBOOK + parts[2] + parts[3]), chance(base + parts[2])
 
 
-def percentile(changes: Any, luck: np.random.Generator, draws: int = 500) -> Estimate:
+def percentile(changes: Any, rng: np.random.Generator, draws: int = 500) -> Estimate:
     """The usual bootstrap over families, to compare with."""
     sums = changes.reshape(FAMILIES, -1).mean(axis=1)
-    low, high = np.quantile(sums[luck.integers(0, FAMILIES, (draws, FAMILIES))].mean(axis=1), [0.025, 0.975])
+    low, high = np.quantile(sums[rng.integers(0, FAMILIES, (draws, FAMILIES))].mean(axis=1), [0.025, 0.975])
     return Estimate(float(changes.mean()), float(low), float(high))
 
 
-def coverage(world: dict[str, float], rate: float, repeats: int, luck: np.random.Generator) -> dict[str, float]:
+def coverage(world: dict[str, float], rate: float, repeats: int, rng: np.random.Generator) -> dict[str, float]:
     """Of every interval, in percent."""
-    truths = [float(p.mean()) for p in chances(world, rate, luck, TRUTH_DRAWS)]
+    truths = [float(p.mean()) for p in chances(world, rate, rng, TRUTH_DRAWS)]
     seeds = SEED if world["seed"] else None
     hits: Counter[str] = Counter()
     for _ in range(repeats):
         none, arm, gold = (
-            (luck.random(SHAPE) < np.broadcast_to(p, SHAPE)).astype(float).ravel() for p in chances(world, rate, luck)
+            (rng.random(SHAPE) < np.broadcast_to(p, SHAPE)).astype(float).ravel() for p in chances(world, rate, rng)
         )
         gain, way = truths[1] - truths[0], (truths[1] - truths[0]) / (truths[2] - truths[0])
         for name, found, truth in (
@@ -81,7 +81,7 @@ def coverage(world: dict[str, float], rate: float, repeats: int, luck: np.random
             ("share closed", share_closed(none, arm, gold, FAMILY, seeds), way),
             ("share, clusters ignored", share(gold), truths[2]),
             ("difference, clusters ignored", mean(arm - none), gain),
-            ("difference, percentile bootstrap", percentile(arm - none, luck), gain),
+            ("difference, percentile bootstrap", percentile(arm - none, rng), gain),
         ):
             hits[name] += found.low <= truth <= found.high
         if seeds is None:  # it draws families alone
@@ -90,18 +90,18 @@ def coverage(world: dict[str, float], rate: float, repeats: int, luck: np.random
     return {name: 100 * count / repeats for name, count in hits.items()}
 
 
-def sizes(rate: float, repeats: int, luck: np.random.Generator) -> dict[str, float]:
+def sizes(rate: float, repeats: int, rng: np.random.Generator) -> dict[str, float]:
     """How often a test at 5 % finds a difference where there is none, in percent."""
     found: Counter[str] = Counter()
     world = {**WORLDS["different"], "effect": 0.0}
     for _ in range(repeats):
-        *_, p = chances(world, rate, luck)
-        early, late = (luck.random(SHAPE) < np.broadcast_to(p, SHAPE) for _ in range(2))
+        *_, p = chances(world, rate, rng)
+        early, late = (rng.random(SHAPE) < np.broadcast_to(p, SHAPE) for _ in range(2))
         found["mcnemar"] += mcnemar(early.ravel(), late.ravel()) < 0.05
         # on average nothing changes, but some families gain and others lose: runs of a family are no independent data
-        moved = chance(odds(p) + luck.normal(0, 1.0, (FAMILIES, 1, 1)))
-        back = chance(odds(p) + luck.normal(0, 1.0, (FAMILIES, 1, 1)))
-        early, late = (luck.random(SHAPE) < np.broadcast_to(q, SHAPE) for q in (moved, back))
+        moved = chance(odds(p) + rng.normal(0, 1.0, (FAMILIES, 1, 1)))
+        back = chance(odds(p) + rng.normal(0, 1.0, (FAMILIES, 1, 1)))
+        early, late = (rng.random(SHAPE) < np.broadcast_to(q, SHAPE) for q in (moved, back))
         found["mcnemar, clusters ignored"] += mcnemar(early.ravel(), late.ravel()) < 0.05
         found["difference"] += difference(early.ravel().astype(float), late.ravel().astype(float), FAMILY).p < 0.05
     return {name: 100 * count / repeats for name, count in found.items()}
@@ -118,12 +118,12 @@ def main() -> None:
     parser.add_argument("out", type=Path)
     parser.add_argument("--repeats", type=int, default=2_000)
     options = parser.parse_args()
-    luck, rows, tests = np.random.default_rng(0), [], []
+    rng, rows, tests = np.random.default_rng(0), [], []
     cases = [(name, rate) for name in WORLDS for rate in RATES]
     for name, rate in track(cases, "intervals", console=Console(stderr=True)):
-        rows.append({"world": name, "rate": rate, "covers": coverage(WORLDS[name], rate, options.repeats, luck)})
+        rows.append({"world": name, "rate": rate, "covers": coverage(WORLDS[name], rate, options.repeats, rng)})
     for rate in track(RATES, "tests", console=Console(stderr=True)):
-        tests.append({"rate": rate, "finds": sizes(rate, options.repeats, luck)})
+        tests.append({"rate": rate, "finds": sizes(rate, options.repeats, rng)})
     report = {
         "repeats": options.repeats,
         "coverage": rows,
@@ -135,7 +135,7 @@ def main() -> None:
         "smallest_size": {kind: min(row["finds"][kind] for row in tests) for kind in tests[0]["finds"]},
         "largest_size": {kind: max(row["finds"][kind] for row in tests) for kind in tests[0]["finds"]},
     }
-    table = Table(title=f"95 % intervals cover in so many percent of {options.repeats} repeats")
+    table = Table(title=f"95 % intervals cover, in percent of {options.repeats} repeats")
     for column in ("families", "p", *rows[0]["covers"]):
         table.add_column(column, justify="right")
     for row in rows:

@@ -67,11 +67,11 @@ def main() -> None:
         begun = time.perf_counter()
         if start(whole).wait():
             sys.exit("the command failed")
-        seconds, luck, kills = time.perf_counter() - begun, random.Random(0), 0
+        seconds, rng, kills = time.perf_counter() - begun, random.Random(0), 0
         while kills < options.kills:
             process = start(killed)
             try:
-                process.wait(luck.uniform(0.1, 1.2) * seconds / options.kills)
+                process.wait(rng.uniform(0.1, 1.2) * seconds / options.kills)
                 break  # it was faster than the kills
             except subprocess.TimeoutExpired:
                 process.kill()

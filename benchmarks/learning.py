@@ -19,7 +19,7 @@ from rich.table import Table
 
 ATTEMPTS = 40
 STRIDE = 100
-"""Between the luck of one repeat and the next."""
+"""Between the seeds of one repeat and the next."""
 FACTORS = {"halved": 0.5, "estimated": 1.0, "doubled": 2.0}
 REPEATS = {"halved": 1, "estimated": 1, "doubled": 6}
 """Runs of each held-out task per seed: at twice all rates even gold bullets succeed in one of twenty runs."""
@@ -48,9 +48,9 @@ def one_seed(seed: int) -> dict[str, Any]:
     with Playbook() as book:
 
         def agent_for(episode):
-            luck = 1_000 * (seed + 1) + episode.attempt
-            lms.setdefault(luck, SimulatedLM(suite, seed=luck))
-            return pool.agent(episode, lms[luck], book)
+            run_seed = 1_000 * (seed + 1) + episode.attempt
+            lms.setdefault(run_seed, SimulatedLM(suite, seed=run_seed))
+            return pool.agent(episode, lms[run_seed], book)
 
         learner = Learner(book, agent_for, reflector=Reflector("simulated"))
         report = learner.fit([partial(suite.episode, task) for task in train], epochs=ATTEMPTS, skip_solved=True)
@@ -60,7 +60,7 @@ def one_seed(seed: int) -> dict[str, Any]:
             for unseen in (False, True):
                 for attempt in evaluate(
                     suite,
-                    lambda luck, lm_for=lm_for: lm_for(seed=luck),
+                    lambda run_seed, lm_for=lm_for: lm_for(seed=run_seed),
                     tasks=test,
                     arms=ARMS[:2] if unseen else ARMS,
                     seeds=range(seed, seed + (1 if unseen else REPEATS[name]) * STRIDE, STRIDE),

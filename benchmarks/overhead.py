@@ -67,10 +67,10 @@ def agent_of(name: str) -> Peer:
 
 def spent(peer: Peer, steps: int) -> float:
     """Milliseconds of CPU per LM call of one run."""
-    told = peer.ask({"steps": steps})
-    if not told["ok"]:
-        raise RuntimeError(f"the peer's run went wrong: {told}")
-    return told["cpu_ms_per_call"]
+    answer = peer.ask({"steps": steps})
+    if not answer["ok"]:
+        raise RuntimeError(f"the peer's run went wrong: {answer}")
+    return answer["cpu_ms_per_call"]
 
 
 def contestants(steps: int, peers: dict[str, Peer]) -> dict[str, Callable[[], float]]:

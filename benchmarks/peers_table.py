@@ -157,18 +157,18 @@ def through_peer(arm: str, suite: Suite, task: SuiteTask, seed: int, peer: Peer)
     lm.offered = catalogue(episode)
     tools = [episode.registry.get(name) for name in episode.registry.names]
     described = [{"name": tool.name, "description": tool.description, "schema": tool.schema} for tool in tools]
-    told = peer.ask(
+    answer = peer.ask(
         {"task": task.task.text, "instructions": suite.instructions, "tools": described, "max_iters": MAX_ITERS}
     )
-    while "done" not in told:
-        if "model" in told:
-            told = peer.ask(lm.decide(task.task.text, told["model"]))
+    while "done" not in answer:
+        if "model" in answer:
+            answer = peer.ask(lm.decide(task.task.text, answer["model"]))
         else:
-            call: ToolCall = check_call(episode.registry, told["call"], told["args"], "c")
-            told = peer.ask({"observation": call_tool(episode.registry.get(call.name), call).text})
-    if "error" in told:
-        ERRORS.setdefault(arm, []).append(f"{task.id}: {told['error']}")
-    return row(arm, task, seed, episode, told.get("completed", False), lm.asked, lm_calls=lm.asked)
+            call: ToolCall = check_call(episode.registry, answer["call"], answer["args"], "c")
+            answer = peer.ask({"observation": call_tool(episode.registry.get(call.name), call).text})
+    if "error" in answer:
+        ERRORS.setdefault(arm, []).append(f"{task.id}: {answer['error']}")
+    return row(arm, task, seed, episode, answer.get("completed", False), lm.asked, lm_calls=lm.asked)
 
 
 ERRORS: dict[str, list[str]] = {}
@@ -182,7 +182,7 @@ def training_runs(suite: Suite, tasks: Sequence[SuiteTask], seed: int) -> list[A
         now = list(
             evaluate(
                 suite,
-                lambda luck: SimulatedLM(suite, seed=luck),
+                lambda seed: SimulatedLM(suite, seed=seed),
                 tasks=left,
                 seeds=[TRAINING_SEED_OFFSET * (seed + 1) + epoch],
             )
@@ -220,7 +220,7 @@ def ours(suite: Suite, tasks: Sequence[SuiteTask], seed: int, runs: Sequence[Att
                 learner.learn(attempt.output, attempt.feedback, hashes, group=attempt.task.group)
         made = evaluate(
             suite,
-            lambda luck: SimulatedLM(suite, seed=luck),
+            lambda seed: SimulatedLM(suite, seed=seed),
             tasks=tasks,
             arms=("none", "playbook"),
             seeds=[seed],
@@ -259,7 +259,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("out", type=Path, nargs="?")
     parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--limit", type=int, help="only so many of the tasks compared on")
+    parser.add_argument("--limit", type=int, help="at most this many of the tasks compared on")
     options = parser.parse_args()
     dspy.configure(trace=None, disable_history=True)
     suite, model = load_suite("office"), MiniLMEmbedder()
@@ -286,9 +286,9 @@ def main() -> None:
                 continue
             remembered(arm, peer, notes, vectors)
             for task in track(test, f"seed {seed}: {name}"):
-                told = peer.ask({"look_up": task.task.text, "vector": vectors[task.task.text].tolist(), "k": K})
-                looked_up.setdefault(arm, []).append(told["ms"])
-                rows.append(through_dspy(arm, suite, task, seed, told["shown"]))
+                answer = peer.ask({"look_up": task.task.text, "vector": vectors[task.task.text].tolist(), "k": K})
+                looked_up.setdefault(arm, []).append(answer["ms"])
+                rows.append(through_dspy(arm, suite, task, seed, answer["shown"]))
             peer.close()
     for peer in agents.values():
         if peer is not None:

@@ -108,7 +108,7 @@ def bench_playbook(
     """Fill a playbook, and time what a user waits for.
 
     Args:
-        count: So many made-up bullets.
+        count: Number of made-up bullets.
         copy_of: A playbook file to measure a copy of, in place of made-up bullets; it is not touched.
         store: A PostgreSQL server, in place of a file; the schema that is made there is dropped in the end.
         embedder: MiniLM by default.

@@ -111,16 +111,10 @@ def one_run(job: tuple[int, str, str]) -> list[dict[str, Any]]:
         def reflect(self, *args: Any, **options: Any) -> Any:
             return [insight.model_copy(update={"trust": "trusted"}) for insight in super().reflect(*args, **options)]
 
-    class Uncredited(Learner):
-        """Learns, and never looks how it went."""
-
-        def _credit(self, output: Any, feedback: Any) -> list[Any]:
-            return []
-
-    def lm_for(luck: int) -> Any:
-        if luck not in lms:
-            lms[luck] = SimulatedLM(suite, preset, seed=luck, rates=rates)
-        return lms[luck]
+    def lm_for(seed: int) -> Any:
+        if seed not in lms:
+            lms[seed] = SimulatedLM(suite, preset, seed=seed, rates=rates)
+        return lms[seed]
 
     def attempt(task: Any, number: int) -> Any:
         episode = poisoned_episode(suite, task, seed, world)
@@ -134,11 +128,13 @@ def one_run(job: tuple[int, str, str]) -> list[dict[str, Any]]:
 
     careful = agent == "careful"
     with Playbook() if careful else Playbook(screen=None) as book:
-        made = (Learner if careful else Uncredited)(
+        made = Learner(
             book,
             lambda episode: pool.agent(episode, lm_for(1_000 * (seed + 1) + episode.attempt), book),
             reflector=(Reflector if careful else Trusting)("simulated", lm=believer()),
         )
+        if not careful:
+            made.pipeline._credit = lambda output, feedback: []  # learns, and never looks how it went
         base = None
         for epoch in range(max(EPOCHS)):
             for task in train:

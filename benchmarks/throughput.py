@@ -42,7 +42,7 @@ def stand_in(latency: float) -> Any:
 
 
 def suite_of(n: int) -> Any:
-    """So many tasks over one tool."""
+    """This number of tasks over one tool."""
     from ace.agent.episode import Episode
     from ace.suites.protocol import GoldCall, SuiteTask
     from ace.tasks import Feedback, TaskInput
@@ -148,7 +148,7 @@ def main() -> None:
     with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as pool:
 
         def in_two(made: Any, in_flight: int) -> float:
-            """Requests per second of two processes together, with so many under way over both."""
+            """Requests per second of two processes together, with this number under way over both."""
             share = 2 * options.requests * in_flight // IN_FLIGHT
             halves = [pool.submit(made, share, LATENCY, in_flight // 2) for _ in range(2)]
             return sum(1 / half.result()[1] for half in halves)

@@ -110,8 +110,8 @@ def fingerprint(delta: Delta) -> str:
     """
     plain = delta.model_dump(mode="json", exclude={"reason", "at", "run_id"})
     if isinstance(delta, Add):
-        told = ("section", "trigger", "content", "domain", "tenant", "tags", "tool_sequence", "changing_tools")
-        plain["bullet"] = {name: plain["bullet"].get(name) for name in told}
+        compared = ("section", "trigger", "content", "domain", "tenant", "tags", "tool_sequence", "changing_tools")
+        plain["bullet"] = {name: plain["bullet"].get(name) for name in compared}
     return digest(plain)
 
 

@@ -76,7 +76,7 @@ def adopt_cards(
         return {**{name: own[name] for name in cards}, **kept}, []
     changes = tool_changes(saved, describe_tools(registry))
     lost = {name for name, words in changes.items() if interface_changed(words) and words != ["is new"]}
-    said = [f"tool {name!r} {'; '.join(words)}" for name, words in changes.items()]
+    warnings = [f"tool {name!r} {'; '.join(words)}" for name, words in changes.items()]
     for name in cards:
         if name not in kept or name.removeprefix("cards['").removesuffix("']") in lost:
             kept[name] = own[name]
@@ -85,11 +85,11 @@ def adopt_cards(
         if demos and changes:
             fit = [demo for demo in demos if not _mentions(demo, lost)]
             if len(fit) < len(demos):
-                said.append(f"{len(demos) - len(fit)} demos of {name!r} call such a tool and are left out")
+                warnings.append(f"{len(demos) - len(fit)} demos of {name!r} call such a tool and are left out")
             kept[name] = {**value, "demos": [without_catalogue(demo) for demo in fit]}
-    for words in said:
+    for words in warnings:
         _log.warning("the program was saved with other tools: %s", words)
-    return kept, said
+    return kept, warnings
 
 
 def without_catalogue(demo: Any) -> Any:

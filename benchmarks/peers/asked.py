@@ -53,7 +53,7 @@ class Driver:
         self.say({"ready": True, "versions": versions})
         for line in sys.stdin:
             try:
-                told = solve(json.loads(line))
+                answer = solve(json.loads(line))
             except Exception as error:
-                told = {"error": f"{type(error).__name__}: {error}"[:500]}
-            self.say({"done": True, **told})
+                answer = {"error": f"{type(error).__name__}: {error}"[:500]}
+            self.say({"done": True, **answer})

@@ -45,11 +45,11 @@ class Asked(BaseChatModel):
             {"tool_name": c["name"], "tool_args": json.dumps(c["args"]), "observation": results.get(str(c["id"]), "")}
             for c in calls
         ]
-        said = driver.ask({"model": steps})
-        if "answer" in said:
-            return ChatResult(generations=[ChatGeneration(message=AIMessage(content=said["answer"]))])
-        call = {"name": said["tool"], "args": said["args"], "id": f"call_{len(calls)}"}
-        reply = AIMessage(content=said["thought"], tool_calls=[call])
+        decision = driver.ask({"model": steps})
+        if "answer" in decision:
+            return ChatResult(generations=[ChatGeneration(message=AIMessage(content=decision["answer"]))])
+        call = {"name": decision["tool"], "args": decision["args"], "id": f"call_{len(calls)}"}
+        reply = AIMessage(content=decision["thought"], tool_calls=[call])
         return ChatResult(generations=[ChatGeneration(message=reply)])
 
 

@@ -33,7 +33,7 @@ driver = Driver()
 
 async def answer(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
     """Send the calls and results of the conversation to the process that asked, and take its next decision."""
-    told: dict[str, str] = {}
+    results: dict[str, str] = {}
     calls: list[ToolCallPart] = []
     for message in messages:
         if isinstance(message, ModelResponse):
@@ -41,22 +41,22 @@ async def answer(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse
         elif isinstance(message, ModelRequest):
             for part in message.parts:
                 if isinstance(part, ToolReturnPart):
-                    told[part.tool_call_id] = part.model_response_str()
+                    results[part.tool_call_id] = part.model_response_str()
                 elif isinstance(part, RetryPromptPart):
-                    told[part.tool_call_id] = part.model_response()
+                    results[part.tool_call_id] = part.model_response()
     steps = [
         {
             "tool_name": call.tool_name,
             "tool_args": json.dumps(call.args_as_dict()),
-            "observation": told.get(call.tool_call_id, ""),
+            "observation": results.get(call.tool_call_id, ""),
         }
         for call in calls
     ]
-    said = driver.ask({"model": steps})
-    if "answer" in said:
-        parts: list[Any] = [TextPart(said["answer"])]
+    reply = driver.ask({"model": steps})
+    if "answer" in reply:
+        parts: list[Any] = [TextPart(reply["answer"])]
     else:
-        parts = [ToolCallPart(said["tool"], said["args"], tool_call_id=f"call_{len(calls)}")]
+        parts = [ToolCallPart(reply["tool"], reply["args"], tool_call_id=f"call_{len(calls)}")]
     return ModelResponse(parts=parts, usage=RequestUsage(input_tokens=1, output_tokens=1))
 
 

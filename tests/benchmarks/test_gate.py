@@ -42,7 +42,7 @@ SLOW = ("            step = run.next_step()\n", "            __import__('time').
 
 def test_equal_code_passes(tmp_path):
     code, figures = gate(tmp_path, ROOT, ROOT)
-    if code:  # one interval in forty is bad luck on a busy machine; two in a row are not
+    if code:  # one interval in forty is chance on a busy machine; two in a row are not
         code, figures = gate(tmp_path, ROOT, ROOT)
     assert code == 0, {name: row for name, row in figures.items() if row["verdict"] == "FAIL"}
     assert set(figures) == {

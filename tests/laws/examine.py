@@ -9,13 +9,13 @@ CHECKS = [HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_to
 
 
 def examine(law, strategies, examples: int, **options) -> None:
-    """Raise what the law raises at the smallest of so many examples that breaks it."""
+    """Raise what the law raises at the smallest of at most this many examples that breaks it."""
     wanted = settings(max_examples=examples, deadline=None, suppress_health_check=CHECKS, **options)
     wanted(given(*strategies)(law))()
 
 
 def must_break(law, strategies, examples: int) -> None:
-    """One of so many examples must break the law: so a law that cannot fail is found."""
+    """One of this many examples must break the law, so that a law which cannot fail is found."""
     with pytest.raises((AssertionError, AceError)):
         examine(
             law,

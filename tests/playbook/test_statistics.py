@@ -56,12 +56,12 @@ def test_the_effect_interval_inverts_its_test():
     assert found.estimate == pytest.approx(0.1)
     assert found.low < 0.1 < found.high
     assert effect(Record(9, 1), Record(0, 0)) == (None, -1.0, 1.0)
-    for shown, withheld in (
+    for treated, control in (
         (Record(50, 0), Record(5, 0)),
         (Record(0, 50), Record(5, 0)),
         (Record(45, 0), Record(0, 5)),
     ):
-        low, high = effect(shown, withheld)[1:]
+        low, high = effect(treated, control)[1:]
         assert -1 <= low <= high <= 1
     wide, narrow = effect(Record(30, 20), Record(3, 2)), effect(Record(300, 200), Record(30, 20))
     assert narrow.high - narrow.low < wide.high - wide.low

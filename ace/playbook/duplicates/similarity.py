@@ -212,9 +212,9 @@ def is_negative(word: str) -> bool:
     return bare in _NEGATIVE or bare.endswith(("n't", "n’t"))
 
 
-def covers(survivor: str, removed: str) -> bool:
+def covers(successor: str, removed: str) -> bool:
     """Whether a text holds all the numbers, negations and identifiers of another."""
-    left, right = marks(survivor), marks(removed)
+    left, right = marks(successor), marks(removed)
     return right.numbers <= left.numbers and right.identifiers <= left.identifiers and right.negations <= left.negations
 
 
