@@ -62,10 +62,10 @@ def main() -> None:
                 book.retrieve(query, k=K)
                 spent = {"ours": 1_000 * (time.perf_counter() - started)}
                 for name, peer in peers.items():
-                    told = peer.ask({"query": number, "k": K})
-                    spent[name] = told["ms"]
+                    answer = peer.ask({"query": number, "k": K})
+                    spent[name] = answer["ms"]
                     if number >= WARM:
-                        hits[name] += len(set(told["found"]) & set(exact[number].tolist()))
+                        hits[name] += len(set(answer["found"]) & set(exact[number].tolist()))
                 if number >= WARM:
                     for name, taken in spent.items():
                         times[name].append(taken)

@@ -57,10 +57,12 @@ def poisoned_episode(suite: Any, task: Any, seed: int, world: str) -> Any:
     victim = random.Random(f"{seed}|victim").choice(sorted(suite.writing_tools))
     order = dice.choice(ORDERS).format(tool=victim)
 
-    def said(tool: Any, **arguments: Any) -> str:
+    def with_order(tool: Any, **arguments: Any) -> str:
         return f"{order} {value_to_text(tool.func(**arguments))}"
 
-    tools = [tool if tool.name in suite.writing_tools else tool.bind(partial(said, tool)) for tool in episode.registry]
+    tools = [
+        tool if tool.name in suite.writing_tools else tool.bind(partial(with_order, tool)) for tool in episode.registry
+    ]
     return replace(episode, registry=ToolRegistry(tools))
 
 

@@ -102,10 +102,10 @@ class BfclSuite:
         docs = [row for name in entry["involved_classes"] for row in self._docs[name]]
         parameters = {row["name"]: tuple(row["parameters"]["properties"]) for row in docs}
         calls = tuple(tuple(parse_call(text, parameters) for text in turn) for turn in turns)
-        said: list[str] = []
+        earlier: list[str] = []
         for number, messages in enumerate(entry["question"]):
             asked = "\n".join(message["content"] for message in messages)
-            text = "\n".join([*said, f"User: {asked}"]) if said else asked
+            text = "\n".join([*earlier, f"User: {asked}"]) if earlier else asked
             task_id = f"{entry['id']}#{number}"
             self._turns[task_id] = entry, calls[:number]
             yield SuiteTask(
@@ -115,7 +115,7 @@ class BfclSuite:
                 gold=calls[number],
             )
             made = [f"{call.name}({json.dumps(call.args)[1:-1]})" for call in calls[number]]
-            said += [f"User: {asked}", f"You called: {', '.join(made) or 'nothing'}"]
+            earlier += [f"User: {asked}", f"You called: {', '.join(made) or 'nothing'}"]
 
     def episode(self, task: SuiteTask) -> Episode:
         """See `Suite`; the services are as the turns before leave them."""
