@@ -1,6 +1,6 @@
 """Each task's first read tool is broken for good, and another tool does the same: do runs get around it? (simulated)
 
-``python benchmarks/alternatives.py OUT.json [--limit N]``. The stand-in picks only among what the catalogue in its prompt
+``python benchmarks/alternatives.py OUT.json [--limit N]``. The stand-in picks only among what the catalog in its prompt
 offers. Printed beside it: the same without breaker, exclusion, retries and the watch for circles.
 """
 
@@ -116,7 +116,7 @@ def main(target: Path, limit: int | None) -> None:
     suite = OfficeWithReplicas(True)
     tasks = [task for task in suite.tasks if suite.primary(task) is not None][:limit]
     report: dict[str, Any] = {}
-    table = Table(title="a broken read tool with an alternative in the catalogue (simulated)")
+    table = Table(title="a broken read tool with an alternative in the catalog (simulated)")
     for name in ("stand-in", "tasks", "solved without fault", "still solved", "without protection"):
         table.add_column(name)
     for preset, arm in (("oracle", "none"), ("learner", "gold")):

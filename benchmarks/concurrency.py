@@ -24,7 +24,7 @@ from rich.console import Console
 from rich.table import Table
 
 from ace import ReActGenerator, tool
-from ace.react.model import render_catalogue
+from ace.react.model import render_catalog
 from ace.testing import FunctionLM, decision
 from ace.testing.engine import Prompt
 
@@ -122,7 +122,7 @@ async def measure() -> dict[str, Any]:
     lm = model()
     agent = ReActGenerator(tools=[look], lm=lm, max_iters=10)
     predict = dspy.Predict(agent.agent.react.signature)
-    catalogue = render_catalogue(agent.registry, agent.finish)
+    catalog = render_catalog(agent.registry, agent.finish)
 
     async def ours(i: int) -> bool:
         out = await agent.arun(f"k{i}")
@@ -131,7 +131,7 @@ async def measure() -> dict[str, Any]:
     async def bare(i: int) -> bool:
         trajectory = ""
         for n in range(LOOKS + 1):
-            got = await predict.acall(task=f"k{i}", tools=catalogue, playbook="", trajectory=trajectory)
+            got = await predict.acall(task=f"k{i}", tools=catalog, playbook="", trajectory=trajectory)
             if n < LOOKS:
                 await asyncio.sleep(TOOL_SECONDS)
                 trajectory += STEP.format(n=n, key=got.next_tool_args["key"], thought=got.next_thought)

@@ -98,7 +98,7 @@ def contestants(steps: int, peers: dict[str, Peer]) -> dict[str, Callable[[], fl
 
 
 def with_tools(n: int) -> Callable[[], float]:
-    """One measurement at 10 steps with `n` tools in the catalogue."""
+    """One measurement at 10 steps with `n` tools in the catalog."""
     lm, asked = model(10)
     others = [Tool.from_function(lookup, name=f"lookup_{i}") for i in range(n - 1)]
     ours = ReActGenerator(tools=[lookup, *others], max_iters=11, lm=lm)

@@ -67,14 +67,14 @@ NOTE = re.compile(r"\[b-\d+\] \(\w+\) For a task like <.*?>: .*? Tools: [\w.]+(?
 
 @dataclass(frozen=True)
 class Offered(Prompt):
-    """A prompt whose tools stand elsewhere than in our catalogue."""
+    """A prompt whose tools stand elsewhere than in our catalog."""
 
-    catalogue: Mapping[str, Any] = field(default_factory=dict)
+    catalog: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def tools(self) -> dict[str, dict[str, Any]]:
         """What the agent offers."""
-        return dict(self.catalogue)
+        return dict(self.catalog)
 
 
 @dataclass(frozen=True)
@@ -112,7 +112,7 @@ class StandIn(SimulatedLM):
         return {"tool": found["next_tool_name"], "args": args, "thought": found["next_thought"]}
 
 
-def catalogue(episode: Any) -> dict[str, Any]:
+def catalog(episode: Any) -> dict[str, Any]:
     """The tools of a world, as the stand-in reads them."""
     tools = {n: episode.registry.get(n) for n in episode.registry.names}
     found = {n: {"name": n, "description": t.description, "args": t.schema} for n, t in tools.items()}
@@ -134,7 +134,7 @@ def row(arm: str, task: SuiteTask, seed: int, episode: Any, completed: bool, ite
 def through_dspy(arm: str, suite: Suite, task: SuiteTask, seed: int, shown: str | None) -> RunReport:
     """Plain `dspy.ReAct`; `shown` is what a memory puts into the prompt, and the stand-in finds the notes in it."""
     episode, lm = suite.episode(task), StandIn(suite, seed)
-    lm.offered = catalogue(episode)
+    lm.offered = catalog(episode)
     tools = [episode.registry.get(name) for name in episode.registry.names]
     wrapped = [dspy.Tool(tool.func, name=tool.name, desc=tool.description) for tool in tools]
     inputs = {"task": task.task.text}
@@ -154,7 +154,7 @@ def through_dspy(arm: str, suite: Suite, task: SuiteTask, seed: int, shown: str 
 def through_peer(arm: str, suite: Suite, task: SuiteTask, seed: int, peer: Peer) -> RunReport:
     """Another framework's agent; its tools and its model are here."""
     episode, lm = suite.episode(task), StandIn(suite, seed)
-    lm.offered = catalogue(episode)
+    lm.offered = catalog(episode)
     tools = [episode.registry.get(name) for name in episode.registry.names]
     described = [{"name": tool.name, "description": tool.description, "schema": tool.schema} for tool in tools]
     answer = peer.ask(

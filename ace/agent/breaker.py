@@ -23,7 +23,7 @@ class BreakerPolicy(PolicySettings, frozen=True):
     counts: tuple[ToolErrorKind, ...] = tuple(kind for kind, traits in TOOL_ERROR_KINDS.items() if traits.counts)
     """Kinds of failure that count against the tool; bad arguments and refusals do not."""
     exclude: bool = True
-    """Whether a tool that is out of service leaves the catalogue that the model sees."""
+    """Whether a tool that is out of service leaves the catalog that the model sees."""
 
 
 class Breaker(BaseModel, frozen=True, extra="forbid"):
@@ -84,7 +84,7 @@ class Breakers:
         self.states = states
 
     def out_of_service(self, now: float) -> tuple[str, ...]:
-        """Tools that leave the catalogue for the present."""
+        """Tools that leave the catalog for the present."""
         if self.policy is None or not self.states or not self.policy.exclude:
             return ()
         return tuple(name for name, breaker in self.states.items() if not breaker.allows(self.policy, now))

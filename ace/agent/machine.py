@@ -355,8 +355,8 @@ class AgentRun:
 
     def _reprompt(self, state: Thinking, decision: Reprompt, error: AgentError) -> None:
         note = str(error)
-        catalogue = isinstance(decision.strategy, OnceWithToolCatalog)
-        if catalogue or (isinstance(error, InvalidModelAction) and error.reason == "unknown_tool"):
+        catalog = isinstance(decision.strategy, OnceWithToolCatalog)
+        if catalog or (isinstance(error, InvalidModelAction) and error.reason == "unknown_tool"):
             names = [name for name in self.spec.registry.names if name not in self._excluded()]
             note += f" Tools: {', '.join((*names, FINISH))}."
         self.record.notes.append(clean_text(note))

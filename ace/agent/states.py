@@ -249,7 +249,7 @@ class AskModel:
     purpose: Purpose
     trajectory: str
     excluded: tuple[str, ...] = ()
-    """Tools that are out of service and not part of the catalogue now."""
+    """Tools that are out of service and not part of the catalog now."""
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from ace.core import AceError
 from ace.optimization.teleprompter import ACE
 from ace.optimization.workload import EpisodeProgram, Workload
 from ace.playbook import Playbook
-from ace.react.tool_cards import without_catalogue
+from ace.react.tool_cards import without_catalog
 
 OptimizerName = Literal["ace", "gepa", "mipro", "simba", "bootstrap"]
 NAMES: tuple[OptimizerName, ...] = get_args(OptimizerName)
@@ -120,8 +120,8 @@ def runs_of(config: JobConfig, workload: Workload) -> int:
 def compile_with(context: OptimizerContext) -> EpisodeProgram:
     """Run the optimizer on a copy of the program."""
     compiled = _COMPILE[context.config.optimizer](context)
-    for _, predictor in compiled.named_predictors():  # the prompt has the catalogue: demos need none of their own
-        predictor.demos = [without_catalogue(demo) for demo in predictor.demos]
+    for _, predictor in compiled.named_predictors():  # the prompt has the catalog: demos need none of their own
+        predictor.demos = [without_catalog(demo) for demo in predictor.demos]
     return compiled
 
 

@@ -106,7 +106,7 @@ class ReActGenerator(dspy.Module, Agent):
         max_iters: Limit on iterations; a task's own limit goes first, 10 is the default.
         limits: What a run may spend on requests, tool calls, tokens, money and time.
         policy: What to do about bad replies, failed tools and loops.
-        tool_calling: ``text``: the catalogue is part of the prompt and any model works. ``native``: it is the API's
+        tool_calling: ``text``: the catalog is part of the prompt and any model works. ``native``: it is the API's
             ``tools`` parameter, and the model may ask for several calls at once; those that only read run side by side.
         output_mode: What ``str()`` of a prediction is: the bare answer (``simple``) or all fields (``structured``).
         summary: Keep a running summary.
@@ -349,7 +349,7 @@ class ReActGenerator(dspy.Module, Agent):
         """A copy whose tool descriptions are components that optimizers may rewrite, one per tool.
 
         Each tool becomes a predictor (``cards['NAME']``) that is never sent to a model: its instructions are what the
-        catalogue says of the tool, and every call is an example for it. Names and arguments stay as they are.
+        catalog says of the tool, and every call is an example for it. Names and arguments stay as they are.
 
         Example:
             >>> from ace.tools import calculator

@@ -35,7 +35,7 @@ from ace.tools import Tool, ToolRegistry
 
 @dataclass(frozen=True)
 class Prompts:
-    """What asks the model: the program's own predictors, and the catalogue they show."""
+    """What asks the model: the program's own predictors, and the catalog they show."""
 
     react: dspy.ReAct
     catalog: ToolCatalog
@@ -149,7 +149,7 @@ class ToolCatalog:
         """As an input field."""
         key = (*self.registry.names, "/", *excluded)
         if key not in self._texts:
-            self._texts[key] = clean_text(render_catalogue(self.registry, self.finish, excluded))
+            self._texts[key] = clean_text(render_catalog(self.registry, self.finish, excluded))
         return self._texts[key]
 
     def functions(self, excluded: tuple[str, ...] = ()) -> list[dict[str, Any]]:
@@ -160,7 +160,7 @@ class ToolCatalog:
         return self._functions[key]
 
 
-def render_catalogue(registry: ToolRegistry, finish: Tool, excluded: tuple[str, ...] = ()) -> str:
+def render_catalog(registry: ToolRegistry, finish: Tool, excluded: tuple[str, ...] = ()) -> str:
     """One JSON line per tool that is in service: name, description, arguments, and examples where it has some."""
     return "\n".join(
         json.dumps(

@@ -42,7 +42,7 @@ def native_signature(signature: type[dspy.Signature], base: type[dspy.Signature]
 
 
 def function_specs(registry: ToolRegistry, finish: Tool, excluded: tuple[str, ...]) -> list[dict[str, Any]]:
-    """The catalogue as the API's ``tools`` parameter."""
+    """The catalog as the API's ``tools`` parameter."""
     return [
         {
             "type": "function",

@@ -27,7 +27,7 @@ _BEHAVIOUR = (
     "next_tool_args (a JSON object that fits the tool). The observation is then appended to `trajectory`.",
     "When the task is done, or cannot be done, choose `finish` and give {outputs} as its arguments.",
 )
-_CATALOGUE_STARTS = "When selecting the next_tool_name and its next_tool_args, the tool must be one of:"
+_CATALOG_STARTS = "When selecting the next_tool_name and its next_tool_args, the tool must be one of:"
 _EXTRA_INPUTS = ("tools", "playbook")
 
 
@@ -49,7 +49,7 @@ def build_react(
 ) -> dspy.ReAct:
     """A `dspy.ReAct` whose predictors are ready for our loop.
 
-    The catalogue moves out of the instructions into the input field `tools`, so that no optimizer can lose it;
+    The catalog moves out of the instructions into the input field `tools`, so that no optimizer can lose it;
     `next_tool_name` becomes any text, so that an unknown tool reaches the state machine.
     """
     stubs = [
@@ -130,7 +130,7 @@ def adopt_react_state(state: dict[str, Any], react: dspy.ReAct) -> dict[str, Any
     """State that plain `dspy.ReAct` saved, as state of a program that keeps its ReAct in `self.agent`.
 
     DSPy restores signature fields by position; our two extra inputs would shift them all, so they are put in front.
-    The tool list inside the saved instructions is dropped: the catalogue is an input now, and theirs may be stale.
+    The tool list inside the saved instructions is dropped: the catalog is an input now, and theirs may be stale.
     """
     if "react" not in state:
         return state
@@ -138,9 +138,9 @@ def adopt_react_state(state: dict[str, Any], react: dspy.ReAct) -> dict[str, Any
     own = react.react.signature
     fields = own.dump_state()["fields"]
     instructions = saved["signature"]["instructions"]
-    if _CATALOGUE_STARTS in instructions:
+    if _CATALOG_STARTS in instructions:
         default = dspy.ReAct(react.signature, tools=[]).react.signature.instructions
-        head, kept = default.split(_CATALOGUE_STARTS)[0], instructions.split(_CATALOGUE_STARTS)[0]
+        head, kept = default.split(_CATALOG_STARTS)[0], instructions.split(_CATALOG_STARTS)[0]
         instructions = own.instructions if head == kept else f"{kept.strip()}\n\n{_BEHAVIOUR[-1]}"
         instructions = instructions.replace("{outputs}", ", ".join(f"`{n}`" for n in react.signature.output_fields))
     if "next_tool_calls" in own.output_fields:  # native: one extra input, and other outputs

@@ -1,6 +1,6 @@
 """Tool cards: what a program says of each tool, as predictors that optimizers may rewrite and that never ask a model.
 
-An optimizer sees one component per tool. Its instructions are the tool's description in the catalogue, and each call of the
+An optimizer sees one component per tool. Its instructions are the tool's description in the catalog, and each call of the
 tool is an example for it. Names and arguments stay the tool's own, so that no optimizer can lose them.
 """
 # pyright: basic, reportAttributeAccessIssue=false, reportOptionalMemberAccess=false, reportArgumentType=false
@@ -86,13 +86,13 @@ def adopt_cards(
             fit = [demo for demo in demos if not _mentions(demo, lost)]
             if len(fit) < len(demos):
                 warnings.append(f"{len(demos) - len(fit)} demos of {name!r} call such a tool and are left out")
-            kept[name] = {**value, "demos": [without_catalogue(demo) for demo in fit]}
+            kept[name] = {**value, "demos": [without_catalog(demo) for demo in fit]}
     for words in warnings:
         _log.warning("the program was saved with other tools: %s", words)
     return kept, warnings
 
 
-def without_catalogue(demo: Any) -> Any:
+def without_catalog(demo: Any) -> Any:
     """A demo without the tools it was made with: the prompt lists those of today."""
     return {name: demo[name] for name in demo if name != TOOLS_KEY}
 

@@ -42,8 +42,8 @@ class Prompt:
 
     @property
     def tools(self) -> dict[str, dict[str, Any]]:
-        """The catalogue: tool name to its entry."""
-        return dict(_catalogue(self.fields.get("tools", "")))
+        """The catalog: tool name to its entry."""
+        return dict(_catalog(self.fields.get("tools", "")))
 
     @property
     def steps(self) -> list[dict[str, str]]:
@@ -67,7 +67,7 @@ class Prompt:
 
 
 @lru_cache(maxsize=64)
-def _catalogue(text: str) -> dict[str, dict[str, Any]]:
+def _catalog(text: str) -> dict[str, dict[str, Any]]:
     """Tools as JSON lines; cached, as a run has the same ones at every step."""
     entries = (json.loads(line) for line in text.splitlines() if line.startswith("{"))
     return {entry["name"]: entry for entry in entries}

@@ -1,6 +1,6 @@
 """`SimulatedLM`: a stand-in for a language model, so that the whole loop runs without a key or a network.
 
-It reads the same prompt a model would (catalogue, playbook, task, trajectory), picks only among the tools the prompt offers,
+It reads the same prompt a model would (catalog, playbook, task, trajectory), picks only among the tools the prompt offers,
 and errs with seeded probabilities. The probabilities are those of real models (`ace.testing.rates`): it errs like GPT-3.5
 without a bullet that fits, like GPT-4 with one, like Llama-2-70B when a bullet misleads it. So the size of a bullet's effect
 is an assumption; what a simulation measures is how much of it the playbook delivers. All it produces is labelled

@@ -46,7 +46,7 @@ class Tool:
     """Parameter names in the order of the signature; empty when `args_as_model`."""
     category: str = "general"
     examples: tuple[str, ...] = ()
-    """Inputs or calls that show the model how the tool is used; part of the catalogue."""
+    """Inputs or calls that show the model how the tool is used; part of the catalog."""
     idempotent: bool = False
     """Whether running it twice does no more than running it once."""
     read_only: bool = False

@@ -20,7 +20,7 @@ def breaker_run(replies, faulty, clock, **settings):
     return drive(run, model), model
 
 
-def test_a_tool_that_fails_in_a_row_leaves_the_catalogue():
+def test_a_tool_that_fails_in_a_row_leaves_the_catalog():
     faulty = FaultyTool(peek, then="exception")
     replies = [call("peek", key=str(i)) for i in range(3)] + [call("finish", answer="x")]
     output, model = breaker_run(replies, faulty, ManualClock())

@@ -110,7 +110,7 @@ def test_every_optimizer_runs_to_its_end_in_process(tmp_path, optimizer):
     prompts = []
     with dspy.context(lm=FunctionLM("test/seen", lambda prompt: prompts.append(prompt) or "")):
         agent(task="Anything?")
-    assert set(prompts[0].tools) == {*agent.registry.names, "finish"}, "no optimizer loses the catalogue"
+    assert set(prompts[0].tools) == {*agent.registry.names, "finish"}, "no optimizer loses the catalog"
 
 
 def lookup(key: str) -> str:

@@ -272,7 +272,7 @@ def test_the_playbook_stands_before_the_task_and_is_cited(tmp_path):
     assert output.injected_bullets == output.cited_bullets == ("b-1",), "bullets of tools that are not here do not come"
 
 
-def test_the_catalogue_is_no_part_of_the_instructions():
+def test_the_catalog_is_no_part_of_the_instructions():
     generator = agent()
     assert "arithmetic" not in generator.agent.react.signature.instructions
     generator.agent.react.signature = generator.agent.react.signature.with_instructions("Be brief.")
@@ -438,7 +438,7 @@ def test_a_dspy_tool_is_taken():
     assert generator.run("x").structured_trace[0].observation == "6"
 
 
-def test_descriptions_of_outputs_reach_the_catalogue():
+def test_descriptions_of_outputs_reach_the_catalog():
     class Measure(dspy.Signature):
         """Measure."""
 

@@ -1,4 +1,4 @@
-"""Native tool calling, and the catalogue in either mode."""
+"""Native tool calling, and the catalog in either mode."""
 
 import asyncio
 import json
@@ -16,18 +16,18 @@ END = decision("finish", answer="42")
 
 
 @pytest.mark.parametrize("mode", ["text", "native"])
-def test_a_tools_examples_stand_in_the_catalogue(mode):
+def test_a_tools_examples_stand_in_the_catalog(mode):
     @tool(examples=("12:30", "noon"))
     def remind(when: str) -> str:
         """Remind somebody."""
         return when
 
     it = ReActGenerator(tools=[remind], lm=ScriptedLM([END]), tool_calling=mode)
-    catalogue = it._catalog.value
-    shown = catalogue.text() if mode == "text" else str(catalogue.functions())
+    catalog = it._catalog.value
+    shown = catalog.text() if mode == "text" else str(catalog.functions())
     assert "12:30" in shown
     assert "noon" in shown
-    assert "examples" not in json.loads(catalogue.text().splitlines()[-1])  # `finish` has none
+    assert "examples" not in json.loads(catalog.text().splitlines()[-1])  # `finish` has none
 
 
 def native(*replies, tools=(calculator,), **options):
@@ -91,7 +91,7 @@ def test_native_mode_sends_the_tools_beside_the_prompt():
     assert [t.name for t in first.tools] == ["calculator", "finish"]
     prompt = str(first.system) + first.messages[-1].text
     assert "next_tool_name" not in prompt
-    assert "Evaluate" not in prompt  # the catalogue is not in the prompt
+    assert "Evaluate" not in prompt  # the catalog is not in the prompt
     assert "6 times 7?" in prompt
     assert "[[ ## observation_0 ## ]]\n42" in lm.requests[1].messages[-1].text
 

@@ -36,7 +36,7 @@ def prompts_of(program):
     return seen
 
 
-def test_a_card_is_what_the_catalogue_says_and_nothing_else_changes():
+def test_a_card_is_what_the_catalog_says_and_nothing_else_changes():
     plain, carded = agent(), agent().with_tool_cards()
     before = prompts_of(carded)[0]
     assert before.text == prompts_of(plain)[0].text, "until a card is rewritten"
@@ -48,7 +48,7 @@ def test_a_card_is_what_the_catalogue_says_and_nothing_else_changes():
     assert set(after.tools) == {"lookup", "ping", "finish"}
 
 
-def test_no_instruction_loses_the_catalogue():
+def test_no_instruction_loses_the_catalog():
     program = agent().with_tool_cards()
     for _, predictor in program.named_predictors():
         described(predictor, "x")
