@@ -40,7 +40,7 @@ class FilterKey(NamedTuple):
 
     Example:
         >>> bullet = PlaybookBullet(section="Pitfalls", content="Never guess an id.", domain="shop")
-        >>> FilterKey.parse(bullet.facets).domain
+        >>> FilterKey.parse(bullet.filter_key).domain
         'shop'
     """
 
@@ -54,7 +54,7 @@ class FilterKey(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> FilterKey:
-        """The facets that `PlaybookBullet.facets` wrote."""
+        """The key that `PlaybookBullet.filter_key` wrote."""
         stage, section, domain, tenant, tags, tools, hashes = json.loads(text)
         return cls(stage, section, domain, tenant, tuple(tags), tuple(tools), tuple((n, h) for n, h in hashes))
 
@@ -138,7 +138,7 @@ class PlaybookBullet(BaseModel, frozen=True, extra="forbid"):
         return self.trigger or self.content
 
     @cached_property
-    def facets(self) -> str:
+    def filter_key(self) -> str:
         """All that a filter may read, in one canonical text; many bullets share one."""
         tools = sorted(set(self.tool_sequence))
         parts = (self.stage, self.section, self.domain, self.tenant, sorted(self.tags), tools)

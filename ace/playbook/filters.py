@@ -51,48 +51,48 @@ class Filters:
         return bool(self.exclude_tasks or self.exclude_groups)
 
     @cached_property
-    def facets_key(self) -> tuple[object, ...]:
-        """Hashable form of what looks at facets."""
+    def criteria(self) -> tuple[object, ...]:
+        """Hashable form of what is compared with a filter key."""
         tools = None if self.tools is None else tuple(sorted(self.tools.items()))
         return (self.sections, self.tags, tools, self.stages)
 
     @cached_property
     def cache_key(self) -> tuple[object, ...]:
         """Hashable form of everything."""
-        return (self.facets_key, self.exclude_tasks, self.exclude_groups)
+        return (self.criteria, self.exclude_tasks, self.exclude_groups)
 
-    def allow(self, facets: FilterKey, domain: str | None, tenant: str | None) -> bool:
-        """Whether bullets with these facets may be shown for a task of this domain and tenant."""
-        return not self.why_excluded(facets, domain, tenant)
+    def allow(self, filter_key: FilterKey, domain: str | None, tenant: str | None) -> bool:
+        """Whether bullets with this filter key may be shown for a task of this domain and tenant."""
+        return not self.why_excluded(filter_key, domain, tenant)
 
-    def why_excluded(self, facets: FilterKey, domain: str | None, tenant: str | None) -> str:
-        """Why bullets with these facets may not be shown, in words; empty when they may."""
-        if facets.stage not in self.stages:
-            return f"it is {facets.stage}"
-        if facets.tenant not in (None, tenant):
+    def why_excluded(self, filter_key: FilterKey, domain: str | None, tenant: str | None) -> str:
+        """Why bullets with this filter key may not be shown, in words; empty when they may."""
+        if filter_key.stage not in self.stages:
+            return f"it is {filter_key.stage}"
+        if filter_key.tenant not in (None, tenant):
             return "it belongs to another tenant"
-        if domain is not None and facets.domain not in (None, domain):
-            return f"it belongs to the domain {facets.domain!r}"
-        if self.sections is not None and facets.section not in self.sections:
-            return f"its section is {facets.section}"
-        if not set(self.tags) <= set(facets.tags):
+        if domain is not None and filter_key.domain not in (None, domain):
+            return f"it belongs to the domain {filter_key.domain!r}"
+        if self.sections is not None and filter_key.section not in self.sections:
+            return f"its section is {filter_key.section}"
+        if not set(self.tags) <= set(filter_key.tags):
             return "it lacks a tag"
-        return "" if self.tools is None else tools_mismatch(facets, self.tools)
+        return "" if self.tools is None else tools_mismatch(filter_key, self.tools)
 
 
-def tools_mismatch(facets: FilterKey, tools: Mapping[str, str]) -> str:
+def tools_mismatch(filter_key: FilterKey, tools: Mapping[str, str]) -> str:
     """Why a bullet does not fit these tools (name to schema hash), in words; empty when it does.
 
     Example:
         >>> from ace.playbook.bullet import PlaybookBullet
         >>> bullet = PlaybookBullet(section="Pitfalls", content="x", tool_schema_hashes={"refund": "old"})
-        >>> tools_mismatch(FilterKey.parse(bullet.facets), {"refund": "new"})
+        >>> tools_mismatch(FilterKey.parse(bullet.filter_key), {"refund": "new"})
         "the tool 'refund' has changed"
     """
-    for name in facets.tools:
+    for name in filter_key.tools:
         if name not in tools:
             return f"the tool {name!r} is not there"
-    for name, digest in facets.hashes:
+    for name, digest in filter_key.hashes:
         if name not in tools:
             return f"the tool {name!r} is not there"
         if tools[name] != digest:

@@ -360,8 +360,8 @@ def _unlike(entries: Sequence[Entry], rows: Sequence[Row]) -> Iterator[str]:
             yield f"{bullet_id} is missing from the table"
         elif row.bullet != bullet.model_dump_json():
             yield f"{bullet_id} differs from the journal"
-        elif row.facets != bullet.facets:
-            yield f"{bullet_id} has facets that are not its own"
+        elif row.filter_key != bullet.filter_key:
+            yield f"{bullet_id} has a filter key that is not its own"
     yield from (f"b-{number} is in the table, but not in the journal" for number in stored)
 
 

@@ -8,9 +8,9 @@ import sqlalchemy as sa
 
 from ace.core import PlaybookError
 
-FIRST = "0010"
+FIRST = "0011"
 """The oldest migration in `migrations/versions`: books from before it are refused."""
-HEAD = "0010"
+HEAD = "0011"
 """The newest migration."""
 
 metadata = sa.MetaData()
@@ -29,7 +29,7 @@ bullets = sa.Table(
     metadata,
     sa.Column("number", sa.Integer, primary_key=True, autoincrement=False),
     sa.Column("bullet", sa.Text, nullable=False),
-    sa.Column("facets", sa.Text, nullable=False),
+    sa.Column("filter_key", sa.Text, nullable=False),
 )
 vectors = sa.Table(
     "vectors",

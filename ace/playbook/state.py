@@ -190,7 +190,7 @@ def _default_folder(store: Store) -> Path | None:
 
 
 def _content(bullet: PlaybookBullet | None) -> tuple[object, ...] | None:
-    """What candidates depend on: texts, facets, the sequence; not counters, not evidence."""
-    return (
-        None if bullet is None else (bullet.searched, bullet.content, bullet.facets, bullet.tool_sequence, bullet.key)
-    )
+    """What candidates depend on: texts, the filter key, the sequence; not counters, not evidence."""
+    if bullet is None:
+        return None
+    return (bullet.searched, bullet.content, bullet.filter_key, bullet.tool_sequence, bullet.key)

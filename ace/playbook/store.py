@@ -49,7 +49,7 @@ class Row(NamedTuple):
 
     number: int
     bullet: str
-    facets: str
+    filter_key: str
 
 
 @dataclass(frozen=True)
@@ -419,7 +419,9 @@ def _put(connection: sa.Connection, bullet_id: str, bullet: PlaybookBullet | Non
     table, number = schema.bullets, int(bullet_id.removeprefix("b-"))
     connection.execute(table.delete().where(table.c.number == number))
     if bullet is not None:
-        connection.execute(table.insert().values(number=number, bullet=bullet.model_dump_json(), facets=bullet.facets))
+        connection.execute(
+            table.insert().values(number=number, bullet=bullet.model_dump_json(), filter_key=bullet.filter_key)
+        )
 
 
 def _first_credit(connection: sa.Connection, tag: Tag) -> bool:

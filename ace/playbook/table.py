@@ -34,7 +34,7 @@ def collector_paused() -> Generator[None]:
 class BulletTable(Mapping[int, PlaybookBullet]):
     """Bullets by number, in the order of their numbers.
 
-    A filter is asked once per distinct combination of facets, not once per bullet; the answer is looked up for all of them
+    A filter is asked once per distinct filter key, not once per bullet; the answer is looked up for all of them
     in one step, which keeps a filtered search over 100,000 bullets as fast as an unfiltered one.
 
     Example:
@@ -47,17 +47,17 @@ class BulletTable(Mapping[int, PlaybookBullet]):
     def __init__(self, rows: Iterable[Row]) -> None:
         self._held: dict[int, PlaybookBullet | str] = {}
         self._codes = np.full(0, -1, dtype=np.int32)
-        """By number: which facets it has; -1 where there is no bullet."""
+        """By number: which filter key it has; -1 where there is no bullet."""
         self._size = 0
         self._code_of: dict[str, int] = {}
-        self._facets: list[FilterKey] = []
+        self._filter_keys: list[FilterKey] = []
         self._answers: dict[object, Mask] = {}
         self._by_task: dict[str, set[int]] | None = None
         self._by_group: dict[str, set[int]] = {}
         codes: list[tuple[int, int]] = []
         for row in rows:
             self._held[row.number] = row.bullet
-            codes.append((row.number, self._code(row.facets)))
+            codes.append((row.number, self._code(row.filter_key)))
         if codes:
             numbers, values = zip(*codes, strict=True)
             self._reserve(max(numbers))
@@ -92,7 +92,7 @@ class BulletTable(Mapping[int, PlaybookBullet]):
         if behind:  # a rollback brought it back
             self._held = dict(sorted(self._held.items()))
         self._reserve(number)
-        self._codes[number] = self._code(bullet.facets)
+        self._codes[number] = self._code(bullet.filter_key)
         if self._by_task is not None:
             self._note(number, bullet)
 
@@ -114,7 +114,7 @@ class BulletTable(Mapping[int, PlaybookBullet]):
         """Why a bullet may not be shown, in words; empty when it may."""
         if filters.guarded and number in self._guarded_out(filters):
             return "it rests on a task that is left out"
-        return filters.why_excluded(self._facets[int(self._codes[number])], domain, tenant)
+        return filters.why_excluded(self._filter_keys[int(self._codes[number])], domain, tenant)
 
     def still(
         self, candidates: Iterable[Scored], filters: Filters, domain: str | None, tenant: str | None
@@ -138,19 +138,19 @@ class BulletTable(Mapping[int, PlaybookBullet]):
         """Numbers of the bullets that nothing but a changed signature of one of these tools hides."""
         codes = [
             code
-            for code, facets in enumerate(self._facets)
-            if any(tools.get(name, digest) != digest for name, digest in facets.hashes)
-            and all(name in tools for name in facets.tools)
-            and Filters().allow(facets, domain, tenant)
+            for code, filter_key in enumerate(self._filter_keys)
+            if any(tools.get(name, digest) != digest for name, digest in filter_key.hashes)
+            and all(name in tools for name in filter_key.tools)
+            and Filters().allow(filter_key, domain, tenant)
         ]
         return np.flatnonzero(np.isin(self._codes[: self._size], codes)).tolist() if codes else []
 
     def _answered(self, filters: Filters, domain: str | None, tenant: str | None) -> Mask:
-        """The filter's answer for each combination of facets; the last entry stands for "no bullet"."""
-        key = (filters.facets_key, domain, tenant)
+        """The filter's answer for each filter key; the last entry stands for "no bullet"."""
+        key = (filters.criteria, domain, tenant)
         known = self._answers.get(key)
-        if known is None or len(known) != len(self._facets) + 1:
-            fresh = [filters.allow(facets, domain, tenant) for facets in self._facets]
+        if known is None or len(known) != len(self._filter_keys) + 1:
+            fresh = [filters.allow(filter_key, domain, tenant) for filter_key in self._filter_keys]
             known = np.asarray([*fresh, False], dtype=bool)
             if len(self._answers) > 256:
                 self._answers.clear()
@@ -176,16 +176,16 @@ class BulletTable(Mapping[int, PlaybookBullet]):
         for group in bullet.provenance.groups:
             self._by_group.setdefault(group, set()).add(number)
 
-    def _code(self, facets: str) -> int:
-        code = self._code_of.get(facets)
+    def _code(self, filter_key: str) -> int:
+        code = self._code_of.get(filter_key)
         if code is None:
             try:
-                self._facets.append(FilterKey.parse(facets))
+                self._filter_keys.append(FilterKey.parse(filter_key))
             except ValueError as error:
                 raise PlaybookError(
-                    f"facets that cannot be read: {facets[:60]!r}; `ace playbook verify` shows more"
+                    f"a filter key that cannot be read: {filter_key[:60]!r}; `ace playbook verify` shows more"
                 ) from error
-            code = self._code_of[facets] = len(self._facets) - 1
+            code = self._code_of[filter_key] = len(self._filter_keys) - 1
         return code
 
     def _reserve(self, number: int) -> None:

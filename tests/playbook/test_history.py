@@ -198,7 +198,7 @@ def test_credit_that_a_rollback_brings_back_is_not_given_again(book):
     [
         ("UPDATE journal SET delta = substr(delta, 1, 20) WHERE revision = 2", "2.0 cannot be read"),
         ("UPDATE bullets SET bullet = substr(bullet, 1, 20)", "b-1 differs"),
-        ("UPDATE bullets SET facets = '['", "b-1 has facets"),
+        ("UPDATE bullets SET filter_key = '['", "b-1 has a filter key"),
         ("DELETE FROM credits", "which runs have given"),
         ("INSERT INTO credits (run_id, number) VALUES ('r9', 1)", "which runs have given"),
         ("UPDATE meta SET value = '7' WHERE key = 'next_number'", "its end is missing"),

@@ -3,7 +3,7 @@
 import sqlalchemy as sa
 from alembic import op
 
-revision = "0010"
+revision = "0011"
 down_revision = None
 
 
@@ -22,7 +22,7 @@ def upgrade() -> None:
         "bullets",
         sa.Column("number", sa.Integer, primary_key=True, autoincrement=False),
         sa.Column("bullet", sa.Text, nullable=False),
-        sa.Column("facets", sa.Text, nullable=False),
+        sa.Column("filter_key", sa.Text, nullable=False),
     )
     op.create_table(
         "vectors",
