@@ -15,12 +15,12 @@ from ace.playbook.duplicates.find import THRESHOLDS, calibrate, same_lesson, tex
 from ace.playbook.duplicates.similarity import (
     JACCARD,
     contradiction,
-    difference,
     is_negative,
     is_number,
     jaccard,
     marks,
     opposed,
+    text_difference,
     words,
 )
 from ace.playbook.index.embedders import embedded
@@ -168,7 +168,7 @@ class Curator:
         known = text_of(bullet)
         if jaccard(known, text) >= JACCARD:
             return not contradiction(known, text)
-        if cosine < WORTH_A_LOOK or difference(known, text):
+        if cosine < WORTH_A_LOOK or text_difference(known, text):
             return False
         one, other = embedded(self.playbook.embedder, [known, text])
         return float(one @ other) >= self.merge_cosine
@@ -188,7 +188,7 @@ class Curator:
 
 def _agree(one: str, other: str) -> bool:
     """Whether two triggers that are near each other negate and count alike; whom they name makes no difference."""
-    return one == other or not difference(_NAME.sub("somebody", one), _NAME.sub("somebody", other))
+    return one == other or not text_difference(_NAME.sub("somebody", one), _NAME.sub("somebody", other))
 
 
 def _filled_in(one: str, other: str, constants: Collection[str]) -> bool:

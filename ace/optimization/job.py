@@ -22,7 +22,7 @@ from ace.evaluation.report.models import ArmReport, OptimizedTask, OptimizeRepor
 from ace.evaluation.stats import mean, share
 from ace.optimization.journal import CompletionJournal, JournaledLM, StopSwitch
 from ace.optimization.optimizers import JobConfig, OptimizerContext, check, compile_with, runs_of
-from ace.optimization.results import CONFIG, DIFF, JOURNAL, LOG, SCORES, changes, finished, own_lm, parts_of
+from ace.optimization.results import CONFIG, DIFF, JOURNAL, LOG, SCORES, changes, digests_of, finished, own_lm
 from ace.optimization.tool_results import ToolResults
 from ace.optimization.workload import EpisodeProgram, Workload, score_of
 from ace.playbook import Playbook
@@ -79,7 +79,7 @@ def optimize(
     )
     check(config, workload)
     with claimed(folder):
-        same_job(folder / CONFIG, config.model_dump(mode="json"), parts_of(workload, lm, reflection_lm))
+        same_job(folder / CONFIG, config.model_dump(mode="json"), digests_of(workload, lm, reflection_lm))
         done = finished(folder)
         if done is not None:
             return done

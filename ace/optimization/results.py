@@ -100,7 +100,7 @@ def own_lm(agent: ReActGenerator) -> Any:
     return agent.lm or agent.agent.react.lm
 
 
-def parts_of(workload: Workload, lm: dspy.LM, reflection_lm: dspy.LM | None) -> dict[str, str]:
+def digests_of(workload: Workload, lm: dspy.LM, reflection_lm: dspy.LM | None) -> dict[str, str]:
     """Digests of everything that decides what a job asks and how it is scored."""
     agent = workload.program.agent
     book = agent.playbook

@@ -58,7 +58,7 @@ class Turn:
     malformed_before: int = 0
 
 
-def read_bullets(text: str) -> list[ShownBullet]:
+def bullets_in_prompt(text: str) -> list[ShownBullet]:
     """The bullets in a prompt's playbook field."""
     found = (_BULLET.match(line.strip()) for line in text.splitlines())
     return [
@@ -128,7 +128,7 @@ class SimulatedLM(FunctionLM, RolloutLM):
         return render_reply(next_thought=thought, next_tool_name=turn.name, next_tool_args=turn.args)
 
     def _decide(self, task: SuiteTask, prompt: Prompt) -> tuple[Turn, str]:
-        bullets = read_bullets(prompt.fields.get("playbook", ""))
+        bullets = bullets_in_prompt(prompt.fields.get("playbook", ""))
         offered = prompt.tools
         # a call that met an outage did nothing: the decision is made again, from the tools that are offered now
         steps = [step for step in prompt.steps if not _OUTAGE.search(step.get("observation", ""))]

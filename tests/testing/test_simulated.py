@@ -15,7 +15,7 @@ from ace.playbook import PlaybookBullet
 from ace.suites.protocol import changing
 from ace.testing import SimulatedLM
 from ace.testing.rates import RATES_FILE, load_rates
-from ace.testing.simulated import read_bullets
+from ace.testing.simulated import bullets_in_prompt
 
 
 def attempts(suite, lm, arm="none", tasks=None, **options):
@@ -106,10 +106,12 @@ def test_a_misleading_bullet_misleads(office):
     lm = SimulatedLM(office)
     from ace.playbook.render import render_bullets
 
-    assert lm._condition(task, read_bullets(render_bullets([wrong])))[0] == "misled"
-    assert lm._condition(task, read_bullets(render_bullets([wrong, gold_bullet(office, task)])))[0] == "with_bullet"
+    assert lm._condition(task, bullets_in_prompt(render_bullets([wrong])))[0] == "misled"
+    assert (
+        lm._condition(task, bullets_in_prompt(render_bullets([wrong, gold_bullet(office, task)])))[0] == "with_bullet"
+    )
     far = wrong.model_copy(update={"trigger": "zebra"})
-    assert lm._condition(task, read_bullets(render_bullets([far])))[0] == "without_bullet"
+    assert lm._condition(task, bullets_in_prompt(render_bullets([far])))[0] == "without_bullet"
 
 
 def test_faulty_makes_its_bad_call_first_and_recovers(office):

@@ -13,7 +13,7 @@ from pydantic import BaseModel
 
 from ace.playbook.bullet import PlaybookBullet, Provenance
 from ace.playbook.delta import Delta, Merge, Update
-from ace.playbook.duplicates.similarity import JACCARD, covers, difference, jaccard, words
+from ace.playbook.duplicates.similarity import JACCARD, covers, jaccard, text_difference, words
 from ace.playbook.index.embedders import Embedder, Vectors, embedded
 
 MAX_FALSE_MERGES = 0.01
@@ -90,7 +90,7 @@ def same_lesson(a: str, b: str, cosine: float, threshold: float) -> bool:
         False
     """
     near = cosine >= threshold or jaccard(a, b) >= JACCARD
-    return near and not difference(a, b)
+    return near and not text_difference(a, b)
 
 
 def calibrate(embedder: Embedder, pairs: Sequence[LabelledPair] | None = None) -> ThresholdFit:
@@ -98,7 +98,7 @@ def calibrate(embedder: Embedder, pairs: Sequence[LabelledPair] | None = None) -
     pairs = labelled_pairs() if pairs is None else pairs
     left, right = embedded(embedder, [p.a for p in pairs]), embedded(embedder, [p.b for p in pairs])
     cosines = (left * right).sum(axis=1)
-    free = np.asarray([not difference(p.a, p.b) for p in pairs])
+    free = np.asarray([not text_difference(p.a, p.b) for p in pairs])
     alike = np.asarray([jaccard(p.a, p.b) >= JACCARD for p in pairs])
     same = np.asarray([p.same for p in pairs])
     best = ThresholdFit(
@@ -133,7 +133,7 @@ def find_duplicates(bullets: Sequence[PlaybookBullet], vectors: Vectors, thresho
         a, b = text_of(one), text_of(other)
         if cosine < threshold and jaccard(a, b) < JACCARD:
             continue
-        what = difference(a, b)
+        what = text_difference(a, b)
         successor, removed = _ranked(one, other)
         if not what and covers(text_of(successor), text_of(removed)):
             kind: Kind = "duplicate"

@@ -144,15 +144,15 @@ def _bare(identifier: str) -> str:
     return identifier.strip("`").removesuffix("()").strip()
 
 
-def difference(a: str, b: str) -> str:
+def text_difference(a: str, b: str) -> str:
     """What keeps two texts apart, however near their vectors are, in words; empty when nothing does.
 
     Example:
-        >>> difference("Retry after 10 s", "Retry after 30 s")
+        >>> text_difference("Retry after 10 s", "Retry after 30 s")
         'numbers: 10 / 30'
-        >>> difference("Ask the user first.", "Do not ask the user first.")
+        >>> text_difference("Ask the user first.", "Do not ask the user first.")
         'a negation'
-        >>> difference("Send it from Ana to Bo.", "Send it from Bo to Ana.")
+        >>> text_difference("Send it from Ana to Bo.", "Send it from Bo to Ana.")
         'the order of the same words'
     """
     if max(len(a), len(b)) > LONGEST_TEXT:

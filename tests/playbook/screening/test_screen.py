@@ -8,12 +8,12 @@ from conftest import DATA, needs_data
 
 from ace.playbook import PlaybookBullet, screen
 from ace.playbook.duplicates import labelled_pairs
-from ace.playbook.duplicates.similarity import difference
+from ace.playbook.duplicates.similarity import text_difference
 
 
 def test_what_is_too_long_is_held_and_never_merged():
     assert "longer than a lesson" in screen("a lesson " * 3_000).why
-    assert difference("a/" * 5_000, "a/" * 5_000 + "b") == "too long to compare"
+    assert text_difference("a/" * 5_000, "a/" * 5_000 + "b") == "too long to compare"
 
 
 def test_names_with_digits_are_names():
