@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Collection, Generator, Iterable, Sequence
+from collections.abc import Collection, Generator, Iterable
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -175,11 +175,6 @@ class PlaybookState:
                     tx.add(*quarantines(tx.before, tx.after, screener, self.tools.union(tools)))
                 self.budget.check(self.bullets.values(), tx.after)
             self._apply([(tx.revision, delta) for delta in tx.deltas])
-
-    def commit(self, deltas: Sequence[Delta], author: str, *, reviewed: bool = False, screened: bool = True) -> None:
-        """Write deltas that were decided before as one revision."""
-        with self.transaction(author, reviewed=reviewed, screened=screened) as tx:
-            tx.add(*deltas)
 
 
 def _default_folder(store: Store) -> Path | None:
