@@ -55,8 +55,8 @@ def examine(path: Path) -> dict[str, Any]:
         "bullets": len(texts),
         "removed": len(texts) - len(left),
         "variants": sum(pair.kind == "variant" for pair in report.duplicates),
-        "twins_before": with_duplicate(texts) / len(texts),
-        "twins_after": with_duplicate(left) / len(left),
+        "duplicates_before": with_duplicate(texts) / len(texts),
+        "duplicates_after": with_duplicate(left) / len(left),
         "without_survivor": unnamed,
         "lost": lost,
     }

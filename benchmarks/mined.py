@@ -37,7 +37,7 @@ def main() -> None:
             report["sections"] = Counter(bullet.section for bullet in bullets)
             # a Strategy and a Pitfall for the same task are two lessons
             sections = [[text_of(b) for b in bullets if b.section == name] for name in report["sections"]]
-            report["twins"] = sum(map(with_duplicate, sections)) / len(bullets)
+            report["duplicates"] = sum(map(with_duplicate, sections)) / len(bullets)
             pitfalls = [bullet for bullet in bullets if bullet.section == "Pitfalls"]
             report["examples"] = [
                 {
