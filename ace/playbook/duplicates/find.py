@@ -229,8 +229,8 @@ _PARALLEL = frozenset(
 def _is_variant(a: str, b: str, what: str) -> bool:
     if jaccard(a, b) < JACCARD or min(len(a.split()), len(b.split())) < VARIANT_WORDS:
         return False
-    if what.startswith("opposites"):
-        return set(what.removeprefix("opposites: ").split(" / ")) <= _PARALLEL
+    if what.startswith("antonyms"):
+        return set(what.removeprefix("antonyms: ").split(" / ")) <= _PARALLEL
     # a name that is replaced throughout, with the words around it, is the same lesson about something else
     swapped = (words(a) ^ words(b)) - _PARALLEL
     return what.startswith(("names", "other words")) and len(swapped) <= 8

@@ -178,7 +178,7 @@ def text_difference(a: str, b: str) -> str:
 def contradiction(a: str, b: str) -> str:
     """The difference that makes two similar texts different lessons; empty when there is none.
 
-    Negations, names of tools, opposites, force and order; not names of people, dates, numbers and other words, in which a
+    Negations, names of tools, antonyms, force and order; not names of people, dates, numbers and other words, in which a
     lesson's examples may differ.
 
     Example:
@@ -223,12 +223,12 @@ def _listed(items: frozenset[str]) -> str:
 
 
 def opposed(a: str, b: str) -> str:
-    """Two texts of nearly the same words that differ in a word and its opposite."""
+    """Two texts of nearly the same words that differ in a word and its antonym."""
     left, right = words(a) - words(b), words(b) - words(a)
     for one in left:
         for other in right:
             if frozenset((one, other)) in ANTONYMS or {one, other} in _prefixed(one, other):
-                return f"opposites: {one} / {other}"
+                return f"antonyms: {one} / {other}"
     return ""
 
 
@@ -312,6 +312,6 @@ def _shifted(a: str, b: str) -> str:
 
 
 def _unknown_script(a: str, b: str) -> str:
-    """Words of other scripts have no stems, opposites and negations here: only the same words are the same."""
+    """Words of other scripts have no stems, antonyms and negations here: only the same words are the same."""
     foreign = any(_FOREIGN.search(text) for text in (a, b))
     return "words of another script" if foreign and _word_list(a) != _word_list(b) else ""
