@@ -32,6 +32,9 @@ from ace.core.context import Tally
 from ace.tasks import ErrorRecord, ReasoningStep, RunSummary, TaskInput, TerminationReason
 from ace.tools import Tool, ToolRegistry
 
+DEFAULT_MAX_ITERS = 10
+"""The system's limit when neither the task nor the agent sets one."""
+
 
 @dataclass(frozen=True)
 class RunSpec:

@@ -32,6 +32,7 @@ from ace.agent import (
     drive,
 )
 from ace.agent.hooks import OutputMode
+from ace.agent.record import DEFAULT_MAX_ITERS
 from ace.agent.streaming import AsyncRunStream, RunStream
 from ace.core import (
     BudgetExceeded,
@@ -69,8 +70,6 @@ from ace.tools.changes import describe_tools
 _log = logging.getLogger(__name__)
 Token = CancellationToken | None
 Decision = ResumeDecision | None
-DEFAULT_MAX_ITERS = 10
-"""The system's limit when neither the task nor the agent sets one."""
 Listener = Callable[[Event], None]
 
 

@@ -11,6 +11,7 @@ from langchain_core.runnables import RunnableConfig
 from langgraph.types import interrupt
 
 from ace.agent import Approve, Deny, ResumeDecision
+from ace.agent.record import DEFAULT_MAX_ITERS
 from ace.agent.streaming import AsyncRunStream, RunStream
 from ace.core import CancellationToken, Event, InvalidModelAction
 from ace.core.errors import AGENT_ERRORS, AgentError
@@ -21,7 +22,6 @@ from ace.graph.state import needed, read
 from ace.tasks import RequestedCall, TaskInput, TaskOutput
 from ace.tools import check_call
 
-DEFAULT_MAX_ITERS = 10
 EXHAUSTED = ("max_iterations", "budget_exceeded", "no_progress")
 """Termination reasons that do not fail the node: the graph decides what to do about them."""
 
