@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from rich.table import Table
 
-from ace.cli._shared import arms_table, console, span
-from ace.evaluation.report.wording import p_value
+from ace.cli._shared import arms_table, console
+from ace.evaluation.report.wording import p_value, span
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -26,7 +26,7 @@ def show(report: EvaluateReport, by_domain: Sequence[str]) -> None:
         console.print(_comparisons(report.comparisons, first_arm, label))
         for arm, found in report.closed.items():
             shares = [
-                f"{100 * (value or 0):.0f} % [{span((low, high), '{:.0f}', 100, ', ')}] in {metric}"
+                f"{100 * (value or 0):.0f} % [{span((low, high), 100, 0, to=', ')}] in {metric}"
                 for metric, (value, low, high) in found.items()
             ]
             console.print(f"{arm} goes {' and '.join(shares)} of the way from none to gold{label}", highlight=False)
@@ -57,17 +57,16 @@ def _comparisons(rows: list[ComparisonReport], first_arm: str, label: str) -> Ta
         table.add_column(name, justify="right", no_wrap=name in ("p", "gained", "lost"))
     for row in rows:
         points = row.metric == "success"
-        times = 100.0 if points else 1.0
-        shape = {"success": "{:+.1f}", "iterations": "{:+.2f}"}.get(row.metric, "{:+.0f}")
+        times, digits = (100, 1) if points else (1, 2 if row.metric == "iterations" else 0)
         table.add_row(
             row.after,
             "success, points" if points else row.metric,
-            shape.format(times * row.difference),
-            span(row.interval, shape, times, " to "),
+            f"{times * row.difference:+.{digits}f}",
+            span(row.interval, times, digits, sign="+"),
             p_value(row.p),
             p_value(row.p_corrected),
             str(row.gained) if points else "",
             str(row.lost) if points else "",
-            "" if row.smallest_effect is None else shape.format(times * row.smallest_effect).lstrip("+"),
+            "" if row.smallest_effect is None else f"{times * row.smallest_effect:.{digits}f}",
         )
     return table

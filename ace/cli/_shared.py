@@ -12,10 +12,12 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
+from ace.evaluation.report.wording import span
+
 if TYPE_CHECKING:
     from pydantic import BaseModel
 
-    from ace.evaluation.report.models import ArmReport, Interval
+    from ace.evaluation.report.models import ArmReport
 
 console = Console(markup=False)
 """No markup: what is printed comes from models, users and files, and may hold brackets."""
@@ -102,11 +104,6 @@ def progress_bar(title: str, total: int) -> Generator[Any]:
         yield advance
 
 
-def span(interval: Interval, shape: str, times: float = 1.0, to: str = " - ") -> str:
-    """An interval as text; a question mark where nothing bounds it."""
-    return to.join("?" if bound is None else shape.format(times * bound) for bound in interval)
-
-
 def arms_table(title: str, arms: dict[str, ArmReport]) -> Table:
     """Success and iterations per arm, with intervals."""
     table = Table(title=title, title_justify="left")
@@ -117,9 +114,9 @@ def arms_table(title: str, arms: dict[str, ArmReport]) -> Table:
         table.add_row(
             name,
             f"{100 * arm.success:.1f} %",
-            span(arm.success_interval, "{:.1f}", 100),
+            span(arm.success_interval, 100, to=" - "),
             f"{arm.iterations:.2f}",
-            span(arm.iterations_interval, "{:.2f}"),
+            span(arm.iterations_interval, digits=2, to=" - "),
             f"{arm.lm_calls:.2f}",
             str(arm.n),
         )

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.table import Table
 
-from ace.cli._shared import ApiBaseOption, JsonOption, LmOption, check_writable, console, span, write_json
+from ace.cli._shared import ApiBaseOption, JsonOption, LmOption, check_writable, console, write_json
+from ace.evaluation.report.wording import span
 from ace.suites.registry import SUITE_SPECS
 
 if TYPE_CHECKING:
@@ -104,7 +105,7 @@ def _show(report: OptimizeReport, folder: Path) -> None:
             name,
             f"{report.scores[name]:.3f}",
             f"{100 * arm.success:.1f} %",
-            span(arm.success_interval, "{:.1f}", 100),
+            span(arm.success_interval, 100, to=" - "),
             f"{arm.iterations:.2f}",
             str(arm.n),
         )
@@ -117,7 +118,7 @@ def _show(report: OptimizeReport, folder: Path) -> None:
         if high is not None and high < 0
         else "no difference that chance would not make"
     )
-    interval = span(report.gain_interval, "{:+.3f}", to=" to ")
+    interval = span(report.gain_interval, digits=3, sign="+")
     console.print(f"gain {report.gain:+.3f}, 95 % {interval}: {verdict}", highlight=False)
     what = ", ".join(f"{count} {name.replace('_', ' ')}" for name, count in report.changed.items())
     money = f", ${report.cost:.2f}" if report.cost is not None else ""

@@ -24,18 +24,10 @@ BookArgument = Annotated[str, typer.Argument(help="The playbook file, or a datab
 AuthorOption = Annotated[str, typer.Option("--author", envvar="ACE_AUTHOR", help="Who is named in the journal.")]
 
 
-def check_there(path: str) -> None:
-    """Refuse a file that is not there, which opening would make."""
-    from ace.core import PlaybookError
-
-    file = path.removeprefix("sqlite:///")
-    if "://" not in file and not Path(file).exists():
-        raise PlaybookError(f"there is no playbook {path!r}; `ace learn` and `ace demo` make one")
-
-
 def open_book(path: str) -> Playbook:
     """Open a playbook that is there."""
     from ace.playbook import Playbook
+    from ace.playbook.database import check_there
 
     check_there(path)
     return Playbook.open(path)

@@ -9,7 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ace.cli._shared import JsonOption, check_writable, console, write_json
-from ace.cli.playbook import AuthorOption, BookArgument, app, check_there, open_book
+from ace.cli.playbook import AuthorOption, BookArgument, app, open_book
 
 BulletArgument = Annotated[str, typer.Argument(help="For example b-12.")]
 NoteOption = Annotated[str, typer.Option("--note", help="Why, for the journal.")]
@@ -90,6 +90,7 @@ def rollback(
 @app.command("verify", epilog="Example: ace playbook verify pb.db")
 def verify(path: BookArgument, json_file: JsonOption = None) -> None:
     """Recompute checksums and the fold of the journal; exit 1 if something does not fit."""
+    from ace.playbook.database import check_there
     from ace.playbook.history import verify_file
 
     check_writable(json_file)

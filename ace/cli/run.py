@@ -50,7 +50,7 @@ def run(
 ) -> None:
     """Solve one task and show how."""
     check_writable(json_file)
-    from ace.core import PlaybookError, SuiteError
+    from ace.core import SuiteError
     from ace.evaluation.models import choose_model, load_suite_for
 
     if output_mode not in ("simple", "structured"):
@@ -64,10 +64,11 @@ def run(
     loaded = load_suite_for(suite, lm, judge_lm, api_base) if suite else None
     choice = choose_model(lm, loaded, api_base)
     from ace.playbook import Playbook
+    from ace.playbook.database import check_there
     from ace.react import ReActGenerator
 
-    if playbook is not None and not playbook.exists():
-        raise PlaybookError(f"there is no playbook {str(playbook)!r}; `ace learn` makes one")
+    if playbook is not None:
+        check_there(playbook)
     book = Playbook.open(playbook) if playbook else None
     feedback = None
     if loaded is not None:

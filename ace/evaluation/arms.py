@@ -14,6 +14,7 @@ from ace.core import PlaybookError, SuiteError
 from ace.evaluation.memories import FixedBullets
 from ace.evaluation.models import names_model
 from ace.playbook import DEFAULT_K, Filters, Playbook, PlaybookBullet
+from ace.playbook.database import check_there
 from ace.suites.protocol import Suite, SuiteTask, changing
 
 Arm = Literal["none", "playbook", "online", "gold", "random", "full-history"]
@@ -118,15 +119,14 @@ def arms_of(text: str) -> Arms:
     return found
 
 
-def open_book(where: str, stack: ExitStack, revision: int | None = None) -> Playbook:
-    """A playbook; of an earlier revision, a copy that was rolled back."""
-    path = Path(where)
-    if "://" not in where and not path.exists():
-        raise PlaybookError(f"there is no playbook {where!r}; `ace learn` makes one")
+def open_revision(where: str, stack: ExitStack, revision: int | None = None) -> Playbook:
+    """A playbook that is there; of an earlier revision, a copy that was rolled back."""
+    check_there(where)
     if revision is None:
         return stack.enter_context(Playbook.open(where))
     if "://" in where:
         raise PlaybookError(f"an earlier revision of {where!r} needs a copy in a file; see `ace playbook export`")
+    path = Path(where)
     copy = Path(stack.enter_context(TemporaryDirectory())) / path.name
     with closing(sqlite3.connect(path)) as old, closing(sqlite3.connect(copy)) as new:
         old.backup(new)

@@ -16,7 +16,7 @@ from typing import Any
 from ace.agent import Policy
 from ace.core import SuiteError
 from ace.core.durable import claimed, digest, same_job, write_atomic
-from ace.evaluation.arms import Arms, arms_of, open_book
+from ace.evaluation.arms import Arms, arms_of, open_revision
 from ace.evaluation.engines import Engine, engine_of
 from ace.evaluation.episodes import AgentPool, Attempt
 from ace.evaluation.log import RunLog
@@ -177,8 +177,8 @@ class Study:
         observer = observer or StudyObserver()
         started = time.monotonic()
         with ExitStack() as stack:
-            own = {name: open_book(where, stack, at) for name, (where, at) in self.arms.books.items()}
-            book = open_book(self.config.playbook, stack) if self.config.playbook else None
+            own = {name: open_revision(where, stack, at) for name, (where, at) in self.arms.books.items()}
+            book = open_revision(self.config.playbook, stack) if self.config.playbook else None
             log = stack.enter_context(self._opened(own, book))
             observer.ready(self, len(log.done))
             engine = self._engine(stack)

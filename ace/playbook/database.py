@@ -33,6 +33,17 @@ def book_url(path: str | Path) -> str | sa.URL:
     return sa.URL.create("sqlite", database=str(Path(path).resolve()))
 
 
+def check_there(path: str | Path) -> None:
+    """Refuse a playbook's file that is not there, which opening would make.
+
+    Raises:
+        PlaybookError: There is no such file.
+    """
+    file = str(path).removeprefix("sqlite:///")
+    if "://" not in file and not Path(file).exists():
+        raise PlaybookError(f"there is no playbook {str(path)!r}; `ace learn` and `ace demo` make one")
+
+
 def schema_url(server: str, schema: str, *, fresh: bool = False) -> str:
     """A playbook of its own on a PostgreSQL server that may hold many, one in each schema.
 

@@ -8,14 +8,16 @@ if TYPE_CHECKING:  # the command line words things before it needs pydantic
     from ace.evaluation.report.models import Interval
 
 
-def span(interval: Interval, times: float = 1.0, digits: int = 1) -> str:
+def span(interval: Interval, times: float = 1.0, digits: int = 1, *, sign: str = "", to: str = " to ") -> str:
     """An interval; a question mark where nothing bounds it.
 
     Example:
         >>> span((0.1234, None), 100)
         '12.3 to ?'
+        >>> span((-1.0, 2.0), digits=0, sign="+", to=", ")
+        '-1, +2'
     """
-    return " to ".join("?" if bound is None else f"{times * bound:.{digits}f}" for bound in interval)
+    return to.join("?" if bound is None else f"{times * bound:{sign}.{digits}f}" for bound in interval)
 
 
 def p_value(value: float | None) -> str:
