@@ -16,9 +16,9 @@ from ace.playbook.statistics import utility
 _UNSHOWN = {"retired": 0.0, "quarantined": 0.01}
 """What is not shown leaves first; what waits for review after what was retired."""
 RECORD_WEIGHT = 0.1
-"""In a full book a Pitfall counts so much of what its `utility` says: a task can fail in endless ways, and each record would
-take the room of a way that works. WorkBench's held-out tasks find 4 points more Strategies so, in each of three orders of
-learning."""
+"""In a full book the value of a Pitfall, its `utility` times its evidence, is multiplied by this: there is no end of ways to
+fail, and each Pitfall that stays displaces a Strategy. With this factor, WorkBench's held-out tasks find 4 points more
+Strategies, in each of three orders of learning."""
 
 
 def evict(playbook: Playbook, deltas: Sequence[Delta]) -> list[Delta]:

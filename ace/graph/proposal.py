@@ -104,7 +104,7 @@ def fingerprint(delta: Delta) -> str:
     """What a reviewer approves: what a delta does, not when it was proposed or which run it rests on.
 
     Example:
-        >>> one, other = Remove(bullet_id="b-1", reason="stale"), Remove(bullet_id="b-1")
+        >>> one, other = Remove(bullet_id="b-1", reason="outdated"), Remove(bullet_id="b-1")
         >>> fingerprint(one) == fingerprint(other)
         True
     """

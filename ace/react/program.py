@@ -130,7 +130,7 @@ def adopt_react_state(state: dict[str, Any], react: dspy.ReAct) -> dict[str, Any
     """State that plain `dspy.ReAct` saved, as state of a program that keeps its ReAct in `self.agent`.
 
     DSPy restores signature fields by position; our two extra inputs would shift them all, so they are put in front.
-    The tool list inside the saved instructions is dropped: the catalog is an input now, and theirs may be stale.
+    The tool list inside the saved instructions is dropped: the catalog is an input now, and theirs may be outdated.
     """
     if "react" not in state:
         return state

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 FEATURES = 2**20
 """Words and word pairs are hashed to this many values."""
-STALE_SHARE = 0.01
-"""In books of more than `EXACT_LIMIT` texts, how many may change before the weights are recomputed."""
+OUTDATED_SHARE = 0.01
+"""In books of more than `EXACT_LIMIT` texts, the share that may change before the weights are recomputed."""
 EXACT_LIMIT = 20_000
 
 
@@ -114,7 +114,7 @@ class LexicalIndex:
             allowed: By number, whether it may come; None allows all.
         """
         with self._lock:
-            if self._changed > (STALE_SHARE * len(self._counts) if len(self._counts) > EXACT_LIMIT else 0):
+            if self._changed > (OUTDATED_SHARE * len(self._counts) if len(self._counts) > EXACT_LIMIT else 0):
                 self._weigh()
             if not len(self._numbers):
                 return [], []
