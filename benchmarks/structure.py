@@ -35,10 +35,11 @@ WAIVER = re.compile(r"^# pyright: ", re.MULTILINE)
 NOT_IN_WHEEL = ("workbench", "bfcl", "retrieval_bench", "playbook_bench", "recorded")
 """What the name of a file in the wheel must not hold."""
 USER_BASES = {
+    "BudgetExceeded": "users catch it: it stands for every limit, that of `UsageLimitExceeded` included",
     "Agent": "users build their own agents on it: five hooks",
     "StudyObserver": "users watch a study with it: every method does nothing until it is overridden",
 }
-"""Base classes that one class uses today because users derive theirs."""
+"""Base classes that one class uses today because users derive theirs or catch it."""
 
 Tree = tuple[str, ast.Module]
 
@@ -174,7 +175,7 @@ def _absolute(name: str, node: ast.ImportFrom, package: Path) -> str:
 def single_use_bases(package: Path = PACKAGE) -> dict[str, str]:
     """Classes of the package that exactly one class of it derives from, each with that class.
 
-    Protocols, exceptions (their hierarchy is what users catch) and the bases that users derive from stay out.
+    Protocols and `USER_BASES` stay out.
     """
     classes: dict[str, dict[str, set[str]]] = {}  # name to module to names of bases
     for name, tree in modules(package):
@@ -190,10 +191,7 @@ def single_use_bases(package: Path = PACKAGE) -> dict[str, str]:
     return {
         base: users[0]
         for (home, base), users in sorted(derived.items())
-        if len(users) == 1
-        and base not in USER_BASES
-        and "Protocol" not in classes[base][home]
-        and not _raised(base, classes)
+        if len(users) == 1 and base not in USER_BASES and "Protocol" not in classes[base][home]
     }
 
 
@@ -202,13 +200,6 @@ def _last_name(base: ast.expr) -> str:
     if isinstance(base, ast.Subscript):
         return _last_name(base.value)
     return base.attr if isinstance(base, ast.Attribute) else getattr(base, "id", "")
-
-
-def _raised(name: str, classes: dict[str, dict[str, set[str]]]) -> bool:
-    """Whether a class is an exception, directly or through classes of the package."""
-    if name not in classes:
-        return name in ("Exception", "BaseException") or name.endswith(("Error", "Warning"))
-    return any(_raised(base, classes) for bases in classes[name].values() for base in bases if base != name)
 
 
 def build_wheel(root: Path, target: Path) -> list[str]:

@@ -113,7 +113,7 @@ def test_no_class_has_a_base_that_only_one_class_uses(tmp_path):
         core__a="class Long:\n    pass\n\nclass Kept(Protocol[T]):\n    pass\n\nclass Bad(ValueError):\n    pass\n",
         core__b="class Whole(a.Long, Kept):\n    pass\n\nclass Worse(Bad):\n    pass\n\nclass Mine(Agent):\n    pass\n",
     )
-    assert structure.single_use_bases(bad) == {"Long": "ace.core.b.Whole"}
+    assert structure.single_use_bases(bad) == {"Bad": "ace.core.b.Worse", "Long": "ace.core.b.Whole"}
 
 
 # -- exported names --------------------------------------------------------------------------------------------------
