@@ -1,4 +1,4 @@
-"""Upkeep of a playbook: duplicates, the record of each bullet, pruning, counts."""
+"""Maintenance of a playbook: duplicates, the record of each bullet, pruning, counts."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from ace.core import PlaybookError, clean_text
 from ace.playbook.bullet import PlaybookBullet
 from ace.playbook.delta import Delta, Promote, Update
 from ace.playbook.duplicates.find import THRESHOLDS, DedupReport, calibrate, find_duplicates, merging, text_of
-from ace.playbook.index.index import text_key
 from ace.playbook.results import Assessment, BookStats
 from ace.playbook.state import PlaybookState
 from ace.playbook.statistics import (
@@ -29,7 +28,7 @@ DEFAULT_BASELINE = 0.5
 
 
 class Maintenance:
-    """Upkeep that is run from time to time.
+    """Maintenance that is run from time to time.
 
     Args:
         state: The playbook's bullets.
@@ -150,8 +149,7 @@ class Maintenance:
     def gc(self) -> int:
         """Forget vectors of texts that no bullet has any more, and of other embedders; returns how many went."""
         self._state.refresh()
-        keys = {text_key(clean_text(bullet.searched)) for bullet in self._state.all()}
-        return self._state.store.drop_vectors({self._state.embedder.name: keys})
+        return self._state.store.drop_vectors(self._state.index.text_keys())
 
     def stats(self) -> BookStats:
         """Counts by stage, section and trust."""
