@@ -1,4 +1,4 @@
-"""Ctrl-C that always stops a command, also while a C extension or another thread runs."""
+"""Ctrl-C that arrives, wherever it lands."""
 
 from __future__ import annotations
 

@@ -219,7 +219,7 @@ def _reachable(address: str | None) -> None:
 
 
 def _last_line(error: Exception) -> str:
-    """The last line of Ray's error, which holds a whole traceback of the worker."""
+    """What Ray's error, which holds a whole traceback of the worker, comes to."""
     cause = getattr(error, "cause", None)
     text = describe_error(cause if isinstance(cause, Exception) else error)
     return text.strip().splitlines()[-1]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal, TypedDict
+from typing import Annotated, Any, Literal, Protocol, TypedDict
 
 from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.graph import END, START, StateGraph
@@ -21,10 +21,10 @@ from ace.graph.workflow import Workflow
 from ace.learner.credit import credit
 from ace.playbook import Add, Playbook, PlaybookBullet
 from ace.playbook.insight import Insight
-from ace.react import ReActGenerator
 from ace.reflector import Reflector
 from ace.reflector.reflector import OUTAGES
 from ace.tasks import Feedback, ReasoningStep, TaskOutput
+from ace.tools import ToolRegistry
 
 MAX_STEPS = 50
 """Each round of review takes two steps."""
@@ -51,6 +51,10 @@ class LearningState(TypedDict, total=False):
     playbook_revision: int
     committed: int
     """Deltas that were written; quarantines that the playbook added are not among them."""
+
+
+class _Agent(Protocol):
+    registry: ToolRegistry
 
 
 def learning_workflow(
@@ -112,7 +116,7 @@ def _begin(state: LearningState) -> Literal["generate", "judge"]:
 class _Steps:
     """The functions of the nodes."""
 
-    agent: ReActGenerator
+    agent: _Agent
     playbook: Playbook
     score: Callable[[TaskOutput], Feedback | bool | float] | None
     reflector: Reflector
@@ -148,9 +152,7 @@ class _Steps:
         if self.reflector.lm is not None:
             found = self.playbook.retrieve(run.task.text, run.task.domain, tenant=run.task.tenant)
             known = [bullet.content for bullet in found]
-        insights = self.reflector.reflect(
-            run, feedback, group=self.group, known=known, schemas=self.agent.registry.schemas
-        )
+        insights = self.reflector.reflect(run, feedback, group=self.group, known=known)
         return {"insights": insights, "proposal": Proposal(), "problem": ""}
 
     def curate(self, state: LearningState) -> dict[str, Any]:

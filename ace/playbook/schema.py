@@ -30,7 +30,6 @@ bullets = sa.Table(
     sa.Column("number", sa.Integer, primary_key=True, autoincrement=False),
     sa.Column("bullet", sa.Text, nullable=False),
     sa.Column("filter_key", sa.Text, nullable=False),
-    sa.Column("shape", sa.Text, nullable=False),
 )
 vectors = sa.Table(
     "vectors",

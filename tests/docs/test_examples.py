@@ -34,7 +34,7 @@ OVER_PROCESSES = {
         ("And you?", "4 messages; so far I saw 1 turns"),
     ],
     "graph_review.py": [
-        ("run", "+ [new] (Strategies) For a task like <Refund {customer}'s last order>"),
+        ("run", "+ [new] (Strategies) For a task like <Refund Ana's last order>"),
         ("approve", "in the playbook: ['Call find_order(customer)"),
     ],
 }

@@ -4,7 +4,7 @@ import pytest
 from learner.runs import OLD, run_of, step
 
 from ace import Feedback, Learner
-from ace.learner import read_requests, read_trace
+from ace.learner import read_trace
 
 BLOCKS = [
     {"role": "user", "content": "Refund Ana's order"},
@@ -132,7 +132,7 @@ def test_learning_from_traces(book):
     report = learner.learn_from_traces([OPENAI, DSPY, OPENAI], lambda run: run.answer == "Done.", read_only=["find"])
     assert (report.runs, report.skipped) == (2, 1)
     strategies = [b for b in book.bullets if b.section == "Strategies"]
-    assert strategies[0].content == "find(customer from the task), then refund(order from find)"
+    assert strategies[0].content == "Call find(customer), then refund(order from find), then finish."
     assert len(strategies) == 1
     assert len(strategies[0].provenance.run_ids) == 2, "the same trace twice is one run"
     assert strategies[0].tool_schema_hashes == {"find": "1", "refund": "2"}
@@ -168,80 +168,3 @@ def test_an_unreadable_trace_is_named_and_costs_no_other(book):
         learner.learn_from_traces([OLD, "{", BLOCKS], lambda run: True)
     report = learner.learn_from_traces([OLD, BLOCKS], lambda run: True)
     assert (report.runs, report.skipped) == (1, 1)
-
-
-def call(name, result="done", **args):
-    """A call and its answer, as messages."""
-    made = {"id": f"{name}-{args}", "function": {"name": name, "arguments": json.dumps(args)}}
-    return [
-        {"role": "assistant", "tool_calls": [made]},
-        {"role": "tool", "tool_call_id": made["id"], "content": result},
-    ]
-
-
-def said(text, role="user"):
-    return {"role": role, "content": text}
-
-
-TALK = [
-    said("Hello, I am Ana Kovač. My order 17 came broken."),
-    said("I am sorry.", "assistant"),
-    said("Cancel order 17, please."),
-    *call("find", "o-17", number=17),
-    *call("cancel", order="o-17"),
-    said("Done. Anything else?", "assistant"),
-    said("And book a room for two nights."),
-    *call("book", nights="two nights", guest="Ana Kovač"),
-    said("Booked.", "assistant"),
-    said("Thank you!"),
-]
-
-
-def test_a_conversation_with_two_requests_is_two_runs():
-    first, second = read_requests(TALK, read_only=["find"])
-    assert [s.tool_name for s in first.structured_trace] == ["find", "cancel"]
-    assert [s.tool_name for s in second.structured_trace] == ["book"]
-    assert second.task.inputs["task"].startswith("And book a room")
-    assert second.task.inputs["earlier"] == "Hello, I am Ana Kovač."
-    assert first.run_id != second.run_id
-
-
-def test_thanks_after_the_last_change_are_no_request():
-    assert len(read_requests([*TALK[:6], said("Thank you!")], read_only=["find"])) == 1
-
-
-def test_both_requests_are_learned_and_the_first_speaker_is_not_in_the_lessons(book):
-    report = Learner(book).learn_from_traces([TALK], [True], read_only=["find"])
-    assert (report.runs, report.successes) == (2, 2)
-    lessons = {bullet.changing_tools: bullet for bullet in book.bullets if bullet.section == "Strategies"}
-    assert set(lessons) == {("cancel",), ("book",)}
-    assert "Kovač" not in "".join(bullet.model_dump_json() for bullet in book.bullets)
-    assert lessons["book",].content == "book(nights from the task, guest from the task)"
-
-
-def test_a_failure_counts_for_the_request_that_the_feedback_names(book):
-    learner = Learner(book)
-    assert learner.learn_from_traces([TALK], [False], read_only=["find"]).runs == 0
-    verdict = Feedback(success=False, text="wrong room", details={"request": 1})
-    assert learner.learn_from_traces([TALK], [verdict], read_only=["find"]).runs == 1
-    assert not [bullet for bullet in book.bullets if bullet.section == "Strategies"]
-
-
-def test_task_domain_and_family_for_each_trace(book):
-    traces = [[*call("refund", order=n), said("Done.", "assistant")] for n in (17, 18)]
-    options = {"task": ["Refund order 17", "Refund order 18"], "domain": ["shop", "bank"], "group": ["a", "b"]}
-    Learner(book).learn_from_traces(traces, [True, True], **options)
-    assert {(b.domain, b.provenance.groups) for b in book.bullets} == {("shop", ("a",)), ("bank", ("b",))}
-
-
-def test_names_that_no_schema_knows_are_reported_and_refused_when_strict(book):
-    tools = {
-        "refund": {"description": "", "parameters": {"properties": {"order": {}}}, "hash": "0", "read_only": False}
-    }
-    traces = [[said("Refund it"), *call("refund", order=1, colour="red"), *call("ring")]]
-    assert dict(Learner(book, tools=tools).learn_from_traces(traces, [True]).unknown) == {
-        "refund(colour)": 1,
-        "ring": 1,
-    }
-    with pytest.raises(ValueError, match=r"refund\(colour\), ring"):
-        Learner(book, tools=tools).learn_from_traces(traces, [True], strict=True)

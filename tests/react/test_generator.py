@@ -457,7 +457,7 @@ def test_a_prediction_can_be_copied():
     assert "answer" not in prediction.without("answer")
 
 
-def test_every_request_is_in_the_usage_whatever_the_adapter_does():
+def test_every_request_is_in_the_ledger_whatever_the_adapter_does():
     asked = []
     lm = FunctionLM("t/junk", lambda prompt: asked.append(1) or "junk")
     with dspy.context(adapter=dspy.ChatAdapter()):
@@ -862,7 +862,7 @@ def test_settings_that_make_no_sense_are_refused(options):
         calculating_agent(**options)
 
 
-def test_the_usage_counts_money_by_the_prices_given():
+def test_the_ledger_counts_money_by_the_prices_given():
     out = calculating_agent(SIX_BY_SEVEN, SAYS_42, prices=TokenPrices(input=1.0, output=2.0)).run("x")
     assert out.usage.cost == pytest.approx((out.usage.input_tokens + 2 * out.usage.output_tokens) / 1e6)
     assert out.usage.total_tokens == out.usage.input_tokens + out.usage.output_tokens
@@ -971,19 +971,3 @@ def test_cancelling_the_outer_run_cancels_the_inner_one():
     while not ends and time.monotonic() < until:
         time.sleep(0.01)
     assert ends == ["interrupted"]
-
-
-def test_an_agent_learns_from_its_own_run_in_one_call(tmp_path, embedder):
-    lm = ScriptedLM([decision("calculator", expression="6 * 7"), decision("finish", answer="42")])
-    with Playbook.open(tmp_path / "p.db", embedder=embedder) as book:
-        agent = ReActGenerator(tools=[calculator], lm=lm, playbook=book)
-        report = agent.learn(agent.forward("What is 6 * 7?"), success=0.9)
-        assert (report.runs, report.successes, report.added) == (1, 1, 1)
-        assert (
-            book.bullets[0].content
-            == "calculator(expression from the task), then answer from calculator; nothing is to be changed"
-        )
-        with pytest.raises(ValueError, match="finite"):
-            agent.learn(agent.run("What is 6 * 7?"), success=float("nan"))
-    with pytest.raises(ValueError, match="playbook of its own"):
-        ReActGenerator(tools=[calculator], lm=lm).learn(agent.run("What is 6 * 7?"))

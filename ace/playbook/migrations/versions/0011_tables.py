@@ -23,7 +23,6 @@ def upgrade() -> None:
         sa.Column("number", sa.Integer, primary_key=True, autoincrement=False),
         sa.Column("bullet", sa.Text, nullable=False),
         sa.Column("filter_key", sa.Text, nullable=False),
-        sa.Column("shape", sa.Text, nullable=False),
     )
     op.create_table(
         "vectors",
