@@ -1,7 +1,7 @@
 """Each task's first read tool is broken for good, and another tool does the same: do runs get around it? (simulated)
 
 ``python benchmarks/alternatives.py OUT.json [--limit N]``. The stand-in picks only among what the catalog in its prompt
-offers. Printed beside it: the same without breaker, exclusion, retries and the watch for circles.
+offers. Printed beside it: the same without breaker, exclusion, retries and loop detection.
 """
 
 from __future__ import annotations

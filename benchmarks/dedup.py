@@ -57,7 +57,7 @@ def examine(path: Path) -> dict[str, Any]:
         "variants": sum(pair.kind == "variant" for pair in report.duplicates),
         "duplicates_before": with_duplicate(texts) / len(texts),
         "duplicates_after": with_duplicate(left) / len(left),
-        "without_survivor": unnamed,
+        "without_successor": unnamed,
         "lost": lost,
     }
 

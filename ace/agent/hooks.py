@@ -107,5 +107,5 @@ class Agent:
         return None
 
     def format_result(self, output: TaskOutput, mode: OutputMode) -> Any:
-        """What a caller is shown: the bare answer (`simple`) or everything (`structured`); called for every finished run."""
+        """What a caller is shown: the bare answer or everything; `ReActGenerator` calls it for every finished run."""
         return output.answer if mode == "simple" else output

@@ -224,7 +224,7 @@ class AgentRun:
 
     def model_replied(self, reply: ModelReply) -> None:
         """The model answered; whether its answer is a legal action is found out here."""
-        if self._fenced():
+        if self._ended():
             return
         state = self._asked()
         self._spend_lm(reply.usage)
@@ -242,7 +242,7 @@ class AgentRun:
 
     def model_failed(self, error: AgentError) -> None:
         """No usable reply came: transport failed, or the text could not be parsed."""
-        if self._fenced():
+        if self._ended():
             return
         state = self._asked()
         self._spend_lm(getattr(error, "usage", None) or RunUsage(lm_calls=1))
@@ -500,7 +500,7 @@ class AgentRun:
         # its attempt was given up, by time-out, cancellation or resume: a late result is ignored
 
     def _settle(self, state: Acting, index: int, result: ToolResult) -> Acting:
-        """Book one result, tell the observers, and ask the policy what a failure means."""
+        """Record one result, tell the observers, and ask the policy what a failure means."""
         call = state.calls[index]
         self.record.usage += RunUsage(tool_calls=1) + result.usage
         failed = result.outcome != "success"
@@ -558,7 +558,7 @@ class AgentRun:
 
     def _tool_calls_left(self, state: Acting) -> bool:
         limit = self.spec.limits.tool_calls
-        out = sum(call.status == "out" for call in state.calls) - 1  # the one that just failed is booked already
+        out = sum(call.status == "out" for call in state.calls) - 1  # the one that just failed is counted already
         return limit is None or self.record.usage.tool_calls + out < limit
 
     def _stop(self, state: Acting, decision: Any, what: str) -> None:
@@ -802,7 +802,7 @@ class AgentRun:
         )
         return replace(call, status="done", result=result)
 
-    # -- booking -----------------------------------------------------------------------------------------------------
+    # -- recording ---------------------------------------------------------------------------------------------------
 
     def _spend_lm(self, usage: RunUsage) -> None:
         if self.spec.prices is not None and not usage.cost:
@@ -952,7 +952,7 @@ class AgentRun:
             raise InternalInvariant(f"a reply came, but the run is {type(state).__name__} and asked for none")
         return state
 
-    def _fenced(self) -> bool:
+    def _ended(self) -> bool:
         """Whether the run is over for now: a reply that comes later changes nothing."""
         return isinstance(self.state, (Completed, Failed, Interrupted))
 

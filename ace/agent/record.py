@@ -53,7 +53,7 @@ class RunSpec:
     observers: tuple[ObserverThread[Event], ...] = ()
     """Each behind a thread of its own."""
     listeners: tuple[Callable[[Event], None], ...] = ()
-    """Called in line: for the library's own sinks, which neither raise nor wait."""
+    """Called in the run's own thread, so only for functions of the library that neither raise nor wait."""
     injected_bullets: tuple[str, ...] = ()
     context: Mapping[str, str] = field(default_factory=dict[str, str])
     """What else the prompt holds, for a run that is resumed: the text of the playbook."""

@@ -10,8 +10,8 @@ from ace.agent.settings import PolicySettings
 class Summary(PolicySettings, frozen=True):
     """Keep a running summary, shown to the model as "Conversation so far".
 
-    Each one is a request to the model, and in the ledger. Steps leave the prompt only when a summary that came back well
-    covers them; the trace of the run keeps them all.
+    Each one is a request to the model, and counted in the run's usage. Steps leave the prompt only when a summary that
+    came back well covers them; the trace of the run keeps them all.
 
     Example:
         >>> Summary(every=5, keep_last=2).keep_last

@@ -1,4 +1,4 @@
-"""Ctrl-C that arrives, wherever it lands."""
+"""Ctrl-C that always stops a command, also while a C extension or another thread runs."""
 
 from __future__ import annotations
 

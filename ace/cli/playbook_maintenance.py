@@ -1,4 +1,4 @@
-"""`ace playbook`: history, review and housekeeping."""
+"""`ace playbook`: history, review and maintenance."""
 
 from __future__ import annotations
 
@@ -178,7 +178,7 @@ def review_reject(
         console.print(f"{bullet_id} is removed, revision {book.review.reject(bullet_id, author=author, note=note)}")
 
 
-# -- housekeeping ------------------------------------------------------------------------------------------------------
+# -- maintenance -------------------------------------------------------------------------------------------------------
 
 
 @app.command("prune", epilog="Example: ace playbook prune pb.db --baseline 0.6 --dry-run")

@@ -14,7 +14,7 @@ from ace.core.usage import RunUsage, UsageLimits
 
 
 class Tally:
-    """What nested runs inside one tool call spent; the outer run's ledger takes it over."""
+    """What nested runs inside one tool call spent; it is added to the usage of the outer run."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

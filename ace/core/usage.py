@@ -1,4 +1,4 @@
-"""The ledger of a run, everything that was spent in one place, and the limits on it."""
+"""What a run has used, all in one place, and the limits on it."""
 
 from __future__ import annotations
 

@@ -119,7 +119,7 @@ class Curator:
         return Add(bullet=bullet, reason=reason)
 
     def _match(self, insight: Insight, fresh: Sequence[PlaybookBullet]) -> PlaybookBullet | Literal["enough"] | None:
-        """The bullet that already says it, in the book or among what other runs just taught; or that there is enough."""
+        """The bullet that already says it, in the book or among what other runs just taught; "enough": no more is wanted."""
         said = insight.trigger or insight.content
         found = self.playbook.index.similar(said, insight.section, insight.domain, insight.tenant)
         found += self._near(said, insight, fresh)
@@ -153,7 +153,7 @@ class Curator:
         return None
 
     def _near(self, said: str, insight: Insight, fresh: Sequence[PlaybookBullet]) -> list[tuple[PlaybookBullet, float]]:
-        """As `Playbook.similar`, among bullets that are not written yet; one run's own lessons differ already."""
+        """As `playbook.index.similar`, among bullets that are not written yet; one run's own lessons differ already."""
         scope, runs = (insight.section, insight.domain, insight.tenant), set(insight.provenance.run_ids)
         others = [
             b for b in fresh if (b.section, b.domain, b.tenant) == scope and not runs <= set(b.provenance.run_ids)

@@ -12,9 +12,9 @@ from ace.playbook.delta import Delta
 
 TaskT = TypeVar("TaskT")
 MIN_GAIN = 0.05
-"""On held-in tasks the mean score must rise by so much (ax's playbook evolution uses the same)."""
+"""On held-in tasks the mean score must rise by at least this (ax's playbook evolution uses the same)."""
 MAX_LOSS = 0.01
-"""On held-out tasks it may fall by so much."""
+"""On held-out tasks it may fall by at most this."""
 
 
 @dataclass(frozen=True)

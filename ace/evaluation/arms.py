@@ -70,7 +70,7 @@ def arm_source(
             raise SuiteError(f"the arm 'gold' shows reference solutions, and no task of {suite.name!r} has one")
         return FixedBullets([gold_bullet(suite, task)])
     if playbook is None:
-        raise SuiteError(f"the arm {arm!r} needs a playbook; pass --playbook FILE")
+        raise SuiteError(f"the arm {arm!r} needs a playbook (--playbook FILE)")
     if arm == "playbook":
         groups = (task.group,) if unseen else ()
         return playbook.view(Filters(exclude_tasks=(task.id,), exclude_groups=groups))
@@ -100,7 +100,7 @@ def arms_of(text: str) -> Arms:
     for word in filter(None, (word.strip() for word in text.split(","))):
         name, given, path = word.partition("=")
         if given and not name:
-            raise SuiteError(f"--arms {text!r}: {word!r} has no name before its =")
+            raise SuiteError(f"arms {text!r}: {word!r} has no name before its =")
         if given and names_model(path):
             found.models[name] = path.removeprefix("lm:")
         elif given:
@@ -108,14 +108,14 @@ def arms_of(text: str) -> Arms:
             found.books[name] = (file, int(revision) if revision else None)
         elif name not in ARMS:
             raise SuiteError(
-                f"--arms {text!r}: expected some of {', '.join(ARMS)}, NAME=PLAYBOOK.db or NAME=lm:MODEL, and commas "
+                f"arms {text!r}: expected some of {', '.join(ARMS)}, NAME=PLAYBOOK.db or NAME=lm:MODEL, and commas "
                 "between"
             )
         if name in found.names:
-            raise SuiteError(f"--arms {text!r} names {name!r} twice")
+            raise SuiteError(f"arms {text!r} names {name!r} twice")
         found.names.append(name)
     if not found.names or (set(found.books) | set(found.models)) & set(ARMS):
-        raise SuiteError(f"--arms {text!r}: expected arms, separated by commas; NAME=... needs a name of its own")
+        raise SuiteError(f"arms {text!r}: expected arms, separated by commas; NAME=... needs a name of its own")
     return found
 
 

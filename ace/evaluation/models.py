@@ -90,7 +90,7 @@ def choose_model(spec: str, suite: Suite | None, api_base: str | None = None) ->
     """
     kind, _, argument = spec.partition(":")
     if not spec:
-        raise SuiteError("no language model; pass --lm NAME or set ACE_LM, for example --lm ollama_chat/llama3.2")
+        raise SuiteError("no language model; name one (--lm NAME) or set ACE_LM, for example to ollama_chat/llama3.2")
     if kind == "simulated":
         return _simulated(spec, argument, suite)
     source, argument = _source(spec)
@@ -114,7 +114,7 @@ def with_others(
     """
     without = [arm for arm in arms if arm not in others]
     if without and not lm:
-        raise SuiteError(f"no language model for the arms {', '.join(without)}; pass --lm NAME beside the arms' own")
+        raise SuiteError(f"no language model for the arms {', '.join(without)}; name one (--lm NAME)")
     found = {arm: choose_model(spec, suite, api_base) for arm, spec in others.items()}
     chosen = [*([choose_model(lm, suite, api_base)] if lm or not found else []), *found.values()]
     replay = next((choice.policy for choice in chosen if choice.replays), None)
@@ -168,7 +168,7 @@ def _simulated(spec: str, preset: str, suite: Suite | None) -> ModelChoice:
     from ace.testing import SimulatedLM
 
     if suite is None:
-        raise SuiteError("the simulated LM only knows the tasks of a suite; pass for example --suite office --task ID")
+        raise SuiteError("the simulated LM only knows the tasks of a suite; name one (--suite office --task ID)")
     preset = preset or "learner"
     models: dict[int, Any] = {}
 

@@ -219,7 +219,7 @@ def _reachable(address: str | None) -> None:
 
 
 def _last_line(error: Exception) -> str:
-    """What Ray's error, which holds a whole traceback of the worker, comes to."""
+    """The last line of Ray's error, which holds a whole traceback of the worker."""
     cause = getattr(error, "cause", None)
     text = describe_error(cause if isinstance(cause, Exception) else error)
     return text.strip().splitlines()[-1]

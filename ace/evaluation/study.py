@@ -141,17 +141,17 @@ class Study:
         if config.engine != "ray":
             engine_of(config.engine, config.workers)
         if config.part not in ("", "all", "first", "second"):
-            raise SuiteError(f"--part {config.part!r}: expected all, first or second")
+            raise SuiteError(f"part {config.part!r}: expected all, first or second")
         self.arms: Arms = arms_of(config.arms)
         models = self.arms.models
         self.suite: Suite = load_suite_for(config.suite, config.lm, config.judge_lm, config.api_base, models.values())
         self.choice = with_others(config.lm, models, self.suite, config.api_base, self.arms.names if models else ())
         self.learns = not config.playbook and bool({"playbook", "random"} & set(self.arms.names))
         if self.learns and self.choice.replays:
-            raise SuiteError("recorded runs can not learn: the arms playbook and random need --playbook FILE")
+            raise SuiteError("recorded runs can not learn: the arms playbook and random need a playbook")
         self.part = config.part or ("second" if self.learns else "all")
         if self.learns and self.part != "second":
-            raise SuiteError("a playbook is learned on the first part and compared on the second; pass --playbook FILE")
+            raise SuiteError("a playbook is learned on the first part and compared on the second; name a playbook")
         divided = self.part != "all" or config.split  # a split that is none is refused in any case
         first, second = split_of(self.suite.tasks, config.split) if divided else ([], [])
         chosen = {"all": self.suite.tasks, "first": first, "second": second}[self.part]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal, Protocol, TypedDict
+from typing import Annotated, Any, Literal, TypedDict
 
 from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.graph import END, START, StateGraph
@@ -21,10 +21,10 @@ from ace.graph.workflow import Workflow
 from ace.learner.credit import credit
 from ace.playbook import Add, Playbook, PlaybookBullet
 from ace.playbook.insight import Insight
+from ace.react import ReActGenerator
 from ace.reflector import Reflector
 from ace.reflector.reflector import OUTAGES
 from ace.tasks import Feedback, ReasoningStep, TaskOutput
-from ace.tools import ToolRegistry
 
 MAX_STEPS = 50
 """Each round of review takes two steps."""
@@ -51,10 +51,6 @@ class LearningState(TypedDict, total=False):
     playbook_revision: int
     committed: int
     """Deltas that were written; quarantines that the playbook added are not among them."""
-
-
-class _Agent(Protocol):
-    registry: ToolRegistry
 
 
 def learning_workflow(
@@ -116,7 +112,7 @@ def _begin(state: LearningState) -> Literal["generate", "judge"]:
 class _Steps:
     """The functions of the nodes."""
 
-    agent: _Agent
+    agent: ReActGenerator
     playbook: Playbook
     score: Callable[[TaskOutput], Feedback | bool | float] | None
     reflector: Reflector

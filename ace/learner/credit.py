@@ -14,7 +14,7 @@ from ace.playbook.bullet import sequence_key
 from ace.tasks import Feedback, ReasoningStep, TaskOutput
 
 FOLLOWED = 0.8
-"""A run followed a bullet when their changing calls are aligned so well."""
+"""A run followed a bullet when their changing calls are aligned at least this well."""
 
 Level = Literal["injected", "cited", "followed"]
 

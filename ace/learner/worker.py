@@ -27,7 +27,7 @@ class BackgroundWorker:
         self._work = weakref.WeakMethod(work)  # the thread must not keep a forgotten learner alive
         self._size = size
         self._queue: queue.Queue[tuple[ObservedRun, bool] | None] = queue.Queue()
-        self._room = threading.Semaphore(size)
+        self._free_places = threading.Semaphore(size)
         self._thread: threading.Thread | None = None
         self._start_lock = threading.Lock()
         self._error: BaseException | None = None
@@ -47,10 +47,10 @@ class BackgroundWorker:
 
     def put(self, run: ObservedRun, *, wait: bool = True) -> None:
         """Queue a run; waits while the queue is full, unless it comes out of the state file."""
-        held = self._room.acquire(blocking=False)
+        held = self._free_places.acquire(blocking=False)
         if wait and not held:
             _log.warning("%d runs wait to be learned from; the agent waits too", self._size)
-            held = self._room.acquire()
+            held = self._free_places.acquire()
         with self._idle:
             self._pending += 1
         self._queue.put((run, held))
@@ -93,7 +93,7 @@ class BackgroundWorker:
             finally:
                 del work
                 if held:
-                    self._room.release()
+                    self._free_places.release()
                 with self._idle:
                     self._pending -= 1
                     self._idle.notify_all()

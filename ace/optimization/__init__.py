@@ -1,4 +1,4 @@
-"""Optimizers over agents: `ACE`, which is one itself, and jobs that run any of five."""
+"""Optimizers of agents: the teleprompter `ACE`, and jobs that run it or one of four of DSPy's."""
 
 from ace.optimization.job import optimize
 from ace.optimization.optimizers import JobConfig

@@ -20,14 +20,13 @@ from ace.optimization.journal import StopSwitch
 from ace.optimization.tool_results import ToolResults
 from ace.react import ReActGenerator, ReActPrediction
 from ace.react.generator import SharedReference
+from ace.suites.examples import Metric
 from ace.suites.protocol import Suite, SuiteTask, signature_of
 from ace.suites.splits import halves
 from ace.tasks import Feedback, TaskInput, TaskOutput
 
 FEEDBACK = "feedback"
 """The key in a run's metadata for the feedback of its episode."""
-Metric = Callable[..., Any]
-"""``metric(example, prediction)``: True or False, a number, `Feedback`, or a prediction with `score` and `feedback`."""
 
 
 class EpisodeProgram(dspy.Module):
@@ -46,8 +45,7 @@ class EpisodeProgram(dspy.Module):
         worker = self.agent.bound_to(episode.registry, playbook=self.agent.playbook)
         prediction = worker(episode.task)
         output = judged(prediction.output, episode.score(prediction.output))
-        shown = self.agent.format_result(output, self.agent.output_mode)
-        return ReActPrediction.of(output, self.agent.signature.output_fields, shown)
+        return ReActPrediction.of(output, self.agent.signature.output_fields, self.agent.formatted(output))
 
     def episode(self, inputs: Mapping[str, Any]) -> Episode:
         """A fresh world for some inputs."""

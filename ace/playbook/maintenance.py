@@ -1,4 +1,4 @@
-"""Upkeep of a playbook: duplicates, the record of each bullet, pruning, counts."""
+"""Maintenance of a playbook: duplicates, the record of each bullet, pruning, counts."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ DEFAULT_BASELINE = 0.5
 
 
 class Maintenance:
-    """Upkeep that is run from time to time.
+    """Maintenance that is run from time to time.
 
     Args:
         state: The playbook's bullets.

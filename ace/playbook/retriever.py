@@ -147,7 +147,7 @@ class Retriever:
 
     @property
     def _weigh(self) -> Callable[[PlaybookBullet], float]:
-        """Asked for each of a hundred candidates."""
+        """Weighs a bullet by its evidence; the settings are looked up once, not for each of a hundred candidates."""
         days, now = self._state.half_life_days, time.time()
         return utility if not days else lambda bullet: utility(bullet, now, days)
 

@@ -74,7 +74,7 @@ def utility(bullet: PlaybookBullet, now: float | None = None, half_life_days: fl
         >>> utility(PlaybookBullet(section="Strategies", content="x"))
         1.0
     """
-    if half_life_days is None:  # the common case, asked for each of a hundred candidates
+    if half_life_days is None:  # the common case, a hundred times in a retrieval: no objects are made
         mean = (1 + bullet.helpful_count) / (2 + bullet.helpful_count + bullet.harmful_count)
     else:
         mean = record(bullet, now, half_life_days).mean

@@ -425,7 +425,7 @@ def _put(connection: sa.Connection, bullet_id: str, bullet: PlaybookBullet | Non
 
 
 def _first_credit(connection: sa.Connection, tag: Tag) -> bool:
-    """Book a run's credit for a bullet; False when it has been given."""
+    """Record a run's credit for a bullet; False when it has been given."""
     if not tag.run_id:
         return True
     table, number = schema.credits, int(tag.bullet_id.removeprefix("b-"))

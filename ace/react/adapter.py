@@ -1,4 +1,4 @@
-"""DSPy's chat adapter at less than half the CPU: the same prompts, and the same read from the same replies."""
+"""DSPy's chat adapter at less than half the CPU: equal prompts, and equal results from equal replies."""
 
 from __future__ import annotations
 

@@ -360,7 +360,7 @@ class ReActGenerator(dspy.Module, Agent):
         carded.cards = carded.cards or build_cards(carded.registry)
         return carded
 
-    # -- DSPy's habits -------------------------------------------------------------------------------------------------
+    # -- what DSPy calls -----------------------------------------------------------------------------------------------
 
     def __getattribute__(self, name: str) -> Any:
         # DSPy warns on every direct call of forward; here that is a supported way to call
@@ -507,11 +507,15 @@ class ReActGenerator(dspy.Module, Agent):
                 raise InvalidModelAction("unparsable", output.error.message)
             kind = AGENT_ERRORS.get(output.error.kind, BudgetExceeded)
             raise kind(output.error.message)
+        return output, self.formatted(output)
+
+    def formatted(self, output: TaskOutput) -> Any:
+        """What `format_result` makes of a finished run, `agent.formatted(out)`; the run as it is where the hook raises."""
         try:
-            return output, self.format_result(output, self.output_mode)
+            return self.format_result(output, self.output_mode)
         except Exception:  # a border: what the user's hook does must not lose a run that was paid for
             _log.warning("format_result of %s failed; the result is shown as it is", type(self).__name__, exc_info=True)
-            return output, Agent.format_result(self, output, self.output_mode)
+            return Agent.format_result(self, output, self.output_mode)
 
     def _prediction(self, output: TaskOutput, shown: Any) -> ReActPrediction:
         if self.cards:

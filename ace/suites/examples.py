@@ -19,6 +19,7 @@ from ace.tasks import Feedback, TaskInput, TaskOutput
 from ace.tools import ToolRegistry
 
 Metric = Callable[..., Any]
+"""``metric(example, prediction)``: True or False, a number, `Feedback`, or a prediction with `score` and `feedback`."""
 
 
 class ExamplesSuite:

@@ -198,7 +198,7 @@ class FileSuite:
                 found += [by_answer(*accepted)] * exact + [by_mention(*row.outputs)] * bool(row.outputs)
             elif self.judge is None:
                 raise SuiteError(
-                    f"task {task.id!r} is to be judged; pass --judge-lm NAME, another model than the agent's"
+                    f"task {task.id!r} is to be judged; name a judge (--judge-lm NAME), another model than the agent's"
                 )
             else:
                 found.append(by_judge(self.judge, row.criteria, task.answer if any(accepted) else ""))

@@ -200,7 +200,7 @@ class _Cancelled(Exception):
 
 @dataclass(frozen=True)
 class _Outcome:
-    """What a tool gave: a value, or what it raised. Whatever it raised is the tool's, never the caller's own."""
+    """What a tool returned, or the exception that the tool itself raised."""
 
     value: Any = None
     raised: BaseException | None = None
@@ -356,7 +356,7 @@ def _start(work: _Work, deliver: Callable[[_Outcome], None]) -> None:
                 elif isinstance(value, Iterator):
                     value = list(islice(cast(Iterator[Any], value), MAX_ITEMS))
                 outcome = _Outcome(value, text=value_to_text(value))
-        except BaseException as error:  # border to a foreign tool: SystemExit must not kill a thread mutely
+        except BaseException as error:  # border to a foreign tool: SystemExit must not end the thread without a result
             outcome = _Outcome(raised=error)
         deliver(outcome)
 

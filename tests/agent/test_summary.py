@@ -19,7 +19,7 @@ def summary_reply(text):
     return ModelReply(outputs=fields, usage=RunUsage(lm_calls=1))
 
 
-def test_the_running_summary_is_in_the_ledger_and_in_the_prompt():
+def test_the_running_summary_is_in_the_usage_and_in_the_prompt():
     replies = [
         call("peek", key="a"),
         call("peek", key="b"),

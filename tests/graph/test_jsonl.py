@@ -318,7 +318,7 @@ def test_a_deleted_thread_is_gone_for_everybody(tmp_path):
     assert len(saver.history("t")) == 3
 
 
-def test_a_file_that_took_anothers_place_is_read_anew(tmp_path):
+def test_a_file_that_took_anothers_place_is_read_again(tmp_path):
     """File systems give the number of a deleted file to the next one."""
     watching = saved(tmp_path / "a")
     path = watching.path_of("t")

@@ -287,7 +287,7 @@ MUTANTS = {
     2: (AgentRun, "steps_of", _reversed),
     3: (AgentRun, "_append", _hides_failures),
     4: (AgentRun, "_spend_lm", lambda self, usage: None),
-    5: (AgentRun, "_fenced", lambda self: False),
+    5: (AgentRun, "_ended", lambda self: False),
     6: ("ace.agent.drivers.acall_tool", None, _lossy),
     7: (Tool, "repeatable", property(lambda self: True)),
     9: ("ace.agent.machine.json_value", None, lambda value: value),

@@ -457,7 +457,7 @@ def test_a_prediction_can_be_copied():
     assert "answer" not in prediction.without("answer")
 
 
-def test_every_request_is_in_the_ledger_whatever_the_adapter_does():
+def test_every_request_is_in_the_usage_whatever_the_adapter_does():
     asked = []
     lm = FunctionLM("t/junk", lambda prompt: asked.append(1) or "junk")
     with dspy.context(adapter=dspy.ChatAdapter()):
@@ -862,7 +862,7 @@ def test_settings_that_make_no_sense_are_refused(options):
         calculating_agent(**options)
 
 
-def test_the_ledger_counts_money_by_the_prices_given():
+def test_the_usage_counts_money_by_the_prices_given():
     out = calculating_agent(SIX_BY_SEVEN, SAYS_42, prices=TokenPrices(input=1.0, output=2.0)).run("x")
     assert out.usage.cost == pytest.approx((out.usage.input_tokens + 2 * out.usage.output_tokens) / 1e6)
     assert out.usage.total_tokens == out.usage.input_tokens + out.usage.output_tokens

@@ -15,7 +15,7 @@ import scipy.stats
 from numpy.typing import NDArray
 
 stats: Any = scipy.stats
-"""Without types of its own."""
+"""SciPy has no type stubs."""
 
 LEVEL = 0.95
 _Floats = NDArray[np.float64]

@@ -274,7 +274,7 @@ class JsonlCheckpointer(BaseCheckpointSaver[str]):
         except (ValueError, TypeError, KeyError, RecursionError) as error:
             raise CheckpointError(f"a saved value cannot be read: {str(error)[:300]}") from error
 
-    # -- upkeep -------------------------------------------------------------------------------------------------------
+    # -- maintenance --------------------------------------------------------------------------------------------------
 
     def delete_thread(self, thread_id: str) -> None:
         """Delete a thread's file."""
@@ -359,7 +359,7 @@ class JsonlCheckpointer(BaseCheckpointSaver[str]):
             bodies += [_without_sum(read_at(file, *place)) for place in sorted(places)]
         return bodies
 
-    # -- LangGraph's habits -------------------------------------------------------------------------------------------
+    # -- what LangGraph calls ------------------------------------------------------------------------------------------
 
     def get_next_version(self, current: str | None, channel: None) -> str:
         """A version that no other branch of the thread's history gives."""

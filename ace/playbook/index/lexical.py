@@ -13,12 +13,12 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from ace.playbook.index.dense import EXACT_LIMIT
+
 FEATURES = 2**20
 """Words and word pairs are hashed to this many values."""
 OUTDATED_SHARE = 0.01
 """In books of more than `EXACT_LIMIT` texts, the share that may change before the weights are recomputed."""
-EXACT_LIMIT = 20_000
-
 
 _WORD = re.compile(r"\b\w\w+\b")
 _CONSTANTS = (

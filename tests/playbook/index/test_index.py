@@ -86,7 +86,7 @@ def test_a_restored_backup_does_not_meet_the_index_of_its_future(tmp_path, embed
         assert "b-1" in {i for found in answers(book) for i in found}
 
 
-def test_a_change_of_embedder_embeds_anew_in_the_background_and_mixes_nothing(tmp_path, embedder):
+def test_a_change_of_embedder_embeds_again_in_the_background_and_mixes_nothing(tmp_path, embedder):
     path, gate = tmp_path / "b.db", threading.Event()
     with Playbook.open(path, embedder=embedder) as book:
         book.commit(bullets(100))
