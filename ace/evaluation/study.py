@@ -151,7 +151,7 @@ class Study:
             raise SuiteError("recorded runs can not learn: the arms playbook and random need a playbook")
         self.part = config.part or ("second" if self.learns else "all")
         if self.learns and self.part != "second":
-            raise SuiteError("a playbook is learned on one part, compared on the other; name one (--playbook FILE)")
+            raise SuiteError("a playbook is learned on the first part, compared on the second (--playbook FILE)")
         divided = self.part != "all" or config.split  # a split that is none is refused in any case
         first, second = split_of(self.suite.tasks, config.split) if divided else ([], [])
         chosen = {"all": self.suite.tasks, "first": first, "second": second}[self.part]

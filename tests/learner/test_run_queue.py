@@ -117,7 +117,7 @@ def test_a_restart_with_waiting_runs_keeps_the_bound(book, tmp_path):
     state.write_text(waiting)
     learner = Learner(book, judge=judge, state=state, queue_size=2)
     learner.flush()
-    assert learner._worker._room._value == 2
+    assert learner._worker._free_places._value == 2
     learner.close()
 
 
