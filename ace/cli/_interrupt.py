@@ -1,4 +1,4 @@
-"""Ctrl-C that always stops a command, also while a C extension or another thread runs."""
+"""Ctrl-C that stops a command also when Python has dropped the first one."""
 
 from __future__ import annotations
 
