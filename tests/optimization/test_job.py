@@ -253,6 +253,19 @@ def test_a_job_program_is_a_fresh_attempt_each_time():
         assert work.score(example, copied(**example.inputs())) == 1.0
 
 
+def test_a_hook_that_raises_costs_a_job_no_attempt(caplog):
+    class Broken(ReActGenerator):
+        def format_result(self, output, mode):
+            raise ValueError("a bug in the hook")
+
+    work = office()
+    work.program.agent.__class__ = Broken
+    example = work.trainset[0]
+    with dspy.context(lm=SimulatedLM(load_suite("office"), "oracle")):
+        assert work.score(example, work.program(**example.inputs())) == 1.0
+    assert "format_result of Broken failed" in caplog.text
+
+
 def test_the_agents_own_model_is_journaled_too(tmp_path):
     asked = []
 
