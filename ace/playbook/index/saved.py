@@ -16,7 +16,7 @@ from ace.core.durable import move_into
 from ace.playbook.index.dense import DenseIndex
 from ace.playbook.index.lexical import LexicalIndex
 
-FORMAT = 2
+FORMAT = 1
 _FILES = ("dense.faiss", "lexical.npz")
 
 
@@ -32,7 +32,6 @@ class Header(BaseModel, frozen=True, extra="forbid"):
     format: int
     book_id: str
     embedder: str
-    masker: str
     dimension: int
     quantization: str
     revision: int
@@ -50,7 +49,6 @@ class Wanted:
 
     book_id: str
     embedder: str
-    masker: str
     quantization: str
 
 
