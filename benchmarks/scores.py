@@ -1,10 +1,10 @@
 """Do the scores keep good bullets and drop bad ones? ``python benchmarks/scores.py OUT.json``.
 
 Simulated with known truth. A bullet with a true helpful rate is used 200 times; a rule looks after each use. For our rule
-the null is known to be 0.5, or estimated from 20 controls (the false kills are then those of bullets better than the true
-null); margin and ratio rules of other systems stand beside it. Harm is the number of failures that the bullet caused, beyond
-those of the null, until it was pruned; with exploration a shadow bullet is shown in one of ten of the runs that could use
-it.
+the baseline is known to be 0.5, or estimated from 20 controls (the false kills are then those of bullets better than the
+true baseline); margin and ratio rules of other systems stand beside it. Harm is the number of failures that the bullet
+caused, beyond those of the baseline, until it was pruned; with exploration a shadow bullet is shown in one of ten of the
+runs that could use it.
 Coverage: 5,000 histories of Bernoulli draws at 0.1 (1,000 leave +-0.7 points of noise), for success rates and effects.
 """
 
@@ -23,44 +23,44 @@ from rich.table import Table
 
 from ace.playbook.statistics import Baseline, Record, effect, should_prune
 
-USES, RATES, CONTROLS, NULL = 200, (0.3, 0.5, 0.6, 0.7, 0.8), 20, 0.5
+USES, RATES, CONTROLS, BASELINE = 200, (0.3, 0.5, 0.6, 0.7, 0.8), 20, 0.5
 EXPLORE = 0.1
 Rule = Callable[[int, int], bool]
 """From helpful and harmful counts: prune?"""
 
 
-def thresholds(null: Baseline) -> list[int]:
+def thresholds(baseline: Baseline) -> list[int]:
     """For each number of uses, the most successes with which our rule still prunes; -1 where it never does."""
     found, most = [], -1
     for uses in range(USES + 1):
-        while should_prune(Record(most + 1, uses - most - 1), null) and most < uses:
+        while should_prune(Record(most + 1, uses - most - 1), baseline) and most < uses:
             most += 1
-        while most >= 0 and not should_prune(Record(most, uses - most), null):
+        while most >= 0 and not should_prune(Record(most, uses - most), baseline):
             most -= 1
         found.append(most)
     return found
 
 
-def ours(null: Baseline) -> Rule:
+def ours(baseline: Baseline) -> Rule:
     """Our rule as a table."""
-    table = thresholds(null)
+    table = thresholds(baseline)
     return lambda good, bad: good <= table[good + bad]
 
 
 def wilson(z: float) -> Rule:
-    """The upper Wilson bound is below the null."""
+    """The upper Wilson bound is below the baseline."""
 
     def rule(good: int, bad: int) -> bool:
         n = good + bad
         p = good / n
         centre, half = p + z * z / (2 * n), z * np.sqrt(p * (1 - p) / n + z * z / (4 * n * n))
-        return (centre + half) / (1 + z * z / n) < NULL
+        return (centre + half) / (1 + z * z / n) < BASELINE
 
     return rule
 
 
 RULES: dict[str, Rule] = {
-    "ours, null known": ours(NULL),
+    "ours, baseline known": ours(BASELINE),
     "harmful - helpful >= 2": lambda good, bad: bad - good >= 2,
     "harmful - helpful >= 3": lambda good, bad: bad - good >= 3,
     "n >= 3 and rate < 0.5": lambda good, bad: good + bad >= 3 and good / (good + bad) < 0.5,
@@ -87,9 +87,9 @@ def exactly(rule: Rule, rate: float) -> tuple[float, float]:
 
 
 def estimated(rate: float, runs: int = 20_000, seed: int = 0) -> float:
-    """The chance of being pruned when the null comes from `CONTROLS` runs without the bullet."""
+    """The chance of being pruned when the baseline comes from `CONTROLS` runs without the bullet."""
     random = np.random.default_rng(seed)
-    controls = random.binomial(CONTROLS, NULL, size=runs)
+    controls = random.binomial(CONTROLS, BASELINE, size=runs)
     wins = np.cumsum(random.random((runs, USES)) < rate, axis=1)
     gone = np.zeros(runs, dtype=bool)
     for successes in np.unique(controls):
@@ -117,16 +117,16 @@ def coverage(uses: int, histories: int = 5_000, seed: int = 0) -> dict[str, floa
 
 def main() -> None:
     """Simulate, print, write."""
-    table = Table(title="percent ever pruned in 200 uses (simulated, exact); null 0.5", title_justify="left")
+    table = Table(title="percent ever pruned in 200 uses (simulated, exact); baseline 0.5", title_justify="left")
     headers = ("rule", *(f"p = {p}" for p in RATES), "uses to prune p = .3", "harm, p = .3", "harm, explored 1 in 10")
     for column in headers:
         table.add_column(column, justify="left" if column == "rule" else "right")
     rows: dict[str, Any] = {}
     for name, rule in RULES.items():
         chances = {rate: exactly(rule, rate) for rate in RATES}
-        harm = (NULL - 0.3) * chances[0.3][1]
+        harm = (BASELINE - 0.3) * chances[0.3][1]
         # a shadow bullet reaches the same number of uses after ten times as many runs; of `USES` runs it spoils a tenth
-        explored = (NULL - 0.3) * min(chances[0.3][1], EXPLORE * USES)
+        explored = (BASELINE - 0.3) * min(chances[0.3][1], EXPLORE * USES)
         rows[name] = {
             **{f"p{rate:g}": chance for rate, (chance, _) in chances.items()},
             "uses_to_prune_p0.3": chances[0.3][1],
@@ -137,7 +137,7 @@ def main() -> None:
         table.add_row(name, *cells, f"{chances[0.3][1]:.1f}", f"{harm:.1f}", f"{explored:.1f}")
     unsure = {f"p{rate:g}": estimated(rate) for rate in RATES}
     table.add_row(
-        f"ours, null from {CONTROLS} controls", *(f"{100 * unsure[f'p{rate:g}']:.1f}" for rate in RATES), "", "", ""
+        f"ours, baseline from {CONTROLS} controls", *(f"{100 * unsure[f'p{rate:g}']:.1f}" for rate in RATES), "", "", ""
     )
     console = Console()
     console.print(table)
@@ -148,12 +148,12 @@ def main() -> None:
     report = {
         "simulated": True,
         "rules": rows,
-        "estimated_null": unsure,
+        "estimated_baseline": unsure,
         "coverage": covered,
         "coverage_least": min(shares),
         "coverage_most": max(shares),
-        "good_pruned": rows["ours, null known"]["p0.7"],
-        "bad_pruned": rows["ours, null known"]["p0.3"],
+        "good_pruned": rows["ours, baseline known"]["p0.7"],
+        "bad_pruned": rows["ours, baseline known"]["p0.3"],
         "good_pruned_estimated": unsure["p0.7"],
     }
     Path(sys.argv[1]).write_text(json.dumps(report, indent=1), encoding="utf-8")
