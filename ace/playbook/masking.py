@@ -1,0 +1,189 @@
+"""Finds what a text says of one person or one case, so that "Refund order 17" and "Refund order 18" are one question.
+
+One function masks lessons and queries, for the dense side, the lexical side and the cache. A masker of your own (a protocol
+of one method) may find more, for example with Presidio; its name is part of an index's identity.
+"""
+
+from __future__ import annotations
+
+import gzip
+import re
+import unicodedata
+from collections.abc import Collection, Sequence
+from functools import lru_cache
+from importlib import resources
+from typing import Literal, NamedTuple, Protocol
+
+Kind = Literal[
+    "email", "url", "date", "time", "number", "money", "id", "quoted", "name", "phone", "card", "account", "text"
+]
+PERSONAL: frozenset[Kind] = frozenset(("email", "url", "id", "name", "phone", "card", "account"))
+"""Kinds of values that belong to somebody: never shown to others, however many tasks share them."""
+
+
+SHOUTED = 0.75
+"""Of the words: where more are capitals, or begin with one, capitals tell nothing."""
+
+
+class Span(NamedTuple):
+    """A part of a text that is masked: ``text[start:end]``."""
+
+    start: int
+    end: int
+    kind: Kind
+
+
+class Masker(Protocol):
+    """Finds the parts of a text that are masked: `PatternMasker().spans("Refund order 17")`."""
+
+    name: str
+    """Names the rules; another name is another index."""
+
+    def spans(self, text: str) -> Sequence[Span]:
+        """What is masked, in order and without overlap."""
+        ...
+
+
+def _marks() -> str:
+    """What belongs to the letter before it, as ranges of a character class; Python's ``\\w`` leaves vowel signs out."""
+    codes = (c for c in range(0x300, 0x10000) if unicodedata.category(chr(c)).startswith("M"))
+    ranges: list[list[int]] = []
+    for code in codes:
+        if ranges and ranges[-1][1] == code - 1:
+            ranges[-1][1] = code
+        else:
+            ranges.append([code, code])
+    return "".join(f"{chr(first)}-{chr(last)}" for first, last in ranges) + "\u200c\u200d"
+
+
+MARKS = _marks()
+LETTER = rf"(?:[^\W_]|[{MARKS}])"
+"""A character of a word, for a pattern: a letter, a digit, or a mark on one."""
+WORD = re.compile(rf"[^\W_]{LETTER}*(?:['’][^\W\d_]{LETTER}*)?")
+"""A word in any script."""
+_TITLES = (
+    "Mr",
+    "Ms",
+    "Mx",
+    "Dr",
+    "St",
+    "Sr",
+    "Fr",
+    "Lt",
+    "Mrs",
+    "Rev",
+    "Hon",
+    "Sgt",
+    "Col",
+    "Mme",
+    "Prof",
+    "Capt",
+    "Dipl",
+)
+TITLE = re.compile(rf"\b(?:{'|'.join(_TITLES)}|[^\W\d_a-z])\.$")
+"""An abbreviation, or an initial, at the end of a text: what follows is no beginning of a sentence."""
+_AFTER_TITLE = "|".join(rf"(?<=\b{title}\. )" for title in _TITLES)
+_SUFFIX = (
+    r"(?:com|org|net|io|edu|gov|info|biz|app|dev|shop|site|online|store|cloud|test|example|local|localhost|"
+    r"ac|ae|ar|au|bg|br|ca|ch|cl|cn|co|cy|cz|de|dk|ee|es|eu|fi|fr|ge|gr|hk|hr|hu|id|ie|il|ir|jp|ke|kr|kz|lt|lu|lv|"
+    r"mt|mx|my|ng|nl|nz|pe|ph|pk|pt|ro|ru|sa|se|sg|si|sk|th|tr|tw|ua|uk|vn|za)"
+)
+"""Of domains that are found without a scheme or a path."""
+_MONTH = (
+    r"(?:jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?|sept?(?:ember)?|oct(?:ober)?|"
+    r"nov(?:ember)?|dec(?:ember)?)"
+)
+_EMPHASIS = r"(?:NOT|NO|NEVER|ALL|ANY|ONLY|DO|DON['’]T|MUST|AND|OR|BUT|IF|THE|ASAP|PLEASE)\b"
+"""Words that are shouted, and name nobody."""
+_DAY = r"(?:Mon|Tues|Wednes|Thurs|Fri|Satur|Sun)day"
+SPOKEN = re.compile(rf"{_DAY}s?|{_MONTH}|{_EMPHASIS}|I", re.IGNORECASE)
+"""Capitalised words that are no names."""
+_RULES: tuple[tuple[Kind, str, int], ...] = (
+    ("email", r"[\w.+%'-]+@[\w-]+(?:\.[\w-]+)*|[\w.+%-]+ ?[\[(]at[\])] ?[\w.-]+(?: ?[\[(]dot[\])] ?\w+)*", 0),
+    ("url", r"\b[a-z][a-z+.-]*://(?:[^\s<>\"'`]|'(?=\w))+|\bwww\.[^\s<>\"'`]+|"
+     rf"\b(?:[\w-]+\.)+{_SUFFIX}\b(?![-\w]|\.\w)(?:[/?#:]\S*)?|\b(?:[\w-]+\.)+[a-z]{{2,18}}/\S*", re.I),
+    ("account", r"\b[A-Z]{2}\d{2}(?: ?[A-Z0-9]{4}){2,7}(?: ?[A-Z0-9]{1,4})?\b", 0),
+    ("quoted", r"""(?<!\w)(?:"[^"\n]{1,200}"|'[^'\n]{1,120}'(?!\w)|“[^”\n]{1,200}”|‘[^’\n]{1,200}’|«[^»\n]{1,200}»)""",
+     0),
+    ("card", r"(?<![\w-])\d(?:[ -]?\d){11,18}(?![\w-])", 0),
+    ("id", r"(?<![\w.])\d{1,3}(?:\.\d{1,3}){3}(?![\w.]*\d)(?:/\d+|:\d+)?", 0),
+    ("date",
+     rf"\b\d{{4}}-\d\d?-\d\d?\b|\b\d\d?[./]\d\d?[./]\d{{2,4}}\b|\b{_MONTH}\.? \d\d?(?:st|nd|rd|th)?(?:,? \d{{4}})?\b|"
+     rf"\b\d\d?(?:st|nd|rd|th)?(?: of)? {_MONTH}\b(?: \d{{4}})?", re.I),
+    ("time", r"\b\d\d?:\d\d(?::\d\d)?(?: ?[ap]\.?m\b\.?)?|\b\d\d? ?[ap]\.?m\b\.?", re.I),
+    ("money", r"[$€£¥] ?\d[\d,]*(?:\.\d+)?|\b\d[\d,]*(?:\.\d+)? ?(?:[$€£¥]|(?:USD|EUR|GBP|dollars?|euros?)\b)", re.I),
+    ("phone", r"(?<![\w.])(?:\+\d[\d\s().-]{6,18}\d|\(\d{2,5}\)[\d\s.-]{5,14}\d|0\d{1,4}[ /.-]\d[\d\s.-]{3,12}\d|"
+              r"\d{3}[-. ]\d{3}[-. ]\d{4})(?:\s?x\d{1,5})?(?!\w)", 0),
+    ("id", r"#\w+(?:-\w+)*|\b(?=[\w-]*\d)(?=[\w-]*[A-Za-z])\w+(?:-\w+)*\b|\b\d+(?:-\d+)+\b", 0),
+    ("number", r"(?<![\w.])[-+]?\d[\d,]*(?:\.\d+)?%?", 0),
+    ("name",
+     rf"(?:(?<=[a-z,;:)] )|{_AFTER_TITLE})(?!I\b|I['’]|{_DAY}\b|{_EMPHASIS})"
+     rf"[^\W\d_a-z][\w{MARKS}'’.-]*[\w{MARKS}](?: (?!{_DAY}\b)[^\W\d_a-z][\w{MARKS}'’.-]*[\w{MARKS}])*", 0),
+)  # fmt: skip
+_PATTERNS: tuple[tuple[Kind, re.Pattern[str]], ...] = tuple(
+    (kind, re.compile(pattern, flags)) for kind, pattern, flags in _RULES
+)
+"""In this order: what one finds is not looked at by the next. A capitalised word inside a sentence is taken for a name."""
+
+
+class PatternMasker:
+    """Masks by twelve patterns: e-mail, URL, account, quotation, card, date, time, money, phone, id, number, name.
+
+    Example:
+        >>> PatternMasker().spans("Refund order 17 of Ana")
+        [Span(start=13, end=15, kind='number'), Span(start=19, end=22, kind='name')]
+    """
+
+    name = "patterns-1"
+
+    def spans(self, text: str) -> list[Span]:
+        """See `Masker`."""
+        found: list[Span] = []
+        loud = shouted(text)
+        for kind, pattern in _PATTERNS:
+            for match in pattern.finditer(text):
+                start, end = match.span()
+                if kind == "name":
+                    end = start + len(re.sub(r"['’]s$", "", match[0]))
+                    if loud and all(word.lower() in common_words() for word in WORD.findall(match[0])):
+                        continue
+                found.append(Span(start, end, kind))
+            text = pattern.sub(lambda m: "\0" * len(m[0]), text)
+        return sorted(found)
+
+
+def shouted(text: str) -> bool:
+    """Whether capitals tell nothing, as in ``PLEASE CANCEL MY ORDER`` or in a headline; not of a few words.
+
+    Example:
+        >>> shouted("PLEASE CANCEL MY ORDER"), shouted("Call Rose Banks")
+        (True, False)
+    """
+    words = [word for word in WORD.findall(text) if word[0].isalpha()]
+    return (len(words) > 3 and sum(word.isupper() for word in words) > SHOUTED * len(words)) or (
+        len(words) > 5 and sum(word[0].isupper() for word in words) > SHOUTED * len(words)
+    )
+
+
+def masked(text: str, spans: Sequence[Span], keep: Collection[Kind] = ()) -> str:
+    """A text with its spans replaced by the words of their kinds.
+
+    Example:
+        >>> text = "Refund order 17 of Ana"
+        >>> spans = PatternMasker().spans(text)
+        >>> masked(text, spans), masked(text, spans, keep=["name"])
+        ('Refund order number of name', 'Refund order number of Ana')
+    """
+    parts, at = list[str](), 0
+    for span in spans:
+        if span.kind not in keep:
+            parts += [text[at : span.start], span.kind]
+            at = span.end
+    return "".join([*parts, text[at:]])
+
+
+@lru_cache(maxsize=1)
+def common_words() -> frozenset[str]:
+    """Common English words in lower case, without proper names: SCOWL, size 35 (its licence is in ``LICENSE``)."""
+    packed = resources.files("ace.playbook").joinpath("words.txt.gz").read_bytes()
+    return frozenset(gzip.decompress(packed).decode().split())
