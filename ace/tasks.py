@@ -5,6 +5,7 @@ Frozen pydantic models without DSPy, so that they travel as JSON between process
 
 from __future__ import annotations
 
+import math
 import uuid
 from typing import Any, Literal
 
@@ -226,12 +227,24 @@ class Feedback(BaseModel, frozen=True, extra="forbid", allow_inf_nan=False):
         Example:
             >>> Feedback.of(0.7).success, Feedback.of(False).success
             (True, False)
+
+        Raises:
+            ValueError: It is neither, or a number that is not finite.
         """
         if isinstance(value, Feedback):
             return value
         if isinstance(value, bool):
             return cls(success=value)
-        score = float(getattr(value, "score", value))
+        given = getattr(value, "score", value)
+        wrong = f"not feedback: {value!r:.100}; expected True, False, a number or a Feedback"
+        if isinstance(given, (str, bytes, bytearray)):
+            raise ValueError(wrong)
+        try:
+            score = float(given)
+        except (TypeError, ValueError, OverflowError) as error:
+            raise ValueError(wrong) from error
+        if not math.isfinite(score):
+            raise ValueError(f"feedback is {score}, expected a finite number: success from {GOOD_SCORE} on")
         text = str(getattr(value, "feedback", "") or "")
         return cls(success=score >= GOOD_SCORE, text=text, details={"score": score})
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.table import Table
@@ -17,6 +17,37 @@ DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Only print what w
 BaselineOption = Annotated[
     float, typer.Option(min=0.0, max=1.0, help="How often the tasks succeed without a bullet: 0.5 is a guess.")
 ]
+
+# -- forgetting --------------------------------------------------------------------------------------------------------
+
+
+@app.command("purge", epilog="Example: ace playbook purge pb.db --text 'Ana Kovač' --yes")
+def purge(
+    path: BookArgument,
+    text: Annotated[str, typer.Option(help="Replaced by [purged] wherever it stands.")] = "",
+    run: Annotated[str, typer.Option(help="The id of a run; what only it taught goes.")] = "",
+    tenant: Annotated[str | None, typer.Option(help="All bullets of a tenant go.")] = None,
+    exact: Annotated[bool, typer.Option("--exact", help="Leave single words of the text alone.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    author: AuthorOption = "",
+) -> None:
+    """Take something out of the playbook and its history for good; the journal keeps a tombstone."""
+    with open_book(path) as book:
+        target: dict[str, Any] = {"text": text, "run_id": run, "tenant": tenant, "exact": exact}
+        found = book.purge(**target, dry_run=True)
+        console.print(
+            f"{found.entries} entries of the journal, {found.queue_lines} runs that wait; "
+            f"changed: {', '.join(found.changed) or 'none'}; removed: {', '.join(found.removed) or 'none'}"
+            + (f"; also the words {', '.join(found.words)}" if found.words else ""),
+            markup=False,
+        )
+        if not found.entries and not found.queue_lines:
+            return
+        if not yes:
+            typer.confirm("This cannot be undone. Go on?", abort=True)
+        done = book.purge(**target, author=author)
+        console.print(f"purged; {done.entries} entries changed, the journal verifies: {book.history.verify().ok}")
+
 
 # -- history -----------------------------------------------------------------------------------------------------------
 

@@ -2,29 +2,24 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from difflib import SequenceMatcher
-from typing import Literal
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Literal
 
 from ace.curator.eviction import evict
 from ace.playbook import Playbook
-from ace.playbook.bullet import PlaybookBullet, sequence_key
+from ace.playbook.bullet import PlaybookBullet, Provenance, sequence_key
 from ace.playbook.delta import Add, Delta, Merge, apply
 from ace.playbook.duplicates.find import THRESHOLDS, calibrate, same_lesson, text_of
 from ace.playbook.duplicates.similarity import (
     JACCARD,
     contradiction,
-    is_negative,
-    is_number,
     jaccard,
-    marks,
-    opposed,
     text_difference,
     words,
 )
 from ace.playbook.index.embedders import embedded
 from ace.playbook.insight import RECORD, Insight
+from ace.playbook.plan import fill_of, joined, plan_with
 
 MAX_PITFALLS = 1
 """Records of what did not work that are kept for one kind of task."""
@@ -41,9 +36,9 @@ _NOT_WRITTEN = 900_000_000
 class Curator:
     """Searches before it adds.
 
-    A lesson merges into a bullet of the same section, scope and changing calls whose trigger means the same; its words stay
-    as they are and the evidence is added. Everything else becomes a new bullet. A bullet is never rewritten. When the book
-    has a `book_budget`, what is worth least per token leaves for what is new.
+    A mined lesson with the same plan in the same scope is the same lesson: its situation joins the known ones, or stands
+    beside them. A lesson in free words merges into one of the same section and scope that means the same; its words stay.
+    Everything else becomes a new bullet. When the book has a `book_budget`, what is worth least per token leaves.
 
     Args:
         playbook: The book.
@@ -87,7 +82,11 @@ class Curator:
         for insight in insights:
             if any(_repeats(insight, other) for other in seen):
                 continue
-            same = self._match(insight, list(fresh.values()))
+            planned = self._planned(insight, fresh) if insight.plan is not None else []
+            if insight.plan is None:
+                same = self._match(insight, list(fresh.values()))
+            else:
+                same = planned[0] if planned else None
             if same == "enough":
                 continue
             name = f"b-{_NOT_WRITTEN + len(deltas)}"
@@ -102,21 +101,39 @@ class Curator:
                     avg_iterations=float(insight.iterations),
                     tool_success_rate=insight.tool_success_rate,
                     reason=f"the same lesson again: {insight.evidence}",
+                    **_said_again(same, insight, sure=not self._unsure(insight)),
                 )
                 if same.id not in fresh:
-                    deltas[name] = merge
+                    deltas[name] = _with_twins(same, merge, [other for other in planned[1:] if other.id not in fresh])
                     continue
                 fresh[same.id] = _joined(same, merge)
                 written = fresh[same.id].model_copy(update={"id": ""})
                 deltas[same.id] = Add(bullet=written, reason=f"{deltas[same.id].reason}, and again: {insight.evidence}")
         return evict(self.playbook, list(deltas.values()))
 
+    def _planned(self, insight: Insight, fresh: Mapping[str, PlaybookBullet]) -> list[PlaybookBullet]:
+        """The lessons of the same scope with the same plan; what may be shown and what waits for review stay apart."""
+        assert insight.plan is not None
+        shape, scope = insight.plan.shape, (insight.section, insight.domain, insight.tenant)
+        found = [b for b in fresh.values() if b.shape == shape and (b.section, b.domain, b.tenant) == scope]
+        found += self.playbook.index.planned(shape, insight.section, insight.domain, insight.tenant)
+        found = [bullet for bullet in found if _same_plan(bullet, insight)]
+        held = insight.trust != "trusted" or self._unsure(insight)
+        shown, waiting = [b for b in found if not _waits(b)], [b for b in found if _waits(b)]
+        if shown and not held:
+            return shown
+        # what waits was held for its source; another source may be clean
+        return waiting if held or self.playbook.review.why_held(insight.as_bullet({})) else []
+
     def _add(self, insight: Insight, schema_hashes: Mapping[str, str]) -> Add:
         bullet, reason = insight.as_bullet(dict(schema_hashes)), f"a new lesson: {insight.evidence}"
-        if insight.confidence is not None and insight.confidence < self.min_confidence:
+        if self._unsure(insight):
             bullet = bullet.model_copy(update={"stage": "quarantined"})
-            reason = f"held: the judge of the run was {100 * insight.confidence:.0f} % sure; {insight.evidence}"
+            reason = f"held: the judge of the run was {100 * (insight.confidence or 0):.0f} % sure; {insight.evidence}"
         return Add(bullet=bullet, reason=reason)
+
+    def _unsure(self, insight: Insight) -> bool:
+        return insight.confidence is not None and insight.confidence < self.min_confidence
 
     def _match(self, insight: Insight, fresh: Sequence[PlaybookBullet]) -> PlaybookBullet | Literal["enough"] | None:
         """The bullet that already says it, in the book or among what other runs just taught; "enough": no more is wanted."""
@@ -130,22 +147,18 @@ class Curator:
             for bullet, cosine in found
             # close vectors hide a negation or a number: "refund" and "do not refund" are near each other
             if bullet.trigger
-            and (
-                _filled_in(bullet.trigger, said, insight.constants)
-                or (
-                    (cosine >= self.merge_cosine or words(bullet.trigger) == words(said))
-                    and _agree(bullet.trigger, said)
-                )
-            )
+            and bullet.plan is None
+            and (cosine >= self.merge_cosine or words(bullet.trigger) == words(said))
+            and (bullet.trigger == said or not text_difference(bullet.trigger, said))
         ]
         for bullet in of_its_kind:
             if bullet.key == sequence_key(insight.changing_tools) and self._says(bullet, insight):
                 return bullet
         for bullet, cosine in found:
-            if bullet.trigger and self._reads_alike(bullet, f"{insight.trigger}\n{insight.content}", cosine):
-                # a recipe that does the same more or less often is the same; with another number it looks alike
+            said = f"{insight.trigger}\n{insight.content}"
+            if bullet.trigger and bullet.plan is None and self._reads_alike(bullet, said, cosine):
                 alike = bullet in of_its_kind or bullet.key == sequence_key(insight.changing_tools)
-                return bullet if alike and not _numbers_differ(bullet.trigger, said) else "enough"
+                return bullet if alike else "enough"
         # one way works, but a task can fail in endless ways
         records = [bullet for bullet in of_its_kind if bullet.content.startswith(RECORD)]
         if insight.content.startswith(RECORD) and len(records) >= MAX_PITFALLS:
@@ -186,38 +199,65 @@ class Curator:
         return same_lesson(bullet.content, insight.content, 0.0, self.merge_cosine)
 
 
-def _agree(one: str, other: str) -> bool:
-    """Whether two triggers that are near each other negate and count alike; whom they name makes no difference."""
-    return one == other or not text_difference(_NAME.sub("somebody", one), _NAME.sub("somebody", other))
+def _said_again(bullet: PlaybookBullet, insight: Insight, sure: bool) -> dict[str, Any]:
+    """What a merge has to say of plan and situation; an unsure verdict brings no other wording."""
+    if insight.plan is None or insight.situation is None or bullet.plan is None:
+        return {}
+    counted = not set(insight.provenance.task_ids) <= set(bullet.provenance.task_ids)
+    fresh = fill_of(insight.values)
+    differs = counted and all(fresh not in situation.fills for situation in bullet.situations)
+    plan = plan_with(bullet.plan, insight.plan, differs)
+    said: dict[str, Any] = {"plan": plan} if plan != bullet.plan else {}
+    for situation in bullet.situations:
+        if (both := joined(situation, insight.situation, insight.values, counted)) is not None:
+            same = both == situation
+            return said if same else said | {"situation": both, "instead_of": situation.template}
+    if not sure:
+        return said
+    return said | {"situation": insight.situation.model_copy(update={"since": len(bullet.provenance.run_ids)})}
 
 
-def _filled_in(one: str, other: str, constants: Collection[str]) -> bool:
-    """Whether two triggers differ only in what was filled in.
-
-    Args:
-        one: A bullet's trigger.
-        other: A lesson's.
-        constants: Texts of the lesson's task that the run passed to a tool as they stand there; numbers do not count.
-    """
-    left, right = one.lower().split(), other.lower().split()
-    filled = {word.strip(".,;:!?'\"()") for text in constants for word in text.lower().split()}
-    for kind, i1, i2, start, end in SequenceMatcher(None, left, right, autojunk=False).get_opcodes():
-        if kind == "equal":
-            continue
-        changed = [*left[i1:i2], *right[start:end]]
-        if kind != "replace" or any(is_number(word) or is_negative(word) for word in changed):
-            return False
-        if any(word.strip(".,;:!?'\"()") not in filled for word in right[start:end]):
-            return False
-    return not opposed(one, other)
+def _same_plan(bullet: PlaybookBullet, insight: Insight) -> bool:
+    """Whether a lesson of the same shape has the same plan; other words of the model, for another request, are another."""
+    if bullet.plan is None or insight.plan is None or not bullet.plan.fits(insight.plan):
+        return False
+    if not bullet.plan.contradicts(insight.plan):
+        return True
+    new = insight.situation
+    return new is not None and any(joined(s, new, insight.values, counted=False) is not None for s in bullet.situations)
 
 
-def _numbers_differ(one: str, other: str) -> bool:
-    return marks(one).numbers != marks(other).numbers
+def _with_twins(bullet: PlaybookBullet, merge: Merge, others: Sequence[PlaybookBullet]) -> Merge:
+    """The merge that also takes over lessons which have turned out to be the same."""
+    plan = merge.plan or bullet.plan
+    same = [
+        b
+        for b in others
+        if plan and b.plan and plan.fits(b.plan) and (plan.writes_alike(b.plan) or _all_joined(bullet, b))
+    ]
+    if not same:
+        return merge
+    provenance = [merge.provenance, *(other.provenance for other in same)]
+    return merge.model_copy(
+        update={
+            "absorbed": tuple(other.id for other in same),
+            "provenance": Provenance(
+                task_ids=tuple(task for known in provenance for task in known.task_ids),
+                groups=tuple(group for known in provenance for group in known.groups),
+                run_ids=tuple(run for known in provenance for run in known.run_ids),
+                source=merge.provenance.source,
+            ),
+        }
+    )
 
 
-_NAME = re.compile(r"(?<=[a-z,;] )['\"“]?[A-Z][a-z-]+\b(?:['\"”])?")
-"""A capitalised word inside a sentence; NOT, EUR and GetOrder are no names of people."""
+def _all_joined(one: PlaybookBullet, other: PlaybookBullet) -> bool:
+    """Whether each situation of another lesson is one of a lesson's."""
+    return all(any(joined(s, new, {}, counted=False) for s in one.situations) for new in other.situations)
+
+
+def _waits(bullet: PlaybookBullet) -> bool:
+    return bullet.stage == "quarantined" or bullet.trust != "trusted"
 
 
 def _same_detail(bullet: PlaybookBullet, insight: Insight) -> bool:

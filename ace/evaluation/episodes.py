@@ -110,7 +110,7 @@ class EpisodeResult:
     output: TaskOutput
     feedback: Feedback
     memory_tokens: int
-    hashes: Mapping[str, str]
+    tools: Mapping[str, Any]
     """Of the tools' schemas."""
 
     def to_json(self) -> str:
@@ -118,7 +118,7 @@ class EpisodeResult:
         return json_line(
             {
                 "memory_tokens": self.memory_tokens,
-                "hashes": dict(self.hashes),
+                "tools": dict(self.tools),
                 "output": self.output,
                 "feedback": self.feedback,
             }
@@ -129,7 +129,7 @@ class EpisodeResult:
         """What `to_json` wrote."""
         value = json.loads(text)
         output, feedback = TaskOutput.model_validate(value["output"]), Feedback.model_validate(value["feedback"])
-        return cls(output, feedback, value["memory_tokens"], value["hashes"])
+        return cls(output, feedback, value["memory_tokens"], value["tools"])
 
 
 def set_up(
@@ -146,7 +146,7 @@ def set_up(
             feedback = episode.score(output)
         except Exception as error:
             raise SuiteError(f"the scorer of task {task.id!r} failed: {error}") from error
-        return EpisodeResult(output, feedback, watched.tokens if watched else 0, episode.registry.schema_hashes)
+        return EpisodeResult(output, feedback, watched.tokens if watched else 0, episode.registry.schemas)
 
     return agent, episode.task, finish
 

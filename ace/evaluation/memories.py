@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from ace.playbook import Filters, Playbook, PlaybookBullet
 from ace.playbook.render import count_tokens, render_bullets
@@ -24,7 +24,7 @@ class Memory(Protocol):
         """What the agent's `playbook` is for a task."""
         ...
 
-    def learn(self, task: SuiteTask, output: TaskOutput, feedback: Feedback, hashes: Mapping[str, str]) -> None:
+    def learn(self, task: SuiteTask, output: TaskOutput, feedback: Feedback, tools: Mapping[str, Any]) -> None:
         """Take in a run."""
         ...
 
@@ -51,9 +51,9 @@ class Online:
         groups = (task.group,) if self._unseen else ()
         return self.book.view(Filters(exclude_tasks=(task.id,), exclude_groups=groups))
 
-    def learn(self, task: SuiteTask, output: TaskOutput, feedback: Feedback, hashes: Mapping[str, str]) -> None:
+    def learn(self, task: SuiteTask, output: TaskOutput, feedback: Feedback, tools: Mapping[str, Any]) -> None:
         """See `Memory`."""
-        self._learner.learn(output, feedback, hashes, group=task.group)
+        self._learner.learn(output, feedback, tools, group=task.group)
 
 
 class FullHistory:
@@ -81,7 +81,7 @@ class FullHistory:
             shown.append(bullet)
         return FixedBullets(shown)
 
-    def learn(self, task: SuiteTask, output: TaskOutput, feedback: Feedback, hashes: Mapping[str, str]) -> None:
+    def learn(self, task: SuiteTask, output: TaskOutput, feedback: Feedback, tools: Mapping[str, Any]) -> None:
         """See `Memory`."""
         calls = [step for step in output.structured_trace if step.tool_name]
         how = "This worked." if feedback.success else f"This did not work. {feedback.text}"

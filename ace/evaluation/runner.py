@@ -180,7 +180,7 @@ class Evaluation(Iterator[Attempt]):
 
     def _attempt(self, job: _Job, result: EpisodeResult) -> Attempt:
         if job.memory is not None and result.output.termination_reason not in OUTAGES:
-            job.memory.learn(job.tasks[0], result.output, result.feedback, result.hashes)
+            job.memory.learn(job.tasks[0], result.output, result.feedback, result.tools)
         return Attempt(
             job.tasks[0], job.arm, job.seed, result.output, result.feedback, result.memory_tokens, job.finished
         )
@@ -310,5 +310,5 @@ def _learning(
             task = job.tasks.popleft()
             job.finished += 1
             if output.termination_reason not in OUTAGES:
-                memory.learn(task, output, feedback, suite.episode(task).registry.schema_hashes)
+                memory.learn(task, output, feedback, suite.episode(task).registry.schemas)
     return job

@@ -148,7 +148,9 @@ class _Steps:
         if self.reflector.lm is not None:
             found = self.playbook.retrieve(run.task.text, run.task.domain, tenant=run.task.tenant)
             known = [bullet.content for bullet in found]
-        insights = self.reflector.reflect(run, feedback, group=self.group, known=known)
+        insights = self.reflector.reflect(
+            run, feedback, group=self.group, known=known, schemas=self.agent.registry.schemas
+        )
         return {"insights": insights, "proposal": Proposal(), "problem": ""}
 
     def curate(self, state: LearningState) -> dict[str, Any]:

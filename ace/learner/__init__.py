@@ -2,6 +2,6 @@
 
 from ace.learner.learner import Learner
 from ace.learner.report import LearningReport
-from ace.learner.traces import read_trace
+from ace.learner.traces import read_requests, read_trace
 
-__all__ = ["Learner", "LearningReport", "read_trace"]
+__all__ = ["Learner", "LearningReport", "read_requests", "read_trace"]

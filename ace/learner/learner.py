@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
+from itertools import repeat
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -12,8 +14,8 @@ from ace.agent.episode import Episode, Solver
 from ace.curator import Curator, Gate, GateVerdict
 from ace.learner.pipeline import LearningPipeline
 from ace.learner.report import LearningReport
-from ace.learner.run_queue import ObservedRun, RunQueue
-from ace.learner.traces import read_trace
+from ace.learner.run_queue import ObservedRun, RunQueue, known_tools
+from ace.learner.traces import read_requests, read_trace
 from ace.learner.worker import BackgroundWorker
 from ace.playbook import Experiment, Playbook
 from ace.reflector import Reflector
@@ -58,7 +60,7 @@ class Learner:
         >>> Learner(book).learn(output, Feedback(success=True), {})
         1
         >>> book.bullets[0].content
-        'No call is needed: finish at once.'
+        'answer at once, without a call'
     """
 
     def __init__(
@@ -71,7 +73,7 @@ class Learner:
         gate: Gate | None = None,
         gate_every: int = 10,
         state: str | Path | None = None,
-        tools: ToolRegistry | Mapping[str, str] | None = None,
+        tools: ToolRegistry | Mapping[str, Any] | None = None,
         judge: Callable[[TaskOutput], Feedback] | None = None,
         explore: float = 0.0,
         holdout: float = 0.0,
@@ -84,8 +86,10 @@ class Learner:
         self.agent_for = agent_for
         self.judge = judge
         self.memory = playbook.view(experiment=Experiment(explore=explore, holdout=holdout, seed=seed))
-        self._tools = dict(tools.schema_hashes if isinstance(tools, ToolRegistry) else tools or {})
+        self._tools = known_tools(tools)
         self._queue = RunQueue(state) if state is not None else None
+        if state is not None:
+            playbook.remember_queue(state)
         self.pipeline = LearningPipeline(
             playbook,
             reflector=reflector or Reflector(),
@@ -95,7 +99,7 @@ class Learner:
             judge=judge,
             run_queue=self._queue,
             author=author,
-            tools=self._tools,
+            **self._tools,
         )
         self._worker = BackgroundWorker(self.pipeline.learn, queue_size)
         for run in list(self._queue.waiting.values()) if self._queue is not None else ():
@@ -170,14 +174,13 @@ class Learner:
         observed = queue.waiting.get(place) if queue is not None else None
         if observed is None:
             output = self.agent_for(episode).run(episode.task)
-            hashes = dict(episode.registry.schema_hashes)
             observed = ObservedRun(
                 key=place,
                 place=place,
                 output=output,
                 feedback=Feedback.of(episode.score(output)),
-                schema_hashes=hashes,
                 group=episode.group,
+                **known_tools(episode.registry),
             )
             if queue is not None:
                 queue.put(observed)
@@ -193,7 +196,7 @@ class Learner:
         self,
         output: Any,
         feedback: Feedback | bool | float | None = None,
-        schema_hashes: Mapping[str, str] | None = None,
+        tools: ToolRegistry | Mapping[str, Any] | None = None,
         *,
         group: str = "",
     ) -> None:
@@ -206,7 +209,7 @@ class Learner:
             output: A `TaskOutput`, or what `ReActGenerator.forward` returned.
             feedback: Whether it did what it should; True and False are short for it, a number counts from 0.5. None asks
                 the judge.
-            schema_hashes: Of the agent's tools, when they are not the learner's `tools`.
+            tools: The agent's, when they are not the learner's `tools`.
             group: The task's family.
 
         Raises:
@@ -223,8 +226,8 @@ class Learner:
             place="",
             output=run,
             feedback=None if feedback is None else Feedback.of(feedback),
-            schema_hashes=dict(self._tools if schema_hashes is None else schema_hashes),
             group=group,
+            **(self._tools if tools is None else known_tools(tools)),
         )
         self._worker.check_open()
         if self._queue is not None:
@@ -264,19 +267,33 @@ class Learner:
         self,
         traces: Iterable[Any],
         feedback: Callable[[TaskOutput], Feedback | bool | float] | Iterable[Feedback | bool | float] | None = None,
-        **options: Any,
+        *,
+        read_only: Collection[str] = (),
+        task: str | Iterable[str | None] | None = None,
+        domain: str | Iterable[str | None] | None = None,
+        group: str | Iterable[str] = "",
+        tenant: str | None = None,
+        strict: bool = False,
     ) -> LearningReport:
-        """Learn from runs that other frameworks recorded.
+        """Learn from runs that other frameworks recorded; a conversation with several requests is one run for each.
+
+        A success counts for each request of a conversation. A failure counts for none, as nobody knows which one went wrong,
+        unless ``Feedback(details={"request": 1})`` names it, counted from 0.
 
         Args:
             traces: DSPy predictions with a trajectory, LangChain results with intermediate steps, LangGraph states,
                 Pydantic AI messages, OpenAI-style message lists, or our own `TaskOutput`s; also as JSON. See
                 `ace.learner.traces.read_trace`.
             feedback: For each trace, or a function of the run; None asks the judge.
-            **options: As for `read_trace`: `read_only`, `task`, `domain`, `tenant`.
+            read_only: Tools that change nothing; those of the learner's `tools` that say so are known.
+            task: The request of each trace that does not contain it, or of all.
+            domain: Of each trace, or of all.
+            group: The task family of each trace, or of all.
+            tenant: Of all.
+            strict: Whether a trace that names tools or arguments which the learner's `tools` do not know is refused.
 
         Returns:
-            Counts of this call.
+            Counts of this call; `unknown` names tools and arguments that the schemas do not know.
 
         Raises:
             ValueError: A trace is of no known form, or there is neither feedback nor a judge.
@@ -285,30 +302,43 @@ class Learner:
             raise ValueError(
                 "learn_from_traces needs feedback for each run, or a function of it; or give the Learner a judge"
             )
-        before = replace(self.report)
-        given = iter(feedback) if feedback is not None and not callable(feedback) else None
+        if strict and not self._tools["schemas"]:
+            raise ValueError("strict=True needs to know the tools: Learner(book, tools=registry)")
+        read_only = {*read_only, *(name for name, known in self._tools["schemas"].items() if known.get("read_only"))}
+        before = replace(self.report, unknown=Counter(self.report.unknown))
+        verdict_of = _verdicts(feedback)
         taught = {run for bullet in self.playbook.bullets for run in bullet.provenance.run_ids}
+        each = {name: iter(_for_each(given)) for name, given in (("task", task), ("domain", domain), ("group", group))}
+        called: dict[str, Any] = {}
         for number, trace in enumerate(traces):
+            late = f"trace {number}, counted from 0"
             try:
-                output = read_trace(trace, **options)
+                asked, scope, family = (next(values, _NONE) for values in each.values())
+                if _NONE in (asked, scope, family):
+                    raise ValueError(
+                        "there is no task, domain or group for it; give one for each trace, or one for all"
+                    )
+                runs = read_requests(trace, task=asked, read_only=read_only, domain=scope, tenant=tenant)
+                unknown = unknown_names(runs, self._tools["schemas"])
+                if strict and unknown:
+                    raise ValueError(f"it names what no schema knows: {', '.join(sorted(unknown))}")
             except ValueError as error:
-                raise ValueError(
-                    f"trace {number}, counted from 0: {error}; those before it were learned from"
-                ) from error
-            verdict = feedback(output) if callable(feedback) else next(given, _NONE) if given is not None else None
+                raise ValueError(f"{late}: {error}; those before it were learned from") from error
+            self.report.unknown.update(unknown)
+            verdict = verdict_of(runs[0] if len(runs) == 1 else read_trace(trace, task=asked, read_only=read_only))
             if verdict is _NONE or (verdict is None and self.judge is None):
-                raise ValueError(
-                    f"there is no feedback for trace {number}, counted from 0; those before it were learned from"
-                )
-            if output.run_id in taught:  # a trace's content is its id: the same one teaches nothing new
-                self.report.skipped += 1
-                continue
-            taught.add(output.run_id)
+                raise ValueError(f"there is no feedback for {late}; those before it were learned from")
             known = None if verdict is None else Feedback.of(verdict)
-            self.pipeline.learn(
-                ObservedRun(key=output.run_id, output=output, feedback=known, schema_hashes=dict(self._tools)),
-                keep=False,
-            )
+            called |= {step.tool_name: {} for run in runs for step in run.structured_trace}
+            schemas = {n: {**s, "read_only": n in read_only} for n, s in (called | self._tools["schemas"]).items()}
+            for run in _counted(runs, known):
+                if run.run_id in taught:  # a trace's content is its id: the same one teaches nothing new
+                    self.report.skipped += 1
+                    continue
+                taught.add(run.run_id)
+                tools: dict[str, Any] = {**self._tools, "schemas": schemas}
+                observed = ObservedRun(key=run.run_id, output=run, feedback=known, group=family or "", **tools)
+                self.pipeline.learn(observed, keep=False)
         self.pipeline.look_back()
         self.pipeline.propose(now=True)
         return self.report.since(before)
@@ -317,7 +347,7 @@ class Learner:
         self,
         output: TaskOutput,
         feedback: Feedback,
-        schema_hashes: Mapping[str, str] | None = None,
+        tools: ToolRegistry | Mapping[str, Any] | None = None,
         *,
         group: str = "",
     ) -> int:
@@ -326,12 +356,60 @@ class Learner:
         Args:
             output: The run.
             feedback: Whether it did what it should.
-            schema_hashes: Of the agent's tools: ``agent.registry.schema_hashes``; the learner's `tools` by default.
+            tools: The agent's, ``agent.registry``; the learner's by default.
             group: The task's family.
         """
-        hashes = dict(self._tools if schema_hashes is None else schema_hashes)
+        known = self._tools if tools is None else known_tools(tools)
+        self.pipeline.read_again()
         self.pipeline.learn(
-            ObservedRun(key=output.run_id, output=output, feedback=feedback, schema_hashes=hashes, group=group),
+            ObservedRun(key=output.run_id, output=output, feedback=feedback, group=group, **known),
             keep=False,
         )
         return self.playbook.revision
+
+
+def _for_each(value: Any) -> Iterable[Any]:
+    """One value for all, or one for each."""
+    return repeat(value) if value is None or isinstance(value, str) else value
+
+
+def _verdicts(
+    feedback: Callable[[TaskOutput], Feedback | bool | float] | Iterable[Feedback | bool | float] | None,
+) -> Callable[[TaskOutput], Any]:
+    """What says whether the next trace succeeded; None leaves it to the judge."""
+    if callable(feedback):
+        return feedback
+    given = repeat(None) if feedback is None else iter(feedback)
+    return lambda run: next(given, _NONE)
+
+
+def _counted(runs: Sequence[TaskOutput], feedback: Feedback | None) -> Sequence[TaskOutput]:
+    """The requests of a conversation that a verdict is about."""
+    if len(runs) == 1 or feedback is None or feedback.success:
+        return runs
+    named = feedback.details.get("request")
+    if named is None:
+        return []
+    if isinstance(named, bool) or not isinstance(named, int) or not 0 <= named < len(runs):
+        raise ValueError(f"feedback names request {named!r}; the conversation has 0 to {len(runs) - 1}")
+    return [runs[named]]
+
+
+def unknown_names(runs: Iterable[TaskOutput], schemas: Mapping[str, Any]) -> set[str]:
+    """Names of tools, and of arguments as ``tool(argument)``, that the schemas do not know; nothing without schemas.
+
+    Example:
+        >>> from ace.learner import read_trace
+        >>> run = read_trace({"input": "x", "intermediate_steps": [({"tool": "f", "tool_input": {"a": 1}}, "ok")]})
+        >>> unknown_names([run], {"f": {"parameters": {"properties": {}}}, "g": {}})
+        {'f(a)'}
+    """
+    found: set[str] = set()
+    for step in (step for run in runs for step in run.structured_trace if schemas):
+        schema = schemas.get(step.tool_name)
+        if schema is None:
+            found.add(step.tool_name)
+            continue
+        known = schema.get("parameters", {}).get("properties", {})
+        found |= {f"{step.tool_name}({name})" for name in step.tool_args if name not in known}
+    return found

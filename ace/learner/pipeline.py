@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
+from typing import Any
 
-from ace.core import PlaybookError
+from ace.core import ModelTransport, PlaybookError
 from ace.curator import Curator, Gate, GateVerdict
 from ace.learner.credit import credit
 from ace.learner.report import LearningReport
@@ -18,6 +20,7 @@ from ace.reflector import Reflector
 from ace.reflector.reflector import OUTAGES
 from ace.tasks import Feedback, TaskOutput
 
+_log = logging.getLogger(__name__)
 ATTEMPTS = 5
 """How often a lesson is curated when other processes change the book at the same time."""
 
@@ -35,7 +38,8 @@ class LearningPipeline:
         judge: Decides whether a run succeeded when there is no feedback.
         run_queue: Remembers which runs have been learned from; None remembers nothing.
         author: The name in the journal.
-        tools: Of agents whose runs do not record them: name to schema hash.
+        schema_hashes: Of the tools of agents whose runs do not record them.
+        schemas: Of the same tools.
 
     Attributes:
         report: Counts of everything since it was made.
@@ -51,18 +55,23 @@ class LearningPipeline:
     judge: Callable[[TaskOutput], Feedback] | None
     run_queue: RunQueue | None
     author: str
-    tools: Mapping[str, str]
+    schema_hashes: Mapping[str, str]
+    schemas: Mapping[str, Any]
 
     def __post_init__(self) -> None:
+        self.reflector.masker = self.reflector.masker or self.playbook.masker
         self.report = LearningReport()
         self.verdicts: list[GateVerdict] = []
         bullets = self.playbook.bullets if self.run_queue is not None and self.run_queue.waiting else ()
         self._taught = {run for b in bullets if b.section != "Observations" for run in b.provenance.run_ids}
         """Runs that bullets rest on although the state file does not know that they were learned from."""
+        self.unread: dict[str, ObservedRun] = {}
+        """Runs whose reflection waits for a model that could not be reached."""
         self._credited: set[str] | None = None
         self._proposed: list[tuple[list[Insight], Mapping[str, str]]] = []
         self._unmarked: list[tuple[ObservedRun, bool]] = []
         self._succeeded: dict[tuple[str | None, str], tuple[TaskOutput, str]] = {}
+        self._failed: dict[tuple[str | None, str], TaskOutput] = {}
         for run in self.run_queue.succeeded.values() if self.run_queue is not None else ():
             self._remember(run)
         self._lock = threading.RLock()
@@ -83,14 +92,25 @@ class LearningPipeline:
                 raise PlaybookError(f"run {run.key} waits for a judge; give the Learner one, or another state file")
             feedback = self.judge(run.output)
         with self._lock:
-            self.tools = run.schema_hashes or self.tools
-            insights = self._insights(run, feedback)
+            self.schema_hashes = run.schema_hashes or self.schema_hashes
+            self.schemas = run.schemas or self.schemas
+            try:
+                insights = self._insights(run, feedback)
+            except ModelTransport as error:
+                # nothing is lost: it is read again before the next run, or by the next process
+                _log.warning("%s; run %s waits and is read again", error, run.output.run_id)
+                self.unread[run.key] = waiting = run.model_copy(update={"feedback": feedback})
+                if self.run_queue is not None and run.key not in self.run_queue.waiting:
+                    self.run_queue.put(waiting)
+                self.report.unread += 1
+                return feedback
             self.report.runs += 1
             self.report.successes += feedback.success
             self.report.invented += len(run.output.metadata.get("invented_bullets", ()))
             self.report.usage += run.output.usage
             if feedback.success:
                 self._remember(run)
+                self._failed.pop((run.output.task.tenant, run.output.task_id), None)
             gated = self.gate is not None
             self._commit(run, feedback, [] if gated else insights)
             if gated:
@@ -99,6 +119,15 @@ class LearningPipeline:
                 self._unmarked.append((run, feedback.success))
             self.propose(now=not gated)
         return feedback
+
+    def read_again(self) -> None:
+        """Learn from the runs whose reflection found no model."""
+        for key, run in list(self.unread.items()):
+            del self.unread[key]
+            self.report.unread -= 1
+            self.learn(run, keep=self.run_queue is not None and key in self.run_queue.waiting)
+            if key in self.unread:
+                return  # the model is still out of reach
 
     @property
     def waits_for_gate(self) -> bool:
@@ -119,14 +148,34 @@ class LearningPipeline:
         if self.reflector.lm is not None:
             task = run.output.task
             known = [b.content for b in self.playbook.retrieve(task.text, task.domain, tenant=task.tenant)]
-        return self.reflector.reflect(run.output, feedback, group=run.group, known=known)
+        return self.reflector.reflect(
+            run.output,
+            feedback,
+            group=run.group,
+            known=known,
+            schemas=self.schemas,
+            other=self._other_way(run.output, feedback),
+        )
+
+    def _other_way(self, output: TaskOutput, feedback: Feedback) -> TaskOutput | None:
+        """An earlier run of the same task that ended the other way; the same pair is not compared twice."""
+        key = (output.task.tenant, output.task_id)
+        if feedback.success:
+            return self._failed.get(key)
+        if key in self._succeeded:
+            return self._succeeded[key][0]
+        self._failed[key] = output
+        while len(self._failed) > MAX_KEPT_RUNS:
+            self._failed.pop(next(iter(self._failed)))
+        return None
 
     def look_back(self) -> None:
-        """Sub-sequences that recur in the successful runs so far."""
+        """Runs that wait for their reflection, and sub-sequences that recur in the successful runs so far."""
+        self.read_again()
         with self._lock:
             found = self.reflector.recurring(self._succeeded.values())
             if found:
-                self._proposed.append((found, self.tools))
+                self._proposed.append((found, self.schema_hashes))
 
     def propose(self, *, now: bool) -> None:
         """Let the gate decide about the lessons that wait for it, and mark their runs as learned from."""

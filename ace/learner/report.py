@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
 
@@ -26,6 +27,10 @@ class LearningReport:
     """Runs that had been learned from before an interruption."""
     invented: int = 0
     """Bullets that a model cited and was never shown."""
+    unknown: Counter[str] = field(default_factory=Counter[str])
+    """Names of tools and arguments in recorded runs that the schemas do not know."""
+    unread: int = 0
+    """Runs whose reflection waits for a model that could not be reached."""
     usage: RunUsage = field(default_factory=RunUsage)
 
     def count(self, deltas: Sequence[Delta]) -> None:

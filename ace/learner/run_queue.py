@@ -10,6 +10,7 @@ import threading
 from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 from pydantic import BaseModel, Field, ValidationError
 
@@ -34,7 +35,25 @@ class ObservedRun(BaseModel, frozen=True, extra="forbid"):
     feedback: Feedback | None = None
     """None when a judge has to decide."""
     schema_hashes: dict[str, str] = Field(default_factory=dict)
+    schemas: dict[str, Any] = Field(default_factory=dict, exclude=True)
+    """Of the tools, in this process only."""
     group: str = ""
+
+
+def known_tools(tools: Any) -> dict[str, Any]:
+    """The fields of an `ObservedRun` that say what is known of its tools.
+
+    Args:
+        tools: ``registry.schemas``, a registry, or only ``registry.schema_hashes``.
+
+    Example:
+        >>> known_tools({"refund": "0a1b"})
+        {'schema_hashes': {'refund': '0a1b'}, 'schemas': {}}
+    """
+    found = dict(getattr(tools, "schemas", tools) or {})
+    hashes = {n: known if isinstance(known, str) else known.get("hash", "") for n, known in found.items()}
+    hashes = {name: digest for name, digest in hashes.items() if digest}
+    return {"schema_hashes": hashes, "schemas": {n: known for n, known in found.items() if not isinstance(known, str)}}
 
 
 class RunQueue:

@@ -12,8 +12,16 @@ from pydantic import ValidationError
 
 from ace.core import RunUsage, clean_text, clean_value, json_value, truncate, value_to_text
 from ace.learner.trace_formats import TraceEvent, events_of
+from ace.playbook.masking import WORD
+from ace.reflector.knowledge import stop_words
+from ace.reflector.mining import refused
+from ace.reflector.values import fields, said_in
 from ace.tasks import ReasoningStep, StepError, TaskInput, TaskOutput
 
+_AGREEING = re.compile(
+    r"yes|yep|yeah|ok|okay|sure|right|correct|fine|good|great|perfect|thanks?|confirm|confirmed|agreed?|ahead|sounds|proceed"
+)
+"""Words of a user who agrees."""
 FAILED = re.compile(
     r"^\s*(?:execution error|error\b|failed\b|exception\b|traceback|\w*Error:|\S+ is not a valid tool\b)", re.IGNORECASE
 )
@@ -69,19 +77,146 @@ def read_trace(
             return TaskOutput.model_validate(trace)
         except ValidationError as error:
             raise ValueError(f"not a TaskOutput: {error.errors(include_url=False, include_input=False)}") from error
-    events = list(events_of(trace))
-    asked = task if task is not None else next((event.text for event in events if event.kind == "user"), None)
-    if not asked:
-        raise ValueError("the trace does not contain the task; pass task='...'")
-    return _run(events, clean_text(asked), frozenset(read_only), domain, tenant)
+    return _run(list(events_of(trace)), task, frozenset(read_only), domain, tenant)
+
+
+def read_requests(
+    trace: Any,
+    *,
+    task: str | None = None,
+    read_only: Collection[str] = (),
+    domain: str | None = None,
+    tenant: str | None = None,
+) -> list[TaskOutput]:
+    """The requests of a recorded conversation, each as a run of its own; a trace with one request is one run.
+
+    A request ends when what it asked for was changed: the user's next words begin another. Each run holds, beside the words
+    of its request, those earlier sentences of the user that say what its calls were given.
+
+    Args:
+        trace: As for `read_trace`.
+        task: As for `read_trace`; of a conversation, the first request.
+        read_only: Tools that change nothing.
+        domain: Of the task.
+        tenant: Of the task.
+
+    Raises:
+        ValueError: As for `read_trace`.
+
+    Example:
+        >>> def call(name, **args):
+        ...     made = {"id": name, "function": {"name": name, "arguments": json.dumps(args)}}
+        ...     yield {"role": "assistant", "tool_calls": [made]}
+        ...     yield {"role": "tool", "tool_call_id": name, "content": "done"}
+        >>> talk = [{"role": "user", "content": "Cancel order 17"}, *call("cancel", order=17),
+        ...         {"role": "user", "content": "And mail Ana."}, *call("mail", to="Ana"),
+        ...         {"role": "assistant", "content": "Done."}]
+        >>> [run.task.inputs["task"] for run in read_requests(talk)]
+        ['Cancel order 17', 'And mail Ana.']
+    """
+    whole = read_trace(trace, task=task, read_only=read_only, domain=domain, tenant=tenant)
+    if isinstance(getattr(trace, "output", trace), TaskOutput):
+        return [whole]
+    trace = json.loads(trace) if isinstance(trace, (str, bytes)) else trace
+    if isinstance(trace, Mapping) and "structured_trace" in trace:
+        return [whole]
+    parts = _requests(list(events_of(trace)), frozenset(read_only))
+    runs: list[TaskOutput] = []
+    said: list[str] = []
+    for number, events in enumerate(parts):
+        words = [event.text for event in events if event.kind == "user"]
+        asked = task if task is not None and not number else "\n".join(words)
+        known = [event for part in parts[:number] for event in part]
+        events = [*_handed_on(known, events, frozenset(read_only)), *events]
+        run = _run(events, asked, frozenset(read_only), domain, tenant, _needed(said, events))
+        if len(parts) > 1:
+            run = run.model_copy(update={"metadata": {"conversation": whole.run_id, "request": number}})
+        runs.append(run)
+        said += words
+    return runs
+
+
+def _requests(events: Sequence[TraceEvent], read_only: frozenset[str]) -> list[list[TraceEvent]]:
+    """The events of each request: one ends with the last change before the user speaks again and more calls follow."""
+    parts: list[list[TraceEvent]] = [[]]
+    changed = False
+    for index, event in enumerate(events):
+        asked = any(earlier.kind == "user" for earlier in parts[-1])
+        new = event.kind == "user" and not _agrees(event.text)
+        if new and asked and changed and any(later.kind == "call" for later in events[index:]):
+            parts.append([])
+            changed = False
+        if event.kind == "call" and event.name not in read_only:
+            changed = asked  # what was called before the user spoke was not asked for
+        elif event.kind == "result" and (event.failed or _failed(event.text)):
+            changed = any(_changes(e, parts[-1], read_only) for e in parts[-1])
+        parts[-1].append(event)
+    return parts
+
+
+def _changes(call: TraceEvent, events: Sequence[TraceEvent], read_only: frozenset[str]) -> bool:
+    """Whether a call changed something: it is known to, and no answer so far says that it failed."""
+    if call.kind != "call" or call.name in read_only:
+        return False
+    answers = [e for e in events if e.kind == "result" and e.call_id and e.call_id == call.call_id]
+    return bool(answers) and not any(e.failed or _failed(e.text) for e in answers)
+
+
+def _failed(answer: str) -> bool:
+    return FAILED.match(answer) is not None or refused(answer)
+
+
+def _agrees(text: str) -> bool:
+    """Whether a user only agrees: "Yes, go ahead" asks for nothing that was not asked for before."""
+    return all(_AGREEING.fullmatch(word) or word in stop_words() for word in WORD.findall(text.lower()))
+
+
+def _handed_on(
+    events: Sequence[TraceEvent], later: Sequence[TraceEvent], read_only: frozenset[str]
+) -> list[TraceEvent]:
+    """Reads of earlier requests, with their answers, that hold what the calls of a later one were given."""
+    said = " ".join(event.text for event in later if event.kind == "user")
+    given = {value for event in later if event.kind == "call" for value in _values(event.args)}
+    wanted = [value for value in given if len(value) > 2 and not any(said_in(said, value))]
+    answers = {e.call_id: e.text for e in events if e.kind == "result" and e.call_id and not _failed(e.text)}
+    reads = {
+        event.call_id
+        for event in events
+        if event.kind == "call"
+        and event.name in read_only
+        and any(any(said_in(answers.get(event.call_id, ""), value)) for value in wanted)
+    }
+    return [event for event in events if event.kind in ("call", "result") and event.call_id in reads]
+
+
+def _needed(said: Sequence[str], events: Sequence[TraceEvent]) -> str:
+    """Sentences of earlier messages that hold what these calls were given."""
+    values = {value for event in events if event.kind == "call" for value in _values(event.args)}
+    sentences = [part for text in said for part in re.split(r"(?<=[.!?])\s+|\n", text) if part.strip()]
+    return " ".join(s for s in dict.fromkeys(sentences) if any(any(said_in(s, value)) for value in values))
+
+
+def _values(args: Any) -> list[str]:
+    """The texts among a call's arguments, in lower case."""
+    text = args if isinstance(args, str) else json.dumps(args, default=value_to_text)
+    return [value for value in fields(text) if value]
 
 
 # -- the run -----------------------------------------------------------------------------------------------------------
 
 
 def _run(
-    events: Sequence[TraceEvent], task: str, read_only: frozenset[str], domain: str | None, tenant: str | None
+    events: Sequence[TraceEvent],
+    task: str | None,
+    read_only: frozenset[str],
+    domain: str | None,
+    tenant: str | None,
+    earlier: str = "",
 ) -> TaskOutput:
+    asked = task if task is not None else next((event.text for event in events if event.kind == "user"), None)
+    if not asked:
+        raise ValueError("the trace does not contain the task; pass task='...'")
+    asked, earlier = clean_text(asked), clean_text(earlier)
     steps: list[ReasoningStep] = []
     open_calls: dict[str, int] = {}
     thought, iteration, answer, fresh = "", 0, None, True
@@ -104,14 +239,14 @@ def _run(
                 steps[index] = _answered(steps[index], event)
         elif event.kind == "answer":
             answer = event.text
-    content = json.dumps([task, *(s.model_dump(exclude={"timestamp"}) for s in steps), answer], default=value_to_text)
+    content = json.dumps([asked, *(s.model_dump(exclude={"timestamp"}) for s in steps), answer], default=value_to_text)
     digest = hashlib.sha256(content.encode("utf-8", "replace")).hexdigest()
     return TaskOutput(
-        task_id=f"trace-{hashlib.sha256(task.encode('utf-8', 'replace')).hexdigest()[:12]}",
+        task_id=f"trace-{hashlib.sha256(asked.encode('utf-8', 'replace')).hexdigest()[:12]}",
         run_id=f"trace-{digest[:24]}",
         task=TaskInput(
-            task_id=f"trace-{hashlib.sha256(task.encode('utf-8', 'replace')).hexdigest()[:12]}",
-            inputs={"task": task},
+            task_id=f"trace-{hashlib.sha256(asked.encode('utf-8', 'replace')).hexdigest()[:12]}",
+            inputs={"task": asked} | ({"earlier": earlier} if earlier else {}),
             domain=domain,
             tenant=tenant,
         ),

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Sequence
 from functools import cached_property
 from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import BaseModel, Field, field_validator
 
-from ace.core import clean_text
+from ace.core import clean_text, truncate
+from ace.playbook.plan import MAX_SITUATIONS, Plan, Situation
 
 Count = Annotated[int, Field(ge=0, le=1_000_000_000)]
 """The largest counter; every database can hold it."""
@@ -23,6 +24,10 @@ LIVING_STAGES: tuple[Stage, ...] = ("shadow", "active", "pinned", "quarantined")
 
 HOLDOUT_COUNTERS = ("control_successes", "control_failures", "treated_successes", "treated_failures")
 COUNTERS = ("helpful_count", "harmful_count", *HOLDOUT_COUNTERS)
+
+
+MAX_CONTENT = 600
+"""Characters of a plan in words."""
 
 
 def sequence_key(tools: Iterable[str]) -> tuple[str, ...]:
@@ -82,8 +87,12 @@ class PlaybookBullet(BaseModel, frozen=True, extra="forbid"):
     id: str = Field(default="", pattern=r"^(b-(0|[1-9][0-9]{0,8}))?$")
     """Given at commit, never used again after a removal."""
     section: Section
+    situations: tuple[Situation, ...] = Field(default=(), max_length=MAX_SITUATIONS)
+    """When a mined lesson applies, best supported first: requests with slots; each is searched by itself."""
+    plan: Plan | None = None
+    """What a mined Strategy does; `content`, `tool_sequence` and `changing_tools` are made of it."""
     trigger: str = ""
-    """When it applies, in the words of a task; what retrieval compares with. Empty: `content` is compared."""
+    """When it applies, in the words of a task; of a mined lesson the best supported situation. Empty: it applies always."""
     content: str = Field(min_length=1)
     """What to do, or what to avoid."""
     domain: str | None = None
@@ -134,8 +143,15 @@ class PlaybookBullet(BaseModel, frozen=True, extra="forbid"):
 
     @property
     def searched(self) -> str:
-        """The text that retrieval compares with a query."""
-        return self.trigger or self.content
+        """The text that retrieval compares with a query; of several situations the best supported one."""
+        return self.situations[0].searched if self.situations else self.trigger or self.content
+
+    def fits(self, tools: Iterable[str]) -> bool:
+        """Whether these changing calls are the ones it teaches; what it does for each item counts once."""
+        if self.plan is None:
+            return sequence_key(tools) == self.key
+        each = {call.tool for call in self.plan.calls if call.times == "each"}
+        return sequence_key(_once(tools, each)) == sequence_key(_once(self.changing_tools, each))
 
     @cached_property
     def filter_key(self) -> str:
@@ -145,6 +161,36 @@ class PlaybookBullet(BaseModel, frozen=True, extra="forbid"):
         return json.dumps([*parts, sorted(self.tool_schema_hashes.items())], ensure_ascii=False)
 
     @cached_property
+    def shape(self) -> str:
+        """What makes its plan the same plan; empty for a lesson in free words."""
+        return self.plan.shape if self.plan is not None else ""
+
+    @cached_property
     def key(self) -> tuple[str, ...]:
         """See `sequence_key`."""
         return sequence_key(self.changing_tools)
+
+
+def _once(tools: Iterable[str], each: Collection[str]) -> list[str]:
+    tools = list(tools)
+    return [tool for i, tool in enumerate(tools) if tool not in each or tool not in tools[:i]]
+
+
+def readable(plan: Plan | None, situations: Sequence[Situation]) -> dict[str, Any]:
+    """The fields of a mined lesson that are made of its data.
+
+    Example:
+        >>> readable(Plan(), [Situation(template="Say hello")])["content"]
+        'answer at once, without a call'
+    """
+    fields: dict[str, Any] = {"situations": tuple(situations), "trigger": situations[0].shown if situations else ""}
+    if plan is not None:
+        counted = ((call, call.times if isinstance(call.times, int) else 1) for call in plan.calls)
+        calls = [(call.tool, call.changes) for call, times in counted for _ in range(times)]
+        fields |= {
+            "plan": plan,
+            "content": truncate(plan.text, MAX_CONTENT),
+            "tool_sequence": tuple(tool for tool, _ in calls),
+        }
+        fields["changing_tools"] = tuple(tool for tool, changes in calls if changes)
+    return fields

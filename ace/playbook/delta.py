@@ -8,7 +8,8 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, Field, TypeAdapter, ValidationError, model_validator
 
 from ace.core import PlaybookError, clean_value
-from ace.playbook.bullet import HOLDOUT_COUNTERS, Count, PlaybookBullet, Provenance
+from ace.playbook.bullet import HOLDOUT_COUNTERS, Count, PlaybookBullet, Provenance, readable
+from ace.playbook.plan import Plan, Situation, added
 
 
 class _Delta(BaseModel, frozen=True, extra="forbid"):
@@ -44,6 +45,12 @@ class Merge(_Delta, frozen=True):
     harmful: Count = 0
     avg_iterations: float | None = Field(default=None, allow_inf_nan=False)
     tool_success_rate: float | None = Field(default=None, allow_inf_nan=False)
+    plan: Plan | None = None
+    """The plan from now on, where the run changed it; None leaves it."""
+    situation: Situation | None = None
+    """The situation of the run, joined with the one that it was like."""
+    instead_of: str = ""
+    """The template that `situation` replaces; empty for another wording."""
     absorbed: tuple[BulletId, ...] = ()
     """Ids of bullets that this one replaces; it takes over what they have, counters included."""
     at: float = Field(default=0.0, allow_inf_nan=False)
@@ -110,7 +117,20 @@ class Restore(_Delta, frozen=True):
         return self.bullet.id
 
 
-Delta = Annotated[Add | Update | Merge | Remove | Tag | Promote | Quarantine | Restore, Field(discriminator="kind")]
+class Purge(_Delta, frozen=True):
+    """A tombstone: something was taken out of the journal, `Purge(what="text")`; only `playbook.purge` writes these."""
+
+    kind: Literal["purge"] = "purge"
+    what: Literal["text", "run", "tenant", "entry", "added"]
+    """What was purged; ``entry`` and ``added`` stand where a delta, or a new bullet, stood."""
+    bullet_id: str = "b-0"
+    entries: Count = 0
+    """How many entries were changed."""
+
+
+Delta = Annotated[
+    Add | Update | Merge | Remove | Tag | Promote | Quarantine | Restore | Purge, Field(discriminator="kind")
+]
 DELTAS: TypeAdapter[Delta] = TypeAdapter(Delta)
 
 
@@ -141,6 +161,8 @@ def apply(bullets: Mapping[str, PlaybookBullet], delta: Delta, revision: int) ->
         return {delta.bullet.id: delta.bullet.model_copy(update=fixed)}
     if isinstance(delta, Restore):
         return {delta.bullet_id: delta.bullet}
+    if isinstance(delta, Purge):
+        return {}
     old = bullets.get(delta.bullet_id)
     if old is None:
         raise PlaybookError(f"no bullet {delta.bullet_id!r} to {delta.kind}; `ace playbook list` shows the ids")
@@ -175,6 +197,7 @@ def _changed(
                 "avg_iterations": _mean(old.avg_iterations, delta.avg_iterations, len(old.provenance.run_ids)),
                 "tool_success_rate": _mean(old.tool_success_rate, delta.tool_success_rate, len(old.provenance.run_ids)),
                 **_inherited(old, delta, absorbed),
+                **_said(old, delta, absorbed),
             }
         case Tag():
             changes = _credited(old, delta)
@@ -186,6 +209,19 @@ def _changed(
         return PlaybookBullet.model_validate({**old.model_dump(), **changes, "updated_revision": revision})
     except ValidationError as error:
         raise PlaybookError(f"cannot {delta.kind} {old.id}: {error.errors(include_url=False)}") from error
+
+
+def _said(old: PlaybookBullet, merge: Merge, absorbed: Sequence[PlaybookBullet]) -> dict[str, Any]:
+    """What a mined lesson says after a merge: its plan and its situations, and the sentences made of them."""
+    situations, runs = old.situations, len(old.provenance.run_ids)
+    if merge.situation is not None:
+        situations = added(situations, merge.situation, merge.instead_of, runs)
+    for bullet in absorbed:
+        for situation in bullet.situations if old.situations else ():
+            situations = added(situations, situation, "", runs)
+    plan = merge.plan or old.plan
+    changed = (plan, situations) != (old.plan, old.situations)
+    return readable(plan, situations) if changed else {}
 
 
 def _inherited(old: PlaybookBullet, merge: Merge, absorbed: Sequence[PlaybookBullet]) -> dict[str, Any]:

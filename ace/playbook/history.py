@@ -12,7 +12,7 @@ from pydantic import BaseModel
 from ace.core import PlaybookError
 from ace.playbook.bullet import COUNTERS, PlaybookBullet
 from ace.playbook.database import book_url
-from ace.playbook.delta import Add, Delta, Merge, Remove, Restore, Tag, apply
+from ace.playbook.delta import Add, Delta, Merge, Purge, Remove, Restore, Tag, apply
 from ace.playbook.state import PlaybookState
 from ace.playbook.store import START, Credits, Entry, Row, Store, link
 
@@ -358,16 +358,22 @@ def _unlike(entries: Sequence[Entry], rows: Sequence[Row]) -> Iterator[str]:
         row = stored.pop(int(bullet_id.removeprefix("b-")), None)
         if row is None:
             yield f"{bullet_id} is missing from the table"
-        elif row.bullet != bullet.model_dump_json():
+        elif not row.says(bullet):
             yield f"{bullet_id} differs from the journal"
-        elif row.filter_key != bullet.filter_key:
+        elif (row.filter_key, row.shape) != (bullet.filter_key, bullet.shape):
             yield f"{bullet_id} has a filter key that is not its own"
     yield from (f"b-{number} is in the table, but not in the journal" for number in stored)
 
 
+def _number(bullet_id: str) -> int:
+    return int(bullet_id.removeprefix("b-"))
+
+
 def _wrong_numbers(entries: Sequence[Entry], next_number: int) -> Iterator[str]:
     """Ids that came twice, and a counter that does not follow the last one."""
-    numbers = [entry.delta.bullet.number for entry in entries if isinstance(entry.delta, Add)]
+    deltas = [entry.delta for entry in entries]
+    numbers = [delta.bullet.number for delta in deltas if isinstance(delta, Add)]
+    numbers += [_number(d.bullet_id) for d in deltas if isinstance(d, Purge) and d.what == "added"]
     for number in (number for number, times in Counter(numbers).items() if times > 1):
         yield f"b-{number} was given twice"
     expected = max(numbers, default=0) + 1

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import BaseModel, Field
 
-from ace.playbook.bullet import PlaybookBullet, Provenance, Section
+from ace.playbook.bullet import PlaybookBullet, Provenance, Section, readable
+from ace.playbook.plan import Plan, Situation
 
 RECORD = "Did not work:"
 """How the record of a failed run begins."""
@@ -19,6 +20,12 @@ class Insight(BaseModel, frozen=True, extra="forbid"):
     trigger: str
     """Empty for a lesson that holds wherever its tools are used."""
     content: str
+    plan: Plan | None = None
+    """What the run did, for a lesson that was mined."""
+    situation: Situation | None = None
+    """The request of the run with slots in place of what was its own."""
+    values: dict[str, str] = Field(default_factory=dict)
+    """What filled the slots; no bullet holds it."""
     domain: str | None = None
     tenant: str | None = None
     tool_sequence: tuple[str, ...] = ()
@@ -27,8 +34,6 @@ class Insight(BaseModel, frozen=True, extra="forbid"):
     """Tools that it names without recommending calls; when one of them changes, the lesson is outdated."""
     tool_success_rate: float | None = None
     iterations: int = 0
-    constants: tuple[str, ...] = ()
-    """Words of the task that the run passed to a tool as they stand there: another task of its kind has others."""
     steps: tuple[int, ...] = ()
     """The steps of the run's trace that it rests on, from 1."""
     trust: Literal["trusted", "tainted"] = "trusted"
@@ -40,14 +45,19 @@ class Insight(BaseModel, frozen=True, extra="forbid"):
     def as_bullet(self, schema_hashes: dict[str, str]) -> PlaybookBullet:
         """The bullet that this lesson would become."""
         named = (*self.tool_sequence, *self.tools)
+        fields: dict[str, Any] = {
+            "trigger": self.trigger,
+            "content": self.content,
+            "tool_sequence": self.tool_sequence,
+            "changing_tools": self.changing_tools,
+        }
+        if self.situation is not None:
+            fields |= readable(self.plan.stored if self.plan is not None else None, [self.situation])
         return PlaybookBullet(
             section=self.section,
-            trigger=self.trigger,
-            content=self.content,
+            **fields,
             domain=self.domain,
             tenant=self.tenant,
-            tool_sequence=self.tool_sequence,
-            changing_tools=self.changing_tools,
             tool_success_rate=self.tool_success_rate,
             avg_iterations=float(self.iterations),
             tool_schema_hashes={name: schema_hashes[name] for name in named if name in schema_hashes},

@@ -11,7 +11,6 @@ from ace.core import PlaybookError, clean_text
 from ace.playbook.bullet import PlaybookBullet
 from ace.playbook.delta import Delta, Promote, Update
 from ace.playbook.duplicates.find import THRESHOLDS, DedupReport, calibrate, find_duplicates, merging, text_of
-from ace.playbook.index.index import text_key
 from ace.playbook.results import Assessment, BookStats
 from ace.playbook.state import PlaybookState
 from ace.playbook.statistics import (
@@ -150,8 +149,7 @@ class Maintenance:
     def gc(self) -> int:
         """Forget vectors of texts that no bullet has any more, and of other embedders; returns how many went."""
         self._state.refresh()
-        keys = {text_key(clean_text(bullet.searched)) for bullet in self._state.all()}
-        return self._state.store.drop_vectors({self._state.embedder.name: keys})
+        return self._state.store.drop_vectors(self._state.index.text_keys())
 
     def stats(self) -> BookStats:
         """Counts by stage, section and trust."""

@@ -10,17 +10,19 @@ from typing import Any
 import sqlalchemy as sa
 from pydantic import ValidationError
 
-from ace.core import PlaybookError, clean_text
+from ace.core import PlaybookError
 from ace.playbook.budget import DEFAULT_PROMPT_BUDGET, TokenBudget
 from ace.playbook.bullet import PlaybookBullet
 from ace.playbook.database import book_url
-from ace.playbook.delta import Add, Delta, Restore, checked
+from ace.playbook.delta import Add, Delta, Purge, Restore, checked
 from ace.playbook.filters import Filters
 from ace.playbook.history import History
 from ace.playbook.index.dense import Quantization
 from ace.playbook.index.embedders import Embedder, as_embedder
 from ace.playbook.index.index import BulletIndex, text_key
 from ace.playbook.maintenance import Maintenance
+from ace.playbook.masking import Masker, PatternMasker
+from ace.playbook.purge import Purger, PurgeReport, Target
 from ace.playbook.render import TokenCounter
 from ace.playbook.results import CacheCounts, Explanation, Retrieved
 from ace.playbook.retriever import DEFAULT_K, Experiment, PlaybookView, Query, Retriever, outdated
@@ -39,6 +41,7 @@ class Playbook:
     Args:
         url: An SQLAlchemy URL; use `Playbook.open` for a path.
         embedder: MiniLM by default; anything that `as_embedder` takes.
+        masker: Masks lessons and queries: what is personal, dates, numbers. Patterns by default.
         prompt_budget: Tokens that `retrieve` may fill.
         book_budget: Tokens that all bullets together may take; a commit that would exceed it is refused.
         cache_size: How many candidate lists are kept.
@@ -69,6 +72,7 @@ class Playbook:
         url: str | sa.URL = "sqlite://",
         *,
         embedder: Any = None,
+        masker: Masker | None = None,
         prompt_budget: int = DEFAULT_PROMPT_BUDGET,
         book_budget: int | None = None,
         cache_size: int = 1_024,
@@ -87,6 +91,7 @@ class Playbook:
         self._state = PlaybookState(
             Store(url),
             as_embedder(embedder),
+            masker or PatternMasker(),
             budget=TokenBudget(prompt_budget, book_budget, count_tokens),
             screener=Screener(screen),
             tools=tools,
@@ -139,6 +144,11 @@ class Playbook:
     def embedder(self) -> Embedder:
         """What makes the vectors."""
         return self._state.embedder
+
+    @property
+    def masker(self) -> Masker:
+        """What masks lessons and queries."""
+        return self._state.masker
 
     @property
     def index(self) -> BulletIndex:
@@ -303,9 +313,10 @@ class Playbook:
     ) -> list[Delta]:
         state, wanted = self._state, [checked(delta) for delta in deltas]
         for delta in wanted:
-            if isinstance(delta, Restore):
+            if isinstance(delta, (Restore, Purge)):
                 raise PlaybookError(
-                    "`Restore` is written by `playbook.history.rollback` only; to bring words back, add or update"
+                    "`Purge` is written by `playbook.purge` only, and `Restore` is written by `playbook.history.rollback` "
+                    "only; to bring words back, add or update"
                 )
             if isinstance(delta, Add):  # screened before other writers have to wait for the commit
                 state.screener.why_held(delta.bullet, state.tools.union(tools))
@@ -325,6 +336,7 @@ class Playbook:
             bullets = state.all()
             copy = Playbook(
                 embedder=state.embedder,
+                masker=state.masker,
                 prompt_budget=state.budget.prompt,
                 book_budget=state.budget.book,
                 count_tokens=state.budget.counter,
@@ -334,13 +346,48 @@ class Playbook:
                 tools=state.tools,
             )
             if bullets:
-                keys = [text_key(clean_text(bullet.searched)) for bullet in bullets]
+                keys = [text_key(state.index.entries(bullet)[0].meaning) for bullet in bullets]
                 store = copy._state.store
                 store.put_vectors(state.embedder.name, dict(zip(keys, state.index.vectors(bullets), strict=True)))
                 store.start_ids_after(max(bullet.number for bullet in bullets))
                 with copy._state.transaction("fork", reviewed=True) as tx:
                     tx.add(*(Restore(bullet=bullet) for bullet in bullets))
         return copy
+
+    def purge(
+        self,
+        *,
+        text: str = "",
+        run_id: str = "",
+        tenant: str | None = None,
+        exact: bool = False,
+        author: str = "",
+        dry_run: bool = False,
+    ) -> PurgeReport:
+        """Take a text, a run or a tenant out of everything that the book has written, history included.
+
+        A text is found whatever its case, also escaped for JSON, and replaced by ``[purged]``; single words of it that
+        nothing else says and no list of words knows go, too. A bullet that was nothing else goes. The journal keeps a
+        tombstone and verifies; files that others made, such as exports and backups, are not touched.
+
+        Args:
+            text: What somebody wants to be forgotten.
+            run_id: A run whose evidence goes, and what only it taught.
+            tenant: Whose bullets go.
+            exact: Leave single words of the text alone.
+            author: The name in the journal.
+            dry_run: Only say what would be touched.
+
+        Raises:
+            PlaybookError: Not exactly one of the three is given, or a learner holds its queue; nothing was written.
+        """
+        target, purger = Target(text, run_id, tenant, exact), Purger(self._state)
+        return purger.look(target) if dry_run else purger.purge(target, author)
+
+    def remember_queue(self, path: str | Path) -> None:
+        """Note a learner's state file, so that `purge` looks through it."""
+        if Path(path) not in self._state.store.queues():
+            self._state.store.remember_queue(Path(path))
 
     # -- files -------------------------------------------------------------------------------------------------------
 

@@ -5,7 +5,7 @@ Every function is pure; `Retriever` brings the rankings.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 from operator import itemgetter
@@ -18,6 +18,8 @@ DEPTH = 50
 """How many bullets each ranking contributes."""
 RRF_K = 8
 """Constant of reciprocal rank fusion (Cormack et al., SIGIR 2009, use 60 over web-sized lists; lists of 50 want less)."""
+WORDS_POWER = 0.3
+"""What the ranking by words gives is multiplied by this power of its cosine: the best of poor matches says little."""
 SUPPORT = 0.5
 """A second bullet with the same tool sequence adds this share of its score, a third its square, and so on."""
 MAX_SUPPORT = 5
@@ -42,11 +44,11 @@ Ranking = tuple[Sequence[int], Sequence[float]]
 
 
 def fuse(dense: Ranking, lexical: Ranking, k: int = RRF_K) -> list[Scored]:
-    """Reciprocal rank fusion: each ranking gives ``1 / (k + rank)``, ranks from 0.
+    """Reciprocal rank fusion: each ranking gives ``1 / (k + rank)``, ranks from 0; that by words less, the poorer the match.
 
     Example:
         >>> [s.number for s in fuse(([1, 2, 3], [0.9, 0.8, 0.1]), ([2, 1], [0.4, 0.3]))]
-        [1, 2, 3]
+        [2, 1, 3]
     """
     by_meaning = {number: (rank, score) for rank, (number, score) in enumerate(zip(*dense, strict=True))}
     by_words = {number: (rank, score) for rank, (number, score) in enumerate(zip(*lexical, strict=True))}
@@ -55,12 +57,23 @@ def fuse(dense: Ranking, lexical: Ranking, k: int = RRF_K) -> list[Scored]:
         (dense_rank, cosine), (lexical_rank, words) = by_meaning.get(number, _ABSENT), by_words.get(number, _ABSENT)
         score = 0.0 if dense_rank is None else 1.0 / (k + dense_rank)
         if lexical_rank is not None:
-            score += 1.0 / (k + lexical_rank)
+            score += (words or 0.0) ** WORDS_POWER / (k + lexical_rank)
         fused.append(Scored(number, score, dense_rank, cosine, lexical_rank, words))
     return sorted(fused, key=lambda s: (-s.score, s.number))
 
 
 _ABSENT = (None, None)
+
+
+def without_reads(candidates: Sequence[Scored], bullet_of: Mapping[int, PlaybookBullet]) -> Sequence[Scored]:
+    """Without plans that change nothing, where another one changes something in the same situation."""
+    plans = [(scored, bullet) for scored in candidates if (bullet := bullet_of[scored.number]).plan is not None]
+    reads = {scored.number for scored, bullet in plans if bullet.plan is not None and not bullet.plan.changes}
+    if not reads:
+        return candidates
+    changed = {s.searched for scored, b in plans if scored.number not in reads for s in b.situations}
+    idle = {n for n in reads if any(s.searched in changed for s in bullet_of[n].situations)}
+    return [scored for scored in candidates if scored.number not in idle]
 
 
 @dataclass
@@ -106,9 +119,21 @@ def diversify(
 
 def in_turn(groups: Sequence[Group], bullet_of: Mapping[int, PlaybookBullet]) -> list[int]:
     """The numbers of the best bullets of the groups; then advice that names no tools, which repeats no other."""
-    best = [group.best.number for group in groups]
+    best = _news([group.best.number for group in groups], bullet_of)
     others = [number for group in groups for number in group.members if number != group.best.number]
     return best + [n for n in others if not (bullet_of[n].tool_sequence or bullet_of[n].changing_tools)]
+
+
+def _news(numbers: Iterable[int], bullet_of: Mapping[int, PlaybookBullet]) -> list[int]:
+    """Without observations about tools that a lesson before them calls anyway."""
+    kept: list[int] = []
+    for number in numbers:
+        bullet = bullet_of[number]
+        named = bullet.tool_schema_hashes.keys()
+        if bullet.section == "Observations" and named and any(named <= set(bullet_of[n].tool_sequence) for n in kept):
+            continue
+        kept.append(number)
+    return kept
 
 
 T = TypeVar("T")

@@ -16,7 +16,7 @@ from ace.core import clean_text
 from ace.playbook.bullet import LIVING_STAGES, PlaybookBullet
 from ace.playbook.explain import explain
 from ace.playbook.filters import Filters
-from ace.playbook.ranking import Scored, diversify, in_turn, pinned_first
+from ace.playbook.ranking import Scored, diversify, in_turn, pinned_first, without_reads
 from ace.playbook.render import pack
 from ace.playbook.results import CacheCounts, Explanation, Retrieved
 from ace.playbook.state import PlaybookState
@@ -105,8 +105,9 @@ class Retriever:
 
     def retrieve_many(self, queries: Sequence[Query]) -> list[Retrieved]:
         """`retrieve` for many queries; those that are new are embedded together."""
+        index = self._state.index
         if len(self._state.bullets):
-            self._state.index.query_vectors([clean_text(query.text) for query in queries])
+            index.query_vectors([index.masked(clean_text(query.text)).meaning for query in queries])
         return [self.retrieve(query) for query in queries]
 
     def explain(self, query: Query) -> Explanation:
@@ -123,7 +124,7 @@ class Retriever:
         with state.lock:
             candidates = state.bullets.still(candidates, filters, domain, tenant)
             everything = [scored for scored in everything if scored.number in state.bullets]
-            groups = diversify(candidates, state.bullets, weigh)
+            groups = diversify(without_reads(candidates, state.bullets), state.bullets, weigh)
             ordered = [state.bullets[number] for number in in_turn(groups, state.bullets)]
             reasons = {s: state.bullets.why_excluded(s.number, filters, domain, tenant) for s in everything}
             return explain(
@@ -176,7 +177,8 @@ class Retriever:
         self, query: Query, candidates: Sequence[Scored], weigh: Callable[[PlaybookBullet], float]
     ) -> list[PlaybookBullet]:
         bullets = self._state.bullets
-        groups = diversify(bullets.still(candidates, query.filters, query.domain, query.tenant), bullets, weigh)
+        found = bullets.still(candidates, query.filters, query.domain, query.tenant)
+        groups = diversify(without_reads(found, bullets), bullets, weigh)
         return [bullets[number] for number in in_turn(groups, bullets)]
 
     def _explored(self, query: Query, draw: str) -> tuple[tuple[PlaybookBullet, ...], tuple[str, ...]]:
@@ -203,10 +205,11 @@ class Retriever:
                 return candidates
         if not len(state.bullets):
             return []
-        (vector,) = state.index.query_vectors([query.text])
+        asked = state.index.masked(query.text)
+        (vector,) = state.index.query_vectors([asked.meaning])
         with state.lock:
             key = self._key(query)
-            candidates = state.index.candidates(query.text, vector, query.domain, query.tenant, query.filters)
+            candidates = state.index.candidates(asked, vector, query.domain, query.tenant, query.filters)
             if not state.index.waiting:
                 self._candidates[key] = candidates
             return candidates
@@ -218,7 +221,7 @@ class Retriever:
             content = max(state.scopes.get(None, 0), state.scopes.get(query.domain, 0))
         evidence = state.evidence_revision if query.filters.guarded else 0
         scope = (query.domain, query.tenant)
-        return (state.embedder.name, query.text, *scope, query.filters.cache_key, content, evidence)
+        return (state.embedder.name, state.index.masked(query.text), *scope, query.filters.cache_key, content, evidence)
 
     def _count(self, *, hit: bool) -> None:
         self.counts = CacheCounts(self.counts.hits + hit, self.counts.misses + (not hit))

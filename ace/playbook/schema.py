@@ -10,7 +10,7 @@ from ace.core import PlaybookError
 
 FIRST = "0011"
 """The oldest migration in `migrations/versions`: books from before it are refused."""
-HEAD = "0011"
+HEAD = "0012"
 """The newest migration."""
 
 metadata = sa.MetaData()
@@ -30,6 +30,7 @@ bullets = sa.Table(
     sa.Column("number", sa.Integer, primary_key=True, autoincrement=False),
     sa.Column("bullet", sa.Text, nullable=False),
     sa.Column("filter_key", sa.Text, nullable=False),
+    sa.Column("shape", sa.Text, nullable=False, server_default=""),
 )
 vectors = sa.Table(
     "vectors",

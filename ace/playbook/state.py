@@ -11,11 +11,12 @@ from pathlib import Path
 from ace.core import PlaybookError, clean_text
 from ace.playbook.budget import TokenBudget
 from ace.playbook.bullet import PlaybookBullet
-from ace.playbook.delta import Add, Delta, Restore, apply
+from ace.playbook.delta import Add, Delta, Purge, Restore, apply
 from ace.playbook.index.dense import Quantization
 from ace.playbook.index.embedders import Embedder
 from ace.playbook.index.index import BulletIndex
 from ace.playbook.index.saved import cache_folder
+from ace.playbook.masking import Masker
 from ace.playbook.screening.screener import Screener, quarantines
 from ace.playbook.store import Entry, Store, Transaction
 from ace.playbook.table import BulletTable, collector_paused
@@ -30,6 +31,7 @@ class PlaybookState:
     Args:
         store: Where journal and bullets are kept.
         embedder: Makes the vectors of bullets and queries.
+        masker: Masks bullets and queries alike.
         budget: Of prompts and of the book.
         screener: Looks at new content before it may be shown.
         tools: Names of tools that are registered; the screen knows them.
@@ -49,6 +51,7 @@ class PlaybookState:
         self,
         store: Store,
         embedder: Embedder,
+        masker: Masker,
         *,
         budget: TokenBudget,
         screener: Screener,
@@ -59,6 +62,7 @@ class PlaybookState:
     ) -> None:
         self.store = store
         self.embedder = embedder
+        self.masker = masker
         self.budget = budget
         self.screener = screener
         self.tools = frozenset(tools)
@@ -68,7 +72,7 @@ class PlaybookState:
         with collector_paused():
             self.revision, rows = store.snapshot()
             self.bullets = BulletTable(rows)
-        self.index = BulletIndex(store, embedder, self.bullets, folder, quantization, self.lock)
+        self.index = BulletIndex(store, embedder, masker, self.bullets, folder, quantization, self.lock)
         self.content_revision = self.evidence_revision = self.index.revision = self.revision
         self.scopes: dict[str | None, int] = {}
         self._refreshed_at = time.monotonic()
@@ -124,12 +128,23 @@ class PlaybookState:
     def _apply(self, journal: Iterable[tuple[int, Delta]]) -> None:
         """Apply committed deltas to what this process holds."""
         for revision, delta in journal:
+            if isinstance(delta, Purge) and delta.bullet_id == "b-0":
+                self.reload()  # what came before is not what this process has read
+                return
             ids = () if isinstance(delta, (Add, Restore)) else (delta.bullet_id, *getattr(delta, "absorbed", ()))
             numbers = (int(i.removeprefix("b-")) for i in ids)
             current = {f"b-{n}": self.bullets[n] for n in numbers if n in self.bullets}
             for bullet_id, bullet in apply(current, delta, revision).items():
                 self._put(int(bullet_id.removeprefix("b-")), bullet, revision)
             self.revision = self.index.revision = revision
+
+    def reload(self) -> None:
+        """Read everything again, after a purge."""
+        with collector_paused():
+            self.revision, rows = self.store.snapshot()
+            self.bullets = BulletTable(rows)
+        self.index.reset(self.bullets, self.revision)
+        self.content_revision = self.evidence_revision = self.scopes[None] = self.revision
 
     def _put(self, number: int, bullet: PlaybookBullet | None, revision: int) -> None:
         old = self.bullets.get(number)
@@ -188,4 +203,5 @@ def _content(bullet: PlaybookBullet | None) -> tuple[object, ...] | None:
     """What candidates depend on: texts, the filter key, the sequence; not counters, not evidence."""
     if bullet is None:
         return None
-    return (bullet.searched, bullet.content, bullet.filter_key, bullet.tool_sequence, bullet.key)
+    wordings = [situation.searched for situation in bullet.situations]
+    return (wordings, bullet.trigger, bullet.content, bullet.filter_key, bullet.tool_sequence, bullet.key)

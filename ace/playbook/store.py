@@ -7,9 +7,10 @@ import json
 import threading
 import time
 from collections.abc import Collection, Generator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import closing, contextmanager, nullcontext
 from dataclasses import asdict, dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -50,6 +51,22 @@ class Row(NamedTuple):
     number: int
     bullet: str
     filter_key: str
+    shape: str
+    """Of its plan; empty for a lesson in free words."""
+
+    @classmethod
+    def of(cls, bullet: PlaybookBullet) -> Row:
+        """A bullet as it is to be stored."""
+        return cls(bullet.number, bullet.model_dump_json(), bullet.filter_key, bullet.shape)
+
+    def says(self, bullet: PlaybookBullet) -> bool:
+        """Whether it holds this bullet; an earlier release wrote fewer fields."""
+        if self.bullet == bullet.model_dump_json():
+            return True
+        try:
+            return PlaybookBullet.model_validate_json(self.bullet) == bullet
+        except ValueError:
+            return False
 
 
 @dataclass(frozen=True)
@@ -182,6 +199,61 @@ class Transaction:
             following = table.update().where(table.c.key == "next_number").values(value=str(number + 1))
             self._connection.execute(following)
         return bullet.model_copy(update={"id": f"b-{number}"})
+
+
+class Rewriting:
+    """A journal that is being changed where it stands; its checksums are made again.
+
+    Attributes:
+        entries: The journal as it is.
+    """
+
+    def __init__(self, connection: sa.Connection) -> None:
+        self._connection = connection
+        self.entries = _entries(connection)
+
+    def write(
+        self,
+        changes: Mapping[tuple[int, int], tuple[str, str]],
+        bullets: Mapping[str, PlaybookBullet],
+        deltas: Sequence[Delta],
+        author: str,
+    ) -> None:
+        """Put other entries in the place of some, and add a revision.
+
+        Args:
+            changes: By revision and position, the new delta as JSON and its author.
+            bullets: What the table has to be afterwards.
+            deltas: Of the new revision.
+            author: Of the new revision.
+        """
+        now, newest = time.time(), _newest(self._connection)
+        fresh = [Entry(newest + 1, n, d.model_dump_json(), author, now, "") for n, d in enumerate(deltas)]
+        previous, table = START, schema.journal
+        for entry in [*self.entries, *fresh]:
+            text, by = changes.get((entry.revision, entry.position), (entry.text, entry.author))
+            previous = link(previous, entry.revision, entry.position, text, by, entry.created_at)
+            row = {"delta": text, "author": by, "checksum": previous}
+            where = (table.c.revision == entry.revision) & (table.c.position == entry.position)
+            if entry.checksum and entry.checksum != previous:
+                self._connection.execute(table.update().where(where).values(**row))
+            elif not entry.checksum:
+                place = {"revision": entry.revision, "position": entry.position, "created_at": entry.created_at}
+                self._connection.execute(table.insert().values(**row, **place))
+        stored = {row.number: row for row in _rows(self._connection)}
+        wanted = {bullet.number: bullet for bullet in bullets.values()}
+        for number in stored.keys() | wanted.keys():
+            row, bullet = stored.get(number), wanted.get(number)
+            if row is None or bullet is None or not row.says(bullet):
+                _put(self._connection, f"b-{number}", bullet)
+        credited = {(delta.run_id, delta.bullet_id) for delta in self._deltas() if isinstance(delta, Tag)}
+        for run, number in self._connection.execute(sa.select(schema.credits)).all():
+            if (run, f"b-{number}") not in credited:
+                where = (schema.credits.c.run_id == run) & (schema.credits.c.number == number)
+                self._connection.execute(schema.credits.delete().where(where))
+
+    def _deltas(self) -> list[Delta]:
+        return [entry.delta for entry in _entries(self._connection)]
 
 
 class Store:
@@ -330,6 +402,60 @@ class Store:
         except DBAPIError as error:
             raise PlaybookError(f"cannot write to {self.url!r}: {error.orig}; nothing was written") from error
 
+    @contextmanager
+    def rewriting(self) -> Generator[Rewriting]:
+        """Change what was written, as one transaction: only a purge does that."""
+        try:
+            with self._write() as connection:
+                if self.engine.dialect.name == "sqlite":
+                    connection.exec_driver_sql("PRAGMA secure_delete=ON")
+                yield Rewriting(connection)
+        except DBAPIError as error:
+            raise PlaybookError(f"cannot write to {self.url!r}: {error.orig}; nothing was written") from error
+
+    def compact(self) -> None:
+        """Leave nothing of what was deleted in free pages, old row versions or the write-ahead log."""
+        sqlite = self.engine.dialect.name == "sqlite"
+        wal = "PRAGMA wal_checkpoint(TRUNCATE)"
+        steps = [wal, "VACUUM", wal] if sqlite else [f"VACUUM FULL {name}" for name in schema.metadata.tables]
+        with self._lock, closing(self.engine.raw_connection()) as raw:  # neither may run inside a transaction
+            connection: Any = raw.driver_connection
+            waited = connection.execute("PRAGMA busy_timeout").fetchone()[0] if sqlite else 0
+            if sqlite:
+                connection.execute("PRAGMA busy_timeout=500")  # a reader may stay for hours: it is tried again below
+            else:
+                connection.autocommit = True
+            try:
+                for step in steps:
+                    for wait in (0.05, 0.2, 1.0, 3.0, None) if step == wal else (None,):
+                        row = connection.execute(step).fetchone() if sqlite else connection.execute(step)
+                        if not sqlite or step != wal or not row or not row[0]:
+                            break
+                        if wait is None:
+                            raise PlaybookError(
+                                "another process is reading the playbook, so that what was purged is still in its "
+                                "write-ahead log; purge again when it has finished"
+                            )
+                        time.sleep(wait)
+            finally:
+                if sqlite:
+                    connection.execute(f"PRAGMA busy_timeout={waited}")
+                else:
+                    connection.autocommit = False
+
+    def remember_queue(self, path: Path) -> None:
+        """Note a file of runs that wait to be learned from: a purge looks through it, too."""
+        table, key = schema.meta, f"queue:{path.resolve()}"
+        with self._write() as connection:
+            if _meta(connection, key) is None:
+                connection.execute(table.insert().values(key=key, value=""))
+
+    def queues(self) -> list[Path]:
+        """The files that were noted."""
+        with self._read() as connection:
+            found = connection.execute(sa.select(schema.meta.c.key).where(schema.meta.c.key.startswith("queue:")))
+            return [Path(key.removeprefix("queue:")) for key in found.scalars()]
+
     def start_ids_after(self, number: int) -> None:
         """Give no new bullet this number, or a lower one."""
         table = schema.meta
@@ -419,9 +545,7 @@ def _put(connection: sa.Connection, bullet_id: str, bullet: PlaybookBullet | Non
     table, number = schema.bullets, int(bullet_id.removeprefix("b-"))
     connection.execute(table.delete().where(table.c.number == number))
     if bullet is not None:
-        connection.execute(
-            table.insert().values(number=number, bullet=bullet.model_dump_json(), filter_key=bullet.filter_key)
-        )
+        connection.execute(table.insert().values(**Row.of(bullet)._asdict()))
 
 
 def _first_credit(connection: sa.Connection, tag: Tag) -> bool:

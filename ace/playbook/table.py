@@ -54,9 +54,12 @@ class BulletTable(Mapping[int, PlaybookBullet]):
         self._answers: dict[object, Mask] = {}
         self._by_task: dict[str, set[int]] | None = None
         self._by_group: dict[str, set[int]] = {}
+        self._by_shape: dict[str, set[int]] = {}
+        self._shape_of: dict[int, str] = {}
         codes: list[tuple[int, int]] = []
         for row in rows:
             self._held[row.number] = row.bullet
+            self._note_shape(row.number, row.shape)
             codes.append((row.number, self._code(row.filter_key)))
         if codes:
             numbers, values = zip(*codes, strict=True)
@@ -93,6 +96,7 @@ class BulletTable(Mapping[int, PlaybookBullet]):
             self._held = dict(sorted(self._held.items()))
         self._reserve(number)
         self._codes[number] = self._code(bullet.filter_key)
+        self._note_shape(number, bullet.shape)
         if self._by_task is not None:
             self._note(number, bullet)
 
@@ -107,8 +111,28 @@ class BulletTable(Mapping[int, PlaybookBullet]):
             for group in provenance.groups:
                 self._by_group[group].discard(number)
         self._codes[number] = -1
+        self._by_shape.get(self._shape_of.pop(number, ""), set[int]()).discard(number)
         if not keep_order:
             del self._held[number]
+
+    def planned(self, shape: str, section: str, domain: str | None, tenant: str | None) -> list[PlaybookBullet]:
+        """The lessons of one scope whose plan has this shape, without retired ones."""
+        found: list[PlaybookBullet] = []
+        for number in sorted(self._by_shape.get(shape, ())):
+            key = self._filter_keys[int(self._codes[number])]
+            if key.stage != "retired" and (key.section, key.domain, key.tenant) == (section, domain, tenant):
+                found.append(self[number])
+        return found
+
+    @property
+    def mined(self) -> Iterable[int]:
+        """Numbers of the bullets that have a plan."""
+        return self._shape_of.keys()
+
+    def _note_shape(self, number: int, shape: str) -> None:
+        if shape:
+            self._shape_of[number] = shape
+            self._by_shape.setdefault(shape, set()).add(number)
 
     def why_excluded(self, number: int, filters: Filters, domain: str | None, tenant: str | None) -> str:
         """Why a bullet may not be shown, in words; empty when it may."""

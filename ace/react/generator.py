@@ -8,9 +8,10 @@ import copy
 import logging
 from collections.abc import Callable, Generator, Iterable, Mapping
 from contextlib import contextmanager, nullcontext
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import anyio.to_thread
 import dspy
@@ -63,9 +64,12 @@ from ace.react.program import (
     unwrap_tools,
 )
 from ace.react.tool_cards import TOOLS_KEY, adopt_cards, build_cards, descriptions, record_calls
-from ace.tasks import TaskInput, TaskOutput
+from ace.tasks import Feedback, TaskInput, TaskOutput
 from ace.tools import Tool, ToolRegistry, TypedTool
 from ace.tools.changes import describe_tools
+
+if TYPE_CHECKING:
+    from ace.learner import LearningReport
 
 _log = logging.getLogger(__name__)
 Token = CancellationToken | None
@@ -172,6 +176,7 @@ class ReActGenerator(dspy.Module, Agent):
         store = FolderRunStore(run_store) if isinstance(run_store, (str, Path)) else run_store
         self._store = SharedReference(store or MemoryRunStore())
         self._admission = SharedReference(AdmissionControl())
+        self._learner = SharedReference(None)
         self._catalog = SharedReference(ToolCatalog(self.registry, self.finish))
         self.observers = tuple(observers)
         self.raise_on_failure = raise_on_failure
@@ -359,6 +364,47 @@ class ReActGenerator(dspy.Module, Agent):
         carded = self.deepcopy()
         carded.cards = carded.cards or build_cards(carded.registry)
         return carded
+
+    def learn(self, output: Any, success: Feedback | bool | float = True, *, group: str = "") -> LearningReport:
+        """Learn from a run of this agent: what worked becomes a lesson in its playbook, and what did not a warning.
+
+        Args:
+            output: What `forward` or `run` returned.
+            success: Whether it did what it should; a number counts as success from 0.5, `Feedback` says more.
+            group: The task's family.
+
+        Returns:
+            What was learned.
+
+        Raises:
+            ValueError: `success` is neither, or the agent has no playbook to write to.
+
+        Example:
+            >>> from ace.playbook import CallableEmbedder, Playbook
+            >>> from ace.testing import ScriptedLM, decision
+            >>> from ace.tools import calculator
+            >>> book = Playbook(embedder=CallableEmbedder("toy", lambda texts: [[len(t), 1.0] for t in texts]))
+            >>> lm = ScriptedLM([decision("calculator", expression="6 * 7"), decision("finish", answer="42")])
+            >>> agent = ReActGenerator(tools=[calculator], lm=lm, playbook=book)
+            >>> agent.learn(agent.forward("What is 6 * 7?")).added
+            1
+        """
+        from ace.learner import Learner
+        from ace.playbook import Playbook
+        from ace.reflector import Reflector
+
+        verdict = Feedback.of(success)
+        if not isinstance(self.playbook, Playbook):
+            raise ValueError(
+                "learn needs an agent with a playbook of its own: ReActGenerator(..., playbook=Playbook(...))"
+            )
+        learner = self._learner.value
+        if learner is None or learner.playbook is not self.playbook:
+            source = str(getattr(self.lm or dspy.settings.lm, "model", ""))
+            learner = self._learner.value = Learner(self.playbook, reflector=Reflector(source), tools=self.registry)
+        before = replace(learner.report)
+        learner.learn(getattr(output, "output", output), verdict, group=group)
+        return learner.report.since(before)
 
     # -- what DSPy calls -----------------------------------------------------------------------------------------------
 

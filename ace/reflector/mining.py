@@ -12,14 +12,17 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
-from itertools import groupby
+from itertools import groupby, zip_longest
 from typing import Any
 
 from ace.core import TOOL_ERROR_KINDS, truncate, value_to_text
 from ace.playbook.bullet import Section
 from ace.playbook.insight import RECORD
+from ace.reflector.knowledge import Knowledge
+from ace.reflector.plans import MinedPlan, mined
+from ace.reflector.situations import without_values
 from ace.reflector.taint import quotes
+from ace.reflector.values import as_text, said_in
 from ace.tasks import Feedback, ReasoningStep, TaskOutput
 
 MAX_CONTENT = 600
@@ -66,21 +69,45 @@ class Lesson:
     """The calls that it recommends, or warns of."""
     tools: tuple[str, ...] = ()
     """The tools that it names, when it recommends no calls."""
+    plan: MinedPlan | None = None
     general: bool = False
     """It holds for any task in which these tools are used, not only for tasks like this one."""
 
 
-def strategy(output: TaskOutput) -> Lesson:
-    """The calls that mattered, in order, with their constants abstracted."""
+def strategy(output: TaskOutput, knowledge: Knowledge) -> Lesson:
+    """The calls that mattered, in order, as a plan."""
     numbered = useful_steps(output.structured_trace)
     steps = [step for _, step in numbered]
-    calls = [_abstract(step, steps[:i]) for i, step in enumerate(steps)]
-    how = ", then ".join(_counted(calls)[:_SHOWN_STEPS])
-    content = f"Call {how}, then finish." if calls else "No call is needed: finish at once."
-    return Lesson("Strategies", truncate(content, MAX_CONTENT), tuple(n for n, _ in numbered), tuple(steps))
+    found = mined(output.task, steps, knowledge)
+    return Lesson("Strategies", found.plan.stored.text, tuple(n for n, _ in numbered), tuple(steps), plan=found)
 
 
-def pitfall(output: TaskOutput, feedback: Feedback) -> Lesson:
+def contrast(failed: TaskOutput, succeeded: TaskOutput, knowledge: Knowledge) -> Lesson | None:
+    """What the run that failed did otherwise where it changed something first; None when nothing tells them apart."""
+    bad, good = (_changes(output, knowledge) for output in (failed, succeeded))
+    for wrong, right in zip_longest(bad, good, fillvalue=("", "")):
+        if wrong == right:
+            continue
+        if not wrong[1]:
+            content = f"Finishing before {right[1]} failed; with that call it worked."
+        elif not right[1]:
+            content = f"{wrong[1]} was one change too many: without it the task was done."
+        else:
+            content = f"{wrong[1]} failed here; {right[1]} worked."
+        return Lesson("Pitfalls", truncate(content, MAX_CONTENT), tools=tuple(filter(None, (wrong[0], right[0]))))
+    return None
+
+
+def _changes(output: TaskOutput, knowledge: Knowledge) -> list[tuple[str, str]]:
+    """The changing calls of a run, each with its tool and in words."""
+    steps = [step for _, step in useful_steps(output.structured_trace)]
+    plan = mined(output.task, steps, knowledge).plan.stored
+    each = [f" for each {call.over}" if call.times == "each" else "" for call in plan.calls]
+    said = zip(plan.calls, each, strict=True)
+    return [(call.tool, f"{plan.call_text(call)}{ending}") for call, ending in said if call.changes]
+
+
+def pitfall(output: TaskOutput, feedback: Feedback, knowledge: Knowledge) -> Lesson:
     """What was tried, and where it broke."""
     trace = output.structured_trace
     executed = [(n, step) for n, step in enumerate(trace, 1) if step.executed]
@@ -90,7 +117,7 @@ def pitfall(output: TaskOutput, feedback: Feedback) -> Lesson:
     if not output.completed:
         problems.append(f"the run ended by {output.termination_reason.replace('_', ' ')}")
     elif feedback.text and not any(quotes(feedback.text, s.observation, output.task.text) for s in trace):
-        problems.append(feedback.text)
+        problems.append(without_values(feedback.text, trace, knowledge))
     content = f"{RECORD} {tried}. {'; '.join(problems)}".rstrip(". ") + "."
     return Lesson(
         "Pitfalls",
@@ -202,17 +229,6 @@ def _observation(names: Sequence[str], given: Sequence[_Handed]) -> Lesson:
     return Lesson("Observations", content, tools=tuple(dict.fromkeys(names)), general=True)
 
 
-def constants(output: TaskOutput) -> tuple[str, ...]:
-    """Texts of the task that the run passed to a tool as they stand there."""
-    found: dict[str, None] = {}
-    for step in output.structured_trace:
-        for value in step.tool_args.values():
-            text = _text(value)
-            if text and _whole(text).search(output.task.text):
-                found[text] = None
-    return tuple(found)
-
-
 def useful_steps(steps: Sequence[ReasoningStep]) -> list[tuple[int, ReasoningStep]]:
     """The calls that succeeded, without reads that found nothing or repeat an earlier one while nothing had changed.
 
@@ -239,9 +255,19 @@ def _worked(step: ReasoningStep) -> bool:
     """Whether a call did what it should; many tools refuse in words, as an answer like any other."""
     if not step.executed or step.outcome != "success":
         return False
-    if len(step.observation) > _LONGEST_REFUSAL or not _REFUSAL.match(step.observation):
-        return True
-    return bool(_WAS_DONE.search(step.observation))
+    return not refused(step.observation)
+
+
+def refused(answer: str) -> bool:
+    """Whether a tool's answer says in words that it did not do what it should.
+
+    Example:
+        >>> refused("Order not found."), refused("Error log deleted")
+        (True, False)
+    """
+    if len(answer) > _LONGEST_REFUSAL or not _REFUSAL.match(answer):
+        return False
+    return not _WAS_DONE.search(answer)
 
 
 def _recovered(steps: Sequence[ReasoningStep]) -> Iterator[tuple[int, ReasoningStep, int, ReasoningStep]]:
@@ -273,50 +299,21 @@ def _inside(part: tuple[str, ...], other: tuple[str, ...]) -> bool:
     return length < len(other) and any(other[i : i + length] == part for i in range(len(other) - length + 1))
 
 
-def _abstract(step: ReasoningStep, before: Sequence[ReasoningStep]) -> str:
-    """A call with its arguments by name, and the tool whose answer gave one; no constants but true, false and null."""
-    return f"{step.tool_name}({', '.join(_argument(n, value, before) for n, value in step.tool_args.items())})"
-
-
-def _argument(name: str, value: Any, before: Sequence[ReasoningStep]) -> str:
-    source = _source(value, before)
-    if source is not None:
-        return f"{name} from {source}"
-    text = _text(value)
-    return f"{name}={text}" if text in ("true", "false", "null") else name
-
-
 def _origin(value: Any, before: Sequence[ReasoningStep], task: str) -> str:
     """Where an argument came from, in words."""
     source = _source(value, before)
     if source is not None:
         return f"from {source}"
-    text = _text(value)
-    return "empty" if not text else "from the task" if _whole(text).search(task) else "in the model's own words"
+    text = as_text(value)
+    return "empty" if not text else "from the task" if any(said_in(task, text)) else "in the model's own words"
 
 
 def _source(value: Any, before: Sequence[ReasoningStep]) -> str | None:
     """The tool whose latest answer holds a value; None when no answer does, or when it is too short to be traced."""
-    text = _text(value)
+    text = as_text(value)
     if not text:
         return None
-    whole, lower = _whole(text), text.lower()
-    # a plain search first: it is a hundred times as fast on long answers
-    holding = (step for step in reversed(before) if lower in _lower(step.observation))
-    return next((step.tool_name for step in holding if whole.search(step.observation)), None)
-
-
-@lru_cache(maxsize=2_048)
-def _lower(text: str) -> str:
-    return text.lower()
-
-
-def _text(value: Any) -> str:
-    return value if isinstance(value, str) else json.dumps(value, default=value_to_text)
-
-
-def _whole(text: str) -> re.Pattern[str]:
-    return re.compile(rf"(?<!\w){re.escape(text)}(?!\w)", re.IGNORECASE)
+    return next((step.tool_name for step in reversed(before) if any(said_in(step.observation, text))), None)
 
 
 def _problems(steps: Sequence[ReasoningStep]) -> list[str]:

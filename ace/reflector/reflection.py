@@ -18,7 +18,7 @@ import dspy
 from dspy.utils.exceptions import AdapterParseError
 from pydantic import BaseModel, Field
 
-from ace.core import clean_text, truncate, value_to_text
+from ace.core import ModelTransport, clean_text, describe_error, truncate, value_to_text
 from ace.playbook.bullet import Section
 from ace.reflector.mining import Lesson
 from ace.reflector.taint import answers, commanded, echoed, quotes, steered
@@ -100,6 +100,9 @@ def reflect_on(output: TaskOutput, feedback: Feedback, known: Sequence[str], lm:
         feedback: Whether it did what it should.
         known: What is already written down about such tasks.
         lm: Any DSPy language model.
+
+    Raises:
+        ModelTransport: It did not answer.
     """
     found = Reflection()
     verdict = "It succeeded." if feedback.success else "It failed."
@@ -114,6 +117,8 @@ def reflect_on(output: TaskOutput, feedback: Feedback, known: Sequence[str], lm:
     except (AdapterParseError, ValueError, TypeError):
         found.refused["unreadable reply"] += 1
         return found
+    except Exception as error:  # a border: whatever keeps the model from answering
+        raise ModelTransport(f"reflection got no answer: {describe_error(error)}") from error
     for lesson in reply.lessons or []:
         problem = _problem(lesson, output, found.lessons)
         if problem:

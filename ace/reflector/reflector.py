@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
-from ace.core import truncate
 from ace.playbook.bullet import Provenance
 from ace.playbook.insight import RECORD, Insight
+from ace.playbook.masking import Masker, PatternMasker
 from ace.reflector import mining
+from ace.reflector.knowledge import Knowledge
 from ace.reflector.mining import Lesson, Run
+from ace.reflector.situations import situation_of, without_values
 from ace.reflector.taint import steered
 from ace.tasks import Feedback, TaskOutput
 
-MAX_TRIGGER_CHARS = 400
 MAX_MINED = 3
 """Lessons that the miner takes from one run: what worked or did not, and two details."""
 MAX_OBSERVATIONS = 20
@@ -33,6 +34,8 @@ class Reflector:
 
     Args:
         source: The model that made the runs, for the bullets' provenance.
+        masker: Finds what is personal in a request. A `Learner` sets the playbook's; patterns by default.
+        private: Names of fields and arguments whose values are never shown to others.
         lm: A DSPy language model that reads the run too and adds at most three lessons of its own; None for the miner alone.
 
     Attributes:
@@ -46,16 +49,27 @@ class Reflector:
         >>> output = TaskOutput(task_id="t", run_id="r", task=TaskInput(inputs={"task": "Refund order 17"}),
         ...                     structured_trace=(step,), termination_reason="completed")
         >>> Reflector().reflect(output, Feedback(success=True))[0].content
-        'Call refund(order), then finish.'
+        'refund(order from the task)'
     """
 
-    def __init__(self, source: str = "", *, lm: Any = None) -> None:
+    def __init__(
+        self, source: str = "", *, lm: Any = None, masker: Masker | None = None, private: Collection[str] = ()
+    ) -> None:
         self.source = source
+        self.masker = masker
+        self.private = frozenset(private)
         self.lm = lm
         self.refused: Counter[str] = Counter()
 
     def reflect(
-        self, output: TaskOutput, feedback: Feedback, *, group: str = "", known: Sequence[str] = ()
+        self,
+        output: TaskOutput,
+        feedback: Feedback,
+        *,
+        group: str = "",
+        known: Sequence[str] = (),
+        schemas: Mapping[str, Any] | None = None,
+        other: TaskOutput | None = None,
     ) -> list[Insight]:
         """The lessons of one run; none when there is nothing to learn from.
 
@@ -64,12 +78,15 @@ class Reflector:
             feedback: Whether it did what it should, from outside the model.
             group: The task's family, for leave-one-family-out evaluation.
             known: Bullets of the playbook about such tasks; the language model is asked for other lessons.
+            schemas: Of the tools, ``registry.schemas``: what they name is no value of one task.
+            other: A run of the same task that ended the other way: a Pitfall says what made the difference.
         """
         if output.termination_reason in OUTAGES:
             return []
         if not output.structured_trace and not output.completed:
             return []  # no reply was ever legal: that teaches nothing about the task
-        main = mining.strategy(output) if feedback.success else mining.pitfall(output, feedback)
+        knowledge = Knowledge(schemas or {}, self.masker or PatternMasker(), self.private)
+        main = mining.strategy(output, knowledge) if feedback.success else mining.pitfall(output, feedback, knowledge)
         details = (
             lesson
             for miner in (mining.outages, mining.recoveries, mining.preconditions)
@@ -77,9 +94,14 @@ class Reflector:
             if feedback.success or miner is not mining.outages  # what replaced it did not work either
         )
         lessons = [main, *islice(details, MAX_MINED - 1)]
-        insights = [self._insight(lesson, output, feedback, group) for lesson in lessons]
+        if other is not None:
+            failed, succeeded = (other, output) if feedback.success else (output, other)
+            lessons += filter(None, [mining.contrast(failed, succeeded, knowledge)])
+        insights = [self._insight(lesson, output, feedback, group, knowledge) for lesson in lessons]
         if self.lm is not None:
-            insights += self._reflected(output, feedback, group, [*known, *(insight.content for insight in insights)])
+            insights += self._reflected(
+                output, feedback, group, knowledge, [*known, *(insight.content for insight in insights)]
+            )
         return insights
 
     def recurring(self, runs: Iterable[Run]) -> list[Insight]:
@@ -114,25 +136,40 @@ class Reflector:
             ),
         )
 
-    def _reflected(self, output: TaskOutput, feedback: Feedback, group: str, known: Sequence[str]) -> list[Insight]:
+    def _reflected(
+        self, output: TaskOutput, feedback: Feedback, group: str, knowledge: Knowledge, known: Sequence[str]
+    ) -> list[Insight]:
         from ace.reflector.reflection import reflect_on
 
         found = reflect_on(output, feedback, known, self.lm)
         self.refused.update(found.refused)
+        read = [output.task.text, feedback.text, *(step.observation for step in output.structured_trace)]
         return [
-            self._insight(lesson.mined, output, feedback, group).model_copy(
-                update={"trigger": lesson.trigger, "trust": lesson.trust}
+            self._insight(lesson.mined, output, feedback, group, knowledge).model_copy(
+                update={
+                    "situation": None,
+                    "trigger": situation_of(lesson.trigger, knowledge).shown,
+                    "content": without_values(lesson.mined.content, output.structured_trace, knowledge, read),
+                    "trust": lesson.trust,
+                }
             )
             for lesson in found.lessons
         ]
 
-    def _insight(self, lesson: Lesson, output: TaskOutput, feedback: Feedback, group: str) -> Insight:
+    def _insight(
+        self, lesson: Lesson, output: TaskOutput, feedback: Feedback, group: str, knowledge: Knowledge
+    ) -> Insight:
         executed = [step for step in output.structured_trace if step.executed]
         good = sum(step.outcome == "success" for step in executed)
+        request = lesson.plan or mining.mined(output.task, executed, knowledge)
+        situation = request.situation
         return Insight(
             section=lesson.section,
-            trigger="" if lesson.general else truncate(" ".join(output.task.text.split()), MAX_TRIGGER_CHARS),
+            trigger="" if lesson.general else situation.shown,
             content=lesson.content,
+            plan=lesson.plan.plan if lesson.plan else None,
+            situation=None if lesson.general else situation,
+            values=lesson.plan.values if lesson.plan else {},
             domain=output.task.domain,
             tenant=output.task.tenant,
             tool_sequence=tuple(step.tool_name for step in lesson.sequence),
@@ -141,7 +178,6 @@ class Reflector:
             trust="tainted" if steered(_named(lesson), output) else "trusted",
             tool_success_rate=good / len(executed) if executed else None,
             iterations=output.usage.iterations,
-            constants=mining.constants(output),
             steps=lesson.steps,
             confidence=feedback.confidence,
             provenance=Provenance(

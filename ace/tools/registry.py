@@ -83,6 +83,19 @@ class ToolRegistry:
         """Each tool's schema hash."""
         return {name: tool.schema_hash for name, tool in self._tools.items()}
 
+    @property
+    def schemas(self) -> dict[str, dict[str, Any]]:
+        """What learning from a run has to know of its tools: description, JSON Schema of the arguments, schema hash."""
+        return {
+            name: {
+                "description": tool.description,
+                "parameters": tool.schema,
+                "hash": tool.schema_hash,
+                "read_only": tool.read_only,
+            }
+            for name, tool in self._tools.items()
+        }
+
     def __iter__(self) -> Iterator[Tool]:
         return iter(self._tools.values())
 

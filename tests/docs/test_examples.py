@@ -34,8 +34,8 @@ OVER_PROCESSES = {
         ("And you?", "4 messages; so far I saw 1 turns"),
     ],
     "graph_review.py": [
-        ("run", "+ [new] (Strategies) For a task like <Refund Ana's last order>"),
-        ("approve", "in the playbook: ['Call find_order(customer)"),
+        ("run", "+ [new] (Strategies) For a task like <Refund {customer}'s last order>"),
+        ("approve", "in the playbook: ['find_order(customer from the task)"),
     ],
 }
 

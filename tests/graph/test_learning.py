@@ -16,7 +16,7 @@ from ace.graph.learning import learning_workflow
 from ace.playbook import Add, Merge, PlaybookBullet, Promote, Remove, Tag, Update
 from ace.tasks import Feedback
 
-LESSON = "Call find(order), then refund(order), then finish."
+LESSON = "find(order from the task), then refund(order from the task)"
 
 
 def waits(workflow, *args, **options) -> dict:
@@ -46,7 +46,7 @@ def test_a_reviewer_sees_the_change_as_a_diff(tmp_path, book):
     asked = waits(learning(tmp_path, book), {"user_input": "Refund order 17"}, thread_id="t")
     assert asked["choices"] == ["approve", "edit", "reject"]
     assert "# 0: add, waits: I want to see it" in asked["diff"]
-    assert f"+ [new] (Strategies) For a task like <Refund order 17>: {LESSON}" in asked["diff"]
+    assert f"+ [new] (Strategies) For a task like <Refund order {{order}}>: {LESSON}" in asked["diff"]
     assert asked["changes"][0]["delta"]["bullet"]["content"] == LESSON
     assert len(book) == 0
 

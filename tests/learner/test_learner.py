@@ -69,7 +69,7 @@ def test_a_prediction_is_observed_as_it_is(book):
     agent = ReActGenerator(tools=[look], lm=lm, playbook=book)
     with Learner(book, tools=agent.registry) as learner:
         learner.observe(agent.forward("What?"), 0.9)
-    assert book.bullets[0].content == "No call is needed: finish at once."
+    assert book.bullets[0].content == "answer at once, without a call"
     assert learner.report.invented == 1, "b-9 was never shown"
 
 
@@ -178,7 +178,7 @@ def test_a_gate_decides_about_bullets_and_not_about_credit(book):
     with Learner(book, Agents(book), gate=AcceptanceGate(score, ["a"]), gate_every=3) as learner:
         report = learner.fit([partial(shop, n) for n in range(3)], epochs=2, on_run=lambda *_: solved.append(len(book)))
     assert [verdict.accepted for verdict in learner.verdicts] == [False, True]
-    assert report.refused == 3, "pitfalls alone did not help"
+    assert report.refused == 1, "pitfalls alone did not help"
     assert {b.section for b in book.bullets} == {"Strategies"}
 
 
@@ -230,7 +230,7 @@ def test_the_learner_learns_and_credits(book):
     seen = []
     report = Learner(book, agent_for).fit([world] * 2, epochs=2, on_run=lambda *args: seen.append(args))
     pitfall, strategy, *rest = book.bullets
-    assert (pitfall.section, strategy.section, strategy.tool_sequence) == ("Pitfalls", "Strategies", ("stock", "sell"))
+    assert (pitfall.section, strategy.section, strategy.tool_sequence) == ("Pitfalls", "Strategies", ("sell",))
     assert (strategy.helpful_count, strategy.harmful_count) == (1, 1), "followed well once, followed badly once"
     assert pitfall.helpful_count == pitfall.harmful_count == 0
     assert (report.runs, report.successes, len(seen)) == (4, 2, 4)

@@ -92,9 +92,9 @@ def check_lessons(book, *forms):
         "the same run is learned from once"
     )
     strategy, pitfall = sorted(book.bullets, key=lambda bullet: bullet.section, reverse=True)
-    assert strategy.content == "Call find(customer), then refund(order from find), then finish."
+    assert strategy.content == "find(customer from the task), then refund(order from find)"
     assert (strategy.trigger, strategy.tool_sequence, strategy.changing_tools) == (
-        TASK,
+        "Refund {customer}'s last order",
         ("find", "refund"),
         ("refund",),
     )
@@ -129,22 +129,22 @@ def test_pydantic_ais_output_tool_is_the_answer_and_no_call(book):
 
 # -- WorkBench's recorded LangChain runs ---------------------------------------------------------------------------------
 
-FORWARD = "can you forward the last email about 'Update on Machine Learning Chat' to nadia and jinsoo"
-CATCH_UP = "if fatima hasn't sent me any emails in the past 3 days, schedule a half hour meeting with them for Monday"
 SEEN = [
     ("gpt-4_domains", "email", 50, {
-        "Delete my last email from nadia": "Call email.search_emails(query, date_max), then email.delete_email(email_id from "
-        "email.search_emails), then finish.",
-        FORWARD: "Call email.search_emails(query, date_max), then company_directory.find_email_address(name) 2 times, then "
-        "email.forward_email(email_id from email.search_emails, recipient from company_directory.find_email_address) 2 times, "
-        "then finish."}),
+        "email.search_emails(query from the task, date_max), then email.delete_email(email_id from email.search_emails.email_id)":
+            "Delete my last email from {query}",
+        "email.search_emails(query from the task), then for each name from the task: company_directory.find_email_address("
+        "name), then for each recipient from company_directory.find_email_address: email.forward_email(email_id from "
+        "email.search_emails.email_id, recipient)": "Forward the last email about '{query}' to {name} and {name_2}"}),
     ("gpt-4_domains", "customer_relationship_manager", 30, {
-        "Update the status of Cameron Anderson to qualified in the crm": "Call customer_relationship_manager.search_customers("
-        "customer_name), then customer_relationship_manager.update_customer(customer_id from customer_relationship_manager."
-        "search_customers, field from customer_relationship_manager.search_customers, new_value), then finish."}),
+        "customer_relationship_manager.search_customers(customer_name from the task), then customer_relationship_manager."
+        "delete_customer(customer_id from customer_relationship_manager.search_customers.customer_id)":
+            "{customer_name} is no longer a customer. Can you delete them from the {text}?"}),
     # it called `search_emails`, which there was not: that is no part of what worked
     ("llama2-70b_domains", "multi_domain", 6, {
-        f"{CATCH_UP} at 9:30 and call it 'Catch up with fatima'": "No call is needed: finish at once."}),
+        "answer at once, without a call":
+            "If {text} hasn't sent me any emails in the past {number} days, schedule a half hour meeting with them for "
+            "Monday at {time} and call it {quoted}"}),
 ]  # fmt: skip
 """A run, a domain, how many tasks were published as right, and what some of them teach."""
 
@@ -161,7 +161,8 @@ def langchain_results(run, domain):
 
 
 def strategies(book):
-    return {b.trigger: (b.content, b.key) for b in book.bullets if b.section == "Strategies"}
+    found = (bullet for bullet in book.bullets if bullet.section == "Strategies")
+    return {b.content: (b.key, sorted(situation.template for situation in b.situations)) for b in found}
 
 
 @needs_workbench
@@ -175,7 +176,8 @@ def test_langchain_steps_teach_what_the_replayed_run_teaches(book, embedder, run
     report = Learner(book).learn_from_traces(results.values(), lambda o: o.task.text in right, read_only=reading)
     assert (report.runs, report.successes) == (len(tasks), published)
     found = strategies(book)
-    assert {query: found[query][0] for query in taught} == taught
+    for content, template in taught.items():
+        assert template.lower() in [known.lower() for known in found[content][1]]
 
     lm, replayed = RecordedLM(run, recordings), Playbook(embedder=embedder)
     learner = Learner(replayed)

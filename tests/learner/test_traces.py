@@ -4,7 +4,7 @@ import pytest
 from learner.runs import OLD, run_of, step
 
 from ace import Feedback, Learner
-from ace.learner import read_trace
+from ace.learner import read_requests, read_trace
 
 BLOCKS = [
     {"role": "user", "content": "Refund Ana's order"},
@@ -132,7 +132,7 @@ def test_learning_from_traces(book):
     report = learner.learn_from_traces([OPENAI, DSPY, OPENAI], lambda run: run.answer == "Done.", read_only=["find"])
     assert (report.runs, report.skipped) == (2, 1)
     strategies = [b for b in book.bullets if b.section == "Strategies"]
-    assert strategies[0].content == "Call find(customer), then refund(order from find), then finish."
+    assert strategies[0].content == "find(customer from the task), then refund(order from find)"
     assert len(strategies) == 1
     assert len(strategies[0].provenance.run_ids) == 2, "the same trace twice is one run"
     assert strategies[0].tool_schema_hashes == {"find": "1", "refund": "2"}
@@ -168,3 +168,150 @@ def test_an_unreadable_trace_is_named_and_costs_no_other(book):
         learner.learn_from_traces([OLD, "{", BLOCKS], lambda run: True)
     report = learner.learn_from_traces([OLD, BLOCKS], lambda run: True)
     assert (report.runs, report.skipped) == (1, 1)
+
+
+def call(name, result="done", **args):
+    """A call and its answer, as messages."""
+    made = {"id": f"{name}-{args}", "function": {"name": name, "arguments": json.dumps(args)}}
+    return [
+        {"role": "assistant", "tool_calls": [made]},
+        {"role": "tool", "tool_call_id": made["id"], "content": result},
+    ]
+
+
+def said(text, role="user"):
+    return {"role": role, "content": text}
+
+
+TALK = [
+    said("Hello, I am Ana Kovač. My order 17 came broken."),
+    said("I am sorry.", "assistant"),
+    said("Cancel order 17, please."),
+    *call("find", "o-17", number=17),
+    *call("cancel", order="o-17"),
+    said("Done. Anything else?", "assistant"),
+    said("And book a room for two nights."),
+    *call("book", nights="two nights", guest="Ana Kovač"),
+    said("Booked.", "assistant"),
+    said("Thank you!"),
+]
+
+
+def test_a_conversation_with_two_requests_is_two_runs():
+    first, second = read_requests(TALK, read_only=["find"])
+    assert [s.tool_name for s in first.structured_trace] == ["find", "cancel"]
+    assert [s.tool_name for s in second.structured_trace] == ["book"]
+    assert second.task.inputs["task"].startswith("And book a room")
+    assert second.task.inputs["earlier"] == "Hello, I am Ana Kovač."
+    assert first.run_id != second.run_id
+
+
+def test_one_request_has_all_the_words_of_the_user(book):
+    talk = [said("Hello!"), said("What can I do?", "assistant"), said("Cancel order 17."), *TALK[3:7]]
+    learner = Learner(book)
+    learner.learn_from_traces([talk], [True])
+    assert book.bullets[0].trigger == "Hello! Cancel order {number}."
+
+
+def test_what_was_called_before_the_user_spoke_belongs_to_the_first_request():
+    (run, other) = read_requests([*call("load", user=1), *TALK], read_only=["find"])
+    assert [s.tool_name for s in run.structured_trace][:2] == ["load", "find"]
+    assert [s.tool_name for s in other.structured_trace] == ["book"]
+
+
+def test_a_function_of_the_run_sees_the_whole_conversation(book):
+    calls = []
+    Learner(book).learn_from_traces([TALK], lambda run: calls.extend(run.structured_trace) or True, read_only=["find"])
+    assert [s.tool_name for s in calls] == ["find", "cancel", "book"]
+
+
+def test_tools_that_other_traces_called_tell_what_asks_for_a_change(book):
+    refused = [said("Please cancel order 18."), *call("find", "flown", number=18), said("It is too late.", "assistant")]
+    Learner(book).learn_from_traces([TALK, refused], [True, True], read_only=["find"])
+    assert "decline and tell the user why, or answer from find; nothing is to be changed" in [
+        bullet.content.partition(", then ")[2] for bullet in book.bullets
+    ]
+
+
+def test_agreeing_is_no_request_and_a_refusal_is_no_change():
+    talk = [
+        said("Cancel order 171."),
+        *call("cancel", "Order not found.", order=171),
+        said("Is that the number?", "assistant"),
+        said("Sorry, it is 172."),
+        *call("cancel", order=172),
+        said("Refund it to the gift card?", "assistant"),
+        said("Yes, go ahead."),
+        *call("refund", order=172, to="gift card"),
+    ]
+    (run,) = read_requests(talk)
+    assert [s.tool_args["order"] for s in run.structured_trace] == [171, 172, 172]
+
+
+def test_a_later_request_has_the_reads_and_the_short_values_that_it_needs(book):
+    talk = [
+        said("Find the last order of Ana and tag it."),
+        *call("find", '{"id": "o-917"}', customer="Ana"),
+        *call("tag", order="o-917"),
+        said("Great, now refund it too, all 3 of them."),
+        *call("refund", order="o-917", count=3),
+    ]
+    Learner(book).learn_from_traces([talk], [True], read_only=["find"])
+    assert [bullet.content for bullet in book.bullets] == [
+        "find(customer from the task), then tag(order from find.id)",
+        "find(customer from the task), then refund(order from find.id, count from the task)",
+    ]
+
+
+@pytest.mark.parametrize("wrong", [7, -1, "1", True])
+def test_feedback_that_names_no_request_is_refused(book, wrong):
+    with pytest.raises(ValueError, match="0 to 1"):
+        Learner(book).learn_from_traces(
+            [TALK], [Feedback(success=False, details={"request": wrong})], read_only=["find"]
+        )
+
+
+def test_strict_needs_to_know_the_tools(book):
+    with pytest.raises(ValueError, match="tools=registry"):
+        Learner(book).learn_from_traces([TALK], [True], strict=True)
+
+
+def test_thanks_after_the_last_change_are_no_request():
+    assert len(read_requests([*TALK[:6], said("Thank you!")], read_only=["find"])) == 1
+
+
+def test_both_requests_are_learned_and_the_first_speaker_is_not_in_the_lessons(book):
+    report = Learner(book).learn_from_traces([TALK], [True], read_only=["find"])
+    assert (report.runs, report.successes) == (2, 2)
+    lessons = {bullet.changing_tools: bullet for bullet in book.bullets if bullet.section == "Strategies"}
+    assert set(lessons) == {("cancel",), ("book",)}
+    assert "Kovač" not in "".join(bullet.model_dump_json() for bullet in book.bullets)
+    assert lessons["book",].content == "book(nights from the task, guest from the task)"
+
+
+def test_a_failure_counts_for_the_request_that_the_feedback_names(book):
+    learner = Learner(book)
+    assert learner.learn_from_traces([TALK], [False], read_only=["find"]).runs == 0
+    verdict = Feedback(success=False, text="wrong room", details={"request": 1})
+    assert learner.learn_from_traces([TALK], [verdict], read_only=["find"]).runs == 1
+    assert not [bullet for bullet in book.bullets if bullet.section == "Strategies"]
+
+
+def test_task_domain_and_family_for_each_trace(book):
+    traces = [[*call("refund", order=n), said("Done.", "assistant")] for n in (17, 18)]
+    options = {"task": ["Refund order 17", "Refund order 18"], "domain": ["shop", "bank"], "group": ["a", "b"]}
+    Learner(book).learn_from_traces(traces, [True, True], **options)
+    assert {(b.domain, b.provenance.groups) for b in book.bullets} == {("shop", ("a",)), ("bank", ("b",))}
+
+
+def test_names_that_no_schema_knows_are_reported_and_refused_when_strict(book):
+    tools = {
+        "refund": {"description": "", "parameters": {"properties": {"order": {}}}, "hash": "0", "read_only": False}
+    }
+    traces = [[said("Refund it"), *call("refund", order=1, colour="red"), *call("ring")]]
+    assert dict(Learner(book, tools=tools).learn_from_traces(traces, [True]).unknown) == {
+        "refund(colour)": 1,
+        "ring": 1,
+    }
+    with pytest.raises(ValueError, match=r"refund\(colour\), ring"):
+        Learner(book, tools=tools).learn_from_traces(traces, [True], strict=True)

@@ -21,7 +21,7 @@ def clerk(prompt):
     if "next_tool_name" not in prompt.wants:
         return render_reply(reasoning="", answer="")
     seen = prompt.steps
-    informed = "Call price(item)" in prompt.fields.get("playbook", "") or item == "tea"
+    informed = "price(item from the task)" in prompt.fields.get("playbook", "") or item == "tea"
     if informed and not seen:
         return render_reply(next_thought="I look.", next_tool_name="price", next_tool_args={"item": item})
     answer = seen[-1]["observation"] if seen else "7"

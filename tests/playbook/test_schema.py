@@ -50,3 +50,18 @@ def test_a_newer_schema_is_refused(tmp_path, embedder):
     connection.close()
     with pytest.raises(PlaybookError, match="9999"):
         Playbook.open(tmp_path / "x.db", embedder=embedder)
+
+
+def test_a_book_of_the_first_release_is_read_on(tmp_path, embedder):
+    with Playbook.open(tmp_path / "p.db", embedder=embedder) as book:
+        filled(book, "a")
+        bullets = book.bullets
+    connection = sqlite3.connect(tmp_path / "p.db")
+    connection.execute("alter table bullets drop column shape")
+    connection.execute("update bullets set bullet = json_remove(bullet, '$.plan', '$.situations')")
+    connection.execute("update alembic_version set version_num = '0011'")
+    connection.commit()
+    connection.close()
+    with Playbook.open(tmp_path / "p.db", embedder=embedder) as book:
+        assert book.bullets == bullets
+        assert book.history.verify().problems == ()

@@ -971,3 +971,19 @@ def test_cancelling_the_outer_run_cancels_the_inner_one():
     while not ends and time.monotonic() < until:
         time.sleep(0.01)
     assert ends == ["interrupted"]
+
+
+def test_an_agent_learns_from_its_own_run_in_one_call(tmp_path, embedder):
+    lm = ScriptedLM([decision("calculator", expression="6 * 7"), decision("finish", answer="42")])
+    with Playbook.open(tmp_path / "p.db", embedder=embedder) as book:
+        agent = ReActGenerator(tools=[calculator], lm=lm, playbook=book)
+        report = agent.learn(agent.forward("What is 6 * 7?"), success=0.9)
+        assert (report.runs, report.successes, report.added) == (1, 1, 1)
+        assert (
+            book.bullets[0].content
+            == "calculator(expression from the task), then answer from calculator; nothing is to be changed"
+        )
+        with pytest.raises(ValueError, match="finite"):
+            agent.learn(agent.run("What is 6 * 7?"), success=float("nan"))
+    with pytest.raises(ValueError, match="playbook of its own"):
+        ReActGenerator(tools=[calculator], lm=lm).learn(agent.run("What is 6 * 7?"))

@@ -10,7 +10,7 @@ def test_a_success_becomes_a_strategy_without_detours_or_constants():
     assert insight.section == "Strategies"
     assert insight.tool_sequence == ("find", "refund")
     assert insight.changing_tools == ("refund",)
-    assert insight.content == "Call find(customer), then refund(order from find, note), then finish."
+    assert insight.content == "find(customer from the task), then refund(order from find.id, note)"
     assert insight.provenance.groups == ("refunds",)
     assert insight.tool_success_rate == 0.75
 
@@ -38,7 +38,7 @@ def test_a_read_after_a_change_is_no_repetition():
 
 def test_no_call_is_a_lesson_too_and_a_dead_model_is_none():
     (insight,) = Reflector().reflect(run_of(), Feedback(success=True))
-    assert insight.content == "No call is needed: finish at once."
+    assert insight.content == "answer at once, without a call"
     assert Reflector().reflect(run_of(termination_reason="max_iterations"), Feedback(success=False)) == []
 
 
@@ -49,9 +49,10 @@ def test_constants_are_traced_by_whole_words_and_secrets_are_not_kept():
     )
     (insight,) = Reflector().reflect(run_of(*steps, text="Refund order 17 of Ana"), Feedback(success=True))
     assert "refund(quantity, n, s, password, all=true)" in insight.content
+    assert "hunter2" not in insight.as_bullet({}).model_dump_json()
 
 
 def test_a_strategy_is_never_endless():
     steps = [step("find", changes=True, **{f"argument_{i}": "x" for i in range(200)}) for _ in range(8)]
     (insight,) = Reflector().reflect(run_of(*steps), Feedback(success=True))
-    assert len(insight.content) < 700
+    assert len(insight.as_bullet({}).content) < 700

@@ -39,6 +39,7 @@ class DenseIndex:
     Args:
         dimension: Of the vectors.
         quantization: ``"8bit"`` keeps a quarter of the bytes once the book is large.
+        per_number: Ids that share one place of an `allowed` mask: 1, or 16 where ids are numbers times 16 plus something.
         exact_limit: From more vectors on the index is approximate. The inverted file is trained in a thread, while the
             index as it is answers.
 
@@ -49,13 +50,20 @@ class DenseIndex:
         [8]
     """
 
-    def __init__(self, dimension: int, quantization: Quantization = "none", exact_limit: int = EXACT_LIMIT) -> None:
+    def __init__(
+        self,
+        dimension: int,
+        quantization: Quantization = "none",
+        exact_limit: int = EXACT_LIMIT,
+        per_number: Literal[1, 16] = 1,
+    ) -> None:
         import faiss
 
         self._faiss: Any = faiss
         self.dimension = dimension
         self.quantization: Quantization = quantization
         self.exact_limit = exact_limit
+        self.per_number = per_number
         self._index: Any = faiss.IndexIDMap2(faiss.IndexFlatIP(dimension))
         self.trained_on = 0
         """How many vectors there were when the inverted file was trained; 0 while the index is exact."""
@@ -142,8 +150,10 @@ class DenseIndex:
             return np.zeros(shape, dtype=np.int64), np.zeros(shape, dtype=np.float32)
         selector = None
         if allowed is not None:
-            bits = np.packbits(allowed, bitorder="little")
-            selector = self._faiss.IDSelectorBitmap(len(allowed), self._faiss.swig_ptr(bits))
+            packed = self.per_number == 1
+            bits = np.packbits(allowed, bitorder="little") if packed else np.where(allowed, 0xFFFF, 0).astype("<u2")
+            bits = bits.view(np.uint8)
+            selector = self._faiss.IDSelectorBitmap(len(allowed) * self.per_number, self._faiss.swig_ptr(bits))
         with self._lock:
             share = 1.0 if allowed is None else float(allowed.mean())
             options: dict[str, Any] = {} if selector is None else {"params": self._parameters(selector, share)}

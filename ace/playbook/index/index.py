@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import json
+import shutil
 import threading
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import islice
 from pathlib import Path
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 from cachetools import LRUCache
@@ -19,10 +21,15 @@ from ace.playbook.index.dense import DenseIndex, Quantization
 from ace.playbook.index.embedders import Embedder, Vectors, embedded
 from ace.playbook.index.lexical import LexicalIndex
 from ace.playbook.index.saved import IndexFolder, Wanted
+from ace.playbook.masking import Kind, Masker, masked
 from ace.playbook.ranking import DEPTH, Scored, fuse
 from ace.playbook.store import Store
 from ace.playbook.table import BulletTable, collector_paused
 
+ENTRIES: Literal[16] = 16
+"""Ids in the indexes that belong to one bullet: each situation is an entry of its own, the first has the first id."""
+KEPT: tuple[Kind, ...] = ("name", "money")
+"""Kinds that are not masked where meanings are compared: they tell MiniLM what kind of thing is spoken of."""
 CACHED_QUERIES = 1_024
 """Vectors of queries that are kept."""
 BATCH = 256
@@ -31,12 +38,20 @@ BACKGROUND_FROM = 64
 """After a change of embedder, this many missing vectors or more are computed in a thread."""
 
 
+class Masked(NamedTuple):
+    """A text as the two indexes see it: by meaning names and amounts are kept, by words they are not."""
+
+    meaning: str
+    words: str
+
+
 class BulletIndex:
     """Keeps a dense and a lexical index in step with a table of bullets.
 
     Args:
         store: Where vectors are kept.
         embedder: Makes them.
+        masker: Masks lessons and queries alike.
         table: The bullets.
         folder: Where the indexes are saved; None keeps them in memory only.
         quantization: Of the dense index, once it is large.
@@ -50,6 +65,7 @@ class BulletIndex:
         self,
         store: Store,
         embedder: Embedder,
+        masker: Masker,
         table: BulletTable,
         folder: Path | None,
         quantization: Quantization = "none",
@@ -57,19 +73,24 @@ class BulletIndex:
     ) -> None:
         self.revision = 0
         self.folder = folder
+        self._quantization: Quantization = quantization
         self._store = store
         self._embedder = embedder
+        self._masker = masker
         self._table = table
         self._lock = threading.RLock() if lock is None else lock
         self._files = IndexFolder(folder) if folder is not None else None
-        self._wanted = Wanted(store.book_id or "", embedder.name, quantization)
+        self._wanted = Wanted(store.book_id or "", embedder.name, masker.name, quantization)
         self._dense: DenseIndex | None = None
         self._lexical: LexicalIndex | None = None
         self._changed: set[int] = set()
         """Numbers of bullets that the indexes do not have as they are now."""
+        self._masks: LRUCache[str, Masked] = LRUCache(CACHED_QUERIES)
+        self._several: set[int] = set()
+        """Numbers of bullets with several entries; after reading saved indexes all that may have some."""
         self._unsaved = 0
         self._later: set[int] = set()
-        """Numbers whose vectors a thread is computing."""
+        """Entries whose vectors a thread is computing."""
         self._worker: threading.Thread | None = None
         self._stop = threading.Event()
         self._queries: LRUCache[str, Vectors] = LRUCache(CACHED_QUERIES)
@@ -84,18 +105,44 @@ class BulletIndex:
         Those that wait for review or are not shown are among them, retired ones are not: what is added is compared with
         them.
         """
-        text = clean_text(text)
+        query = self.masked(clean_text(text))
         with self._lock:
             empty = not len(self._table)
         if empty:
             return []
-        (vector,) = self.query_vectors([text])
+        (vector,) = self.query_vectors([query.meaning])
         filters = Filters(sections=(section,), stages=LIVING_STAGES)
-        found = self.candidates(text, vector, domain, tenant, filters)
+        found = self.candidates(query, vector, domain, tenant, filters)
         with self._lock:
             near = [(self._table[s.number], s.cosine or 0.0) for s in found if s.number in self._table]
         near = [(b, cosine) for b, cosine in near if (b.domain, b.tenant) == (domain, tenant)]
         return sorted(near, key=lambda pair: (-pair[1], pair[0].number))
+
+    def masked(self, text: str) -> Masked:
+        """A text as it is compared."""
+        with self._lock:
+            known = self._masks.get(text)
+        if known is None:
+            spans = self._masker.spans(text)
+            known = Masked(masked(text, spans, keep=KEPT), masked(text, spans))
+            with self._lock:
+                self._masks[text] = known
+        return known
+
+    def entries(self, bullet: PlaybookBullet) -> list[Masked]:
+        """What a bullet is searched by: each of its situations, or its own words."""
+        if bullet.situations:
+            return [Masked(s.searched, s.searched) for s in bullet.situations]
+        text = clean_text(bullet.searched)
+        spans = self._masker.spans(text)
+        return [Masked(masked(text, spans, keep=KEPT), masked(text, spans))]
+
+    def planned(
+        self, shape: str, section: Section, domain: str | None = None, tenant: str | None = None
+    ) -> list[PlaybookBullet]:
+        """The lessons of one scope whose plan has this shape, without retired ones."""
+        with self._lock:
+            return self._table.planned(shape, section, domain, tenant)
 
     def query_vectors(self, texts: Sequence[str]) -> list[Vectors]:
         """Unit vectors of queries; those that are not in the cache are embedded together."""
@@ -110,7 +157,7 @@ class BulletIndex:
 
     def vectors(self, bullets: Sequence[PlaybookBullet]) -> Vectors:
         """Unit vectors of what bullets are searched by, shape (len(bullets), dimension)."""
-        return self.text_vectors([bullet.searched for bullet in bullets])
+        return self.text_vectors([self.entries(bullet)[0].meaning for bullet in bullets])
 
     def wait(self, seconds: float | None = None) -> bool:
         """Wait until every bullet can be found by its meaning, after a change of embedder; whether that is so now."""
@@ -135,7 +182,7 @@ class BulletIndex:
 
     def changed(self, number: int, old: PlaybookBullet | None, new: PlaybookBullet | None) -> None:
         """A bullet was added, removed or changed."""
-        if (old and old.searched) != (new and new.searched):
+        if (old and _searched(old)) != (new and _searched(new)):
             self._changed.add(number)
 
     @property
@@ -150,17 +197,23 @@ class BulletIndex:
                 self._open()
         if self._changed and self._lexical is not None:
             there = sorted(n for n in self._changed if n in self._table)
-            gone = sorted(self._changed.difference(there))
-            texts = {n: clean_text(self._table[n].searched) for n in there}
+            entries = {n * ENTRIES + i: entry for n in there for i, entry in enumerate(self.entries(self._table[n]))}
+            last = {entry // ENTRIES: entry for entry in entries}  # the highest id of each bullet
+            gone = [n * ENTRIES for n in sorted(self._changed) if n not in last]
+            for n in sorted(self._several & self._changed):
+                gone += range(last.get(n, n * ENTRIES) + 1, (n + 1) * ENTRIES)
+            self._several.difference_update(self._changed)
+            self._several |= {n for n, entry in last.items() if entry % ENTRIES}
+            texts = {n: entry.meaning for n, entry in entries.items()}
             known = self._known(texts)
-            missing = [n for n in there if n not in known]
+            missing = [n for n in texts if n not in known]
             if missing and self._in_background(len(missing)):
                 self._later.update(missing)
             elif missing:
                 known |= self._computed({n: texts[n] for n in missing})
             if known or self._dense is not None:
                 self._put(known, gone)
-            self._lexical.put(texts)
+            self._lexical.put({n: entry.words for n, entry in entries.items()})
             self._lexical.remove(gone)
             self._unsaved += len(self._changed)
             self._later.difference_update(gone)
@@ -180,7 +233,7 @@ class BulletIndex:
 
     def _dense_index(self, dimension: int) -> DenseIndex:
         if self._dense is None:
-            self._dense = DenseIndex(dimension, self._wanted.quantization)  # pyright: ignore[reportArgumentType]
+            self._dense = DenseIndex(dimension, self._quantization, per_number=ENTRIES)
         if self._dense.dimension != dimension:
             raise PlaybookError(
                 f"the embedder {self._embedder.name!r} gives vectors of {dimension} numbers, this book's have "
@@ -226,19 +279,27 @@ class BulletIndex:
         while self._later and not self._stop.is_set():
             with self._lock:
                 part = sorted(self._later)[:BATCH]
-                texts = {n: clean_text(self._table[n].searched) for n in part if n in self._table}
+                texts = self._texts(part)
             vectors = self._computed(texts)
             with self._lock:
                 # a bullet may have changed or gone meanwhile; what changed is embedded by the next update
-                fits = {n: v for n, v in vectors.items() if n in self._table and n not in self._changed}
+                now = self._texts(part)
+                fits = {n: v for n, v in vectors.items() if n in now and n // ENTRIES not in self._changed}
                 self._put(fits)
                 self._later.difference_update(part)
                 self._unsaved += len(part)
 
+    def _texts(self, ids: Sequence[int]) -> dict[int, str]:
+        """What entries are embedded as; without those that have gone."""
+        found: dict[int, str] = {}
+        for n in dict.fromkeys(i // ENTRIES for i in ids if i // ENTRIES in self._table):
+            found |= {n * ENTRIES + i: entry.meaning for i, entry in enumerate(self.entries(self._table[n]))}
+        return {i: found[i] for i in ids if i in found}
+
     # -- searching -----------------------------------------------------------------------------------------------------
 
     def candidates(
-        self, query: str, vector: Vectors, domain: str | None, tenant: str | None, filters: Filters
+        self, query: Masked, vector: Vectors, domain: str | None, tenant: str | None, filters: Filters
     ) -> list[Scored]:
         """What is near a query by meaning and by words, best first."""
         with self._lock:
@@ -249,24 +310,26 @@ class BulletIndex:
             if not allowed.any():
                 return []
             mask = None if int(allowed.sum()) == len(self._table) else allowed
+            depth = 2 * DEPTH if self._several else DEPTH
             near: tuple[list[int], list[float]] = ([], [])
             if self._dense is not None:
-                near = self._dense_index(len(vector)).search(vector, DEPTH, mask)
-            return fuse(near, self._lexical.search(query, DEPTH, mask))
+                near = self._dense_index(len(vector)).search(vector, depth, mask)
+            return fuse(_bullets(near), _bullets(self._lexical.search(query.words, depth, mask)))
 
     # -- files ---------------------------------------------------------------------------------------------------------
 
     def _open(self) -> None:
         """Read the saved indexes if they are this book's; what they lack is added by the next update."""
-        self._lexical = LexicalIndex()
+        self._lexical = LexicalIndex(ENTRIES)
         header = self._files.header(self._wanted) if self._files is not None else None
         if self._files is not None and header is not None and self._store.checksum(header.revision) == header.checksum:
-            dense = DenseIndex(header.dimension, self._wanted.quantization)  # pyright: ignore[reportArgumentType]
+            dense = DenseIndex(header.dimension, self._quantization, per_number=ENTRIES)
             if self._files.load(header, dense, self._lexical):
                 self._dense = dense
                 self._changed |= touched(self._store.entry_texts(header.revision))
+                self._several = set(self._table.mined)
                 return
-            self._lexical = LexicalIndex()
+            self._lexical = LexicalIndex(ENTRIES)
         self._changed = set(self._table)
 
     def _save(self) -> bool:
@@ -281,6 +344,24 @@ class BulletIndex:
             self._unsaved = 0
         return saved
 
+    def reset(self, table: BulletTable, revision: int) -> None:
+        """Forget everything that was read or made, on the disk too: another table takes its place."""
+        with self._lock:
+            self._table, self.revision = table, revision
+            self._dense = self._lexical = None
+            self._queries.clear()
+            self._masks.clear()
+            self._several.clear()
+            self._later.clear()
+            if self.folder is not None:
+                shutil.rmtree(self.folder, ignore_errors=True)
+
+    def text_keys(self) -> dict[str, set[str]]:
+        """By embedder, the keys of the vectors that are needed."""
+        with self._lock:
+            keys = {text_key(entry.meaning) for bullet in self._table.values() for entry in self.entries(bullet)}
+        return {self._embedder.name: keys}
+
     def close(self) -> None:
         """Stop the thread and save."""
         self._stop.set()
@@ -288,6 +369,19 @@ class BulletIndex:
             self._worker.join(5)
         with self._lock:
             self._save()
+
+
+def _bullets(ranking: tuple[Sequence[int], Sequence[float]]) -> tuple[list[int], list[float]]:
+    """A ranking of entries as one of bullets: each by its best entry."""
+    best: dict[int, float] = {}
+    for entry, score in zip(*ranking, strict=True):
+        best.setdefault(entry // ENTRIES, score)
+    found = dict(islice(best.items(), DEPTH))
+    return list(found), list(found.values())
+
+
+def _searched(bullet: PlaybookBullet) -> object:
+    return [situation.searched for situation in bullet.situations] or bullet.searched
 
 
 def text_key(text: str) -> str:
@@ -300,6 +394,6 @@ def touched(entries: Iterable[str]) -> set[int]:
     found: set[int] = set()
     for text in entries:
         delta = json.loads(text)
-        ids = [delta.get("bullet_id") or delta["bullet"]["id"], *delta.get("absorbed", ())]
+        ids = [delta.get("bullet_id") or delta["bullet"]["id"], *(delta.get("absorbed") or ())]
         found.update(int(bullet_id.removeprefix("b-")) for bullet_id in ids)
     return found

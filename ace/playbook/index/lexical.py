@@ -21,28 +21,17 @@ OUTDATED_SHARE = 0.01
 """In books of more than `EXACT_LIMIT` texts, the share that may change before the weights are recomputed."""
 
 _WORD = re.compile(r"\b\w\w+\b")
-_CONSTANTS = (
-    (re.compile(r"\S+@\S+"), "email"),
-    (re.compile(r"""(?<!\w)(['"])[^'"]{1,60}\1(?!\w)"""), "quoted"),
-    (re.compile(r"\d[\d:.,/-]*"), "number"),
-    (re.compile(r"(?<=[a-z,] )[A-Z][a-z]+"), "name"),
-)
 
 
 def terms(text: str) -> list[str]:
-    """What a text is compared by: its words, and the words and word pairs of the text with its constants abstracted.
-
-    Tasks that differ in a name, a date or a quoted title are alike; the words themselves still count.
+    """What a masked text is compared by: its words, counted twice, and its word pairs.
 
     Example:
-        >>> terms("Mail Ana 3 files")
-        ['mail', 'ana', 'files', 'mail#', 'name#', 'number#', 'files#', 'mail name', 'name number', 'number files']
+        >>> terms("Mail name number files")
+        ['mail', 'name', 'number', 'files', 'mail', 'name', 'number', 'files', 'mail name', 'name number', 'number files']
     """
-    plain = _WORD.findall(text.lower())
-    for pattern, word in _CONSTANTS:
-        text = pattern.sub(word, text)
-    abstract = _WORD.findall(text.lower())
-    return [*plain, *(f"{word}#" for word in abstract), *(f"{a} {b}" for a, b in pairwise(abstract))]
+    words = _WORD.findall(text.lower())
+    return [*words, *words, *(f"{a} {b}" for a, b in pairwise(words))]
 
 
 COMMON_SHARE = 6
@@ -64,7 +53,7 @@ class LexicalIndex:
         [4]
     """
 
-    def __init__(self) -> None:
+    def __init__(self, per_number: int = 1) -> None:
         # an agent without a playbook need not load scikit-learn and SciPy
         from sklearn.feature_extraction.text import HashingVectorizer
         from sklearn.utils import murmurhash3_32  # pyright: ignore[reportUnknownVariableType]
@@ -77,6 +66,7 @@ class LexicalIndex:
             n_features=FEATURES,
             dtype=cast(Any, np.float32),
         )
+        self._per_number = per_number
         self._counts: dict[int, tuple[NDArray[np.int32], NDArray[np.float32]]] = {}
         self._changed = 1
         self._numbers = np.zeros(0, dtype=np.int64)
@@ -138,9 +128,10 @@ class LexicalIndex:
             numbers = self._numbers
         norm = float(np.sqrt((weights**2).sum())) or 1.0
         if allowed is not None:
-            inside = numbers < len(allowed)
+            places = numbers // self._per_number
+            inside = places < len(allowed)
             scores[~inside] = 0
-            scores[inside] *= allowed[numbers[inside]]
+            scores[inside] *= allowed[places[inside]]
         # the best ones by score, equal ones by number
         least = np.partition(scores, -depth)[-depth] if len(scores) > depth else 0.0
         hits = np.flatnonzero(scores >= least if least > 0 else scores > 0)

@@ -16,7 +16,7 @@ from ace.core.durable import move_into
 from ace.playbook.index.dense import DenseIndex
 from ace.playbook.index.lexical import LexicalIndex
 
-FORMAT = 1
+FORMAT = 2
 _FILES = ("dense.faiss", "lexical.npz")
 
 
@@ -32,6 +32,7 @@ class Header(BaseModel, frozen=True, extra="forbid"):
     format: int
     book_id: str
     embedder: str
+    masker: str
     dimension: int
     quantization: str
     revision: int
@@ -49,6 +50,7 @@ class Wanted:
 
     book_id: str
     embedder: str
+    masker: str
     quantization: str
 
 

@@ -1,0 +1,490 @@
+"""A lesson as data: the calls to make with where each argument comes from, and the situations in which to make them."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from difflib import SequenceMatcher
+from itertools import groupby
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, Field, model_validator
+
+from ace.playbook.masking import PERSONAL, WORD, Kind
+
+MAX_SITUATIONS = 12
+"""Wordings that are kept of one lesson; the least supported leaves first."""
+NEW_FOR = 20
+"""A new situation stays for this many runs of its lesson, however little supported."""
+TASKS_FOR_A_WORD = 5
+"""A rare word is a slot until so many tasks that differ in their slots use it."""
+TASKS_FOR_A_CONSTANT = 3
+"""A value that a model wrote, or that a schema names, is a constant from so many such tasks on."""
+SHARED = 0.5
+"""Two wordings are one situation when they share at least this much of their words, and differ in slots only."""
+
+
+class FromTask(BaseModel, frozen=True, extra="forbid"):
+    """The argument stands in the task: `FromTask(slot="order_id")`."""
+
+    kind: Literal["task"] = "task"
+    slot: str
+    value: Any = None
+    """What the task says, where the tool's schema names it and all runs have shared it; a later run may have another."""
+    seen: int = 0
+    """Different tasks that said it."""
+
+
+class FromAnswer(BaseModel, frozen=True, extra="forbid"):
+    """The argument is a part of an earlier answer: `FromAnswer(call=0, path="[].order_id")`."""
+
+    kind: Literal["answer"] = "answer"
+    call: int = Field(ge=0)
+    """Index of the call in the plan."""
+    path: str = ""
+    """Its field, ``[]`` for any item of a list; empty when it stands somewhere in the text."""
+
+
+class Constant(BaseModel, frozen=True, extra="forbid"):
+    """The argument is always the same: `Constant(value="damaged")`."""
+
+    kind: Literal["constant"] = "constant"
+    value: Any
+    named: bool = True
+    """Whether the tool's schema names it; otherwise all runs have shared it."""
+
+
+class Written(BaseModel, frozen=True, extra="forbid"):
+    """The model wrote the argument: `Written()`. A hash tells whether the next run writes the same."""
+
+    kind: Literal["written"] = "written"
+    digest: str = ""
+    seen: int = 0
+
+
+Binding = Annotated[FromTask | FromAnswer | Constant | Written, Field(discriminator="kind")]
+
+
+class Call(BaseModel, frozen=True, extra="forbid"):
+    """One call of a plan: `Call(tool="refund", args={"order_id": FromTask(slot="order_id")}, changes=True)`."""
+
+    tool: str
+    args: dict[str, Binding] = Field(default_factory=dict)
+    also: dict[str, tuple[Binding, ...]] = Field(default_factory=dict)
+    """Other places that have held an argument in all runs so far: where it came from is not settled yet."""
+    changes: bool = False
+    times: Literal["once", "each"] | int = "once"
+    """``each``: for each item; a number: that often in a row."""
+    over: str = ""
+    """The argument that is another one each time."""
+    loop: int = 0
+    """Which loop of the plan it belongs to, from 1; 0 for none."""
+
+    def places(self, argument: str) -> tuple[Binding, ...]:
+        """Where an argument may come from, the likeliest first."""
+        return (self.args[argument], *self.also.get(argument, ()))
+
+
+class Plan(BaseModel, frozen=True, extra="forbid"):
+    """Calls in order.
+
+    Example:
+        >>> find = Call(tool="find_order", args={"number": FromTask(slot="number")})
+        >>> refund = Call(tool="refund", args={"order_id": FromAnswer(call=0, path="order_id")}, changes=True)
+        >>> Plan(calls=(find, refund)).text
+        'find_order(number from the task), then refund(order_id from find_order.order_id)'
+    """
+
+    calls: tuple[Call, ...] = Field(default=(), max_length=100)
+    declines: bool = False
+    """A change was asked for, and the run was right to make none."""
+
+    @model_validator(mode="after")
+    def _earlier(self) -> Plan:
+        for index, call in enumerate(self.calls):
+            for name, arg in ((argument, place) for argument in call.args for place in call.places(argument)):
+                if isinstance(arg, FromAnswer) and arg.call >= index:
+                    raise ValueError(
+                        f"{name!r} of call {index} comes from the answer of call {arg.call}, which is not earlier"
+                    )
+        return self
+
+    @property
+    def text(self) -> str:
+        """The plan as a sentence in a prompt."""
+        parts: list[str] = []
+        for (in_loop, _), group in groupby(self.calls, key=lambda call: (call.times == "each", call.loop)):
+            calls = list(group)
+            said = ", then ".join(self.call_text(call, in_loop) for call in calls)
+            over = self._item(calls[0]) if in_loop else ""
+            parts.append(f"for each {over}: {said}" if over else said)
+        if not self.changes:
+            answer = f"answer from {self.calls[-1].tool}" if self.calls else "answer at once, without a call"
+            why = "decline and tell the user why, or " if self.declines else ""
+            parts.append(f"{why}{answer}{'; nothing is to be changed' if self.calls or why else ''}")
+        return ", then ".join(parts)
+
+    @property
+    def changes(self) -> bool:
+        """Whether one of its calls changes something."""
+        return any(call.changes for call in self.calls)
+
+    @property
+    def shape(self) -> str:
+        """What plans that `fit` have in common: the changing calls (else all), and what of them is given or constant."""
+        calls = self.telling
+        said: list[Any] = ["declines"] if self.declines else []
+        said += [
+            [call.tool, call.times == "each" and call.over, {n: _shape(a) for n, a in sorted(call.args.items())}]
+            for call in calls
+        ]
+        return hashlib.sha256(json.dumps(said, sort_keys=True, default=str).encode()).hexdigest()[:16]
+
+    @property
+    def telling(self) -> list[Call]:
+        """The calls that make it this plan: those that change something, else all."""
+        return [call for call in self.calls if call.changes] or list(self.calls)
+
+    def fits(self, other: Plan) -> bool:
+        """Whether another plan of the same shape is the same: each argument may come from the same place in both."""
+        return all(
+            not self.keys(one, name).isdisjoint(other.keys(also, name))
+            for one, also in zip(self.telling, other.telling, strict=True)
+            for name in one.args
+        )
+
+    def contradicts(self, other: Plan) -> bool:
+        """Whether what was written alike in all runs so far is another text in another plan of the same shape."""
+        return any(
+            (known := _digest(one.args[name])) and (said := _digest(also.args[name])) and known != said
+            for one, also in zip(self.telling, other.telling, strict=True)
+            for name in one.args
+        )
+
+    def writes_alike(self, other: Plan) -> bool:
+        """Whether two plans of the same shape know the same of what the model writes."""
+        return all(
+            _digest(one.args[name]) == _digest(also.args[name])
+            for one, also in zip(self.telling, other.telling, strict=True)
+            for name in one.args
+        )
+
+    def keys(self, call: Call, argument: str) -> set[str]:
+        """The keys of the places that an argument of one of its calls may come from."""
+        return {self.key(place) for place in call.places(argument)}
+
+    @property
+    def stored(self) -> Plan:
+        """The plan as a lesson keeps it: of what only one run wrote, a hash."""
+        calls: list[Call] = []
+        for call in self.calls:
+            args = {name: _hashed(arg) for name, arg in call.args.items()}
+            calls.append(call.model_copy(update={"args": args}))
+        return self.model_copy(update={"calls": tuple(calls)})
+
+    def key(self, binding: Binding) -> str:
+        """What makes two bindings the same, whatever else their plans call."""
+        if isinstance(binding, FromAnswer):
+            return f"{self.calls[binding.call].tool}.{binding.path.replace('[]', '').strip('.')}"
+        return _shape(binding) if not isinstance(binding, FromTask) else "task"
+
+    def call_text(self, call: Call, in_loop: bool = False) -> str:
+        """One of its calls in words."""
+        item = call.over if in_loop and not self._from_loop(call) else None
+        args = ", ".join(name if name == item else self._arg(name, arg) for name, arg in call.args.items())
+        return f"{call.tool}({args}){f' {call.times} times' if isinstance(call.times, int) else ''}"
+
+    def _arg(self, name: str, binding: Binding) -> str:
+        match binding:
+            case FromTask(value=None):
+                return f"{name} from the task"
+            case FromTask(value=value, seen=seen) if seen >= TASKS_FOR_A_CONSTANT:
+                return self._arg(name, Constant(value=value))
+            case FromTask(value=value):
+                return f"{name} from the task (e.g. {value!r})"
+            case FromAnswer():
+                return f"{name} from {self._place(binding)}"
+            case Constant(value=value):
+                return f"{name}={value!r}" if isinstance(value, str) else f"{name}={json.dumps(value)}"
+            case _:
+                return name
+
+    def _place(self, binding: FromAnswer) -> str:
+        path = binding.path.replace("[]", "").strip(".")
+        return f"{self.calls[binding.call].tool}{f'.{path}' if path else ''}"
+
+    def _from_loop(self, call: Call) -> bool:
+        """Whether what a loop goes over is the answer of another call of it."""
+        source = call.args.get(call.over)
+        if not isinstance(source, FromAnswer):
+            return False
+        other = self.calls[source.call]
+        return other.times == "each" and other.loop == call.loop
+
+    def _item(self, call: Call) -> str:
+        return self._arg(call.over, call.args[call.over]) if call.over in call.args else "item"
+
+
+def _shape(binding: Binding) -> str:
+    match binding:
+        case FromTask() | FromAnswer():
+            return "given"
+        case Constant(named=True, value=value):
+            return repr(value)
+        case _:
+            return "written"
+
+
+def _digest(arg: Binding) -> str:
+    """A hash of what all runs so far wrote; empty when they differed, or when it was not written."""
+    if isinstance(arg, Constant) and not arg.named:
+        return _said(arg.value)
+    return arg.digest if isinstance(arg, Written) else ""
+
+
+def _hashed(arg: Binding) -> Binding:
+    return Written(digest=_said(arg.value), seen=1) if isinstance(arg, Constant) and not arg.named else arg
+
+
+def _said(value: Any) -> str:
+    return digest_of(json.dumps(value, default=str))
+
+
+class Slot(BaseModel, frozen=True, extra="forbid"):
+    """A part of a task that differs from one to the next: `Slot(name="order_id", kind="id")`."""
+
+    name: str
+    kind: Kind
+    digest: str = ""
+    """A hash of its text while all tasks have shared it; empty once two differed, and where it is never shown."""
+    seen: int = 0
+    """Tasks, different in their slots, that shared it."""
+    named: bool = False
+    """Whether a tool's schema names the text."""
+
+    @property
+    def known_from(self) -> int | None:
+        """From how many tasks on its text is no slot any more; None for never."""
+        if not self.digest or self.kind in PERSONAL:
+            return None
+        return TASKS_FOR_A_CONSTANT if self.named else TASKS_FOR_A_WORD
+
+
+_TOKEN = re.compile(rf"\{{\w+\}}|{WORD.pattern}|[^\w\s]|_")
+_SLOT = re.compile(r"\{(\w+)\}")
+_QUOTED_SLOT = re.compile(r"[\"'“‘«]\{(\w+)\}[\"'”’»]")
+
+
+class Situation(BaseModel, frozen=True, extra="forbid"):
+    """A request with slots in place of what only one task says.
+
+    Example:
+        >>> slots = (Slot(name="name", kind="name"), Slot(name="order_id", kind="id"))
+        >>> Situation(template="Refund {name}'s order {order_id}", slots=slots).searched
+        "Refund name's order id"
+    """
+
+    template: str
+    slots: tuple[Slot, ...] = ()
+    support: int = 1
+    """Different tasks that were worded so."""
+    since: int = 0
+    """Runs that its lesson rested on when it came."""
+    fills: tuple[str, ...] = ()
+    """Hashes of what filled the slots, of the last few tasks: the same request again shows nothing new."""
+
+    @property
+    def searched(self) -> str:
+        """What retrieval compares with a query: slots by their kinds; a rare word says nothing."""
+        kinds = {slot.name: "" if slot.kind == "text" else slot.kind for slot in self.slots}
+        bare = _QUOTED_SLOT.sub(r"{\1}", self.template)  # a masked query has no quotation marks either
+        return " ".join(_SLOT.sub(lambda m: kinds.get(m[1], ""), bare).split())
+
+    @property
+    def shown(self) -> str:
+        """The template as a prompt shows it: rare words in a row are one gap."""
+        rare = "|".join(re.escape(slot.name) for slot in self.slots if slot.kind == "text")
+        return re.sub(rf"\{{(?:{rare})\}}(?:\W*\{{(?:{rare})\}})+", "{text}", self.template) if rare else self.template
+
+    def keys(self) -> list[str]:
+        """Its words in order, every slot alike; marks do not count."""
+        found = (token.lower() for token in _TOKEN.findall(self.template))
+        return ["{}" if token[0] == "{" else token for token in found if token[0] == "{" or token[0].isalnum()]
+
+
+def digest_of(text: str) -> str:
+    """A short hash of a text, whatever its case.
+
+    Example:
+        >>> digest_of("Ana") == digest_of("ANA")
+        True
+    """
+    return hashlib.sha256(" ".join(text.lower().split()).encode()).hexdigest()[:12]
+
+
+def joined(old: Situation, new: Situation, values: Mapping[str, str], counted: bool) -> Situation | None:
+    """One situation of two that differ in slots only (anti-unification, Plotkin 1970); None when they differ in more.
+
+    Args:
+        old: As it stands in the lesson.
+        new: Of another run.
+        values: What filled the slots of `new`, by name: a rare word that enough tasks share is a word again.
+        counted: Whether the run is of a task that the lesson does not rest on yet.
+    """
+    new = _with_words(new, values, old)
+    left, right = old.keys(), new.keys()
+    if left == right and len(old.slots) == len(new.slots):
+        return _with_fills(old, new, values, counted)
+    matcher = SequenceMatcher(None, left, right, autojunk=False)
+    gaps = [(left[i1:i2], right[j1:j2]) for kind, i1, i2, j1, j2 in matcher.get_opcodes() if kind != "equal"]
+    same = sum(key != "{}" for i, _, size in matcher.get_matching_blocks() for key in left[i : i + size])
+    if same < SHARED * max(sum(key != "{}" for key in side) for side in (left, right)):
+        return None
+    more_slots = not gaps and len(new.slots) > len(old.slots)  # two slots of one were filled alike by chance
+    if all(_fits(one, other) for one, other in gaps) and not more_slots:
+        general = old
+    elif all(_fits(other, one) for one, other in gaps):
+        slots = tuple(slot.model_copy(update={"digest": "", "seen": 0}) for slot in new.slots)
+        general = new.model_copy(update={"slots": slots, "since": old.since, "fills": old.fills})
+    else:
+        return None
+    return general.model_copy(update={"support": old.support + counted})
+
+
+def _with_words(new: Situation, values: Mapping[str, str], old: Situation) -> Situation:
+    """The new situation where rare words that the old one has taken for words are words, too."""
+    words = set(old.keys())
+    known = {
+        slot.name: values[slot.name]
+        for slot in new.slots
+        if slot.known_from is not None and values.get(slot.name, "").lower() in words
+    }
+    if not known:
+        return new
+    slots = tuple(slot for slot in new.slots if slot.name not in known)
+    return new.model_copy(update={"template": _SLOT.sub(lambda m: known.get(m[1], m[0]), new.template), "slots": slots})
+
+
+def _fits(slots: Sequence[str], words: Sequence[str]) -> bool:
+    """Whether what differs is a slot that the other side fills, or one slot more beside slots."""
+    return set(slots) <= {"{}"} and (bool(slots) or set(words) <= {"{}"})
+
+
+def _with_fills(old: Situation, new: Situation, values: Mapping[str, str], counted: bool) -> Situation:
+    """The same template again: what fills its slots may still be the same everywhere."""
+    fresh = fill_of(values)
+    differs = counted and fresh not in old.fills
+    slots, words = list[Slot](), dict[str, str]()
+    for mine, other in zip(old.slots, new.slots, strict=True):
+        if not mine.digest or mine.digest != other.digest:
+            kind = mine.kind if mine.kind == other.kind else "text"
+            slots.append(mine.model_copy(update={"digest": "", "seen": 0, "kind": kind}))
+            continue
+        seen = mine.seen + differs
+        if mine.known_from is not None and seen >= mine.known_from:
+            words[mine.name] = values.get(other.name, "")
+        else:
+            slots.append(mine.model_copy(update={"seen": seen}))
+    return Situation(
+        template=_SLOT.sub(lambda m: words.get(m[1]) or m[0], old.template),
+        slots=tuple(slots),
+        support=old.support + counted,
+        since=old.since,
+        fills=(*old.fills, fresh)[-TASKS_FOR_A_WORD:] if differs else old.fills,
+    )
+
+
+def fill_of(values: Mapping[str, str]) -> str:
+    """A hash of what filled the slots of one task."""
+    return digest_of(json.dumps(sorted(values.items()), default=str))
+
+
+def added(situations: Sequence[Situation], new: Situation, instead_of: str, runs: int) -> tuple[Situation, ...]:
+    """The situations of a lesson after another run, best supported first; over the budget the least supported leaves.
+
+    Args:
+        situations: Of the lesson.
+        new: To be added.
+        instead_of: The template that it replaces; empty when it is another wording.
+        runs: Runs that the lesson rests on.
+    """
+    others = [known for known in situations if known.template not in (instead_of, new.template)]
+    kept = sorted([*others, new], key=lambda s: (-s.support, s.since, s.template))
+    while len(kept) > MAX_SITUATIONS:
+        rest = [known for known in kept if known is not new]
+        kept.remove(([known for known in rest if runs - known.since >= NEW_FOR] or rest)[-1])
+    return tuple(kept)
+
+
+def plan_with(old: Plan, new: Plan, differs: bool) -> Plan:
+    """A lesson's plan after a run with the same shape: the shorter one, and what the model wrote alike becomes constant.
+
+    Args:
+        old: Of the lesson.
+        new: Of the run; its `Written` bindings hold hashes, its `Constant` ones that no schema names hold values.
+        differs: Whether the run is of a task with other slots.
+    """
+    best = new if len(new.calls) < len(old.calls) else old
+    known, fresh = _by_place(old), _by_place(new)
+    calls: list[Call] = []
+    for (place, mine), call in zip(_by_place(best).items(), best.calls, strict=True):
+        before = known[place].args if place in known else {}
+        after = fresh.get(place, mine).args
+        settled, also = dict[str, Binding](), dict[str, tuple[Binding, ...]]()
+        for name, arg in call.args.items():
+            if isinstance(arg, FromAnswer) or (isinstance(arg, FromTask) and arg.value is None):
+                sides = ((old, known.get(place)), (new, fresh.get(place)))
+                keys = [plan.keys(side, name) for plan, side in sides if side is not None and name in side.args]
+                # the places that both may have come from; the calls of another plan have other indexes
+                places = [p for p in call.places(name) if all(best.key(p) in found for found in keys)] or [arg]
+                settled[name] = places[0]
+                also |= {name: tuple(places[1:])} if places[1:] else {}
+            else:
+                settled[name] = (
+                    _settled(before[name], after.get(name, arg), differs) if name in before else _hashed(arg)
+                )
+        calls.append(call.model_copy(update={"args": settled, "also": also}))
+    return best.model_copy(update={"calls": tuple(calls)})
+
+
+def _by_place(plan: Plan) -> dict[tuple[str, int], Call]:
+    """Each call, by its tool and which call of that tool it is."""
+    counts: Counter[str] = Counter()
+    found: dict[tuple[str, int], Call] = {}
+    for call in plan.calls:
+        found[call.tool, counts[call.tool]] = call
+        counts[call.tool] += 1
+    return found
+
+
+def _chosen(old: FromTask | Constant, new: FromTask | Constant, differs: bool) -> Binding:
+    """Where a value that a schema names comes from: the task, once runs had two; the plan, where one task did not say it."""
+    if isinstance(old, FromTask) and isinstance(new, FromTask) and old.value is not None and old.value == new.value:
+        return old.model_copy(update={"seen": old.seen + differs})  # the shape of the plan stays as it is
+    if isinstance(old, Constant) and isinstance(new, Constant):
+        return old
+    if old.value == new.value and old.value is not None:
+        return old if isinstance(old, Constant) else new
+    return FromTask(slot=old.slot if isinstance(old, FromTask) else getattr(new, "slot", ""))
+
+
+def _settled(old: Binding, new: Binding, differs: bool) -> Binding:
+    """What is known of an argument after another run."""
+    named = getattr(old, "named", True) and getattr(new, "named", True)
+    if named and isinstance(old, (FromTask, Constant)) and isinstance(new, (FromTask, Constant)):
+        return _chosen(old, new, differs)
+    if isinstance(old, FromAnswer):
+        return _hashed(new) if not isinstance(new, FromAnswer) else Written()
+    if not isinstance(old, Written) and not (isinstance(old, Constant) and not old.named):
+        return old
+    if not isinstance(new, Constant) or new.named:
+        return Written()
+    if isinstance(old, Constant):
+        return old if _said(old.value) == _said(new.value) else Written()
+    if old.digest != _said(new.value):
+        return Written()
+    seen = old.seen + differs
+    return new if seen >= TASKS_FOR_A_CONSTANT else old.model_copy(update={"seen": seen})

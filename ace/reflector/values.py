@@ -1,0 +1,198 @@
+"""Values of arguments and answers: the fields of structured ones, and where a text says a value."""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+import unicodedata
+from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
+from typing import Any, cast
+
+from ace.core import value_to_text
+from ace.playbook.masking import common_words
+
+_ABBREVIATED = re.compile(
+    r"\w|api|bic|config|cvv|dob|eta|etag|gtin|guid|hostname|iban|imei|ip|isbn|iso|json|lat|lng|lon|metadata|msg|nr|num|oid|"
+    r"params|pnr|qty|sku|sms|ssn|timestamp|timezone|uid|upc|uri|url|username|utc|uuid|vat|vin|zip"
+)
+"""Names of fields that no list of words has."""
+_MAX_FIELDS = 2_000
+"""Fields of one answer that are looked at."""
+_FIELD = re.compile(r"[^\W\d]+")
+_SPELLED = re.compile(r"[^\W\d]+(?:[ _-][^\W\d]+)*_?\d?")
+"""Names of fields like "line1", "order-id" and "Email Address"."""
+
+
+def flat(args: Mapping[str, Any], depth: int = 0) -> dict[str, Any]:
+    """Arguments without objects in them; of a list of objects each field is a list.
+
+    Example:
+        >>> flat({"to": {"city": "Rome"}, "items": [{"sku": "A"}, {"sku": "B"}]})
+        {'to.city': 'Rome', 'items[].sku': ['A', 'B']}
+    """
+    found: dict[str, Any] = {}
+    for name, value in args.items():
+        items = cast("list[Any]", value if isinstance(value, list) else [value])
+        if depth > 4 or not items or not all(map(_is_object, items)):
+            found[name] = value
+        elif isinstance(value, dict):
+            found |= {f"{name}.{key}": item for key, item in flat(cast("dict[str, Any]", value), depth + 1).items()}
+        else:
+            for item in items:
+                for key, part in flat(item, depth + 1).items():
+                    found.setdefault(f"{name}[].{key}", []).extend(part if isinstance(part, list) else [part])
+    return found
+
+
+def _is_object(value: Any) -> bool:
+    if not isinstance(value, dict):
+        return False
+    items = cast("dict[str, Any]", value)
+    return all(map(_is_field, items)) and not _is_map(items, record=False)
+
+
+def _is_map(items: Mapping[str, Any], *, record: bool) -> bool:
+    """Whether the keys of an object are data: usernames and the like, which no list of words knows.
+
+    Args:
+        items: The object.
+        record: Whether it is an answer, or one of a list: such ones have fields of whatever name.
+    """
+    strange = not any(_all_common(str(name)) for name in items)
+    return bool(items) and strange and (not record or all(isinstance(item, (dict, list)) for item in items.values()))
+
+
+def _is_field(name: object) -> bool:
+    """Whether a key is a name of a field: what holds a digit or a mark, or is spelled like a name, is data."""
+    text = str(name)
+    if not _FIELD.fullmatch(text):
+        return _SPELLED.fullmatch(text) is not None and _all_common(text)
+    return text[0].islower() or text[0] == "_" or (len(text) < 5 and text.isupper()) or _all_common(text)
+
+
+def _all_common(name: str) -> bool:
+    return all(word in common_words() or _ABBREVIATED.fullmatch(word) for word in name_words(name))
+
+
+def fields(answer: str) -> dict[str, str]:
+    """The fields of a structured answer: value in lower case to path, ``[]`` for any item of a list.
+
+    Example:
+        >>> fields('[{"id": "o-17", "status": "open"}]')
+        {'o-17': '[].id', 'open': '[].status'}
+    """
+    return {value: places[0] for value, places in paths(answer).items()}
+
+
+def paths(answer: str) -> dict[str, tuple[str, ...]]:
+    """As `fields`, with every path of a value.
+
+    Example:
+        >>> paths('{"adults": 2, "floor": 2}')
+        {'2': ('adults', 'floor')}
+    """
+    value: Any = None
+    if answer.strip()[:1] in ("[", "{"):
+        try:
+            value = json.loads(answer)
+        except (ValueError, RecursionError):
+            try:
+                value = ast.literal_eval(answer.strip())
+            except (ValueError, SyntaxError, MemoryError, RecursionError, TypeError):
+                return {}
+    found: dict[str, tuple[str, ...]] = {}
+    for count, (path, leaf) in enumerate(leaves(value, "", 0)):
+        key = as_key(leaf)
+        if path not in found.setdefault(key, ()):
+            found[key] = (*found[key], path)
+        if count >= _MAX_FIELDS:
+            break
+    return found
+
+
+def leaves(value: Any, path: str = "", depth: int = 0) -> Iterator[tuple[str, Any]]:
+    """Path and value of each field, however deep; what is empty, true or false tells nothing."""
+    if depth > 8 or value is None or isinstance(value, bool):
+        return
+    if isinstance(value, Mapping):
+        items = cast("Mapping[str, Any]", value)
+        data = _is_map(items, record=not path or path.endswith("[]"))
+        for name, item in items.items():
+            step = f".{name}" if path else str(name)
+            yield from leaves(item, f"{path}{'[]' if data or not _is_field(name) else step}", depth + 1)
+    elif isinstance(value, (list, tuple)):
+        for item in cast("Sequence[Any]", value):
+            yield from leaves(item, f"{path}[]", depth + 1)
+    else:
+        yield path, value
+
+
+def name_words(name: str) -> list[str]:
+    """The words of a name, in lower case: ``getOrder_2`` gives get and order."""
+    return re.sub(r"(?<=[a-z])(?=[A-Z])|[\d_-]", " ", name).lower().split() or [name]
+
+
+def slot_name(argument: str) -> str:
+    """What a slot for an argument is called: ``sku`` for ``items[].sku``."""
+    return argument.rpartition(".")[2].replace("[]", "")
+
+
+_COUNTS = ("", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")
+
+
+def spellings(value: Any) -> Iterator[str]:
+    """How a task may say a value; a number in more than one way."""
+    text = as_key(value)
+    yield text
+    try:
+        number = float(text) if not isinstance(value, bool) and re.fullmatch(r"-?(0|[1-9]\d*)(\.\d+)?", text) else None
+    except ValueError:
+        number = None
+    if number is None:
+        return
+    if number.is_integer():
+        yield from (f"{number:,.0f}", f"{number:.1f}", f"{number:.2f}", f"{number:,.2f}")
+        yield from _COUNTS[int(number) : int(number) + 1] if 0 < number < len(_COUNTS) else ()
+    else:
+        yield from (f"{number:,}", f"{number:.2f}", f"{number:,.2f}")
+
+
+def as_key(value: Any) -> str:
+    """A value as text, in lower case; 77.0 is 77."""
+    whole_number = isinstance(value, float) and value.is_integer() and abs(value) < 1e15
+    return as_text(int(value) if whole_number else value).lower()
+
+
+def as_text(value: Any) -> str:
+    """A value as the text that a request or an answer may hold."""
+    return value if isinstance(value, str) else json.dumps(value, default=value_to_text)
+
+
+def said_in(text: str, value: str) -> Iterator[re.Match[str]]:
+    """Where a text says a value as whole words, whatever its case and its spaces.
+
+    Example:
+        >>> [match.start() for match in said_in("Ana and Anabel and ana", "Ana")]
+        [0, 19]
+    """
+    # a plain search first: it is a hundred times as fast on long answers
+    if not value.strip() or " ".join(value.lower().split()) not in _plainly(text):
+        return
+    for match in _whole(value).finditer(text):
+        around = text[max(0, match.start() - 1) : match.start()] + text[match.end() : match.end() + 1]
+        if not any(unicodedata.category(character).startswith("M") for character in around):
+            yield match
+
+
+@lru_cache(maxsize=2_048)
+def _plainly(text: str) -> str:
+    return " ".join(text.lower().split())
+
+
+@lru_cache(maxsize=4_096)
+def _whole(text: str) -> re.Pattern[str]:
+    # a part of a date, a time or an amount is no number of its own
+    words = r"\s+".join(map(re.escape, text.split()))
+    return re.compile(rf"(?<!\w)(?<!\d[-.,:/]){words}(?!\w)(?![-.,:/]\d)", re.IGNORECASE)

@@ -1,0 +1,255 @@
+"""A purge: nothing of a text, a run or a tenant is left, and the journal verifies."""
+
+import json
+from pathlib import Path
+
+import pytest
+import sqlalchemy as sa
+from learner.runs import run_of, step
+
+from ace import Feedback, Learner, Playbook
+from ace.core import PlaybookError
+from ace.playbook import Add, PlaybookBullet, Tag, Update
+
+SECRET = "Zbigniew Wróblewski"
+
+
+def everything(book, folder):
+    """Each byte that the book has written: its files, or the rows of its server."""
+    if book._state.store.file is None:
+        with book._state.store.engine.connect() as connection:
+            tables = sa.inspect(connection).get_table_names()
+            rows = [connection.execute(sa.text(f"select * from {name}")).all() for name in tables]
+        return repr(rows).encode().lower()
+    return b"".join(path.read_bytes() for path in Path(folder).rglob("*") if path.is_file()).lower()
+
+
+def spelled(text):
+    yield from (text.lower().encode(), json.dumps(text)[1:-1].lower().encode())
+    yield from (text.lower().encode(code) for code in ("utf-16-le", "utf-16-be"))
+
+
+@pytest.fixture
+def opened(url, embedder):
+    with Playbook(url, embedder=embedder, screen=None) as book:
+        yield book
+
+
+def fill(book):
+    words = f"Call {SECRET} first, then refund."
+    book.commit(
+        [Add(bullet=PlaybookBullet(section="Pitfalls", trigger=f"Mail {SECRET}", content=words))], author=SECRET
+    )
+    book.commit([Add(bullet=PlaybookBullet(section="Pitfalls", content=SECRET.upper()))])
+    book.commit([Add(bullet=PlaybookBullet(section="Pitfalls", content="Never guess an id."))], author="ana")
+    book.commit([Update(bullet_id="b-1", changes={"tags": (SECRET,)}, reason=f"{SECRET} said so")])
+    book.commit([Tag(bullet_id="b-3", helpful=1, run_id="r-9")])
+    book.retrieve(f"Mail {SECRET}")
+    book.index.save()
+
+
+def test_a_text_is_nowhere_afterwards(opened, tmp_path):
+    fill(opened)
+    before = opened.get("b-3").model_dump_json()
+    look = opened.purge(text=SECRET.lower(), dry_run=True)
+    assert (look.changed, look.removed) == (("b-1",), ("b-2",))
+    assert opened.get("b-1").content.startswith(f"Call {SECRET}")
+    report = opened.purge(text=SECRET.lower(), author="dpo")
+    assert (report.changed, report.removed) == (("b-1",), ("b-2",))
+    assert set(report.words) == {"zbigniew", "wróblewski"}
+    found = everything(opened, tmp_path)
+    assert not [code for code in (*spelled(SECRET), *spelled("Wróblewski"), *spelled("Zbigniew")) if code in found]
+    assert opened.history.verify().ok
+    assert opened.get("b-1").content == "Call [purged] first, then refund."
+    assert opened.get("b-3").model_dump_json() == before
+    assert [e["what"] for e in opened.history.entries() if e["kind"] == "purge"] == ["text"]
+    assert opened.retrieve("Never guess")  # the index is made again
+    opened.index.save()
+    assert SECRET.lower().encode() not in everything(opened, tmp_path)
+    with pytest.raises(PlaybookError):
+        opened.get("b-2")
+    opened.history.rollback(2)
+    assert SECRET.lower().encode() not in everything(opened, tmp_path)
+    with opened.fork() as fork:
+        assert not any(SECRET in bullet.model_dump_json() for bullet in fork.bullets)
+
+
+def test_another_process_reads_the_book_again(tmp_path, embedder):
+    path = tmp_path / "p.db"
+    with Playbook.open(path, embedder=embedder, screen=None) as one, Playbook.open(path, embedder=embedder) as other:
+        fill(one)
+        other.refresh()
+        assert SECRET in other.get("b-1").content
+        one.purge(text=SECRET)
+        other.refresh()
+        assert other.bullets == one.bullets
+        assert other.add(section="Pitfalls", content="more").id == "b-4"
+        assert other.history.verify().ok
+
+
+def test_a_run_goes_with_what_only_it_taught(opened):
+    learner = Learner(opened)
+    for run, order in (("r-1", "o-1"), ("r-2", "o-2")):
+        output = run_of(
+            step("refund", changes=True, order=order), text=f"Refund order {order}", run_id=run, task_id=run
+        )
+        learner.learn(output, Feedback(success=True))
+    alone = run_of(step("cancel", changes=True, order="o-3"), text="Cancel order o-3", run_id="r-3", task_id="r-3")
+    learner.learn(alone, Feedback(success=True))
+    assert len(opened) == 2
+    assert opened.purge(run_id="r-3").removed == ("b-2",)
+    opened.purge(run_id="r-1")
+    assert opened.get("b-1").provenance.run_ids == ("r-2",)
+    assert opened.history.verify().ok
+    assert not any("r-1" in json.dumps(entry) or "r-3" in json.dumps(entry) for entry in opened.history.entries())
+
+
+def test_a_tenant_goes(opened):
+    opened.add(section="Pitfalls", content="of one", tenant="one")
+    opened.add(section="Pitfalls", content="of two", tenant="two")
+    report = opened.purge(tenant="one")
+    assert (report.removed, [bullet.id for bullet in opened.bullets]) == (("b-1",), ["b-2"])
+    assert opened.history.verify().ok
+    assert opened.add(section="Pitfalls", content="later").id == "b-3"
+
+
+def test_queues_are_purged_unless_a_learner_holds_them(tmp_path, embedder):
+    with Playbook.open(tmp_path / "p.db", embedder=embedder) as book:
+        learner = Learner(book, state=tmp_path / "runs.jsonl", judge=lambda output: 1 / 0)
+        output = run_of(step("refund", changes=True, order="o-1"), text=f"Refund the order of {SECRET}")
+        learner.observe(output)
+        with pytest.raises(ZeroDivisionError):
+            learner.flush()
+        with pytest.raises(PlaybookError, match="close the learner"):
+            book.purge(text=SECRET)
+        learner.close()
+        assert SECRET in json.dumps(
+            json.loads((tmp_path / "runs.jsonl").read_text().splitlines()[0]), ensure_ascii=False
+        )
+        assert book.purge(text=SECRET).queue_lines == 1
+        assert not [code for code in spelled(SECRET) if code in everything(book, tmp_path)]
+
+
+def test_a_run_that_joined_others_takes_its_wording_and_its_task_with_it(opened):
+    learner = Learner(opened)
+    asked = {
+        "r-1": "Refund order o-1 of the customer at once",
+        "r-10": "Please give the money for o-10 back",
+        "r-2": "I want my money back for o-2, it arrived broken",
+    }
+    for run, text in asked.items():
+        order = text[text.index("o-") :].split()[0].strip(",")
+        output = run_of(step("refund", changes=True, order=order), text=text, run_id=run, task_id=f"task of {run}")
+        learner.learn(output, Feedback(success=True), group=f"family of {run}")
+    (bullet,) = opened.bullets
+    assert len(bullet.situations) == 3
+    opened.purge(run_id="r-1")
+    (bullet,) = opened.bullets
+    assert bullet.provenance.run_ids == ("r-10", "r-2")
+    assert bullet.provenance.task_ids == ("task of r-10", "task of r-2")
+    assert bullet.provenance.groups == ("family of r-10", "family of r-2")
+    assert len(bullet.situations) == 2
+    assert not any("at once" in json.dumps(entry) for entry in opened.history.entries())
+    opened.purge(run_id="r-2")
+    assert [s.template for s in opened.bullets[0].situations] == ["Please give the money for {order} back"]
+    assert opened.history.verify().ok
+    assert opened.bullets[0].trigger == "Please give the money for {order} back"
+
+
+def test_a_tenant_takes_its_credit_and_its_name_with_it(opened):
+    opened.commit([Add(bullet=PlaybookBullet(section="Pitfalls", content="of one", tenant="acme"))], author="acme")
+    opened.commit([Tag(bullet_id="b-1", helpful=1, run_id="r-1")])
+    opened.add(section="Pitfalls", content="for all", tags=("acme",))
+    opened.commit([Tag(bullet_id="b-2", helpful=1, run_id="r-1")])
+    opened.purge(tenant="acme", author="acme")
+    (bullet,) = opened.bullets
+    assert (bullet.helpful_count, bullet.tags) == (0, ("[purged]",))
+    assert "acme" not in json.dumps(opened.history.entries())
+    assert opened.history.verify().ok
+
+
+@pytest.mark.parametrize("stored", ["\\u010capek", "Čapek", r"\u010CAPEK", "C\u030capek", "\0Č\0a\0p\0e\0k"])
+@pytest.mark.parametrize("given", ["čapek", "Čapek", "C\u030capek"])
+def test_a_text_is_found_however_it_is_written(opened, stored, given):
+    opened.add(section="Pitfalls", content=f"Ask {stored} first.")
+    opened.purge(text=given)
+    assert opened.bullets[0].content == "Ask [purged] first."
+
+
+def test_a_short_word_is_no_part_of_another(opened):
+    words = "Always analyse the banana manager's canary; ask\\nAna."
+    opened.add(section="Pitfalls", content=words)
+    opened.purge(text="Ana")
+    assert opened.bullets[0].content == words.replace("Ana.", "[purged].")
+
+
+def test_capitals_are_found_in_the_other_spelling(opened):
+    opened.add(section="Pitfalls", content="Ask in Straße Nord first.")
+    opened.purge(text="STRASSE NORD")
+    assert opened.bullets[0].content == "Ask in [purged] first."
+
+
+def test_numbers_of_waiting_runs_go(tmp_path, embedder):
+    path = tmp_path / "runs.jsonl"
+    with Playbook.open(tmp_path / "p.db", embedder=embedder) as book:
+        learner = Learner(book, state=path, judge=lambda output: 1 / 0)
+        learner.observe(run_of(step("refund", changes=True, customer=4917012345)))
+        with pytest.raises(ZeroDivisionError):
+            learner.close()
+        assert book.purge(text="4917012345").queue_lines == 1
+        assert "4917012345" not in path.read_text()
+
+
+def test_a_reader_holds_a_purge_up_for_seconds_only(tmp_path, embedder):
+    import sqlite3
+    import time
+
+    with Playbook.open(tmp_path / "p.db", embedder=embedder) as book:
+        book.add(section="Pitfalls", content=SECRET)
+        reader = sqlite3.connect(tmp_path / "p.db")
+        reader.execute("begin")
+        reader.execute("select * from journal").fetchall()
+        started = time.monotonic()
+        with pytest.raises(PlaybookError, match="another process is reading"):
+            book.purge(text=SECRET)
+        assert time.monotonic() - started < 30
+        reader.close()
+        book.purge(text=SECRET)
+        assert SECRET.lower().encode() not in everything(book, tmp_path)
+
+
+def test_what_another_process_wrote_is_purged_too_and_the_author_is_not_repeated(tmp_path, embedder):
+    path = tmp_path / "p.db"
+    with Playbook.open(path, embedder=embedder) as one, Playbook.open(path, embedder=embedder) as other:
+        other.add(section="Pitfalls", content=SECRET)
+        assert one.purge(text=SECRET, author=SECRET).removed == ("b-1",)
+        assert SECRET not in json.dumps(one.history.entries(), ensure_ascii=False)
+        assert one.bullets == ()
+
+
+def test_a_torn_line_of_a_queue_goes_and_a_damaged_one_is_named(tmp_path, embedder):
+    path = tmp_path / "runs.jsonl"
+    with Playbook.open(tmp_path / "p.db", embedder=embedder) as book:
+        Learner(book, state=path).close()
+        path.write_text('{"learned": "r-1", "place": "", "success": true}\n{"key": "' + SECRET)
+        assert book.purge(text=SECRET).queue_lines == 1
+        assert path.read_text() == '{"learned": "r-1", "place": "", "success": true}\n'
+        book.purge(run_id="r-1")
+        assert "r-1" not in path.read_text()
+        Learner(book, state=path).close()
+        path.write_text("{broken\n")
+        with pytest.raises(PlaybookError, match=r"line 1 of .*is damaged"):
+            book.purge(text=SECRET)
+
+
+def test_capitals_that_are_spelled_in_another_way_go_too(opened, tmp_path):
+    opened.add(section="Pitfalls", content="Ask in LANGE STRASSE 5 first.")
+    opened.purge(text="Lange Straße 5")
+    assert opened.get("b-1").content == "Ask in [purged] first."
+    assert b"LANGE STRASSE 5" not in everything(opened, tmp_path).upper()
+
+
+def test_exactly_one_thing_is_purged(book):
+    for wrong in ({}, {"text": " "}, {"text": "a", "run_id": "b"}):
+        with pytest.raises(PlaybookError, match="exactly one"):
+            book.purge(**wrong)
