@@ -1,11 +1,11 @@
 """The benchmark gate: base and head interleaved in one run; slower, fatter or newly failing code does not pass.
 
-``python benchmarks/gate.py --base HEAD~1 [--head .]``: each side is a commit or a folder. Four scenarios (short answer, one
-hop, multi-hop chain, malformed-reply recovery) run in turn in both. A figure fails when the lower 95 % bound of its ratio is
-above +10 % at p95 or +5 % in memory, or when an error is new; +7 % at p50 prints REVIEW. ``benchmarks/signoff.toml`` accepts
-a figure by name, with a reason. ``--scenarios`` chooses others: a scripted run of five steps, retrievals from a playbook of
-2,000 bullets, commits to it. The report gives for each scenario the geometric mean of head's median to base's, one ratio
-per pair of processes.
+``python benchmarks/gate.py --base HEAD~1 [--head .]``: each side is a commit or a folder. Four scenarios (short answer,
+one hop, multi-hop chain, malformed-reply recovery) run in turn in both. A figure fails when the lower 95 % bound of its
+ratio is above +10 % at p95 or +5 % in memory, or when an error is new; +7 % at p50 prints REVIEW.
+``benchmarks/signoff.toml`` accepts a figure by name, with a reason. ``--scenarios`` chooses others: a scripted run of
+five steps, retrievals from a playbook of 2,000 bullets, commits to it, learning from a run. The report gives for each
+scenario the geometric mean of head's median to base's, one ratio per pair of processes.
 
 Example:
     python benchmarks/gate.py --base 72ef5dd --pairs 40 --rounds 4 --scenarios five_steps retrieve add --json /tmp/speed.json
@@ -33,7 +33,7 @@ from worker import Worker
 
 ROOT = Path(__file__).resolve().parent.parent
 SCENARIOS = ("short_answer", "one_hop", "multi_hop", "malformed_recovery")
-RUNS_OF = {"five_steps": 10, "retrieve": 50, "add": 50}
+RUNS_OF = {"five_steps": 10, "retrieve": 50, "add": 50, "learn": 20}
 """Runs per round of the scenarios that are measured when asked for."""
 LIMITS = {"p50": 1.07, "p95": 1.10, "peak_mb": 1.05}
 PAIRS, ROUNDS, RUNS, RESAMPLES = 3, 12, 6, 2_000

@@ -10,12 +10,16 @@ drawn as a whole, seeds (each learned a playbook of its own) a random effect, ar
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from by_seed import in_processes, options
 from rich.console import Console
 from rich.table import Table
+
+if TYPE_CHECKING:
+    from ace.learner import LearningReport
 
 ATTEMPTS = 40
 STRIDE = 100
@@ -27,15 +31,31 @@ BOUNDS = ("estimate", "low", "high")
 ARMS = ("none", "playbook", "gold", "random")
 
 
+def learned_book(seed: int, suite: Any, policy: Any, train: Sequence[Any], book: Any, attempts: int) -> LearningReport:
+    """Learn from at most this many attempts at each task, with random seeds that no comparison has."""
+    from ace.evaluation.runner import AgentPool
+    from ace.learner import Learner
+    from ace.reflector import Reflector
+    from ace.testing import SimulatedLM
+
+    pool, lms = AgentPool(suite, policy), dict[int, SimulatedLM]()
+
+    def agent_for(episode: Any) -> Any:
+        run_seed = 1_000 * (seed + 1) + episode.attempt
+        lms.setdefault(run_seed, SimulatedLM(suite, seed=run_seed))
+        return pool.agent(episode, lms[run_seed], book)
+
+    learner = Learner(book, agent_for, reflector=Reflector("simulated"))
+    return learner.fit([partial(suite.episode, task) for task in train], epochs=attempts, skip_solved=True)
+
+
 def one_seed(seed: int) -> dict[str, Any]:
     """Learn a book and compare; everything of one seed."""
     import torch
 
     from ace.agent import Policy
-    from ace.evaluation.runner import AgentPool, evaluate
-    from ace.learner import Learner
+    from ace.evaluation.runner import evaluate
     from ace.playbook import Playbook
-    from ace.reflector import Reflector
     from ace.suites.office import OfficeSuite
     from ace.suites.splits import halves
     from ace.testing import SimulatedLM
@@ -44,16 +64,9 @@ def one_seed(seed: int) -> dict[str, Any]:
     torch.set_num_threads(1)  # the seeds run side by side
     suite, policy = OfficeSuite(), Policy.lenient()
     train, test = halves(suite.tasks)
-    pool, lms, rows = AgentPool(suite, policy), {}, []
+    rows = []
     with Playbook() as book:
-
-        def agent_for(episode):
-            run_seed = 1_000 * (seed + 1) + episode.attempt
-            lms.setdefault(run_seed, SimulatedLM(suite, seed=run_seed))
-            return pool.agent(episode, lms[run_seed], book)
-
-        learner = Learner(book, agent_for, reflector=Reflector("simulated"))
-        report = learner.fit([partial(suite.episode, task) for task in train], epochs=ATTEMPTS, skip_solved=True)
+        report = learned_book(seed, suite, policy, train, book, ATTEMPTS)
         for name, factor in FACTORS.items():
             rates = {condition: known.scaled(factor) for condition, known in load_rates().items()}
             lm_for = partial(SimulatedLM, suite, rates=rates)

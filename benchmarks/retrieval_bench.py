@@ -109,6 +109,12 @@ def suite_tasks(suite: Suite) -> list[BenchTask]:
 def playbook_of(tasks: Sequence[BenchTask], embedder: Embedder) -> Playbook:
     """One bullet per task, from its text and its calls."""
     playbook = Playbook(embedder=embedder, screen=None)  # what comes is measured, not what is held
+    fill(playbook, tasks)
+    return playbook
+
+
+def fill(playbook: Playbook, tasks: Sequence[BenchTask]) -> None:
+    """Add one bullet per task."""
     playbook.commit(
         Add(
             bullet=PlaybookBullet(
@@ -122,7 +128,6 @@ def playbook_of(tasks: Sequence[BenchTask], embedder: Embedder) -> Playbook:
         )
         for task in tasks
     )
-    return playbook
 
 
 def bench_retrieval(
@@ -141,14 +146,14 @@ def bench_retrieval(
         embedder: MiniLM by default.
         on_query: Called after each query, for progress.
     """
-    embedder = _Remembering(embedder or MiniLMEmbedder())
+    embedder = Remembering(embedder or MiniLMEmbedder())
     embedder.embed([task.query for task in tasks])
     with_calls = [task for task in tasks if task.tools]
     books = {"all": playbook_of(tasks, embedder), "nonempty": playbook_of(with_calls, embedder)}
     splits: dict[str, Any] = {}
     for guard in ("loo", "group"):
-        hits = {task.id: _ranks(books["all"], task, guard, on_query) for task in tasks}
-        among = {task.id: _ranks(books["nonempty"], task, guard, on_query) for task in with_calls}
+        hits = {task.id: rank(books["all"], task, guard, on_query) for task in tasks}
+        among = {task.id: rank(books["nonempty"], task, guard, on_query) for task in with_calls}
         splits[guard] = RetrievalSplit(
             all=_report([hits[t.id] for t in tasks]),
             nonempty=_report([among[t.id] for t in with_calls]),
@@ -157,7 +162,7 @@ def bench_retrieval(
     return RetrievalReport(**splits)
 
 
-class _Remembering:
+class Remembering:
     """Embeds all queries once, in batches, instead of one by one for every guard."""
 
     def __init__(self, embedder: Embedder) -> None:
@@ -166,6 +171,7 @@ class _Remembering:
         self._known: dict[str, Any] = {}
 
     def embed(self, texts: Sequence[str]) -> Any:
+        """See `Embedder`."""
         import numpy as np
 
         missing = [text for text in dict.fromkeys(texts) if text not in self._known]
@@ -174,7 +180,7 @@ class _Remembering:
         return np.stack([self._known[text] for text in texts]) if texts else self._embedder.embed([])
 
 
-def _ranks(playbook: Playbook, task: BenchTask, guard: str, on_query: Callable[[], None]) -> int | None:
+def rank(playbook: Playbook, task: BenchTask, guard: str, on_query: Callable[[], None] = lambda: None) -> int | None:
     """The position of the first bullet with the task's own tools, None when none came."""
     left_out = Filters(exclude_tasks=(task.id,), exclude_groups=(task.group,) if guard == "group" else ())
     wanted = sequence_key(task.tools)

@@ -20,8 +20,9 @@ from typing import Any
 import dspy
 
 import ace
-from ace import Policy, ReActGenerator
+from ace import Feedback, Learner, Policy, ReActGenerator
 from ace.playbook import Add, CallableEmbedder, Playbook, PlaybookBullet
+from ace.tasks import ReasoningStep, TaskInput, TaskOutput
 from ace.testing import FunctionLM, ScriptedLM, decision
 from ace.testing.engine import Prompt
 
@@ -61,6 +62,33 @@ def advice(number: int) -> dict[str, str]:
         "trigger": f"{verb} the {thing} of customer {number}",
         "content": f"Look up the {thing} by its number {7 * number} before you {verb.lower()} it.",
     }
+
+
+def verified(number: int) -> TaskOutput:
+    """A run that refunded an order after finding it."""
+    order = {"order_id": f"o-{number}"}
+    calls = (("find_order", {"number": number}, json.dumps(order), False), ("refund", order, "refunded", True))
+    steps = [
+        ReasoningStep(
+            iteration=i,
+            tool_call_id=f"c{i}",
+            tool_name=name,
+            tool_args=args,
+            outcome="success",
+            observation=answer,
+            changes_state=changes,
+            executed=True,
+        )
+        for i, (name, args, answer, changes) in enumerate(calls, 1)
+    ]
+    task = TaskInput(task_id=f"t{number}", inputs={"task": f"Refund order {number}"})
+    return TaskOutput(
+        task_id=task.task_id,
+        run_id=f"r{number}",
+        task=task,
+        structured_trace=tuple(steps),
+        termination_reason="completed",
+    )
 
 
 class Scenarios:
@@ -115,6 +143,17 @@ class Scenarios:
             number = next(numbers)
             task = f"{VERBS[number % 10]} the {THINGS[number // 10 % 10]} that customer {number} asked about"
             return len(book.retrieve(task)) > 0, 1
+
+        return run
+
+    def learn(self) -> Callable[[], tuple[bool, int]]:
+        """Learning from one verified run each, whose request differs in its number."""
+        book, numbers = self.book(), count()
+        learner = Learner(book)
+
+        def run() -> tuple[bool, int]:
+            learner.learn(verified(next(numbers)), Feedback(success=True), {})
+            return True, 1
 
         return run
 
