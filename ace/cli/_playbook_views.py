@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 from rich.console import Group, RenderableType
 from rich.table import Table
-from rich.text import Text
+
+from ace.cli._shared import Text
 
 if TYPE_CHECKING:
     from ace.playbook import Explanation, PlaybookBullet
@@ -194,11 +195,12 @@ def _bar(low: float, mean: float, high: float, baseline: float, width: int = _WI
 def stage_bars(counts: dict[str, int], width: int = 40) -> list[Text]:
     """One bar per stage."""
     most = max(counts.values(), default=1)
-    return [
-        Text(f"{stage:<12}{counts[stage]:>6}  ") + Text("█" * max(1, round(width * counts[stage] / most)), style=style)
-        for stage, style in _STYLES.items()
-        if counts.get(stage)
-    ]
+    lines: list[Text] = []
+    for stage, style in _STYLES.items():
+        if counts.get(stage):
+            lines.append(Text(f"{stage:<12}{counts[stage]:>6}  "))
+            lines[-1].append("█" * max(1, round(width * counts[stage] / most)), style=style)
+    return lines
 
 
 def moment(seconds: float) -> str:

@@ -6,9 +6,8 @@ from typing import Annotated, Any
 
 import typer
 from rich.table import Table
-from rich.text import Text
 
-from ace.cli._shared import JsonOption, check_writable, console, write_json
+from ace.cli._shared import JsonOption, Text, check_writable, console, write_json
 from ace.cli.playbook import AuthorOption, BookArgument, app, open_book
 
 BulletArgument = Annotated[str, typer.Argument(help="For example b-12.")]

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from ace.core import PlaybookError
+from ace.core import PlaybookError, visible_json
 from ace.core.durable import write_atomic
 from ace.playbook.bullet import PlaybookBullet
 
@@ -19,7 +19,10 @@ def write_bullets(bullets: Iterable[PlaybookBullet], path: str | Path) -> int:
     Raises:
         PlaybookError: The file cannot be written.
     """
-    lines = [json.dumps(bullet.model_dump(mode="json"), sort_keys=True, ensure_ascii=False) for bullet in bullets]
+    lines = [
+        visible_json(json.dumps(bullet.model_dump(mode="json"), sort_keys=True, ensure_ascii=False))
+        for bullet in bullets
+    ]
     try:
         write_atomic(Path(path), "".join(f"{line}\n" for line in lines))
     except OSError as error:

@@ -18,7 +18,7 @@ import dspy
 from dspy.utils.exceptions import AdapterParseError
 from pydantic import BaseModel, Field
 
-from ace.core import ModelTransport, clean_text, describe_error, truncate, value_to_text
+from ace.core import ModelTransport, as_data, clean_text, describe_error, truncate, value_to_text
 from ace.playbook.bullet import Section
 from ace.reflector.mining import Lesson
 from ace.reflector.taint import answers, commanded, echoed, quotes, steered
@@ -109,10 +109,10 @@ def reflect_on(output: TaskOutput, feedback: Feedback, known: Sequence[str], lm:
     try:
         with dspy.context(lm=lm):
             reply = dspy.Predict(ReflectOnRun)(
-                task=output.task.text,
+                task=as_data(output.task.text),
                 trace=numbered_trace(output),
-                verdict=clean_text(f"{verdict} {feedback.text}".strip()),
-                known=[truncate(text, _MAX_OBSERVATION) for text in known],
+                verdict=as_data(clean_text(f"{verdict} {feedback.text}".strip())),
+                known=[truncate(as_data(text), _MAX_OBSERVATION) for text in known],
             )
     except (AdapterParseError, ValueError, TypeError):
         found.refused["unreadable reply"] += 1
@@ -182,7 +182,9 @@ class Judge:
         try:
             with dspy.context(lm=self.lm):
                 reply = dspy.Predict(JudgeRun)(
-                    task=output.task.text, trace=numbered_trace(output), answer=value_to_text(output.answer)
+                    task=as_data(output.task.text),
+                    trace=numbered_trace(output),
+                    answer=as_data(value_to_text(output.answer)),
                 )
             sure = min(1.0, max(0.0, float(reply.confidence)))
         except (AdapterParseError, ValueError, TypeError):
@@ -192,7 +194,7 @@ class Judge:
 
 def _line(text: str) -> str:
     """One line, so that nothing in it can look like another step."""
-    return truncate(" ".join(clean_text(text).split()), _MAX_OBSERVATION)
+    return truncate(" ".join(as_data(clean_text(text)).split()), _MAX_OBSERVATION)
 
 
 def _problem(lesson: ReflectedLesson, output: TaskOutput, taken: Sequence[Reflected]) -> str:
