@@ -10,7 +10,7 @@ from pydantic import ValidationError
 
 from ace.core import PlaybookError, visible_json
 from ace.core.durable import write_atomic
-from ace.playbook.bullet import PlaybookBullet
+from ace.playbook.bullet import COUNTERS, PlaybookBullet
 
 
 def write_bullets(bullets: Iterable[PlaybookBullet], path: str | Path) -> int:
@@ -28,6 +28,25 @@ def write_bullets(bullets: Iterable[PlaybookBullet], path: str | Path) -> int:
     except OSError as error:
         raise PlaybookError(f"cannot write {str(path)!r}: {error.strerror}") from error
     return len(lines)
+
+
+def untrusted(bullet: PlaybookBullet) -> PlaybookBullet:
+    """A bullet of another book as it may come in: shadow, without counts or evidence, its tasks kept for the guards."""
+    situations = [s.model_copy(update={"support": 1, "since": 0, "fills": ()}) for s in bullet.situations]
+    evidence = bullet.provenance.model_copy(update={"run_ids": (), "users": ()})
+    return bullet.model_copy(
+        update={
+            "stage": "retired" if bullet.stage == "retired" else "shadow",
+            "trust": "tainted",
+            "words_from": ("import",),
+            "situations": tuple(situations),
+            "provenance": evidence,
+            "tool_success_rate": None,
+            "avg_iterations": None,
+            "credited_at": None,
+            **dict.fromkeys(COUNTERS, 0),
+        }
+    )
 
 
 def read_bullets(path: str | Path) -> list[PlaybookBullet]:
