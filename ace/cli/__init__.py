@@ -33,13 +33,13 @@ app.add_typer(suite.app, name="suite")
 
 def main() -> None:
     """Run the command line; errors of this library are one line and exit code 2, Ctrl-C is 130."""
-    from ace.core import AceError, visible
+    from ace.core import AceError
 
     insist_on_ctrl_c()
     try:
         code = app(standalone_mode=False) or 0
     except AceError as error:
-        typer.secho(f"error: {visible(str(error))}", fg="red", err=True)
+        typer.secho(f"error: {error}", fg="red", err=True)
         sys.exit(2)
     except (KeyboardInterrupt, typer.Abort):  # before the command began; inside it, Typer makes it exit code 130
         code = INTERRUPTED

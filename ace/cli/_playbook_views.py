@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from rich.console import Group, RenderableType
 from rich.table import Table
-
-from ace.cli._shared import Text
+from rich.text import Text
 
 if TYPE_CHECKING:
     from ace.playbook import Explanation, PlaybookBullet
@@ -195,12 +194,11 @@ def _bar(low: float, mean: float, high: float, baseline: float, width: int = _WI
 def stage_bars(counts: dict[str, int], width: int = 40) -> list[Text]:
     """One bar per stage."""
     most = max(counts.values(), default=1)
-    lines: list[Text] = []
-    for stage, style in _STYLES.items():
-        if counts.get(stage):
-            lines.append(Text(f"{stage:<12}{counts[stage]:>6}  "))
-            lines[-1].append("█" * max(1, round(width * counts[stage] / most)), style=style)
-    return lines
+    return [
+        Text(f"{stage:<12}{counts[stage]:>6}  ") + Text("█" * max(1, round(width * counts[stage] / most)), style=style)
+        for stage, style in _STYLES.items()
+        if counts.get(stage)
+    ]
 
 
 def moment(seconds: float) -> str:

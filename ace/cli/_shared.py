@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import rich.text
 import typer
-from rich.console import Console, ConsoleOptions, RenderableType
+from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-from rich.segment import Segment
 from rich.table import Table
 
-from ace.core import visible, visible_json
 from ace.evaluation.report.wording import span
 
 if TYPE_CHECKING:
@@ -22,28 +19,7 @@ if TYPE_CHECKING:
 
     from ace.evaluation.report.models import ArmReport
 
-
-class Text(rich.text.Text):
-    """Rich's text, of what a terminal may be sent: Rich itself lets escape sequences through, and drops other characters."""
-
-    def __init__(self, text: str = "", *args: Any, **options: Any) -> None:
-        super().__init__(visible(text), *args, **options)
-
-
-class _VisibleConsole(Console):
-    """Sends a terminal no escape sequence but its own: what is printed comes from models, tools, users and files."""
-
-    def render_str(self, text: str, **options: Any) -> rich.text.Text:
-        """As Rich's, of the text as a terminal may be sent it."""
-        return super().render_str(visible(text), **options)
-
-    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterator[Segment]:
-        """As Rich's; whatever made the text, nothing in it acts on a terminal."""
-        for segment in super().render(renderable, options):
-            yield segment if segment.control else segment._replace(text=visible(segment.text))
-
-
-console = _VisibleConsole(markup=False)
+console = Console(markup=False)
 """No markup: what is printed comes from models, users and files, and may hold brackets."""
 
 JsonOption = Annotated[Path | None, typer.Option("--json", help="Also write the result as JSON to this file.")]
@@ -93,7 +69,7 @@ def write_json(report: BaseModel | list[Any], path: Path | None) -> None:
     )
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        write_atomic(path, visible_json(json.dumps(plain, indent=1, ensure_ascii=False)) + "\n")
+        write_atomic(path, json.dumps(plain, indent=1, ensure_ascii=False) + "\n")
     except OSError as error:
         raise SuiteError(f"cannot write {str(path)!r}: {error.strerror}") from error
     console.print(f"JSON: {path}", highlight=False)

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Annotated, get_args
 
 import typer
 from rich.table import Table
+from rich.text import Text
 
-from ace.cli._shared import JsonOption, Text, check_writable, console, write_json
+from ace.cli._shared import JsonOption, check_writable, console, write_json
 
 if TYPE_CHECKING:
     from ace.playbook import Playbook

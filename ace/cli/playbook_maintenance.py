@@ -6,8 +6,9 @@ from typing import Annotated, Any
 
 import typer
 from rich.table import Table
+from rich.text import Text
 
-from ace.cli._shared import JsonOption, Text, check_writable, console, write_json
+from ace.cli._shared import JsonOption, check_writable, console, write_json
 from ace.cli.playbook import AuthorOption, BookArgument, app, open_book
 
 BulletArgument = Annotated[str, typer.Argument(help="For example b-12.")]
@@ -163,8 +164,9 @@ def review_list(path: BookArgument) -> None:
 
 @review_app.command("show", epilog="Example: ace playbook review show pb.db b-12")
 def review_show(path: BookArgument, bullet_id: BulletArgument) -> None:
-    """All of one bullet that waits, and what held it back."""
+    """All of one bullet that waits, what held it back, and the screen's verdict on it now."""
     from ace.core import PlaybookError
+    from ace.playbook import screen
 
     with open_book(path) as book:
         item = next((item for item in book.review.pending() if item.bullet.id == bullet_id), None)
@@ -173,6 +175,7 @@ def review_show(path: BookArgument, bullet_id: BulletArgument) -> None:
         table = Table(show_header=False)
         table.add_row("held", Text(item.why))
         table.add_row("by", Text(item.author))
+        table.add_row("screen", Text(screen(f"{item.bullet.trigger}\n{item.bullet.content}").why or "finds nothing"))
         for name, value in item.bullet.model_dump(mode="json").items():
             table.add_row(name, Text(str(value)))
         console.print(table)

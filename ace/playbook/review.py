@@ -6,9 +6,8 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Literal, get_args
 
 from ace.core import PlaybookError, clean_text
-from ace.playbook.bullet import SHOWN_STAGES, PlaybookBullet
+from ace.playbook.bullet import PlaybookBullet
 from ace.playbook.delta import Add, Delta, Promote, Remove, Update
-from ace.playbook.doors import why_held
 from ace.playbook.results import ReviewItem
 from ace.playbook.retriever import outdated
 from ace.playbook.state import PlaybookState
@@ -47,7 +46,7 @@ class ReviewQueue:
 
     def why_held(self, bullet: PlaybookBullet, tools: Collection[str] = ()) -> str:
         """Why a commit would hold a new bullet back for review; empty when it would not."""
-        return why_held(bullet, self._state.screen, self._state.tools.union(tools))
+        return self._state.screener.why_held(bullet, self._state.tools.union(tools))
 
     def approve(self, bullet_id: str, *, seen: int | None = None, author: str = "", note: str = "") -> int:
         """Let a bullet out of quarantine: from now on it may be shown.
@@ -105,17 +104,9 @@ class ReviewQueue:
         """
         if stage not in get_args(SetStage):
             raise PlaybookError(f"no stage {stage!r}; expected {', '.join(get_args(SetStage))}")
-        reason = clean_text(note or f"made {stage}")
-        with self._state.transaction(author, screened=False, reviewed=True) as tx:
-            bullet = self._state.get(bullet_id)
-            if bullet.stage == "quarantined":
-                raise PlaybookError(
-                    f"{bullet_id} waits for review: approve or reject it with `playbook.review` (`ace playbook review`)"
-                )
-            if bullet.trust == "tainted" and stage in SHOWN_STAGES:
-                tx.add(Update(bullet_id=bullet_id, changes={"stage": stage, "trust": "trusted"}, reason=reason))
-            elif bullet.stage != stage:
-                tx.add(Promote(bullet_id=bullet_id, stage=stage, reason=reason))
+        with self._state.transaction(author, screened=False) as tx:
+            if self._state.get(bullet_id).stage != stage:
+                tx.add(Promote(bullet_id=bullet_id, stage=stage, reason=clean_text(note or f"made {stage}")))
         return self._state.revision
 
     def outdated(self, tools: Mapping[str, str], domain: str | None = None, tenant: str | None = None) -> list[str]:

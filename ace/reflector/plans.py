@@ -69,8 +69,7 @@ class _Binder:
                 also[name] = tuple(others[:_MAX_ALSO])
         self._answers.append((len(self._answers), paths(step.observation), step.observation))
         self._tools.append(step.tool_name)
-        trusted = self._knowledge.trusts(step.tool_name)
-        return Call(tool=step.tool_name, args=args, also=also, changes=step.changes_state, trusted=trusted)
+        return Call(tool=step.tool_name, args=args, also=also, changes=step.changes_state)
 
     def _bound(self, tool: str, name: str, value: Any) -> Sequence[Binding]:
         """Where an argument came from, and where else it may have come from."""

@@ -11,7 +11,7 @@ from typing import Any
 
 import dspy
 
-from ace.core import SuiteError, truncate, value_as_data, value_to_text
+from ace.core import SuiteError, truncate, value_to_text
 from ace.suites.protocol import SuiteTask
 from ace.tasks import Feedback, TaskOutput
 
@@ -108,8 +108,7 @@ def by_judge(lm: Any, criteria: str, reference: str = "") -> Scorer:
     def score(run: Finished) -> Feedback:
         calls = [f"{s.tool_name}({s.tool_args}) -> {s.observation}" for s in run.output.structured_trace if s.tool_name]
         inputs = {"task": run.task.task.text, "answer": run.answer, "calls": truncate("\n".join(calls), 8_000)}
-        shown = {**value_as_data(inputs), "criteria": criteria, "reference": reference}
-        verdict = _verdict(judge, lm, shown)
+        verdict = _verdict(judge, lm, {**inputs, "criteria": criteria, "reference": reference})
         details = {"judge_right": verdict.correct, "judge_reason": str(verdict.reason)}
         text = "" if verdict.correct else f"the judge says: {verdict.reason}"
         return Feedback(success=verdict.correct and run.output.completed, text=text, details=details)

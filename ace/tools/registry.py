@@ -92,7 +92,6 @@ class ToolRegistry:
                 "parameters": tool.schema,
                 "hash": tool.schema_hash,
                 "read_only": tool.read_only,
-                "trusted": tool.trusted,
             }
             for name, tool in self._tools.items()
         }
