@@ -8,7 +8,7 @@ import numpy as np
 
 from ace.playbook import Playbook
 from ace.playbook.bullet import PlaybookBullet, sequence_key
-from ace.playbook.delta import Add, Delta, Merge, Remove
+from ace.playbook.delta import Add, Delta, Merge, Remove, apply
 from ace.playbook.duplicates.find import text_of
 from ace.playbook.duplicates.similarity import contradiction
 from ace.playbook.statistics import utility
@@ -35,13 +35,45 @@ def evict(playbook: Playbook, deltas: Sequence[Delta]) -> list[Delta]:
     """
     if playbook.budget.book is None:
         return list(deltas)
-    here = list(playbook.bullets)
+    if _tokens(playbook, deltas) <= playbook.budget.book:
+        return list(deltas)
+    room, kept = playbook.budget.book, _evicted(playbook, deltas, playbook.budget.book)
+    # what takes over the situations of another may grow by it: then a little more has to leave
+    while (over := _tokens(playbook, kept) - playbook.budget.book) > 0:
+        room -= over
+        before, kept = kept, _evicted(playbook, deltas, room)
+        if kept == before:
+            break  # everything is pinned: the commit says so
+    return kept
+
+
+def _after(playbook: Playbook, deltas: Sequence[Delta]) -> list[PlaybookBullet]:
+    """What is in the book after these deltas, new bullets apart."""
+    held = {bullet.id: bullet for bullet in playbook.bullets}
+    for delta in deltas:
+        if isinstance(delta, Add):
+            continue
+        for bullet_id, bullet in apply(held, delta, playbook.revision).items():
+            if bullet is None:
+                del held[bullet_id]
+            else:
+                held[bullet_id] = bullet
+    return list(held.values())
+
+
+def _tokens(playbook: Playbook, deltas: Sequence[Delta]) -> int:
+    """The tokens of the book after these deltas."""
+    new = [delta.bullet for delta in deltas if isinstance(delta, Add)]
+    return sum(map(playbook.budget.tokens_of, [*_after(playbook, deltas), *new]))
+
+
+def _evicted(playbook: Playbook, deltas: Sequence[Delta], room: int) -> list[Delta]:
+    """The deltas, with others before them after which the book takes no more than this many tokens."""
+    here = _after(playbook, deltas)
     new = [delta.bullet for delta in deltas if isinstance(delta, Add)]
     all_of_them = [*here, *new]
     sizes = [playbook.budget.tokens_of(bullet) for bullet in all_of_them]
-    over = sum(sizes) - playbook.budget.book
-    if over <= 0 or not new:
-        return list(deltas)
+    over = sum(sizes) - room
     touched = {delta.bullet_id for delta in deltas if not isinstance(delta, Add)}
     pool = _EvictionPool(playbook, all_of_them, sizes)
     leaving: list[Delta] = []
@@ -49,7 +81,7 @@ def evict(playbook: Playbook, deltas: Sequence[Delta]) -> list[Delta]:
     while over > 0:
         choice = pool.least(touched)
         if choice is None:
-            break  # everything is pinned: the commit says so
+            break
         index, absorbing = choice
         bullet = all_of_them[index]
         # advice in words may be near another in vectors and say the opposite; the same calls are the same advice

@@ -7,8 +7,10 @@ from learner.runs import REFUNDED, run_of, step
 from ace import Feedback, Learner, Reflector
 from ace.curator import Curator
 from ace.curator.curator import MAX_PITFALLS
+from ace.curator.eviction import evict
 from ace.playbook import Add, CallableEmbedder, Merge, Playbook, Provenance, Tag
 from ace.playbook.insight import Insight
+from ace.playbook.plan import Call, FromTask, Plan, Situation
 
 PLAIN = (REFUNDED[0], REFUNDED[3])
 
@@ -192,6 +194,24 @@ def test_pinned_bullets_stay_and_what_does_not_fit_beside_them_is_not_added(tmp_
     with full_book(tmp_path, embedder, 60) as book:
         book.add(section="Strategies", content="word " * 40, stage="pinned")
         assert [b.stage for b in learn(book, other(1))] == ["pinned"]
+
+
+def test_a_lesson_that_grows_by_a_merge_makes_room(tmp_path, embedder):
+    plan = Plan(calls=(Call(tool="refund", args={"order": FromTask(slot="order")}, changes=True),))
+    short = Insight(
+        section="Strategies", trigger="", content="x", plan=plan, situation=Situation(template="Refund {id}")
+    )
+    with full_book(tmp_path, embedder, None) as book:
+        book.commit([Add(bullet=short.as_bullet({}))])
+        book.add(section="Pitfalls", content="Never guess the number of an order that nobody has told you.")
+    long = Situation(template="Pay the whole order {id} back to the customer who has asked for it twice", support=9)
+    with full_book(tmp_path, embedder, 0) as book:
+        book.budget.book = sum(map(book.budget.tokens_of, book.bullets))
+        deltas = evict(book, [Merge(bullet_id="b-1", situation=long)])
+        book.commit(deltas)
+        assert book.get("b-1").trigger == long.template
+        assert sum(map(book.budget.tokens_of, book.bullets)) <= book.budget.book
+        assert [bullet.id for bullet in book.bullets] == ["b-1"]
 
 
 def test_without_a_budget_nothing_leaves(book):
