@@ -55,7 +55,9 @@ def main() -> None:
         peers = {name: Peer(home, script, *files, *more) for name, (home, script, *more) in PEERS.items()}
         with Playbook.open(f"{folder}/book.db", embedder=CallableEmbedder("given", given), screen=None) as book:
             adds = bullets(texts)
-            rows.update((add.bullet.searched, rows[text]) for add, text in zip(adds, texts, strict=True))
+            # what is embedded is the masked text; each keeps the vector that the peers get
+            rows.update((book.index.entries(a.bullet)[0].meaning, rows[t]) for a, t in zip(adds, texts, strict=True))
+            rows.update((book.index.masked(query).meaning, rows[query]) for query in queries)
             book.commit(adds)
             for number, query in enumerate(queries):
                 started = time.perf_counter()

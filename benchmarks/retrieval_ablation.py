@@ -23,6 +23,7 @@ from rich.table import Table
 
 from ace.playbook import Filters, MiniLMEmbedder, Playbook, ranking
 from ace.playbook.bullet import sequence_key
+from ace.playbook.index.index import of_bullets
 from ace.playbook.ranking import DEPTH, MAX_SUPPORT, RRF_K, SUPPORT, Ranking, diversify, fuse
 from ace.suites.registry import load_suite
 
@@ -32,13 +33,19 @@ OURS: Constants = (RRF_K, SUPPORT, MAX_SUPPORT)
 VARIANTS = ("dense", "words", "plain fusion", "fusion, different sequences", "without utility", "the playbook")
 
 
+def both(book: Playbook, task: BenchTask, filters: Filters) -> tuple[Ranking, Ranking]:
+    """The bullets that are near a task by meaning, and by words."""
+    index, asked = book._state.index, book._state.index.masked(task.query)
+    allowed = book._state.bullets.allowed(filters, None, None)
+    dense = index._dense.search(index.query_vectors([asked.meaning])[0], DEPTH, allowed)  # type: ignore[union-attr]
+    words = index._lexical.search(asked.words, DEPTH, allowed)  # type: ignore[union-attr]
+    return of_bullets(dense), of_bullets(words)
+
+
 def hits(book: Playbook, task: BenchTask, filters: Filters) -> dict[str, bool]:
     """Whether each variant finds the task's own multiset of tools among three."""
     wanted = sequence_key(task.tools)
-    searcher, vector = book._state.index, book._state.index.query_vectors([task.query])[0]
-    allowed = book._state.bullets.allowed(filters, None, None)
-    dense = searcher._dense.search(vector, DEPTH, allowed)  # type: ignore[union-attr]
-    words = searcher._lexical.search(task.query, DEPTH, allowed)  # type: ignore[union-attr]
+    dense, words = both(book, task, filters)
     plain = [scored.number for scored in fuse(dense, words, k=60)]
     own = diversify(fuse(dense, words), book._state.bullets, lambda bullet: 1.0)
 
@@ -68,16 +75,13 @@ def rankings(tasks: Sequence[BenchTask]) -> tuple[Playbook, dict[str, list[Ranki
     """For each guard, the rankings of every task."""
     book = playbook_of(tasks, MiniLMEmbedder())
     book.retrieve_many([task.query for task in tasks])
-    searcher, found = book._state.index, dict[str, list[Rankings]]()
+    found = dict[str, list[Rankings]]()
     for guard in ("task", "group"):
         found[guard] = []
         for task in tasks:
             groups = (task.group,) if guard == "group" else ()
             filters = Filters(exclude_tasks=(task.id,), exclude_groups=groups)
-            allowed = book._state.bullets.allowed(filters, None, None)
-            dense = searcher._dense.search(book._state.index.query_vectors([task.query])[0], DEPTH, allowed)  # type: ignore[union-attr]
-            words = searcher._lexical.search(task.query, DEPTH, allowed)  # type: ignore[union-attr]
-            found[guard].append(Rankings(sequence_key(task.tools), dense, words))
+            found[guard].append(Rankings(sequence_key(task.tools), *both(book, task, filters)))
     return book, found
 
 

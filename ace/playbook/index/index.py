@@ -314,7 +314,7 @@ class BulletIndex:
             near: tuple[list[int], list[float]] = ([], [])
             if self._dense is not None:
                 near = self._dense_index(len(vector)).search(vector, depth, mask)
-            return fuse(_bullets(near), _bullets(self._lexical.search(query.words, depth, mask)))
+            return fuse(of_bullets(near), of_bullets(self._lexical.search(query.words, depth, mask)))
 
     # -- files ---------------------------------------------------------------------------------------------------------
 
@@ -371,7 +371,7 @@ class BulletIndex:
             self._save()
 
 
-def _bullets(ranking: tuple[Sequence[int], Sequence[float]]) -> tuple[list[int], list[float]]:
+def of_bullets(ranking: tuple[Sequence[int], Sequence[float]]) -> tuple[list[int], list[float]]:
     """A ranking of entries as one of bullets: each by its best entry."""
     best: dict[int, float] = {}
     for entry, score in zip(*ranking, strict=True):
