@@ -200,8 +200,9 @@ def _default_folder(store: Store) -> Path | None:
 
 
 def _content(bullet: PlaybookBullet | None) -> tuple[object, ...] | None:
-    """What candidates depend on: texts, the filter key, the sequence; not counters, not evidence."""
+    """What candidates depend on: the texts that are searched, and the filter key; not counters, not evidence."""
     if bullet is None:
         return None
-    wordings = [situation.searched for situation in bullet.situations]
-    return (wordings, bullet.trigger, bullet.content, bullet.filter_key, bullet.tool_sequence, bullet.key)
+    # a prompt shows a mined lesson as it is now; nothing is searched in its sentence
+    texts = [situation.searched for situation in bullet.situations] or [bullet.trigger, bullet.content]
+    return (texts, bullet.filter_key)
