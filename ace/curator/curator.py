@@ -18,11 +18,11 @@ from ace.playbook.duplicates.similarity import (
     words,
 )
 from ace.playbook.index.embedders import embedded
-from ace.playbook.insight import RECORD, Insight
+from ace.playbook.insight import DIFFERENCE, RECORD, Insight
 from ace.playbook.plan import fill_of, joined, plan_with
 
 MAX_PITFALLS = 1
-"""Records of what did not work that are kept for one kind of task."""
+"""Records of what did not work, and comparisons with what did, that are kept for one kind of task: of each so many."""
 WORTH_A_LOOK = 0.5
 """Triggers whose cosine is below this are not compared together with what follows from them."""
 SAME_DETAIL = 0.75
@@ -148,8 +148,13 @@ class Curator:
             # close vectors hide a negation or a number: "refund" and "do not refund" are near each other
             if bullet.trigger
             and bullet.plan is None
-            and (cosine >= self.merge_cosine or words(bullet.trigger) == words(said))
-            and (bullet.trigger == said or not text_difference(bullet.trigger, said))
+            and (
+                _same_request(bullet, insight)
+                or (
+                    (cosine >= self.merge_cosine or words(bullet.trigger) == words(said))
+                    and (bullet.trigger == said or not text_difference(bullet.trigger, said))
+                )
+            )
         ]
         for bullet in of_its_kind:
             if bullet.key == sequence_key(insight.changing_tools) and self._says(bullet, insight):
@@ -160,9 +165,10 @@ class Curator:
                 alike = bullet in of_its_kind or bullet.key == sequence_key(insight.changing_tools)
                 return bullet if alike else "enough"
         # one way works, but a task can fail in endless ways
-        records = [bullet for bullet in of_its_kind if bullet.content.startswith(RECORD)]
-        if insight.content.startswith(RECORD) and len(records) >= MAX_PITFALLS:
-            return "enough"
+        for beginning in (RECORD, DIFFERENCE):
+            known = [bullet for bullet in of_its_kind if bullet.content.startswith(beginning)]
+            if insight.content.startswith(beginning) and len(known) >= MAX_PITFALLS:
+                return "enough"
         return None
 
     def _near(self, said: str, insight: Insight, fresh: Sequence[PlaybookBullet]) -> list[tuple[PlaybookBullet, float]]:
@@ -223,6 +229,11 @@ def _same_plan(bullet: PlaybookBullet, insight: Insight) -> bool:
         return False
     if not bullet.plan.contradicts(insight.plan):
         return True
+    return _same_request(bullet, insight)
+
+
+def _same_request(bullet: PlaybookBullet, insight: Insight) -> bool:
+    """Whether two lessons are about requests that differ in their slots only."""
     new = insight.situation
     return new is not None and any(joined(s, new, insight.values, counted=False) is not None for s in bullet.situations)
 

@@ -11,6 +11,8 @@ from ace.playbook.plan import Plan, Situation
 
 RECORD = "Did not work:"
 """How the record of a failed run begins."""
+DIFFERENCE = "The difference:"
+"""How the comparison of a failed run with one that succeeded begins."""
 
 
 class Insight(BaseModel, frozen=True, extra="forbid"):

@@ -17,7 +17,7 @@ from typing import Any
 
 from ace.core import TOOL_ERROR_KINDS, truncate, value_to_text
 from ace.playbook.bullet import Section
-from ace.playbook.insight import RECORD
+from ace.playbook.insight import DIFFERENCE, RECORD
 from ace.reflector.knowledge import Knowledge
 from ace.reflector.plans import MinedPlan, mined
 from ace.reflector.situations import without_values
@@ -94,7 +94,8 @@ def contrast(failed: TaskOutput, succeeded: TaskOutput, knowledge: Knowledge) ->
             content = f"{wrong[1]} was one change too many: without it the task was done."
         else:
             content = f"{wrong[1]} failed here; {right[1]} worked."
-        return Lesson("Pitfalls", truncate(content, MAX_CONTENT), tools=tuple(filter(None, (wrong[0], right[0]))))
+        content = truncate(f"{DIFFERENCE} {content}", MAX_CONTENT)
+        return Lesson("Pitfalls", content, tools=tuple(filter(None, (wrong[0], right[0]))))
     return None
 
 

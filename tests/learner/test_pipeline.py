@@ -163,7 +163,7 @@ def test_a_failed_and_a_solved_run_of_one_task_name_the_decisive_difference(book
     learner.learn(bad, Feedback(success=False))
     learner.learn(good, GOOD)
     found = [bullet.content for bullet in book.bullets if bullet.section == "Pitfalls"]
-    assert "cancel(order from find.id) failed here; refund(order from find.id) worked." in found
+    assert "The difference: cancel(order from find.id) failed here; refund(order from find.id) worked." in found
 
 
 def test_doing_it_once_where_it_was_to_be_done_for_each_is_a_difference(book):
@@ -173,7 +173,7 @@ def test_doing_it_once_where_it_was_to_be_done_for_each_is_a_difference(book):
     for steps, success in (((visits, cancels[0]), False), ((visits, *cancels), True)):
         run = run_of(*steps, text="Cancel all visits of Ana", run_id=f"r-{success}", task_id="t")
         learner.learn(run, Feedback(success=success))
-    said = "cancel(visit from list.id) failed here; cancel(visit from list.id) for each visit worked."
+    said = "The difference: cancel(visit from list.id) failed here; cancel(visit from list.id) for each visit worked."
     assert said in [bullet.content for bullet in book.bullets]
     assert not [b for b in book.bullets if b.section == "Strategies" and "bad" in b.provenance.run_ids]
 
@@ -193,3 +193,19 @@ def test_a_hundred_runs_of_one_kind_are_one_lesson(book):
 def test_feedback_that_is_none_is_refused_at_once(wrong):
     with pytest.raises(ValueError, match="feedback"):
         Feedback.of(wrong)
+
+
+def test_runs_that_fail_in_many_ways_leave_one_comparison(book):
+    learner = Learner(book)
+    for n, wrong in enumerate(("cancel", "close", "archive", "move")):
+        bad = run_of(
+            step(wrong, changes=True, order=f"o-{n}"), text=f"Refund order o-{n}", run_id=f"b{n}", task_id=f"t{n}"
+        )
+        good = run_of(
+            step("refund", changes=True, order=f"o-{n}"), text=f"Refund order o-{n}", run_id=f"g{n}", task_id=f"t{n}"
+        )
+        learner.learn(bad, Feedback(success=False))
+        learner.learn(good, GOOD)
+    found = [bullet.content for bullet in book.bullets if bullet.section == "Pitfalls"]
+    assert sum(content.startswith("The difference:") for content in found) == 1
+    assert sum(content.startswith("Did not work:") for content in found) == 1
