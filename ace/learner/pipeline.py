@@ -74,6 +74,8 @@ class LearningPipeline:
         self._failed: dict[tuple[str | None, str], TaskOutput] = {}
         for run in self.run_queue.succeeded.values() if self.run_queue is not None else ():
             self._remember(run)
+        for run in self.run_queue.failed.values() if self.run_queue is not None else ():
+            self._other_way(run.output, success=False)
         self._lock = threading.RLock()
 
     def learn(self, run: ObservedRun, keep: bool = True) -> Feedback:
@@ -142,6 +144,7 @@ class LearningPipeline:
                 self._succeeded.pop(next(iter(self._succeeded)))
 
     def _insights(self, run: ObservedRun, feedback: Feedback) -> list[Insight]:
+        other = self._other_way(run.output, feedback.success)
         if run.output.run_id in self._taught:
             return []  # learned before its process ended: a language model might answer differently now
         known: list[str] = []
@@ -154,13 +157,13 @@ class LearningPipeline:
             group=run.group,
             known=known,
             schemas=self.schemas,
-            other=self._other_way(run.output, feedback),
+            other=other,
         )
 
-    def _other_way(self, output: TaskOutput, feedback: Feedback) -> TaskOutput | None:
+    def _other_way(self, output: TaskOutput, success: bool) -> TaskOutput | None:
         """An earlier run of the same task that ended the other way; the same pair is not compared twice."""
         key = (output.task.tenant, output.task_id)
-        if feedback.success:
+        if success:
             return self._failed.get(key)
         if key in self._succeeded:
             return self._succeeded[key][0]

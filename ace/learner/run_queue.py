@@ -83,6 +83,8 @@ class RunQueue:
         """Places of those that have, and whether they succeeded."""
         self.succeeded: dict[str, ObservedRun] = {}
         """By place, the last of those that did: what recurs over tasks is looked for in them."""
+        self.failed: dict[str, ObservedRun] = {}
+        """By place, the last of those that failed, of tasks that none solved: the first that does is compared with one."""
         self._done = 0
         try:
             self._log = JsonLog(self.path, self._take, self._damaged)
@@ -127,10 +129,15 @@ class RunQueue:
         if not place:
             return
         self.learned[place] = success
-        if success and run is not None:
-            self.succeeded[place] = run
-            while len(self.succeeded) > MAX_KEPT_RUNS:
-                self.succeeded.pop(next(iter(self.succeeded)))
+        if run is None:
+            return
+        kept = self.succeeded if success else self.failed
+        kept[place] = run
+        while len(kept) > MAX_KEPT_RUNS:
+            kept.pop(next(iter(kept)))
+        if success:
+            task = _task(run)
+            self.failed = {other: failed for other, failed in self.failed.items() if _task(failed) != task}
 
     def _damaged(self, number: int, error: Exception) -> PlaybookError:
         why = f"{error.error_count()} fields are wrong" if isinstance(error, ValidationError) else str(error)
@@ -153,8 +160,14 @@ class RunQueue:
         lines = [_learned("", place, success) for place, success in self.learned.items()]
         for run in self.succeeded.values():
             lines += [_line(run), _learned(run.key, run.place, True)]
+        for run in self.failed.values():
+            lines += [_line(run), _learned(run.key, run.place, False)]
         self._log.replace([*lines, *map(_line, self.waiting.values())])
         self._done = 0
+
+
+def _task(run: ObservedRun) -> tuple[str | None, str]:
+    return run.output.task.tenant, run.output.task_id
 
 
 def _learned(key: str, place: str, success: bool) -> str:

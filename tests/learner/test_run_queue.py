@@ -41,6 +41,27 @@ def test_a_run_that_was_committed_and_not_marked_is_learned_once(book, tmp_path)
     assert book.revision == revision
 
 
+@pytest.mark.parametrize("orderly", [True, False])
+def test_a_failed_run_is_compared_with_a_later_success_after_a_restart(book, tmp_path, orderly):
+    path, text = tmp_path / "runs.jsonl", "Refund the order of Ana"
+    with_cancel = run_of(step("cancel", changes=True, order="o-1"), text=text, run_id="bad", task_id="t")
+    learner = Learner(book, state=path)
+    failed = ObservedRun(key="p0", place="p0", output=with_cancel, feedback=Feedback(success=False))
+    learner._queue.put(failed)
+    learner.pipeline.learn(failed)
+    if orderly:
+        learner.close()
+    else:
+        learner._queue._claim.close()  # as when the process is killed
+    with_refund = run_of(step("refund", changes=True, order="o-1"), text=text, run_id="good", task_id="t")
+    with Learner(book, state=path) as learner:
+        solved = ObservedRun(key="p1", place="p1", output=with_refund, feedback=GOOD)
+        learner._queue.put(solved)
+        learner.pipeline.learn(solved)
+        assert not learner._queue.failed, "the task was solved: its failures are not needed any more"
+    assert any(bullet.content.startswith("The difference: cancel") for bullet in book.bullets)
+
+
 def test_a_torn_line_is_cut_off_and_damage_is_an_error(tmp_path, caplog):
     path = tmp_path / "runs.jsonl"
     queue = RunQueue(path)
