@@ -7,8 +7,8 @@ from typing import Any, Literal
 
 from ace.curator.eviction import evict
 from ace.playbook import Playbook
-from ace.playbook.bullet import PlaybookBullet, Provenance, sequence_key
-from ace.playbook.delta import Add, Delta, Merge, apply
+from ace.playbook.bullet import PlaybookBullet, Provenance, readable, sequence_key
+from ace.playbook.delta import Add, Delta, Merge, Remove, Update, apply
 from ace.playbook.duplicates.find import THRESHOLDS, calibrate, same_lesson, text_of
 from ace.playbook.duplicates.similarity import (
     JACCARD,
@@ -19,10 +19,8 @@ from ace.playbook.duplicates.similarity import (
 )
 from ace.playbook.index.embedders import embedded
 from ace.playbook.insight import DIFFERENCE, RECORD, Insight
-from ace.playbook.plan import fill_of, joined, plan_with
+from ace.playbook.plan import Situation, fill_of, joined, plan_with
 
-MAX_PITFALLS = 1
-"""Records of what did not work, and comparisons with what did, that are kept for one kind of task: of each so many."""
 WORTH_A_LOOK = 0.5
 """Triggers whose cosine is below this are not compared together with what follows from them."""
 SAME_DETAIL = 0.75
@@ -82,13 +80,13 @@ class Curator:
         for insight in insights:
             if any(_repeats(insight, other) for other in seen):
                 continue
-            planned = self._planned(insight, fresh) if insight.plan is not None else []
-            if insight.plan is None:
-                same = self._match(insight, list(fresh.values()))
-            else:
-                same = planned[0] if planned else None
+            planned = self._planned(insight, fresh) if insight.shape else []
+            same = self._match(insight, list(fresh.values())) if insight.plan is None else None
+            if same is None and planned:
+                same = planned[0]
             if same == "enough":
                 continue
+            deltas |= self._outdone(insight)
             name = f"b-{_NOT_WRITTEN + len(deltas)}"
             if same is None:
                 seen.append(insight)
@@ -112,9 +110,11 @@ class Curator:
         return evict(self.playbook, list(deltas.values()))
 
     def _planned(self, insight: Insight, fresh: Mapping[str, PlaybookBullet]) -> list[PlaybookBullet]:
-        """The lessons of the same scope with the same plan; what may be shown and what waits for review stay apart."""
-        assert insight.plan is not None
-        shape, scope = insight.plan.shape, (insight.section, insight.domain, insight.tenant)
+        """The lessons of the same scope with the same plan, or mined Pitfalls in the same words, whatever their requests.
+
+        What may be shown and what waits for review stay apart.
+        """
+        shape, scope = insight.shape, (insight.section, insight.domain, insight.tenant)
         found = [b for b in fresh.values() if b.shape == shape and (b.section, b.domain, b.tenant) == scope]
         found += self.playbook.index.planned(shape, insight.section, insight.domain, insight.tenant)
         found = [bullet for bullet in found if _same_plan(bullet, insight)]
@@ -165,11 +165,27 @@ class Curator:
                 alike = bullet in of_its_kind or bullet.key == sequence_key(insight.changing_tools)
                 return bullet if alike else "enough"
         # one way works, but a task can fail in endless ways
-        for beginning in (RECORD, DIFFERENCE):
-            known = [bullet for bullet in of_its_kind if bullet.content.startswith(beginning)]
-            if insight.content.startswith(beginning) and len(known) >= MAX_PITFALLS:
+        for beginning, known in ((RECORD, (RECORD, DIFFERENCE)), (DIFFERENCE, (DIFFERENCE,))):
+            if insight.content.startswith(beginning) and any(b.content.startswith(known) for b in of_its_kind):
                 return "enough"
         return None
+
+    def _outdone(self, insight: Insight) -> dict[str, Delta]:
+        """What leaves the book when it learns what made the difference: for the same request, the record of a failure."""
+        if not insight.content.startswith(DIFFERENCE) or insight.trust != "trusted" or self._unsure(insight):
+            return {}
+        deltas: dict[str, Delta] = {}
+        reason = f"what made the difference says more: {insight.evidence}"
+        for bullet, _ in self.playbook.index.similar(insight.trigger, insight.section, insight.domain, insight.tenant):
+            if not bullet.content.startswith(RECORD) or bullet.stage == "pinned" or not _same_request(bullet, insight):
+                continue
+            left = [s for s in bullet.situations if not _is_request(s, insight)]
+            if left:
+                changes = readable(None, left)
+                deltas[f"outdone {bullet.id}"] = Update(bullet_id=bullet.id, changes=changes, reason=reason)
+            else:
+                deltas[f"outdone {bullet.id}"] = Remove(bullet_id=bullet.id, reason=reason)
+        return deltas
 
     def _near(self, said: str, insight: Insight, fresh: Sequence[PlaybookBullet]) -> list[tuple[PlaybookBullet, float]]:
         """As `playbook.index.similar`, among bullets that are not written yet; one run's own lessons differ already."""
@@ -207,13 +223,15 @@ class Curator:
 
 def _said_again(bullet: PlaybookBullet, insight: Insight, sure: bool) -> dict[str, Any]:
     """What a merge has to say of plan and situation; an unsure verdict brings no other wording."""
-    if insight.plan is None or insight.situation is None or bullet.plan is None:
+    if insight.situation is None or not bullet.situations:
         return {}
     counted = not set(insight.provenance.task_ids) <= set(bullet.provenance.task_ids)
-    fresh = fill_of(insight.values)
-    differs = counted and all(fresh not in situation.fills for situation in bullet.situations)
-    plan = plan_with(bullet.plan, insight.plan, differs)
-    said: dict[str, Any] = {"plan": plan} if plan != bullet.plan else {}
+    said: dict[str, Any] = {}
+    if bullet.plan is not None and insight.plan is not None:
+        fresh = fill_of(insight.values)
+        differs = counted and all(fresh not in situation.fills for situation in bullet.situations)
+        if (plan := plan_with(bullet.plan, insight.plan, differs)) != bullet.plan:
+            said = {"plan": plan}
     for situation in bullet.situations:
         if (both := joined(situation, insight.situation, insight.values, counted)) is not None:
             same = both == situation
@@ -225,7 +243,9 @@ def _said_again(bullet: PlaybookBullet, insight: Insight, sure: bool) -> dict[st
 
 def _same_plan(bullet: PlaybookBullet, insight: Insight) -> bool:
     """Whether a lesson of the same shape has the same plan; other words of the model, for another request, are another."""
-    if bullet.plan is None or insight.plan is None or not bullet.plan.fits(insight.plan):
+    if bullet.plan is None or insight.plan is None:
+        return bullet.plan is insight.plan  # the shape of a Pitfall is its words
+    if not bullet.plan.fits(insight.plan):
         return False
     if not bullet.plan.contradicts(insight.plan):
         return True
@@ -234,8 +254,13 @@ def _same_plan(bullet: PlaybookBullet, insight: Insight) -> bool:
 
 def _same_request(bullet: PlaybookBullet, insight: Insight) -> bool:
     """Whether two lessons are about requests that differ in their slots only."""
+    return any(_is_request(situation, insight) for situation in bullet.situations)
+
+
+def _is_request(situation: Situation, insight: Insight) -> bool:
+    """Whether a lesson's request is a known one, but for what fills the slots."""
     new = insight.situation
-    return new is not None and any(joined(s, new, insight.values, counted=False) is not None for s in bullet.situations)
+    return new is not None and joined(situation, new, insight.values, counted=False) is not None
 
 
 def _with_twins(bullet: PlaybookBullet, merge: Merge, others: Sequence[PlaybookBullet]) -> Merge:

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 from pydantic import BaseModel, Field, field_validator
 
 from ace.core import clean_text, truncate
-from ace.playbook.plan import MAX_SITUATIONS, Plan, Situation
+from ace.playbook.plan import MAX_SITUATIONS, Plan, Situation, digest_of
 
 Count = Annotated[int, Field(ge=0, le=1_000_000_000)]
 """The largest counter; every database can hold it."""
@@ -162,8 +162,10 @@ class PlaybookBullet(BaseModel, frozen=True, extra="forbid"):
 
     @cached_property
     def shape(self) -> str:
-        """What makes its plan the same plan; empty for a lesson in free words."""
-        return self.plan.shape if self.plan is not None else ""
+        """What makes it one lesson for many requests: its plan, or a mined Pitfall's words; empty for one in free words."""
+        if self.plan is not None:
+            return self.plan.shape
+        return digest_of(self.content) if self.situations else ""
 
     @cached_property
     def key(self) -> tuple[str, ...]:

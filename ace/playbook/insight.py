@@ -7,7 +7,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, Field
 
 from ace.playbook.bullet import PlaybookBullet, Provenance, Section, readable
-from ace.playbook.plan import Plan, Situation
+from ace.playbook.plan import Plan, Situation, digest_of
 
 RECORD = "Did not work:"
 """How the record of a failed run begins."""
@@ -66,6 +66,13 @@ class Insight(BaseModel, frozen=True, extra="forbid"):
             trust=self.trust,
             provenance=self.provenance,
         )
+
+    @property
+    def shape(self) -> str:
+        """As `PlaybookBullet.shape`: lessons of one scope with another shape are not the same."""
+        if self.plan is not None:
+            return self.plan.shape
+        return digest_of(self.content) if self.situation is not None else ""
 
     @property
     def evidence(self) -> str:

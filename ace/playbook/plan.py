@@ -145,8 +145,11 @@ class Plan(BaseModel, frozen=True, extra="forbid"):
 
     @property
     def telling(self) -> list[Call]:
-        """The calls that make it this plan: those that change something, else all."""
-        return [call for call in self.calls if call.changes] or list(self.calls)
+        """The calls that make it this plan: those that change something, else the first of each tool that is read."""
+        firsts: dict[str, Call] = {}
+        for call in self.calls:
+            firsts.setdefault(call.tool, call)
+        return [call for call in self.calls if call.changes] or list(firsts.values())
 
     def fits(self, other: Plan) -> bool:
         """Whether another plan of the same shape is the same: each argument may come from the same place in both."""

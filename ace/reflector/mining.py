@@ -12,7 +12,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import groupby, zip_longest
+from itertools import zip_longest
 from typing import Any
 
 from ace.core import TOOL_ERROR_KINDS, truncate, value_to_text
@@ -112,7 +112,7 @@ def pitfall(output: TaskOutput, feedback: Feedback, knowledge: Knowledge) -> Les
     """What was tried, and where it broke."""
     trace = output.structured_trace
     executed = [(n, step) for n, step in enumerate(trace, 1) if step.executed]
-    calls = _counted([step.tool_name for _, step in executed])
+    calls = list(dict.fromkeys(step.tool_name for _, step in executed))
     tried = " -> ".join(calls[:_SHOWN_STEPS]) or "finishing without any call"
     problems = [*_problems(trace)]
     if not output.completed:
@@ -282,12 +282,6 @@ def _recovered(steps: Sequence[ReasoningStep]) -> Iterator[tuple[int, ReasoningS
             yield failed_at, failed, number, step
 
 
-def _counted(calls: Sequence[str]) -> list[str]:
-    """The same calls, where one that is repeated in a row is listed once, with a count."""
-    grouped = [(call, len(list(same))) for call, same in groupby(calls)]
-    return [call if n == 1 else f"{call} {n} times" for call, n in grouped]
-
-
 def _handed(step: ReasoningStep, before: Sequence[ReasoningStep]) -> _Handed:
     """The arguments that an earlier call gave a call: their names, and the tool."""
     named = ((name, _source(value, before)) for name, value in step.tool_args.items())
@@ -320,6 +314,6 @@ def _source(value: Any, before: Sequence[ReasoningStep]) -> str | None:
 def _problems(steps: Sequence[ReasoningStep]) -> list[str]:
     """What went wrong, by tool and kind; a tool's own words are not repeated, they are not trusted."""
     failed = Counter((step.tool_name or "an unreadable reply", step.error.kind) for step in steps if step.error)
-    found = [f"{tool} failed with {kind.replace('_', ' ')} ({n} times)" for (tool, kind), n in failed.most_common(3)]
-    repeated = len([s for s in steps if s.executed and s.outcome == "success"]) - len(useful_steps(steps))
-    return [*found, f"{repeated} reads were repeated or found nothing"] if repeated else found
+    found = [f"{tool} failed with {kind.replace('_', ' ')}" for (tool, kind), _ in failed.most_common(3)]
+    repeated = len([s for s in steps if s.executed and s.outcome == "success"]) > len(useful_steps(steps))
+    return [*found, "reads were repeated or found nothing"] if repeated else found

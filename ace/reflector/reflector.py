@@ -96,7 +96,9 @@ class Reflector:
         lessons = [main, *islice(details, MAX_MINED - 1)]
         if other is not None:
             failed, succeeded = (other, output) if feedback.success else (output, other)
-            lessons += filter(None, [mining.contrast(failed, succeeded, knowledge)])
+            if (difference := mining.contrast(failed, succeeded, knowledge)) is not None:
+                # what made the difference says more than the record of a failure
+                lessons = [*lessons, difference] if feedback.success else [difference, *lessons[1:]]
         insights = [self._insight(lesson, output, feedback, group, knowledge) for lesson in lessons]
         if self.lm is not None:
             insights += self._reflected(

@@ -6,7 +6,6 @@ from learner.runs import REFUNDED, run_of, step
 
 from ace import Feedback, Learner, Reflector
 from ace.curator import Curator
-from ace.curator.curator import MAX_PITFALLS
 from ace.curator.eviction import evict
 from ace.playbook import Add, CallableEmbedder, Merge, Playbook, Provenance, Tag
 from ace.playbook.insight import Insight
@@ -347,14 +346,14 @@ def test_other_calls_are_another_lesson(book):
     assert len(book) == 2
 
 
-def test_a_trigger_keeps_few_pitfalls(book):
+def test_a_request_keeps_one_record_of_failure(book):
     for n in range(6):
         steps = [step(f"tool{n}", changes=True)]
         book.commit(
             Curator(book).curate(Reflector().reflect(run_of(*steps, run_id=f"r{n}"), Feedback(success=False)), {})
         )
-    assert len(book) == MAX_PITFALLS
-    assert sum(len(b.provenance.run_ids) for b in book.bullets) == MAX_PITFALLS, "others rest on other failures"
+    assert len(book) == 1
+    assert sum(len(b.provenance.run_ids) for b in book.bullets) == 1, "others rest on other failures"
 
 
 def lessons_of(book):

@@ -229,8 +229,12 @@ def test_the_learner_learns_and_credits(book):
 
     seen = []
     report = Learner(book, agent_for).fit([world] * 2, epochs=2, on_run=lambda *args: seen.append(args))
-    pitfall, strategy, *rest = book.bullets
+    strategy, pitfall, *rest = book.bullets
     assert (pitfall.section, strategy.section, strategy.tool_sequence) == ("Pitfalls", "Strategies", ("sell",))
+    assert pitfall.content.startswith("The difference:")
+    assert "b-1" not in [bullet.id for bullet in book.bullets], (
+        "the record of the failure left for what made the difference"
+    )
     assert (strategy.helpful_count, strategy.harmful_count) == (1, 1), "followed well once, followed badly once"
     assert pitfall.helpful_count == pitfall.harmful_count == 0
     assert (report.runs, report.successes, len(seen)) == (4, 2, 4)

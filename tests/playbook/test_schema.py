@@ -7,10 +7,9 @@ import sqlalchemy as sa
 from playbook_kit import filled
 
 from ace.core import PlaybookError
-from ace.playbook import (
-    Playbook,
-    schema,
-)
+from ace.playbook import Add, Playbook, PlaybookBullet, schema
+from ace.playbook.bullet import readable
+from ace.playbook.plan import Call, Plan, Situation
 
 
 @pytest.mark.parametrize("found", ["0004", None])
@@ -65,3 +64,23 @@ def test_a_book_of_the_first_release_is_read_on(tmp_path, embedder):
     with Playbook.open(tmp_path / "p.db", embedder=embedder) as book:
         assert book.bullets == bullets
         assert book.history.verify().problems == ()
+
+
+def test_shapes_are_derived_anew(tmp_path, embedder):
+    """Before this schema a mined Pitfall had none, and a plan that only reads another one."""
+    plan = Plan(calls=(Call(tool="find"), Call(tool="find")))
+    lesson = PlaybookBullet(section="Strategies", **readable(plan, [Situation(template="Find it")]))
+    pitfall = PlaybookBullet(section="Pitfalls", content="No.", **readable(None, [Situation(template="Find it")]))
+    with Playbook.open(tmp_path / "p.db", embedder=embedder) as book:
+        book.commit([Add(bullet=lesson), Add(bullet=pitfall)])
+        bullets = book.bullets
+    connection = sqlite3.connect(tmp_path / "p.db")
+    connection.execute("update bullets set shape = 'old'")
+    connection.execute("update alembic_version set version_num = '0012'")
+    connection.commit()
+    connection.close()
+    with Playbook.open(tmp_path / "p.db", embedder=embedder) as book:
+        assert book.bullets == bullets
+        assert book.history.verify().problems == ()
+        assert book.index.planned(bullets[0].shape, "Strategies") == [bullets[0]]
+        assert book.index.planned(bullets[1].shape, "Pitfalls") == [bullets[1]]

@@ -18,8 +18,8 @@ def test_a_success_becomes_a_strategy_without_detours_or_constants():
 def test_a_failure_becomes_a_pitfall_that_repeats_no_tools_words():
     insight, _ = Reflector().reflect(run_of(*REFUNDED), Feedback(success=False, text="the state is wrong"))
     assert insight.section == "Pitfalls"
-    assert "refund failed with refused (1 times)" in insight.content
-    assert "1 reads were repeated or found nothing" in insight.content
+    assert "refund failed with refused;" in insight.content
+    assert "reads were repeated or found nothing" in insight.content
     assert "the state is wrong" in insight.content
     assert "secret" not in insight.content
 

@@ -151,10 +151,13 @@ def find_duplicates(bullets: Sequence[PlaybookBullet], vectors: Vectors, thresho
 
 
 def _kept_apart(ours: Sequence[PlaybookBullet], theirs: Sequence[PlaybookBullet]) -> bool:
-    """Whether a person kept one of these beside one of those, or they name different versions of a tool."""
+    """Whether a person kept one of these beside one of those, they name different versions of a tool, or are mined lessons
+    with different plans: a plan for each item is near that for one of them, and another lesson."""
     for one in ours:
         for other in theirs:
             if other.id in one.distinct_from or one.id in other.distinct_from:
+                return True
+            if one.shape != other.shape and one.shape and other.shape:
                 return True
             hashes = one.tool_schema_hashes
             if any(hashes.get(name, digest) != digest for name, digest in other.tool_schema_hashes.items()):

@@ -7,9 +7,11 @@ import pytest
 from conftest import DATA, needs_data
 
 from ace.playbook import Add, MiniLMEmbedder, Playbook, PlaybookBullet
+from ace.playbook.bullet import readable
 from ace.playbook.duplicates import labelled_pairs
 from ace.playbook.duplicates.find import LOOK_FROM, THRESHOLDS, calibrate, find_duplicates, same_lesson, text_of
 from ace.playbook.duplicates.similarity import jaccard, marks
+from ace.playbook.plan import Call, Plan, Situation
 
 
 def learned(name):
@@ -39,7 +41,7 @@ def duplicates_of(*bullets):
 
 
 def lesson(number, content="Look the order up first.", **fields):
-    return PlaybookBullet(id=f"b-{number}", section="Strategies", content=content, **fields)
+    return PlaybookBullet(**{"id": f"b-{number}", "section": "Strategies", "content": content} | fields)
 
 
 def test_who_is_shown_stays_shown():
@@ -59,6 +61,17 @@ def test_what_is_kept_apart_is_not_joined_through_a_third():
 def test_other_tools_and_other_versions_of_them_are_not_duplicates():
     assert duplicates_of(lesson(1, changing_tools=("pay",)), lesson(2, changing_tools=("refund",)))[0] == []
     assert duplicates_of(lesson(1, tool_schema_hashes={"f": "1"}), lesson(2, tool_schema_hashes={"f": "2"}))[0] == []
+
+
+def test_mined_lessons_with_other_plans_are_not_duplicates_however_alike_they_read():
+    """Delete one, or delete each of them."""
+    plans = [Plan(calls=(Call(tool="delete", changes=True, times=times),)) for times in ("once", "each")]
+    one, other = (
+        lesson(n, **readable(plan, [Situation(template="Cancel it")]) | {"content": "Delete the event."})
+        for n, plan in enumerate(plans, 1)
+    )
+    assert duplicates_of(one, other)[0] == []
+    assert duplicates_of(*(lesson(n, "Delete the event.", tool_sequence=("delete",)) for n in (1, 2)))[0]
 
 
 @needs_data
