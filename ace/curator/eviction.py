@@ -39,12 +39,10 @@ def evict(playbook: Playbook, deltas: Sequence[Delta]) -> list[Delta]:
         return list(deltas)
     room, kept = playbook.budget.book, _evicted(playbook, deltas, playbook.budget.book)
     # what takes over the situations of another may grow by it: then a little more has to leave
-    while (over := _tokens(playbook, kept) - playbook.budget.book) > 0:
+    while (over := _tokens(playbook, kept) - playbook.budget.book) > 0 and room > 0:
         room -= over
-        before, kept = kept, _evicted(playbook, deltas, room)
-        if kept == before:
-            break  # everything is pinned: the commit says so
-    return kept
+        kept = _evicted(playbook, deltas, room)
+    return kept  # still over it when everything is pinned: the commit says so
 
 
 def _after(playbook: Playbook, deltas: Sequence[Delta]) -> list[PlaybookBullet]:
