@@ -117,6 +117,18 @@ class _Worker:
             return json.dumps({"error": str(error)})
 
 
+def _start_here(ray: Any, **options: Any) -> None:
+    """Start Ray on this machine, listening on loopback only: whoever reaches its ports can run code."""
+    from ray._private import ray_constants  # Ray has a public setting for this on Windows and macOS only
+
+    before = ray_constants.ENABLE_RAY_CLUSTER
+    ray_constants.ENABLE_RAY_CLUSTER = False
+    try:
+        ray.init(**options)
+    finally:
+        ray_constants.ENABLE_RAY_CLUSTER = before
+
+
 class RayCluster:
     """Runs on a Ray cluster, as `Engine`.
 
@@ -156,8 +168,11 @@ class RayCluster:
         self._ours = not ray.is_initialized()
         try:
             if self._ours:
-                local = {} if address else {"num_cpus": processes, "include_dashboard": False}
-                ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR, **local)
+                quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
+                if address:
+                    ray.init(address=address, **quiet)
+                else:
+                    _start_here(ray, num_cpus=processes, include_dashboard=False, **quiet)
             cpus = int(ray.cluster_resources().get("CPU", 1))
             count = max(1, min(workers, processes or cpus, cpus))
             remote = ray.remote(_Worker).options(

@@ -10,7 +10,7 @@ import pytest
 
 from ace.core import PlaybookError, SuiteError
 from ace.evaluation import evaluate
-from ace.evaluation.ray import RayCluster
+from ace.evaluation.ray import BUILD, RayCluster
 from ace.playbook.database import schema_url
 from ace.suites import load_suite
 from ace.testing import SimulatedLM
@@ -77,3 +77,24 @@ def test_a_store_must_be_a_server(postgres, tmp_path):
     with pytest.raises(PlaybookError, match="postgresql://USER@HOST/DB; got"):
         schema_url(str(tmp_path / "book.db"), "one")
     assert "one" in schema_url(postgres, "one")
+
+
+LOOPBACK = {"0100007F", "0000000000000000FFFF00000100007F", "00000000000000000000000001000000"}
+
+
+def open_to_others():
+    """Ports on which this machine listens for other machines."""
+    rows = [row.split() for kind in ("tcp", "tcp6") for row in Path(f"/proc/net/{kind}").read_text().splitlines()[1:]]
+    places = [row[1].split(":") for row in rows if row[3] == "0A"]
+    return {int(port, 16) for address, port in places if address not in LOOPBACK}
+
+
+@pytest.mark.skipif(not Path("/proc/net/tcp").exists(), reason="no /proc: ports are looked up on Linux only")
+def test_ray_that_is_started_here_listens_on_loopback_only(monkeypatch):
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    before = open_to_others()
+    cluster = RayCluster(1, BUILD, CONFIG, processes=1)
+    try:
+        assert open_to_others() <= before
+    finally:
+        cluster.close()
