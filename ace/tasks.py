@@ -50,6 +50,8 @@ class TaskInput(BaseModel, frozen=True, extra="forbid", allow_inf_nan=False):
     """Narrows which bullets of the playbook apply."""
     tenant: str | None = None
     """Bullets of another tenant are never shown."""
+    user: str | None = None
+    """Who asks: a public service may want lessons that several users have taught (`Playbook(promote_after=...)`)."""
     max_iters: int | None = Field(default=None, ge=0)
     """Overrides the agent's own limit."""
 
@@ -218,6 +220,8 @@ class Feedback(BaseModel, frozen=True, extra="forbid", allow_inf_nan=False):
     """What was wrong, in words a lesson can be made of."""
     confidence: float | None = Field(default=None, ge=0, le=1)
     """How sure a judge is; None for a metric, a verifier or a person, who know."""
+    trusted: bool = False
+    """Whether `text` is the program's or a known person's word; otherwise a lesson made of it waits for a person."""
     details: dict[str, Any] = Field(default_factory=dict)
 
     @classmethod

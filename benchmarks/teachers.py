@@ -6,8 +6,8 @@ tells it. In `both`, both. A reflection model reads the runs and believes what i
 instruction, half put it in other words. All error rates are halved, so that there is something to lose: at the estimated
 rates, 6 % of the tasks succeed without memory.
 
-Three agents run the held-out tasks: without memory, with the playbook (its trust, screen and scores; no gate is asked), and
-with a book that takes every lesson for trusted, screens nothing and gives no credit. They are compared after each of several
+Three agents run the held-out tasks: without memory, with the playbook (its trust and scores; no gate is asked), and
+with a book that takes every lesson for trusted and gives no credit. They are compared after each of several
 epochs of learning; the worst epoch counts. Intervals: families drawn as a whole, seeds a random effect, arms paired. An
 agent that a wrong bullet misleads in every task loses 12 points in this stand-in: noise alone cannot cost a naive book more.
 """
@@ -111,7 +111,7 @@ def one_run(job: tuple[int, str, str]) -> list[dict[str, Any]]:
         """Takes every lesson for trusted."""
 
         def reflect(self, *args: Any, **options: Any) -> Any:
-            return [insight.model_copy(update={"trust": "trusted"}) for insight in super().reflect(*args, **options)]
+            return [insight.model_copy(update={"held": ""}) for insight in super().reflect(*args, **options)]
 
     def lm_for(seed: int) -> Any:
         if seed not in lms:
@@ -129,7 +129,7 @@ def one_run(job: tuple[int, str, str]) -> list[dict[str, Any]]:
         return replace(episode, score=score)
 
     careful = agent == "careful"
-    with Playbook() if careful else Playbook(screen=None) as book:
+    with Playbook() as book:
         made = Learner(
             book,
             lambda episode: pool.agent(episode, lm_for(1_000 * (seed + 1) + episode.attempt), book),

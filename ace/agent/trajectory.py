@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
-from ace.core import clean_text, value_to_text
+from ace.core import as_data, clean_text, value_to_text
 from ace.tasks import ReasoningStep, RunSummary
 
 
@@ -17,18 +17,18 @@ def render_step(index: int, step: ReasoningStep) -> str:
     args = step.tool_args if step.error is None else (step.error.received_args or step.tool_args)
     shown = json.dumps(args, ensure_ascii=False, default=value_to_text)
     return clean_text(
-        f"[[ ## thought_{index} ## ]]\n{step.thought}\n\n"
-        f"[[ ## tool_name_{index} ## ]]\n{step.tool_name}\n\n"
-        f"[[ ## tool_args_{index} ## ]]\n{shown}\n\n"
-        f"[[ ## observation_{index} ## ]]\n{step.observation}"
+        f"[[ ## thought_{index} ## ]]\n{as_data(step.thought)}\n\n"
+        f"[[ ## tool_name_{index} ## ]]\n{as_data(step.tool_name)}\n\n"
+        f"[[ ## tool_args_{index} ## ]]\n{as_data(shown)}\n\n"
+        f"[[ ## observation_{index} ## ]]\n{as_data(step.observation)}"
     )
 
 
 def render_notes(notes: Sequence[str]) -> list[str]:
     """The notes for the model about rejected replies."""
-    return [clean_text(f"[[ ## rejected_reply_{i} ## ]]\n{note}") for i, note in enumerate(notes)]
+    return [clean_text(f"[[ ## rejected_reply_{i} ## ]]\n{as_data(note)}") for i, note in enumerate(notes)]
 
 
 def render_summary(summary: RunSummary) -> str:
     """The running summary, in front of the steps."""
-    return clean_text(f"Conversation so far:\n{summary.text}")
+    return clean_text(f"Conversation so far:\n{as_data(summary.text)}")

@@ -6,7 +6,7 @@ import sys
 
 import typer
 
-from ace.cli import demo, doctor, evaluate, learn, optimize, playbook_maintenance, run, suite
+from ace.cli import demo, doctor, evaluate, learn, optimize, playbook_edit, run, suite
 from ace.cli._interrupt import insist_on_ctrl_c
 
 INTERRUPTED = 130
@@ -27,19 +27,19 @@ app.command("evaluate", epilog=evaluate.EXAMPLES)(evaluate.evaluate)
 app.command("learn", epilog=learn.EXAMPLES)(learn.learn)
 app.command("optimize", epilog=optimize.EXAMPLES)(optimize.optimize)
 app.command("doctor", epilog=doctor.EXAMPLES)(doctor.doctor)
-app.add_typer(playbook_maintenance.app, name="playbook")
+app.add_typer(playbook_edit.app, name="playbook")
 app.add_typer(suite.app, name="suite")
 
 
 def main() -> None:
     """Run the command line; errors of this library are one line and exit code 2, Ctrl-C is 130."""
-    from ace.core import AceError
+    from ace.core import AceError, visible
 
     insist_on_ctrl_c()
     try:
         code = app(standalone_mode=False) or 0
     except AceError as error:
-        typer.secho(f"error: {error}", fg="red", err=True)
+        typer.secho(f"error: {visible(str(error))}", fg="red", err=True)
         sys.exit(2)
     except (KeyboardInterrupt, typer.Abort):  # before the command began; inside it, Typer makes it exit code 130
         code = INTERRUPTED

@@ -9,28 +9,85 @@ from typing import TYPE_CHECKING, Any, cast
 
 from rich.console import Group, RenderableType
 from rich.table import Table
-from rich.text import Text
+
+from ace.cli._shared import Text
 
 if TYPE_CHECKING:
     from ace.playbook import Explanation, PlaybookBullet
     from ace.playbook.history import Change, Diff
-    from ace.playbook.results import Assessment
+    from ace.playbook.results import Assessment, ReviewItem
 
 _SIGNS = {"added": ("+", "green"), "removed": ("-", "red"), "merged": ("-", "red"), "changed": ("~", "yellow")}
 _STYLES = {"pinned": "cyan", "active": "green", "shadow": "yellow", "quarantined": "magenta", "retired": "dim"}
 
 
 def bullet_table(title: str, bullets: Iterable[PlaybookBullet]) -> Table:
-    """One row per bullet."""
-    table = Table(title=Text(title), title_justify="left")
-    for name in ("id", "section", "domain", "stage", "+", "-", "when", "tools"):
-        table.add_column(name, justify="right" if name in "+-" else "left")
+    """One row per bullet: what it says, how far it is trusted, what it rests on, where it came from."""
+    table = Table(title=Text(title), title_justify="left", show_lines=True)
+    for name in ("id", "stage", "support", "source"):
+        table.add_column(name, no_wrap=name == "id")
+    table.add_column("lesson", ratio=1, overflow="fold")
     for b in bullets:
-        counts = (str(b.helpful_count), str(b.harmful_count))
-        when = (b.trigger or b.content)[:80]
-        cells = (b.id, b.section, b.domain or "", b.stage, *counts, when, " -> ".join(b.tool_sequence) or "-")
-        table.add_row(*(Text(cell) for cell in cells))
+        scope = " ".join(filter(None, (b.section, b.domain, b.tenant and f"tenant {b.tenant}")))
+        cells = (Text(b.id), stage_text(b), Text(support_text(b)), Text("\n".join(sources_in(b))))
+        table.add_row(*cells, Text(f"{scope}\n{lesson_text(b)}"))
     return table
+
+
+def lesson_text(bullet: PlaybookBullet) -> str:
+    """The lesson itself."""
+    return f"when: {bullet.trigger}\ndo: {bullet.content}" if bullet.trigger else f"always: {bullet.content}"
+
+
+def stage_text(bullet: PlaybookBullet) -> Text:
+    """The stage, and whether it rests on what is not trusted."""
+    tainted = "\nnot trusted" if bullet.trust == "tainted" else ""
+    return Text(f"{bullet.stage}{tainted}", style=_STYLES[bullet.stage])
+
+
+def support_text(bullet: PlaybookBullet) -> str:
+    """The tasks and users that taught it, and how runs that used it ended."""
+    known = bullet.provenance
+    counted = [(len(known.task_ids), "task"), (len(known.users), "user")]
+    lines = [f"{n} {what}{'s' if n > 1 else ''}" for n, what in counted if n]
+    if bullet.helpful_count or bullet.harmful_count:
+        lines.append(f"+{bullet.helpful_count} -{bullet.harmful_count}")
+    return "\n".join(lines) or "-"
+
+
+def sources_in(bullet: PlaybookBullet) -> list[str]:
+    """Where the parts of a bullet came from, each source once."""
+    return list(dict.fromkeys(part.source for part in bullet.sources))
+
+
+def bullet_json(bullet: PlaybookBullet) -> dict[str, Any]:
+    """A bullet with the sources of its parts."""
+    return bullet.model_dump(mode="json") | {"sources": [part._asdict() for part in bullet.sources]}
+
+
+def bullet_view(bullet: PlaybookBullet, item: ReviewItem | None = None) -> Table:
+    """Everything about one bullet: the lesson first, why it waits, its parts with their sources, its other fields."""
+    from ace.playbook.sources import SOURCES
+
+    table = Table(show_header=False)
+    table.add_column("name", no_wrap=True)
+    table.add_column("value", overflow="fold")
+    table.add_row("lesson", Text(lesson_text(bullet)))
+    table.add_row("stage", stage_text(bullet))
+    table.add_row("support", Text(support_text(bullet).replace("\n", ", ")))
+    if item is not None:
+        table.add_row("waits", Text(f"{item.why} (revision {item.revision}, by {item.author or 'nobody named'})"))
+    for part in bullet.sources:
+        of = f" of {part.tool}" if part.tool else ""
+        table.add_row(Text(f"source of {part.part}"), Text(f"{part.source}{of}: {SOURCES[part.source]}"))
+    for name, value in bullet.model_dump(mode="json").items():
+        if name not in _TOLD and value not in (None, "", [], {}):
+            table.add_row(name, Text(str(value)))
+    return table
+
+
+_TOLD = frozenset({"trigger", "content", "stage", "trust", "words_from"})
+"""Fields that a view of a bullet shows in words."""
 
 
 def explanation_table(found: Explanation) -> Table:
@@ -57,6 +114,35 @@ def explanation_table(found: Explanation) -> Table:
         )
         table.add_row(*(Text(cell) for cell in cells))
     return table
+
+
+def review_table(items: Iterable[ReviewItem]) -> Table:
+    """What waits for review, oldest first, and why."""
+    items = list(items)
+    table = Table(title=Text(f"{len(items)} wait for review"), title_justify="left", show_lines=True)
+    for name in ("id", "source"):
+        table.add_column(name, no_wrap=name == "id")
+    for name in ("why it waits", "lesson"):
+        table.add_column(name, ratio=1, overflow="fold")
+    for item in items:
+        cells = (item.bullet.id, "\n".join(sources_in(item.bullet)), item.why, lesson_text(item.bullet))
+        table.add_row(*(Text(cell) for cell in cells))
+    return table
+
+
+def review_view(item: ReviewItem, place: str, decided: str) -> RenderableType:
+    """One lesson that waits for a decision: what it says, and the words that made it wait."""
+    head = Text(f"{place}  {item.bullet.id}  {item.bullet.section}", style="bold")
+    if decided:
+        head.append(f"  ({decided} was decided)")
+    about = f"{support_text(item.bullet)}; from {', '.join(sources_in(item.bullet))}".replace("\n", ", ")
+    return Group(
+        Text(""),
+        head,
+        Text(lesson_text(item.bullet)),
+        Text(f"why: {item.why}", style="magenta"),
+        Text(about, style="dim"),
+    )
 
 
 # -- a diff that reads like a review -----------------------------------------------------------------------------------
@@ -194,11 +280,12 @@ def _bar(low: float, mean: float, high: float, baseline: float, width: int = _WI
 def stage_bars(counts: dict[str, int], width: int = 40) -> list[Text]:
     """One bar per stage."""
     most = max(counts.values(), default=1)
-    return [
-        Text(f"{stage:<12}{counts[stage]:>6}  ") + Text("█" * max(1, round(width * counts[stage] / most)), style=style)
-        for stage, style in _STYLES.items()
-        if counts.get(stage)
-    ]
+    lines: list[Text] = []
+    for stage, style in _STYLES.items():
+        if counts.get(stage):
+            lines.append(Text(f"{stage:<12}{counts[stage]:>6}  "))
+            lines[-1].append("█" * max(1, round(width * counts[stage] / most)), style=style)
+    return lines
 
 
 def moment(seconds: float) -> str:

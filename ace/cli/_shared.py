@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
+from rich.console import Console, ConsoleOptions, RenderableType
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.segment import Segment
 from rich.table import Table
+from rich.text import Text as RichText
 
+from ace.core import visible, visible_json
 from ace.evaluation.report.wording import span
 
 if TYPE_CHECKING:
@@ -19,7 +22,28 @@ if TYPE_CHECKING:
 
     from ace.evaluation.report.models import ArmReport
 
-console = Console(markup=False)
+
+class Text(RichText):
+    """Rich's text, of what a terminal may be sent: Rich itself lets escape sequences through, and drops other characters."""
+
+    def __init__(self, text: str = "", *args: Any, **options: Any) -> None:
+        super().__init__(visible(text), *args, **options)
+
+
+class _VisibleConsole(Console):
+    """Sends a terminal no escape sequence but its own: what is printed comes from models, tools, users and files."""
+
+    def render_str(self, text: str, **options: Any) -> RichText:
+        """As Rich's, of the text as a terminal may be sent it."""
+        return super().render_str(visible(text), **options)
+
+    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterator[Segment]:
+        """As Rich's; whatever made the text, nothing in it acts on a terminal."""
+        for segment in super().render(renderable, options):
+            yield segment if segment.control else segment._replace(text=visible(segment.text))
+
+
+console = _VisibleConsole(markup=False)
 """No markup: what is printed comes from models, users and files, and may hold brackets."""
 
 JsonOption = Annotated[Path | None, typer.Option("--json", help="Also write the result as JSON to this file.")]
@@ -51,7 +75,7 @@ ApiBaseOption = Annotated[
 ]
 
 
-def write_json(report: BaseModel | list[Any], path: Path | None) -> None:
+def write_json(report: BaseModel | dict[str, Any] | list[Any], path: Path | None) -> None:
     """Write a report, if a file was asked for."""
     if path is None:
         return
@@ -62,14 +86,14 @@ def write_json(report: BaseModel | list[Any], path: Path | None) -> None:
     from ace.core import SuiteError
     from ace.core.durable import write_atomic
 
-    plain: Any = (
-        report.model_dump(mode="json", by_alias=True)
-        if isinstance(report, BaseModel)
-        else [row.model_dump(mode="json", by_alias=True) for row in report]
-    )
+    plain: Any = report
+    if isinstance(report, BaseModel):
+        plain = report.model_dump(mode="json", by_alias=True)
+    elif isinstance(report, list):
+        plain = [row.model_dump(mode="json", by_alias=True) if isinstance(row, BaseModel) else row for row in report]
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        write_atomic(path, json.dumps(plain, indent=1, ensure_ascii=False) + "\n")
+        write_atomic(path, visible_json(json.dumps(plain, indent=1, ensure_ascii=False)) + "\n")
     except OSError as error:
         raise SuiteError(f"cannot write {str(path)!r}: {error.strerror}") from error
     console.print(f"JSON: {path}", highlight=False)

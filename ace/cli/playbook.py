@@ -7,8 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, get_args
 
 import typer
-from rich.table import Table
-from rich.text import Text
 
 from ace.cli._shared import JsonOption, check_writable, console, write_json
 
@@ -33,6 +31,16 @@ def open_book(path: str) -> Playbook:
     return Playbook.open(path)
 
 
+def named(author: str) -> str:
+    """Who is named in the journal when a person decides: by default whoever is logged in."""
+    import getpass
+
+    try:
+        return author or getpass.getuser()
+    except (KeyError, OSError):  # a container without users
+        return "somebody"
+
+
 def check_one_of(what: str, given: str | None, known: Iterable[str]) -> None:
     """Refuse a word that would silently match nothing."""
     from ace.core import PlaybookError
@@ -47,25 +55,34 @@ def list_bullets(
     section: Annotated[str | None, typer.Option(help="Strategies, Pitfalls or Observations.")] = None,
     stage: Annotated[str | None, typer.Option(help="shadow, active, pinned, quarantined or retired.")] = None,
     limit: Annotated[int, typer.Option(min=1)] = 50,
+    json_file: JsonOption = None,
 ) -> None:
-    """List the bullets in id order."""
-    from ace.cli._playbook_views import bullet_table
+    """List the bullets in id order: the lesson, its stage, what it rests on, where it came from."""
+    from ace.cli._playbook_views import bullet_json, bullet_table
     from ace.playbook import Section, Stage
 
     check_one_of("section", section, get_args(Section))
     check_one_of("stage", stage, get_args(Stage))
+    check_writable(json_file)
     with open_book(path) as book:
         bullets = [b for b in book.bullets if section in (None, b.section) and stage in (None, b.stage)]
         console.print(bullet_table(f"{len(bullets)} bullets, revision {book.revision}", bullets[:limit]))
         if len(bullets) > limit:
             console.print(f"{len(bullets) - limit} more; raise --limit")
+        write_json([bullet_json(bullet) for bullet in bullets], json_file)
 
 
 @app.command("show", epilog="Example: ace playbook show pb.db b-12")
-def show(path: BookArgument, bullet_id: Annotated[str, typer.Argument(help="For example b-12.")]) -> None:
-    """Show everything about one bullet."""
+def show(
+    path: BookArgument,
+    bullet_id: Annotated[str, typer.Argument(help="For example b-12.")],
+    json_file: JsonOption = None,
+) -> None:
+    """Show everything about one bullet: the lesson, where its parts came from, and why it waits if it does."""
+    from ace.cli._playbook_views import bullet_json, bullet_view
     from ace.core import PlaybookError
 
+    check_writable(json_file)
     with open_book(path) as book:
         try:
             bullet = book.get(bullet_id)
@@ -73,10 +90,9 @@ def show(path: BookArgument, bullet_id: Annotated[str, typer.Argument(help="For 
             successor = book.history.successor(bullet_id)  # raises when there never was such a bullet
             took = f"{successor.id} took its place" if successor is not None else "it was removed"
             raise PlaybookError(f"{bullet_id} is gone: {took}; `ace playbook history` shows when and why") from None
-        table = Table(show_header=False)
-        for name, value in bullet.model_dump(mode="json").items():
-            table.add_row(name, Text(str(value)))
-        console.print(table)
+        item = next((item for item in book.review.pending() if item.bullet.id == bullet_id), None)
+        console.print(bullet_view(bullet, item))
+        write_json(bullet_json(bullet), json_file)
 
 
 @app.command("search", epilog="Example: ace playbook search pb.db 'Refund an order' -k 3 --explain")
@@ -90,7 +106,7 @@ def search(
     json_file: JsonOption = None,
 ) -> None:
     """Find the bullets that an agent would be shown."""
-    from ace.cli._playbook_views import bullet_table, explanation_table
+    from ace.cli._playbook_views import bullet_json, bullet_table, explanation_table
 
     check_writable(json_file)
     with open_book(path) as book:
@@ -101,7 +117,7 @@ def search(
             return
         bullets = book.retrieve(query, domain=domain, k=k, tenant=tenant)
         console.print(bullet_table(f"for {query!r}", bullets))
-        write_json(list(bullets), json_file)
+        write_json([bullet_json(bullet) for bullet in bullets], json_file)
 
 
 @app.command("stats", epilog="Example: ace playbook stats pb.db --baseline 0.6")
@@ -143,13 +159,16 @@ def export(path: BookArgument, target: Annotated[Path, typer.Argument(help="A JS
 def import_bullets(
     path: BookArgument,
     file: Annotated[Path, typer.Argument(help="As `export` writes it.")],
+    trust: Annotated[
+        bool, typer.Option("--trust", help="They come from a book of yours: they keep stage, trust and counts.")
+    ] = False,
     author: AuthorOption = "import",
 ) -> None:
-    """Add the bullets of a file under new ids, all or none."""
+    """Add the bullets of a file under new ids, all or none; shadow and without counts, unless you trust them."""
     from ace.core import PlaybookError
     from ace.playbook import Playbook
 
     if not file.exists():
         raise PlaybookError(f"there is no file {str(file)!r}")
     with Playbook.open(path) as book:
-        console.print(f"{book.import_jsonl(file, author=author)} bullets added to {path}", highlight=False)
+        console.print(f"{book.import_jsonl(file, author=author, trust=trust)} bullets added to {path}", highlight=False)

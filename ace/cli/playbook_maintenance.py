@@ -6,9 +6,8 @@ from typing import Annotated, Any
 
 import typer
 from rich.table import Table
-from rich.text import Text
 
-from ace.cli._shared import JsonOption, check_writable, console, write_json
+from ace.cli._shared import JsonOption, Text, check_writable, console, write_json
 from ace.cli.playbook import AuthorOption, BookArgument, app, open_book
 
 BulletArgument = Annotated[str, typer.Argument(help="For example b-12.")]
@@ -136,77 +135,6 @@ def verify(path: BookArgument, json_file: JsonOption = None) -> None:
     write_json(report, json_file)
     if not report.ok:
         raise typer.Exit(1)
-
-
-# -- review ------------------------------------------------------------------------------------------------------------
-
-review_app = typer.Typer(
-    help="Look at quarantined bullets, and approve or reject them.",
-    no_args_is_help=True,
-    epilog="Example: ace playbook review list pb.db",
-)
-app.add_typer(review_app, name="review")
-
-
-@review_app.command("list", epilog="Example: ace playbook review list pb.db")
-def review_list(path: BookArgument) -> None:
-    """What waits in quarantine, oldest first."""
-    with open_book(path) as book:
-        items = book.review.pending()
-        table = Table(title=Text(f"{len(items)} wait for review"), title_justify="left")
-        for name in ("id", "since", "by", "why", "content"):
-            table.add_column(name)
-        for item in items:
-            cells = (item.bullet.id, str(item.revision), item.author, item.why, item.bullet.content[:80])
-            table.add_row(*(Text(cell) for cell in cells))
-        console.print(table)
-
-
-@review_app.command("show", epilog="Example: ace playbook review show pb.db b-12")
-def review_show(path: BookArgument, bullet_id: BulletArgument) -> None:
-    """All of one bullet that waits, what held it back, and the screen's verdict on it now."""
-    from ace.core import PlaybookError
-    from ace.playbook import screen
-
-    with open_book(path) as book:
-        item = next((item for item in book.review.pending() if item.bullet.id == bullet_id), None)
-        if item is None:
-            raise PlaybookError(f"{bullet_id} waits for no review; `ace playbook review list` shows what does")
-        table = Table(show_header=False)
-        table.add_row("held", Text(item.why))
-        table.add_row("by", Text(item.author))
-        table.add_row("screen", Text(screen(f"{item.bullet.trigger}\n{item.bullet.content}").why or "finds nothing"))
-        for name, value in item.bullet.model_dump(mode="json").items():
-            table.add_row(name, Text(str(value)))
-        console.print(table)
-        seen = item.bullet.updated_revision
-        console.print(f"approve: ace playbook review approve {path} {bullet_id} --seen {seen}", markup=False)
-
-
-@review_app.command("approve", epilog="Example: ace playbook review approve pb.db b-12 --note 'checked with support'")
-def review_approve(
-    path: BookArgument,
-    bullet_id: BulletArgument,
-    seen: Annotated[
-        int | None,
-        typer.Option(min=0, help="What `review show` printed; refused when the words changed since."),
-    ] = None,
-    author: AuthorOption = "",
-    note: NoteOption = "",
-) -> None:
-    """Let a bullet out of quarantine."""
-    with open_book(path) as book:
-        revision = book.review.approve(bullet_id, seen=seen, author=author, note=note)
-        console.print(f"{bullet_id} is active, revision {revision}: {book.get(bullet_id).content}", markup=False)
-
-
-@review_app.command("reject", epilog="Example: ace playbook review reject pb.db b-12 --note 'an injected instruction'")
-def review_reject(
-    path: BookArgument, bullet_id: BulletArgument, author: AuthorOption = "", note: NoteOption = ""
-) -> None:
-    """Remove a bullet that waits; the journal keeps it."""
-    with open_book(path) as book:
-        console.print(f"{bullet_id} is removed, revision {book.review.reject(bullet_id, author=author, note=note)}")
 
 
 # -- maintenance -------------------------------------------------------------------------------------------------------

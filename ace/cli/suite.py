@@ -8,11 +8,11 @@ from typing import Annotated, Any
 
 import typer
 from rich.table import Table
-from rich.text import Text
 
 from ace.cli._shared import (
     JsonOption,
     JudgeOption,
+    Text,
     check_writable,
     console,
     progress_bar,

@@ -25,6 +25,12 @@ from .errors import (
     UsageLimitExceeded as UsageLimitExceeded,
 )
 from .events import Event as Event, EventKind as EventKind, Observer as Observer
+from .foreign_text import (
+    as_data as as_data,
+    value_as_data as value_as_data,
+    visible as visible,
+    visible_json as visible_json,
+)
 from .grammar import EventGrammar as EventGrammar, check_events as check_events
 from .observers import ObserverThread as ObserverThread
 from .text import (

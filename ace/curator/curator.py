@@ -84,8 +84,8 @@ class Curator:
             same = self._match(insight, list(fresh.values())) if insight.plan is None else None
             if same is None and planned:
                 same = planned[0]
-            if same == "enough":
-                continue
+            if same == "enough" or (same is not None and self._held(insight) and not _waits(same)):
+                continue  # what is not trusted is no evidence for what is shown already
             deltas |= self._outdone(insight)
             name = f"b-{_NOT_WRITTEN + len(deltas)}"
             if same is None:
@@ -98,6 +98,7 @@ class Curator:
                     provenance=insight.provenance,
                     avg_iterations=float(insight.iterations),
                     tool_success_rate=insight.tool_success_rate,
+                    clean=not self._held(insight) and same.trust == "tainted",
                     reason=f"the same lesson again: {insight.evidence}",
                     **_said_again(same, insight, sure=not self._unsure(insight)),
                 )
@@ -110,26 +111,29 @@ class Curator:
         return evict(self.playbook, list(deltas.values()))
 
     def _planned(self, insight: Insight, fresh: Mapping[str, PlaybookBullet]) -> list[PlaybookBullet]:
-        """The lessons of the same scope with the same plan, or mined Pitfalls in the same words, whatever their requests.
+        """The lessons of the same scope with the same plan, or mined Pitfalls in the same words, those that are shown first.
 
-        What may be shown and what waits for review stay apart.
+        What waits for a clean run takes one of another task; a clean run of the same task teaches a lesson of its own.
         """
         shape, scope = insight.shape, (insight.section, insight.domain, insight.tenant)
         found = [b for b in fresh.values() if b.shape == shape and (b.section, b.domain, b.tenant) == scope]
         found += self.playbook.index.planned(shape, insight.section, insight.domain, insight.tenant)
         found = [bullet for bullet in found if _same_plan(bullet, insight)]
-        held = insight.trust != "trusted" or self._unsure(insight)
-        shown, waiting = [b for b in found if not _waits(b)], [b for b in found if _waits(b)]
-        if shown and not held:
-            return shown
-        # what waits was held for its source; another source may be clean
-        return waiting if held or self.playbook.review.why_held(insight.as_bullet({})) else []
+        shown, tasks = [b for b in found if not _waits(b)], set(insight.provenance.task_ids)
+        if shown or self._held(insight):
+            return shown or found
+        return [b for b in found if b.trust == "trusted" or not tasks <= set(b.provenance.task_ids)]
+
+    def _held(self, insight: Insight) -> bool:
+        """Whether a lesson waits for a person before it is shown."""
+        return bool(insight.held) or self._unsure(insight)
 
     def _add(self, insight: Insight, schema_hashes: Mapping[str, str]) -> Add:
         bullet, reason = insight.as_bullet(dict(schema_hashes)), f"a new lesson: {insight.evidence}"
-        if self._unsure(insight):
-            bullet = bullet.model_copy(update={"stage": "quarantined"})
-            reason = f"held: the judge of the run was {100 * (insight.confidence or 0):.0f} % sure; {insight.evidence}"
+        if self._held(insight):
+            bullet = bullet.model_copy(update={"stage": "quarantined", "trust": "tainted"})
+            why = insight.held or f"the judge of the run was {100 * (insight.confidence or 0):.0f} % sure"
+            reason = f"held: {why}; {insight.evidence}"
         return Add(bullet=bullet, reason=reason)
 
     def _unsure(self, insight: Insight) -> bool:
@@ -140,6 +144,8 @@ class Curator:
         said = insight.trigger or insight.content
         found = self.playbook.index.similar(said, insight.section, insight.domain, insight.tenant)
         found += self._near(said, insight, fresh)
+        if not self._held(insight):  # what waits must not swallow what may be shown
+            found = [(bullet, cosine) for bullet, cosine in found if bullet.trust == "trusted"]
         if not insight.trigger:
             return next((bullet for bullet, _ in found if _same_detail(bullet, insight)), None)
         of_its_kind = [
@@ -172,7 +178,7 @@ class Curator:
 
     def _outdone(self, insight: Insight) -> dict[str, Delta]:
         """What leaves the book when it learns what made the difference: for the same request, the record of a failure."""
-        if not insight.content.startswith(DIFFERENCE) or insight.trust != "trusted" or self._unsure(insight):
+        if not insight.content.startswith(DIFFERENCE) or self._held(insight):
             return {}
         deltas: dict[str, Delta] = {}
         reason = f"what made the difference says more: {insight.evidence}"

@@ -124,7 +124,7 @@ def why_risky(book: Playbook, delta: Delta, tools: Collection[str] = ()) -> str:
         >>> from ace.playbook import CallableEmbedder
         >>> book = Playbook(embedder=CallableEmbedder("toy", lambda texts: [[len(t), 1.0] for t in texts]))
         >>> why_risky(book, Add(bullet=PlaybookBullet(section="Pitfalls", content="Ask first.", trust="tainted")))
-        'held: its words came out of a tool'
+        'held: it rests on what is not trusted'
         >>> why_risky(book, Add(bullet=PlaybookBullet(section="Pitfalls", content="Ask first.")))
         ''
     """

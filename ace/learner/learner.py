@@ -269,6 +269,7 @@ class Learner:
         feedback: Callable[[TaskOutput], Feedback | bool | float] | Iterable[Feedback | bool | float] | None = None,
         *,
         read_only: Collection[str] = (),
+        trusted: Collection[str] = (),
         task: str | Iterable[str | None] | None = None,
         domain: str | Iterable[str | None] | None = None,
         group: str | Iterable[str] = "",
@@ -286,6 +287,7 @@ class Learner:
                 `ace.learner.traces.read_trace`.
             feedback: For each trace, or a function of the run; None asks the judge.
             read_only: Tools that change nothing; those of the learner's `tools` that say so are known.
+            trusted: Tools whose answers are the program's own words; those of `tools` that say so are known.
             task: The request of each trace that does not contain it, or of all.
             domain: Of each trace, or of all.
             group: The task family of each trace, or of all.
@@ -330,7 +332,14 @@ class Learner:
                 raise ValueError(f"there is no feedback for {late}; those before it were learned from")
             known = None if verdict is None else Feedback.of(verdict)
             called |= {step.tool_name: {} for run in runs for step in run.structured_trace}
-            schemas = {n: {**s, "read_only": n in read_only} for n, s in (called | self._tools["schemas"]).items()}
+            schemas = {
+                name: {
+                    **schema,
+                    "read_only": name in read_only,
+                    "trusted": name in trusted or schema.get("trusted", False),
+                }
+                for name, schema in (called | self._tools["schemas"]).items()
+            }
             for run in _counted(runs, known):
                 if run.run_id in taught:  # a trace's content is its id: the same one teaches nothing new
                     self.report.skipped += 1

@@ -176,7 +176,7 @@ class LearningPipeline:
         """Runs that wait for their reflection, and sub-sequences that recur in the successful runs so far."""
         self.read_again()
         with self._lock:
-            found = self.reflector.recurring(self._succeeded.values())
+            found = self.reflector.recurring(self._succeeded.values(), self.schemas)
             if found:
                 self._proposed.append((found, self.schema_hashes))
 

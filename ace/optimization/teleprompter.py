@@ -160,7 +160,8 @@ class ACE(Teleprompter):
             return verdict
         score = float(getattr(verdict, "score", verdict))
         text = str(getattr(verdict, "feedback", None) or "")
-        return Feedback(success=score >= self.threshold, text=text, details={"score": score})
+        # the metric is the program's own word
+        return Feedback(success=score >= self.threshold, text=text, trusted=True, details={"score": score})
 
     def _score(
         self,

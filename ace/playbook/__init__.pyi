@@ -23,4 +23,4 @@ from .playbook import Playbook as Playbook
 from .render import render_bullets as render_bullets
 from .results import Explanation as Explanation, Retrieved as Retrieved
 from .retriever import DEFAULT_K as DEFAULT_K, Experiment as Experiment, PlaybookView as PlaybookView
-from .screening import screen as screen
+from .sources import SOURCES as SOURCES, Part as Part, Source as Source

@@ -11,6 +11,7 @@ from pydantic import BaseModel, Field, field_validator
 
 from ace.core import clean_text, truncate
 from ace.playbook.plan import MAX_SITUATIONS, Plan, Situation, digest_of
+from ace.playbook.sources import Part, Source, sources_of
 
 Count = Annotated[int, Field(ge=0, le=1_000_000_000)]
 """The largest counter; every database can hold it."""
@@ -71,8 +72,15 @@ class Provenance(BaseModel, frozen=True, extra="forbid"):
     groups: tuple[str, ...] = ()
     """Task families; retrieval can leave a whole one out."""
     run_ids: tuple[str, ...] = ()
+    users: tuple[str, ...] = ()
+    """Hashes of the users whose tasks they were, where that is known."""
     source: str = ""
     """The source: an LM's name, `simulated`, `recorded:RUN`, a person."""
+
+    @property
+    def support(self) -> int:
+        """Distinct tasks that it rests on; of users who are known, one each."""
+        return min(len(self.task_ids), len(self.users)) if self.users else len(self.task_ids)
 
 
 class PlaybookBullet(BaseModel, frozen=True, extra="forbid"):
@@ -123,8 +131,10 @@ class PlaybookBullet(BaseModel, frozen=True, extra="forbid"):
     stage: Stage = "active"
     tool_schema_hashes: dict[str, str] = Field(default_factory=dict)
     provenance: Provenance = Provenance()
+    words_from: tuple[Source, ...] = ()
+    """Who gave the words of a lesson without a plan."""
     trust: Literal["trusted", "tainted"] = "trusted"
-    """Tainted: its words came out of a tool, so that a person has to review them before a model sees them."""
+    """Tainted: it rests on what is not trusted; a person, or a clean run with the same plan, comes before it is shown."""
     distinct_from: tuple[str, ...] = ()
     """Near bullets that a person reviewed and kept beside it; a search for duplicates skips them."""
     created_revision: int = 0
@@ -145,6 +155,18 @@ class PlaybookBullet(BaseModel, frozen=True, extra="forbid"):
     def searched(self) -> str:
         """The text that retrieval compares with a query; of several situations the best supported one."""
         return self.situations[0].searched if self.situations else self.trigger or self.content
+
+    @property
+    def sources(self) -> tuple[Part, ...]:
+        """Where each of its parts came from.
+
+        Example:
+            >>> PlaybookBullet(section="Pitfalls", content="Never guess an id.").sources
+            (Part(part='words', source='person', tool=''),)
+        """
+        return sources_of(
+            self.plan, self.words_from, situations=bool(self.situations), taught=bool(self.provenance.run_ids)
+        )
 
     def fits(self, tools: Iterable[str]) -> bool:
         """Whether these changing calls are the ones it teaches; what it does for each item counts once."""

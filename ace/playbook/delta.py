@@ -51,6 +51,8 @@ class Merge(_Delta, frozen=True):
     """The situation of the run, joined with the one that it was like."""
     instead_of: str = ""
     """The template that `situation` replaces; empty for another wording."""
+    clean: bool = False
+    """Whether no untrusted answer asked for what the run did: a lesson that waits for such a run is shown from now on."""
     absorbed: tuple[BulletId, ...] = ()
     """Ids of bullets that this one replaces; it takes over what they have, counters included."""
     at: float = Field(default=0.0, allow_inf_nan=False)
@@ -198,6 +200,7 @@ def _changed(
                 "tool_success_rate": _mean(old.tool_success_rate, delta.tool_success_rate, len(old.provenance.run_ids)),
                 **_inherited(old, delta, absorbed),
                 **_said(old, delta, absorbed),
+                **_freed(old, delta),
             }
         case Tag():
             changes = _credited(old, delta)
@@ -209,6 +212,13 @@ def _changed(
         return PlaybookBullet.model_validate({**old.model_dump(), **changes, "updated_revision": revision})
     except ValidationError as error:
         raise PlaybookError(f"cannot {delta.kind} {old.id}: {error.errors(include_url=False)}") from error
+
+
+def _freed(old: PlaybookBullet, merge: Merge) -> dict[str, Any]:
+    """What a clean run changes of a lesson that waited for one; what a person has put away stays there."""
+    if not merge.clean or old.trust != "tainted" or old.stage == "retired":
+        return {}
+    return {"trust": "trusted", "stage": "active"}
 
 
 def _said(old: PlaybookBullet, merge: Merge, absorbed: Sequence[PlaybookBullet]) -> dict[str, Any]:
@@ -275,6 +285,7 @@ def _joined(old: Provenance, new: Provenance) -> Provenance:
         task_ids=join(old.task_ids, new.task_ids),
         groups=join(old.groups, new.groups),
         run_ids=join(old.run_ids, new.run_ids),
+        users=join(old.users, new.users),
         source=old.source or new.source,
     )
 

@@ -32,7 +32,8 @@ def explain(
     cached: bool,
 ) -> Explanation:
     """Put a retrieval into words."""
-    scored = {candidate.number: candidate for candidate in candidates}
+    scored = {bullet.number: Scored(bullet.number, 0.0) for bullet in chosen}  # a pinned one comes whatever is asked
+    scored |= {candidate.number: candidate for candidate in candidates}
     group_of = {number: group for group in groups for number in group.members}
     place = {number: rank for rank, number in enumerate(ordered, start=1)}
     taken = {bullet.number for bullet in chosen}
@@ -54,6 +55,8 @@ def explain(
         )
 
     def why_chosen(number: int) -> str:
+        if number not in group_of or scored[number].dense_rank is scored[number].lexical_rank is None:
+            return f"pinned; {place[number]} of {len(ordered)}; it comes whatever is asked"
         found, others = scored[number], len(group_of[number].members) - 1
         by = [
             f"{name} {rank + 1}"

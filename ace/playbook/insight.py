@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any
 
 from pydantic import BaseModel, Field
 
 from ace.playbook.bullet import PlaybookBullet, Provenance, Section, readable
 from ace.playbook.plan import Plan, Situation, digest_of
+from ace.playbook.sources import Source
 
 RECORD = "Did not work:"
 """How the record of a failed run begins."""
@@ -38,8 +39,10 @@ class Insight(BaseModel, frozen=True, extra="forbid"):
     iterations: int = 0
     steps: tuple[int, ...] = ()
     """The steps of the run's trace that it rests on, from 1."""
-    trust: Literal["trusted", "tainted"] = "trusted"
-    """Tainted: it repeats a tool's answer."""
+    words_from: tuple[Source, ...] = ()
+    """Who gave its words, where it has no plan."""
+    held: str = ""
+    """Why it waits for a person, with the words that made it wait; empty when it may be shown."""
     confidence: float | None = Field(default=None, ge=0, le=1)
     """Of the judge of the run, where that is known; a metric or a person is certain."""
     provenance: Provenance = Provenance()
@@ -63,7 +66,8 @@ class Insight(BaseModel, frozen=True, extra="forbid"):
             tool_success_rate=self.tool_success_rate,
             avg_iterations=float(self.iterations),
             tool_schema_hashes={name: schema_hashes[name] for name in named if name in schema_hashes},
-            trust=self.trust,
+            words_from=self.words_from,
+            trust="tainted" if self.held else "trusted",
             provenance=self.provenance,
         )
 

@@ -101,7 +101,7 @@ class Maintenance:
             action: Literal["prune", "promote", "keep"] = "keep"
             if bullet.stage in ("active", "shadow") and should_prune(known, rate):
                 action = "prune"
-            elif bullet.stage == "shadow" and should_promote(known, rate):
+            elif bullet.stage == "shadow" and bullet.trust == "trusted" and should_promote(known, rate):
                 action = "promote"
             measured = effect(
                 Record(bullet.treated_successes, bullet.treated_failures),

@@ -80,6 +80,8 @@ class Call(BaseModel, frozen=True, extra="forbid"):
     """``each``: for each item; a number: that often in a row."""
     over: str = ""
     """The argument that is another one each time."""
+    trusted: bool = False
+    """Whether the tool's answers are the program's own words."""
     loop: int = 0
     """Which loop of the plan it belongs to, from 1; 0 for none."""
 

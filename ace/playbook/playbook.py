@@ -15,6 +15,7 @@ from ace.playbook.budget import DEFAULT_PROMPT_BUDGET, TokenBudget
 from ace.playbook.bullet import PlaybookBullet
 from ace.playbook.database import book_url
 from ace.playbook.delta import Add, Delta, Purge, Restore, checked
+from ace.playbook.doors import Screen
 from ace.playbook.filters import Filters
 from ace.playbook.history import History
 from ace.playbook.index.dense import Quantization
@@ -27,11 +28,9 @@ from ace.playbook.render import TokenCounter
 from ace.playbook.results import CacheCounts, Explanation, Retrieved
 from ace.playbook.retriever import DEFAULT_K, Experiment, PlaybookView, Query, Retriever, outdated
 from ace.playbook.review import ReviewQueue
-from ace.playbook.screening.screen import Screen, screen
-from ace.playbook.screening.screener import Screener
 from ace.playbook.state import PlaybookState
 from ace.playbook.store import Store
-from ace.playbook.transfer import read_bullets, write_bullets
+from ace.playbook.transfer import read_bullets, untrusted, write_bullets
 from ace.tasks import TaskInput
 
 
@@ -49,8 +48,10 @@ class Playbook:
         half_life_days: Evidence this old counts half; None keeps all of it.
         quantization: ``"8bit"`` keeps a quarter of the vectors' bytes in memory once the book is large.
         index_folder: Where the indexes are saved; beside the file, or in the user's cache folder for a server.
-        screen: Looks at new content before it may be shown; None lets everything pass.
+        screen: A rule of your own: looks at the words of a new lesson, and says why they wait for a person, or nothing.
         tools: Names of tools that are registered; the screen knows them.
+        promote_after: Distinct tasks, of distinct users where `TaskInput.user` is given, that have to teach a lesson before
+            it is shown; until then it is shadow. For a service that anybody may teach.
 
     Attributes:
         history: The journal, differences, rollback, verification.
@@ -80,9 +81,12 @@ class Playbook:
         half_life_days: float | None = None,
         quantization: Quantization = "none",
         index_folder: str | Path | None = None,
-        screen: Screen | None = screen,
+        screen: Screen | None = None,
         tools: Collection[str] = (),
+        promote_after: int = 1,
     ) -> None:
+        if promote_after < 1:
+            raise ValueError(f"promote_after is {promote_after}, expected at least 1 task")
         if cache_size < 1:
             raise ValueError(
                 f"cache_size is {cache_size}, expected at least 1: a retrieval keeps what it is working on"
@@ -93,8 +97,9 @@ class Playbook:
             as_embedder(embedder),
             masker or PatternMasker(),
             budget=TokenBudget(prompt_budget, book_budget, count_tokens),
-            screener=Screener(screen),
+            screen=screen,
             tools=tools,
+            promote_after=promote_after,
             half_life_days=half_life_days,
             index_folder=index_folder,
             quantization=quantization,
@@ -275,7 +280,7 @@ class Playbook:
     ) -> int:
         """Write deltas as one revision: all of them, or none.
 
-        New words that are tainted, or that the screen holds back, wait in quarantine for review.
+        What rests on what is not trusted, or is held back by the screen, waits in quarantine for review.
 
         Args:
             deltas: What to change, in order.
@@ -318,8 +323,6 @@ class Playbook:
                     "`Purge` is written by `playbook.purge` only, and `Restore` is written by `playbook.history.rollback` "
                     "only; to bring words back, add or update"
                 )
-            if isinstance(delta, Add):  # screened before other writers have to wait for the commit
-                state.screener.why_held(delta.bullet, state.tools.union(tools))
         with state.transaction(author, tools=tools) as tx:
             if at is not None and tx.newest != at:
                 raise PlaybookError(f"the playbook is at revision {tx.newest}, not at {at} any more; look at it again")
@@ -342,8 +345,9 @@ class Playbook:
                 count_tokens=state.budget.counter,
                 half_life_days=state.half_life_days,
                 quantization=self._quantization,
-                screen=state.screener.screen,
+                screen=state.screen,
                 tools=state.tools,
+                promote_after=state.promote_after,
             )
             if bullets:
                 keys = [text_key(state.index.entries(bullet)[0].meaning) for bullet in bullets]
@@ -404,8 +408,16 @@ class Playbook:
             raise PlaybookError(f"{str(path)!r} is the playbook itself; export to another file")
         return write_bullets(self.bullets, path)
 
-    def import_jsonl(self, path: str | Path, *, author: str = "import") -> int:
+    def import_jsonl(self, path: str | Path, *, trust: bool = False, author: str = "import") -> int:
         """Add every bullet of a file that `export_jsonl` wrote, under new ids, as one commit; returns how many.
+
+        Whoever wrote the file has written these lessons: they come in as shadow, without counts, and are shown when a person
+        says so, or when a run of this book's own made the same plan.
+
+        Args:
+            path: The file.
+            trust: A person's word that the bullets may keep their stages, their counts and their trust.
+            author: The name in the journal.
 
         Raises:
             PlaybookError: A line is no bullet; nothing was written.
@@ -413,7 +425,6 @@ class Playbook:
         bullets = read_bullets(path)
         # ids of another book mean other bullets here, so what was kept apart is decided again
         fresh = {"id": "", "distinct_from": ()}
-        self.commit(
-            [Add(bullet=b.model_copy(update=fresh), reason=f"imported, was {b.id}") for b in bullets], author=author
-        )
+        bullets = [(b.id, (b if trust else untrusted(b)).model_copy(update=fresh)) for b in bullets]
+        self.commit([Add(bullet=b, reason=f"imported, was {was}") for was, b in bullets], author=author)
         return len(bullets)

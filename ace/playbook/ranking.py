@@ -5,6 +5,7 @@ Every function is pure; `Retriever` brings the rankings.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
@@ -46,12 +47,13 @@ Ranking = tuple[Sequence[int], Sequence[float]]
 def fuse(dense: Ranking, lexical: Ranking, k: int = RRF_K) -> list[Scored]:
     """Reciprocal rank fusion: each ranking gives ``1 / (k + rank)``, ranks from 0; that by words less, the poorer the match.
 
+    Equal scores share a rank: of lessons for the same words their evidence decides, not their numbers.
+
     Example:
         >>> [s.number for s in fuse(([1, 2, 3], [0.9, 0.8, 0.1]), ([2, 1], [0.4, 0.3]))]
         [2, 1, 3]
     """
-    by_meaning = {number: (rank, score) for rank, (number, score) in enumerate(zip(*dense, strict=True))}
-    by_words = {number: (rank, score) for rank, (number, score) in enumerate(zip(*lexical, strict=True))}
+    by_meaning, by_words = _ranks(dense), _ranks(lexical)
     fused: list[Scored] = []
     for number in {**by_meaning, **by_words}:
         (dense_rank, cosine), (lexical_rank, words) = by_meaning.get(number, _ABSENT), by_words.get(number, _ABSENT)
@@ -63,6 +65,19 @@ def fuse(dense: Ranking, lexical: Ranking, k: int = RRF_K) -> list[Scored]:
 
 
 _ABSENT = (None, None)
+_EQUAL = 1e-6
+"""Scores nearer than this are one: the same two vectors give sums that differ in their last bits."""
+
+
+def _ranks(ranking: Ranking) -> dict[int, tuple[int, float]]:
+    """The rank and score of each number; equal scores share the first of their ranks."""
+    found: dict[int, tuple[int, float]] = {}
+    first, of = 0, math.inf
+    for rank, (number, score) in enumerate(zip(*ranking, strict=True)):
+        if of - score > _EQUAL:
+            first, of = rank, score
+        found[number] = (first, score)
+    return found
 
 
 def without_reads(candidates: Sequence[Scored], bullet_of: Mapping[int, PlaybookBullet]) -> Sequence[Scored]:
@@ -94,15 +109,17 @@ def diversify(
 
     Bullets that teach the same sequence support it with geometrically falling weight, so that a sequence several
     near tasks agree on beats one that scored high by chance. A rare sequence has few supporters: every second place goes
-    to the nearest single bullet instead.
+    to the nearest single bullet instead. Among equals the one that took fewer iterations comes first, then the one of which
+    more calls succeeded.
     """
-    scored: list[tuple[float, int, Scored, PlaybookBullet]] = []
+    scored: list[tuple[float, tuple[float, float, int], Scored, PlaybookBullet]] = []
     for candidate in candidates:
         bullet = bullet_of[candidate.number]
-        scored.append((-candidate.score * weigh(bullet), candidate.number, candidate, bullet))
+        scored.append((-candidate.score * weigh(bullet), _tie(bullet), candidate, bullet))
     scored.sort(key=itemgetter(0, 1))
     groups: dict[tuple[bool, tuple[str, ...]], Group] = {}
-    for less, number, candidate, bullet in scored:
+    for less, _, candidate, bullet in scored:
+        number = candidate.number
         # calls that failed are no evidence for the same calls that worked
         key = (bullet.section == "Pitfalls", bullet.key)
         group = groups.get(key)
@@ -113,8 +130,14 @@ def diversify(
             group.score -= less * SUPPORT ** len(group.members)
         group.members.append(number)
     nearest = list(groups.values())  # in the order of their best bullets
-    agreed = sorted(nearest, key=lambda g: (-g.score, g.best.number))
+    agreed = sorted(nearest, key=lambda g: (-g.score, _tie(bullet_of[g.best.number])))
     return interleave(agreed, nearest)
+
+
+def _tie(bullet: PlaybookBullet) -> tuple[float, float, int]:
+    """What decides between bullets with the same score."""
+    iterations = math.inf if bullet.avg_iterations is None else bullet.avg_iterations
+    return (iterations, -(bullet.tool_success_rate or 0.0), bullet.number)
 
 
 def in_turn(groups: Sequence[Group], bullet_of: Mapping[int, PlaybookBullet]) -> list[int]:

@@ -16,7 +16,7 @@ from ace.core import clean_text
 from ace.playbook.bullet import LIVING_STAGES, PlaybookBullet
 from ace.playbook.explain import explain
 from ace.playbook.filters import Filters
-from ace.playbook.ranking import Scored, diversify, in_turn, pinned_first, without_reads
+from ace.playbook.ranking import Group, Scored, diversify, in_turn, pinned_first, without_reads
 from ace.playbook.render import pack
 from ace.playbook.results import CacheCounts, Explanation, Retrieved
 from ace.playbook.state import PlaybookState
@@ -124,8 +124,7 @@ class Retriever:
         with state.lock:
             candidates = state.bullets.still(candidates, filters, domain, tenant)
             everything = [scored for scored in everything if scored.number in state.bullets]
-            groups = diversify(without_reads(candidates, state.bullets), state.bullets, weigh)
-            ordered = [state.bullets[number] for number in in_turn(groups, state.bullets)]
+            groups, ordered = self._grouped(query, candidates, weigh)
             reasons = {s: state.bullets.why_excluded(s.number, filters, domain, tenant) for s in everything}
             return explain(
                 query=query.text,
@@ -176,10 +175,19 @@ class Retriever:
     def _ordered(
         self, query: Query, candidates: Sequence[Scored], weigh: Callable[[PlaybookBullet], float]
     ) -> list[PlaybookBullet]:
+        found = self._state.bullets.still(candidates, query.filters, query.domain, query.tenant)
+        return self._grouped(query, found, weigh)[1]
+
+    def _grouped(
+        self, query: Query, candidates: Sequence[Scored], weigh: Callable[[PlaybookBullet], float]
+    ) -> tuple[list[Group], list[PlaybookBullet]]:
+        """The candidates by what they teach, and the bullets in turn: pinned ones first, of those the best fit."""
         bullets = self._state.bullets
-        found = bullets.still(candidates, query.filters, query.domain, query.tenant)
-        groups = diversify(without_reads(found, bullets), bullets, weigh)
-        return [bullets[number] for number in in_turn(groups, bullets)]
+        groups = diversify(without_reads(candidates, bullets), bullets, weigh)
+        pinned = dict.fromkeys(bullets.pinned(query.filters, query.domain, query.tenant))
+        near = [scored.number for scored in candidates if scored.number in pinned]
+        order = dict.fromkeys([*near, *pinned, *in_turn(groups, bullets)])
+        return groups, [bullets[number] for number in order]
 
     def _explored(self, query: Query, draw: str) -> tuple[tuple[PlaybookBullet, ...], tuple[str, ...]]:
         """Rank by draws from the posterior, shadow bullets included; at most one shadow bullet comes."""
@@ -189,7 +197,8 @@ class Retriever:
         state = self._state
         with state.lock:
             ordered = self._ordered(query, candidates, lambda bullet: thompson(bullet, random))
-        first = next((b.id for b in ordered if b.stage == "shadow"), None)
+        # what was imported is not shown before a person, or a run of this book's own, says so
+        first = next((b.id for b in ordered if b.stage == "shadow" and b.trust == "trusted"), None)
         ordered = [b for b in ordered if b.stage != "shadow" or b.id == first]
         packed = tuple(pinned_first(pack(ordered, state.budget.prompt, query.k, state.budget.counter)))
         return packed, tuple(b.id for b in packed if b.stage == "shadow")

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 from ace.core import PlaybookError, clean_text
-from ace.playbook.bullet import PlaybookBullet
+from ace.playbook.bullet import SHOWN_STAGES, PlaybookBullet
 from ace.playbook.delta import Add, Delta, Promote, Remove, Update
+from ace.playbook.doors import why_held
+from ace.playbook.plan import Situation
 from ace.playbook.results import ReviewItem
 from ace.playbook.retriever import outdated
 from ace.playbook.state import PlaybookState
 
 SetStage = Literal["shadow", "active", "pinned", "retired"]
 """Stages that a person may put a bullet into; quarantine is entered and left by review."""
+
+_EDITED = frozenset({"section", "domain", "tenant", "tags"})
+"""Fields that a person may change beside trigger and content."""
 
 
 class ReviewQueue:
@@ -46,7 +51,7 @@ class ReviewQueue:
 
     def why_held(self, bullet: PlaybookBullet, tools: Collection[str] = ()) -> str:
         """Why a commit would hold a new bullet back for review; empty when it would not."""
-        return self._state.screener.why_held(bullet, self._state.tools.union(tools))
+        return why_held(bullet, self._state.screen, self._state.tools.union(tools))
 
     def approve(self, bullet_id: str, *, seen: int | None = None, author: str = "", note: str = "") -> int:
         """Let a bullet out of quarantine: from now on it may be shown.
@@ -66,7 +71,7 @@ class ReviewQueue:
             if seen is not None and bullet.updated_revision != seen:
                 raise PlaybookError(
                     f"{bullet_id} changed at revision {bullet.updated_revision}, after revision {seen} that was looked at; "
-                    "look again: `ace playbook review show`"
+                    "look again: `ace playbook show`"
                 )
             tx.add(Update(bullet_id=bullet_id, changes={"stage": "active", "trust": "trusted"}, reason=reason))
         return self._state.revision
@@ -104,9 +109,78 @@ class ReviewQueue:
         """
         if stage not in get_args(SetStage):
             raise PlaybookError(f"no stage {stage!r}; expected {', '.join(get_args(SetStage))}")
-        with self._state.transaction(author, screened=False) as tx:
-            if self._state.get(bullet_id).stage != stage:
-                tx.add(Promote(bullet_id=bullet_id, stage=stage, reason=clean_text(note or f"made {stage}")))
+        reason = clean_text(note or f"made {stage}")
+        with self._state.transaction(author, screened=False, reviewed=True) as tx:
+            bullet = self._state.get(bullet_id)
+            if bullet.stage == "quarantined":
+                raise PlaybookError(
+                    f"{bullet_id} waits for review: approve or reject it with `playbook.review` (`ace playbook review`)"
+                )
+            if bullet.trust == "tainted" and stage in SHOWN_STAGES:
+                tx.add(Update(bullet_id=bullet_id, changes={"stage": stage, "trust": "trusted"}, reason=reason))
+            elif bullet.stage != stage:
+                tx.add(Promote(bullet_id=bullet_id, stage=stage, reason=reason))
+        return self._state.revision
+
+    def trust(self, bullet_id: str, *, author: str = "", note: str = "") -> int:
+        """Say that a bullet may be believed: out of quarantine it becomes active, one of another book stays shadow.
+
+        Raises:
+            PlaybookError: There is no such bullet.
+        """
+        bullet = self._state.get(bullet_id)
+        if bullet.stage == "quarantined":
+            return self.approve(bullet_id, author=author, note=note)
+        with self._state.transaction(author, screened=False, reviewed=True) as tx:
+            if self._state.get(bullet_id).trust != "trusted":
+                reason = clean_text(note or "trusted")
+                tx.add(Update(bullet_id=bullet_id, changes={"trust": "trusted"}, reason=reason))
+        return self._state.revision
+
+    def edit(
+        self,
+        bullet_id: str,
+        *,
+        trigger: str | None = None,
+        content: str | None = None,
+        author: str = "",
+        note: str = "",
+        **fields: Any,
+    ) -> int:
+        """Put a bullet in a person's words; what waits for review goes on waiting.
+
+        Args:
+            bullet_id: The bullet.
+            trigger: When it applies; the requests that it was mined from are forgotten.
+            content: What it says; a mined plan is forgotten.
+            author: Who decides.
+            note: Why, for the journal.
+            **fields: Others of its fields: `section`, `domain`, `tenant`, `tags`.
+
+        Raises:
+            PlaybookError: There is no such bullet or field, or a value is illegal.
+        """
+        if unknown := sorted(fields.keys() - _EDITED):
+            raise PlaybookError(f"cannot edit {unknown}; expected trigger, content, {', '.join(sorted(_EDITED))}")
+        with self._state.transaction(author) as tx:
+            bullet, changes = self._state.get(bullet_id), dict[str, Any](fields)
+            if content is not None:
+                changes |= {"content": clean_text(content), "plan": None, "words_from": ("person",)}
+            if trigger is not None:
+                known = (Situation(template=clean_text(trigger)),) if bullet.situations and trigger else ()
+                changes |= {"trigger": clean_text(trigger), "situations": tuple(s.model_dump() for s in known)}
+            if changes:
+                tx.add(Update(bullet_id=bullet_id, changes=changes, reason=clean_text(note or "edited")))
+        return self._state.revision
+
+    def remove(self, bullet_id: str, *, author: str = "", note: str = "") -> int:
+        """Take a bullet out of the book, whatever its stage; the journal keeps it.
+
+        Raises:
+            PlaybookError: There is no such bullet.
+        """
+        with self._state.transaction(author) as tx:
+            tx.add(Remove(bullet_id=self._state.get(bullet_id).id, reason=clean_text(note or "removed")))
         return self._state.revision
 
     def outdated(self, tools: Mapping[str, str], domain: str | None = None, tenant: str | None = None) -> list[str]:
@@ -134,6 +208,6 @@ class ReviewQueue:
         bullet = self._state.get(bullet_id)
         if bullet.stage != "quarantined":
             raise PlaybookError(
-                f"{bullet_id} is {bullet.stage} and waits for no review; `ace playbook review list` shows what does"
+                f"{bullet_id} is {bullet.stage} and waits for no review; `ace playbook review --list` shows what does"
             )
         return bullet

@@ -12,12 +12,12 @@ from ace.core import PlaybookError, clean_text
 from ace.playbook.budget import TokenBudget
 from ace.playbook.bullet import PlaybookBullet
 from ace.playbook.delta import Add, Delta, Purge, Restore, apply
+from ace.playbook.doors import Screen, through_doors
 from ace.playbook.index.dense import Quantization
 from ace.playbook.index.embedders import Embedder
 from ace.playbook.index.index import BulletIndex
 from ace.playbook.index.saved import cache_folder
 from ace.playbook.masking import Masker
-from ace.playbook.screening.screener import Screener, quarantines
 from ace.playbook.store import Entry, Store, Transaction
 from ace.playbook.table import BulletTable, collector_paused
 
@@ -33,8 +33,9 @@ class PlaybookState:
         embedder: Makes the vectors of bullets and queries.
         masker: Masks bullets and queries alike.
         budget: Of prompts and of the book.
-        screener: Looks at new content before it may be shown.
+        screen: Looks at new words before they may be shown; None lets all pass.
         tools: Names of tools that are registered; the screen knows them.
+        promote_after: Distinct tasks that show a lesson which runs have taught.
         half_life_days: Evidence this old counts half; None keeps all of it.
         index_folder: Where the indexes are saved; beside the file, or in the user's cache folder for a server.
         quantization: Of the dense index, once it is large.
@@ -54,8 +55,9 @@ class PlaybookState:
         masker: Masker,
         *,
         budget: TokenBudget,
-        screener: Screener,
+        screen: Screen | None = None,
         tools: Collection[str] = (),
+        promote_after: int = 1,
         half_life_days: float | None = None,
         index_folder: str | Path | None = None,
         quantization: Quantization = "none",
@@ -64,7 +66,8 @@ class PlaybookState:
         self.embedder = embedder
         self.masker = masker
         self.budget = budget
-        self.screener = screener
+        self.screen = screen
+        self.promote_after = promote_after
         self.tools = frozenset(tools)
         self.half_life_days = half_life_days
         self.lock = threading.RLock()
@@ -169,12 +172,13 @@ class PlaybookState:
     ) -> Generator[Transaction]:
         """Write one revision, or nothing. While it is open no other commit can begin, and `bullets` are the newest.
 
-        New words that are tainted, or that the screen holds back, go to quarantine with the same revision.
+        What is tainted, or the screen holds back, goes to quarantine with the same revision; see `ace.playbook.doors`.
 
         Args:
             author: Who changes the book.
             reviewed: Whether a person, or an earlier revision, vouches for every word.
-            screened: Whether new words are screened; a bullet never leaves the quarantine either way.
+            screened: Whether new words are screened and stages follow the evidence; a bullet never leaves the quarantine
+                either way.
             tools: Names of registered tools, besides the book's own.
 
         Raises:
@@ -186,8 +190,15 @@ class PlaybookState:
                     self._follow(tx.entries_after(self.revision))
                 yield tx
                 if not reviewed:
-                    screener = self.screener if screened else None
-                    tx.add(*quarantines(tx.before, tx.after, screener, self.tools.union(tools)))
+                    added = through_doors(
+                        tx.before,
+                        tx.after,
+                        tx.deltas,
+                        screen=self.screen if screened else None,
+                        tools=self.tools.union(tools),
+                        promote_after=self.promote_after if screened else 1,
+                    )
+                    tx.add(*added)
                 self.budget.check(self.bullets.values(), tx.after)
             self._apply([(tx.revision, delta) for delta in tx.deltas])
 

@@ -158,6 +158,15 @@ class BulletTable(Mapping[int, PlaybookBullet]):
             mask[list(self._guarded_out(filters))] = False
         return mask
 
+    def pinned(self, filters: Filters, domain: str | None, tenant: str | None) -> list[int]:
+        """Numbers of the pinned bullets that may be shown, whatever is asked."""
+        if "pinned" not in filters.stages:
+            return []
+        wanted = filters.with_stages(("pinned",))
+        if not self._answered(wanted, domain, tenant).any():
+            return []
+        return np.flatnonzero(self.allowed(wanted, domain, tenant)).tolist()
+
     def changed_tools(self, tools: Mapping[str, str], domain: str | None, tenant: str | None) -> list[int]:
         """Numbers of the bullets that nothing but a changed signature of one of these tools hides."""
         codes = [

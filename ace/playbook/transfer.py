@@ -8,9 +8,9 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from ace.core import PlaybookError
+from ace.core import PlaybookError, visible_json
 from ace.core.durable import write_atomic
-from ace.playbook.bullet import PlaybookBullet
+from ace.playbook.bullet import COUNTERS, PlaybookBullet
 
 
 def write_bullets(bullets: Iterable[PlaybookBullet], path: str | Path) -> int:
@@ -19,12 +19,34 @@ def write_bullets(bullets: Iterable[PlaybookBullet], path: str | Path) -> int:
     Raises:
         PlaybookError: The file cannot be written.
     """
-    lines = [json.dumps(bullet.model_dump(mode="json"), sort_keys=True, ensure_ascii=False) for bullet in bullets]
+    lines = [
+        visible_json(json.dumps(bullet.model_dump(mode="json"), sort_keys=True, ensure_ascii=False))
+        for bullet in bullets
+    ]
     try:
         write_atomic(Path(path), "".join(f"{line}\n" for line in lines))
     except OSError as error:
         raise PlaybookError(f"cannot write {str(path)!r}: {error.strerror}") from error
     return len(lines)
+
+
+def untrusted(bullet: PlaybookBullet) -> PlaybookBullet:
+    """A bullet of another book as it may come in: shadow, without counts or evidence, its tasks kept for the guards."""
+    situations = [s.model_copy(update={"support": 1, "since": 0, "fills": ()}) for s in bullet.situations]
+    evidence = bullet.provenance.model_copy(update={"run_ids": (), "users": ()})
+    return bullet.model_copy(
+        update={
+            "stage": "retired" if bullet.stage == "retired" else "shadow",
+            "trust": "tainted",
+            "words_from": ("import",),
+            "situations": tuple(situations),
+            "provenance": evidence,
+            "tool_success_rate": None,
+            "avg_iterations": None,
+            "credited_at": None,
+            **dict.fromkeys(COUNTERS, 0),
+        }
+    )
 
 
 def read_bullets(path: str | Path) -> list[PlaybookBullet]:

@@ -46,6 +46,7 @@ from ace.core import (
     TokenPrices,
     ToolRegistrationError,
     UsageLimits,
+    as_data,
     clean_text,
     current_context,
 )
@@ -454,7 +455,7 @@ class ReActGenerator(dspy.Module, Agent):
             if outer.seconds_left is not None:
                 limits = limits.tighter(UsageLimits(seconds=outer.seconds_left))
         check_prices(limits if outer is None else options.limits, self.prices)
-        text = clean_text(render_bullets(bullets))
+        text = as_data(clean_text(render_bullets(bullets)))
         spec = self._spec(
             given,
             max_iters=limit if limits.iterations is None else min(limit, limits.iterations),

@@ -15,6 +15,7 @@ import dspy
 from dspy.utils.exceptions import AdapterParseError, ContextWindowExceededError
 from dspy.utils.usage_tracker import UsageTracker
 from json_repair import repair_json
+from pydantic import BaseModel
 
 from ace.agent import AskModel, ModelReply
 from ace.core import (
@@ -23,9 +24,11 @@ from ace.core import (
     ModelTransport,
     RunUsage,
     SignatureError,
+    as_data,
     clean_text,
     describe_error,
     truncate,
+    value_as_data,
 )
 from ace.react.adapter import CachedChatAdapter
 from ace.react.native import NativeAdapter, function_specs, read_reply
@@ -63,6 +66,7 @@ class PredictorModel:
 
     def __post_init__(self) -> None:
         self.options = {"lm": self.lm} if self.lm is not None else {}
+        self.shown = {name: _as_data(value) for name, value in self.inputs.items()}
 
     def ask(self, request: AskModel) -> ModelReply:
         """Ask and wait."""
@@ -100,7 +104,7 @@ class PredictorModel:
         return {"decide": react.react, "extract": react.extract, "summarize": self.prompts.summarizer}[request.purpose]
 
     def _fields(self, request: AskModel) -> dict[str, Any]:
-        fields = {**self.inputs, "trajectory": request.trajectory, **self.options}
+        fields = {**self.shown, "trajectory": request.trajectory, **self.options}
         if request.purpose == "decide":
             fields["playbook"] = self.playbook
             if not self.prompts.native:
@@ -123,6 +127,16 @@ class PredictorModel:
             tool_args=prediction.next_tool_args,
             usage=usage,
         )
+
+
+def _as_data(value: Any) -> Any:
+    """An input as a prompt may hold it; images and the like are left to DSPy."""
+    if isinstance(value, BaseModel) and not isinstance(value, dspy.Type):
+        fields = {name: _as_data(getattr(value, name)) for name in type(value).model_fields}
+        return value.model_copy(update=fields)
+    if isinstance(value, (list, tuple)):
+        return [_as_data(item) for item in value]
+    return value_as_data(value)
 
 
 class ToolCatalog:
@@ -149,7 +163,7 @@ class ToolCatalog:
         """As an input field."""
         key = (*self.registry.names, "/", *excluded)
         if key not in self._texts:
-            self._texts[key] = clean_text(render_catalog(self.registry, self.finish, excluded))
+            self._texts[key] = as_data(clean_text(render_catalog(self.registry, self.finish, excluded)))
         return self._texts[key]
 
     def functions(self, excluded: tuple[str, ...] = ()) -> list[dict[str, Any]]:

@@ -11,7 +11,7 @@ import dspy
 
 from ace.agent import ModelReply, RequestedTool
 from ace.agent.machine import FINISH
-from ace.core import InvalidModelAction, RunUsage, truncate
+from ace.core import InvalidModelAction, RunUsage, as_data, truncate
 from ace.react.adapter import SignatureTexts, user_message
 from ace.tools import Tool, ToolRegistry
 
@@ -54,7 +54,7 @@ def function_specs(registry: ToolRegistry, finish: Tool, excluded: tuple[str, ..
 
 
 def _description(tool: Tool) -> str:
-    return "\n".join([tool.description, *(f"Example: {example}" for example in tool.examples)])
+    return as_data("\n".join([tool.description, *(f"Example: {example}" for example in tool.examples)]))
 
 
 def _parameters(tool: Tool) -> dict[str, Any]:

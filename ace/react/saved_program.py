@@ -42,5 +42,5 @@ def load_optimized(folder: str | Path, agent: ReActGenerator) -> ReActGenerator:
     loaded.load(folder / PROGRAM)  # pyright: ignore[reportUnknownMemberType]
     if (folder / PLAYBOOK).exists():
         loaded.playbook = Playbook()
-        loaded.playbook.import_jsonl(folder / PLAYBOOK)
+        loaded.playbook.import_jsonl(folder / PLAYBOOK, trust=True)
     return loaded

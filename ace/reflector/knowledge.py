@@ -48,6 +48,10 @@ class Knowledge:
             return True
         return isinstance(value, str) and value.isalpha() and value.islower() and value in _words(tool, schema)
 
+    def trusts(self, tool: str) -> bool:
+        """Whether a tool's answers are the program's own words, and not a stranger's."""
+        return bool(self.schemas.get(tool, {}).get("trusted"))
+
     def asks_for_a_change(self, request: str) -> bool:
         """Whether a request says the verb of a tool that changes something: "cancel" of ``cancel_order``."""
         verbs = {name_words(name)[0] for name, schema in self.schemas.items() if not schema.get("read_only")}

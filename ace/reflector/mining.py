@@ -21,9 +21,8 @@ from ace.playbook.insight import DIFFERENCE, RECORD
 from ace.reflector.knowledge import Knowledge
 from ace.reflector.plans import MinedPlan, mined
 from ace.reflector.situations import without_values
-from ace.reflector.taint import quotes
 from ace.reflector.values import as_text, said_in
-from ace.tasks import Feedback, ReasoningStep, TaskOutput
+from ace.tasks import ReasoningStep, TaskOutput
 
 MAX_CONTENT = 600
 MAX_RECURRING = 4
@@ -72,6 +71,8 @@ class Lesson:
     plan: MinedPlan | None = None
     general: bool = False
     """It holds for any task in which these tools are used, not only for tasks like this one."""
+    said: str = ""
+    """What of it somebody said, in their own words."""
 
 
 def strategy(output: TaskOutput, knowledge: Knowledge) -> Lesson:
@@ -108,8 +109,14 @@ def _changes(output: TaskOutput, knowledge: Knowledge) -> list[tuple[str, str]]:
     return [(call.tool, f"{plan.call_text(call)}{ending}") for call, ending in said if call.changes]
 
 
-def pitfall(output: TaskOutput, feedback: Feedback, knowledge: Knowledge) -> Lesson:
-    """What was tried, and where it broke."""
+def pitfall(output: TaskOutput, said: str, knowledge: Knowledge) -> Lesson:
+    """What was tried, and where it broke.
+
+    Args:
+        output: A run that failed.
+        said: What feedback says of it; empty for what the trace shows alone.
+        knowledge: Of the tools.
+    """
     trace = output.structured_trace
     executed = [(n, step) for n, step in enumerate(trace, 1) if step.executed]
     calls = list(dict.fromkeys(step.tool_name for _, step in executed))
@@ -117,14 +124,15 @@ def pitfall(output: TaskOutput, feedback: Feedback, knowledge: Knowledge) -> Les
     problems = [*_problems(trace)]
     if not output.completed:
         problems.append(f"the run ended by {output.termination_reason.replace('_', ' ')}")
-    elif feedback.text and not any(quotes(feedback.text, s.observation, output.task.text) for s in trace):
-        problems.append(without_values(feedback.text, trace, knowledge))
+    elif said:
+        problems.append(without_values(said, trace, knowledge))
     content = f"{RECORD} {tried}. {'; '.join(problems)}".rstrip(". ") + "."
     return Lesson(
         "Pitfalls",
         truncate(content, MAX_CONTENT),
         tuple(n for n, _ in executed),
         tuple(step for _, step in executed),
+        said=said if output.completed else "",
     )
 
 

@@ -69,7 +69,8 @@ class _Binder:
                 also[name] = tuple(others[:_MAX_ALSO])
         self._answers.append((len(self._answers), paths(step.observation), step.observation))
         self._tools.append(step.tool_name)
-        return Call(tool=step.tool_name, args=args, also=also, changes=step.changes_state)
+        trusted = self._knowledge.trusts(step.tool_name)
+        return Call(tool=step.tool_name, args=args, also=also, changes=step.changes_state, trusted=trusted)
 
     def _bound(self, tool: str, name: str, value: Any) -> Sequence[Binding]:
         """Where an argument came from, and where else it may have come from."""

@@ -1,8 +1,7 @@
 """Reflection with a language model: at most three lessons about one run, and a judge for runs without a score.
 
 The trace is shown as data. What the model answers is checked before it becomes a lesson: one trigger and one action, 15 to
-50 words together, resting on steps that exist; and a lesson that repeats or follows a tool's answer is tainted,
-so that a person reviews it before a model sees it.
+50 words together, resting on steps that exist. `Reflector` holds what rests on one untrusted answer.
 """
 # pyright: basic, reportAttributeAccessIssue=false, reportCallIssue=false
 
@@ -12,16 +11,15 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any
 
 import dspy
 from dspy.utils.exceptions import AdapterParseError
 from pydantic import BaseModel, Field
 
-from ace.core import ModelTransport, clean_text, describe_error, truncate, value_to_text
+from ace.core import ModelTransport, as_data, clean_text, describe_error, truncate, value_to_text
 from ace.playbook.bullet import Section
 from ace.reflector.mining import Lesson
-from ace.reflector.taint import answers, commanded, echoed, quotes, steered
 from ace.tasks import Feedback, TaskOutput
 
 MAX_LESSONS = 3
@@ -80,7 +78,6 @@ class Reflected:
 
     mined: Lesson
     trigger: str
-    trust: Literal["trusted", "tainted"]
 
 
 @dataclass
@@ -109,10 +106,10 @@ def reflect_on(output: TaskOutput, feedback: Feedback, known: Sequence[str], lm:
     try:
         with dspy.context(lm=lm):
             reply = dspy.Predict(ReflectOnRun)(
-                task=output.task.text,
+                task=as_data(output.task.text),
                 trace=numbered_trace(output),
-                verdict=clean_text(f"{verdict} {feedback.text}".strip()),
-                known=[truncate(text, _MAX_OBSERVATION) for text in known],
+                verdict=as_data(clean_text(f"{verdict} {feedback.text}".strip())),
+                known=[truncate(as_data(text), _MAX_OBSERVATION) for text in known],
             )
     except (AdapterParseError, ValueError, TypeError):
         found.refused["unreadable reply"] += 1
@@ -182,7 +179,9 @@ class Judge:
         try:
             with dspy.context(lm=self.lm):
                 reply = dspy.Predict(JudgeRun)(
-                    task=output.task.text, trace=numbered_trace(output), answer=value_to_text(output.answer)
+                    task=as_data(output.task.text),
+                    trace=numbered_trace(output),
+                    answer=as_data(value_to_text(output.answer)),
                 )
             sure = min(1.0, max(0.0, float(reply.confidence)))
         except (AdapterParseError, ValueError, TypeError):
@@ -192,7 +191,7 @@ class Judge:
 
 def _line(text: str) -> str:
     """One line, so that nothing in it can look like another step."""
-    return truncate(" ".join(clean_text(text).split()), _MAX_OBSERVATION)
+    return truncate(" ".join(as_data(clean_text(text)).split()), _MAX_OBSERVATION)
 
 
 def _problem(lesson: ReflectedLesson, output: TaskOutput, taken: Sequence[Reflected]) -> str:
@@ -213,15 +212,11 @@ def _problem(lesson: ReflectedLesson, output: TaskOutput, taken: Sequence[Reflec
 
 def _taken(lesson: ReflectedLesson, output: TaskOutput) -> Reflected:
     numbers = tuple(dict.fromkeys(lesson.steps))
-    trace = output.structured_trace
     action = clean_text(lesson.action.strip())
-    executed = dict.fromkeys(step.tool_name for step in trace if step.executed)
+    executed = dict.fromkeys(step.tool_name for step in output.structured_trace if step.executed)
     named = tuple(name for name in executed if re.search(rf"(?<!\w){re.escape(name)}(?!\w)", action, re.IGNORECASE))
     mined = Lesson(lesson.section, action, numbers, tools=named)
-    text = f"{lesson.trigger} {action}"
-    quoted = any(quotes(text, step.observation, output.task.text) for step in trace)
-    tainted = quoted or commanded(answers(output)) or steered(named, output) or echoed(text, output)
-    return Reflected(mined, clean_text(lesson.trigger.strip()), "tainted" if tainted else "trusted")
+    return Reflected(mined, clean_text(lesson.trigger.strip()))
 
 
 def _length(text: str) -> int:

@@ -7,20 +7,26 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
+from ace.core import truncate
 from ace.playbook.bullet import Provenance
 from ace.playbook.insight import RECORD, Insight
 from ace.playbook.masking import Masker, PatternMasker
+from ace.playbook.plan import digest_of
+from ace.playbook.sources import Source
 from ace.reflector import mining
+from ace.reflector.asked import Asked, asked_for
+from ace.reflector.hearsay import rests_on
 from ace.reflector.knowledge import Knowledge
 from ace.reflector.mining import Lesson, Run
 from ace.reflector.situations import situation_of, without_values
-from ace.reflector.taint import steered
 from ace.tasks import Feedback, TaskOutput
 
 MAX_MINED = 3
 """Lessons that the miner takes from one run: what worked or did not, and two details."""
 MAX_OBSERVATIONS = 20
 """How many recurring sub-sequences become lessons, the most frequent first."""
+MAX_WORDS_SHOWN = 200
+"""Characters of a sentence that made a lesson wait."""
 OUTAGES = frozenset({"model_transport", "interrupted", "internal_invariant"})
 """A run that ended for one of these reasons is no evidence about the task or the bullets it was shown."""
 
@@ -86,7 +92,10 @@ class Reflector:
         if not output.structured_trace and not output.completed:
             return []  # no reply was ever legal: that teaches nothing about the task
         knowledge = Knowledge(schemas or {}, self.masker or PatternMasker(), self.private)
-        main = mining.strategy(output, knowledge) if feedback.success else mining.pitfall(output, feedback, knowledge)
+        asked = asked_for(output, knowledge)
+        doubt = _doubt(feedback, output, knowledge)
+        said = feedback.text if not doubt else ""
+        main = mining.strategy(output, knowledge) if feedback.success else mining.pitfall(output, said, knowledge)
         details = (
             lesson
             for miner in (mining.outages, mining.recoveries, mining.preconditions)
@@ -99,22 +108,30 @@ class Reflector:
             if (difference := mining.contrast(failed, succeeded, knowledge)) is not None:
                 # what made the difference says more than the record of a failure
                 lessons = [*lessons, difference] if feedback.success else [difference, *lessons[1:]]
-        insights = [self._insight(lesson, output, feedback, group, knowledge) for lesson in lessons]
+        insights = [self._insight(lesson, output, feedback, group, knowledge, asked) for lesson in lessons]
+        if doubt and not feedback.success and output.completed:
+            proposed = self._insight(
+                mining.pitfall(output, feedback.text, knowledge), output, feedback, group, knowledge, asked
+            )
+            insights.append(proposed.model_copy(update={"held": doubt}))
         if self.lm is not None:
             insights += self._reflected(
-                output, feedback, group, knowledge, [*known, *(insight.content for insight in insights)]
+                output, feedback, group, knowledge, [*known, *(insight.content for insight in insights)], asked
             )
         return insights
 
-    def recurring(self, runs: Iterable[Run]) -> list[Insight]:
-        """Sub-sequences of calls that recur over the tasks of several families.
+    def recurring(self, runs: Iterable[Run], schemas: Mapping[str, Any] | None = None) -> list[Insight]:
+        """Sub-sequences of calls that recur over the tasks of several families; runs that an answer steered do not count.
 
         Args:
             runs: Successful runs, each with its task's family ("" when families are not known).
+            schemas: Of the tools, as for `reflect`.
         """
         by_tenant: dict[str | None, list[Run]] = {}
         for run in runs:
-            by_tenant.setdefault(run[0].task.tenant, []).append(run)  # tenants must not learn from each other's runs
+            # tenants must not learn from each other's runs
+            if not asked_for(run[0], Knowledge(schemas or {})):
+                by_tenant.setdefault(run[0].task.tenant, []).append(run)
         return [
             self._observation(lesson, seen)
             for same_tenant in by_tenant.values()
@@ -130,6 +147,7 @@ class Reflector:
             domain=domains.pop() if len(domains) == 1 else None,
             tenant=seen[0][0].task.tenant,
             tools=lesson.tools,
+            words_from=("schema",),
             provenance=Provenance(
                 task_ids=tuple(output.task_id for output, _ in seen),
                 groups=tuple(dict.fromkeys(group for _, group in seen if group)),
@@ -139,27 +157,44 @@ class Reflector:
         )
 
     def _reflected(
-        self, output: TaskOutput, feedback: Feedback, group: str, knowledge: Knowledge, known: Sequence[str]
+        self,
+        output: TaskOutput,
+        feedback: Feedback,
+        group: str,
+        knowledge: Knowledge,
+        known: Sequence[str],
+        asked: Sequence[Asked],
     ) -> list[Insight]:
         from ace.reflector.reflection import reflect_on
 
         found = reflect_on(output, feedback, known, self.lm)
         self.refused.update(found.refused)
         read = [output.task.text, feedback.text, *(step.observation for step in output.structured_trace)]
-        return [
-            self._insight(lesson.mined, output, feedback, group, knowledge).model_copy(
-                update={
-                    "situation": None,
-                    "trigger": situation_of(lesson.trigger, knowledge).shown,
-                    "content": without_values(lesson.mined.content, output.structured_trace, knowledge, read),
-                    "trust": lesson.trust,
-                }
-            )
-            for lesson in found.lessons
-        ]
+        strangers = [feedback.text] if feedback.text and not feedback.trusted else []
+        insights: list[Insight] = []
+        for lesson in found.lessons:
+            insight = self._insight(lesson.mined, output, feedback, group, knowledge, asked)
+            text = f"{lesson.trigger} {lesson.mined.content}"
+            repeated = rests_on(text, output, knowledge, strangers)
+            why = f"repeats what one answer said: {repeated}" if repeated else ""
+            changes = {
+                "situation": None,
+                "trigger": situation_of(lesson.trigger, knowledge).shown,
+                "content": without_values(lesson.mined.content, output.structured_trace, knowledge, read),
+                "words_from": ("model",),
+                "held": insight.held or without_values(why, output.structured_trace, knowledge, read),
+            }
+            insights.append(insight.model_copy(update=changes))
+        return insights
 
     def _insight(
-        self, lesson: Lesson, output: TaskOutput, feedback: Feedback, group: str, knowledge: Knowledge
+        self,
+        lesson: Lesson,
+        output: TaskOutput,
+        feedback: Feedback,
+        group: str,
+        knowledge: Knowledge,
+        asked: Sequence[Asked],
     ) -> Insight:
         executed = [step for step in output.structured_trace if step.executed]
         good = sum(step.outcome == "success" for step in executed)
@@ -177,7 +212,8 @@ class Reflector:
             tool_sequence=tuple(step.tool_name for step in lesson.sequence),
             changing_tools=tuple(step.tool_name for step in lesson.sequence if step.changes_state),
             tools=lesson.tools,
-            trust="tainted" if steered(_named(lesson), output) else "trusted",
+            words_from=() if lesson.plan else ("schema", *_speaker(lesson, feedback)),
+            held=_why_held(lesson, output, knowledge, asked),
             tool_success_rate=good / len(executed) if executed else None,
             iterations=output.usage.iterations,
             steps=lesson.steps,
@@ -186,9 +222,38 @@ class Reflector:
                 task_ids=(output.task_id,),
                 groups=(group,) if group else (),
                 run_ids=(output.run_id,),
+                users=(digest_of(output.task.user),) if output.task.user else (),
                 source=self.source,
             ),
         )
+
+
+def _speaker(lesson: Lesson, feedback: Feedback) -> tuple[Source, ...]:
+    """Whose words a lesson has, beside those of the tools."""
+    if not lesson.said:
+        return ()
+    return ("judge",) if feedback.confidence is not None else ("feedback",)
+
+
+def _doubt(feedback: Feedback, output: TaskOutput, knowledge: Knowledge) -> str:
+    """Why the words of feedback only propose; empty when a lesson may have them."""
+    if not feedback.text or feedback.trusted:
+        return ""
+    if feedback.confidence is None:
+        return "somebody's words, which only propose"
+    repeated = rests_on(feedback.text, output, knowledge)
+    why = f"the judge repeats what one answer said: {repeated}" if repeated else ""
+    return without_values(why, output.structured_trace, knowledge)
+
+
+def _why_held(lesson: Lesson, output: TaskOutput, knowledge: Knowledge, asked: Sequence[Asked]) -> str:
+    """Why a lesson waits for a person, with the words that made it wait; empty when it may be shown."""
+    named = _named(lesson)
+    first = next((call for call in asked if lesson.plan is not None or call.tool in named), None)
+    if first is None:
+        return ""
+    words = without_values(first.words, output.structured_trace, knowledge)
+    return f"an answer of {first.by} asked for {first.tool}: {truncate(words, MAX_WORDS_SHOWN)!r}"
 
 
 def _named(lesson: Lesson) -> list[str]:

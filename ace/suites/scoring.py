@@ -11,7 +11,7 @@ from typing import Any
 
 import dspy
 
-from ace.core import SuiteError, truncate, value_to_text
+from ace.core import SuiteError, truncate, value_as_data, value_to_text
 from ace.suites.protocol import SuiteTask
 from ace.tasks import Feedback, TaskOutput
 
@@ -42,7 +42,7 @@ def by_state(run: Finished) -> Feedback:
     equal = run.state == run.goal
     changed = sorted({s.tool_name for s in run.output.structured_trace if s.executed and s.changes_state})
     text = "" if equal else f"the final state is wrong after {' and '.join(changed) or 'no changing call'}"
-    return Feedback(success=equal and run.output.completed, text=text, details={"state_equal": equal})
+    return Feedback(success=equal and run.output.completed, text=text, trusted=True, details={"state_equal": equal})
 
 
 def by_answer(*accepted: str) -> Scorer:
@@ -60,8 +60,10 @@ def by_answer(*accepted: str) -> Scorer:
 
     def score(run: Finished) -> Feedback:
         right = any(_same(run.answer, value) for value in accepted)
-        text = "" if right else f"the answer {truncate(run.answer, 200)!r} is not the expected one"
-        return Feedback(success=right and run.output.completed, text=text, details={"answer_right": right})
+        text = "" if right else "the answer is not the expected one"
+        return Feedback(
+            success=right and run.output.completed, text=text, trusted=True, details={"answer_right": right}
+        )
 
     return score
 
@@ -73,7 +75,8 @@ def by_mention(*wanted: str) -> Scorer:
         answer = _plain(run.answer)
         missing = [value for value in wanted if not _mentions(answer, _plain(value))]
         text = f"the answer lacks {len(missing)} of {len(wanted)} things it has to say" if missing else ""
-        return Feedback(success=not missing and run.output.completed, text=text, details={"answer_right": not missing})
+        details = {"answer_right": not missing}
+        return Feedback(success=not missing and run.output.completed, text=text, trusted=True, details=details)
 
     return score
 
@@ -108,7 +111,8 @@ def by_judge(lm: Any, criteria: str, reference: str = "") -> Scorer:
     def score(run: Finished) -> Feedback:
         calls = [f"{s.tool_name}({s.tool_args}) -> {s.observation}" for s in run.output.structured_trace if s.tool_name]
         inputs = {"task": run.task.task.text, "answer": run.answer, "calls": truncate("\n".join(calls), 8_000)}
-        verdict = _verdict(judge, lm, {**inputs, "criteria": criteria, "reference": reference})
+        shown = {**value_as_data(inputs), "criteria": criteria, "reference": reference}
+        verdict = _verdict(judge, lm, shown)
         details = {"judge_right": verdict.correct, "judge_reason": str(verdict.reason)}
         text = "" if verdict.correct else f"the judge says: {verdict.reason}"
         return Feedback(success=verdict.correct and run.output.completed, text=text, details=details)
@@ -139,7 +143,7 @@ def all_of(scorers: Sequence[Scorer]) -> Scorer:
             found = scorer(run)
             details |= found.details
             if not found.success:
-                return Feedback(success=False, text=found.text, details=details)
+                return found.model_copy(update={"details": details})
         return Feedback(success=True, details=details)
 
     return score if len(scorers) != 1 else scorers[0]

@@ -92,6 +92,7 @@ class ToolRegistry:
                 "parameters": tool.schema,
                 "hash": tool.schema_hash,
                 "read_only": tool.read_only,
+                "trusted": tool.trusted,
             }
             for name, tool in self._tools.items()
         }

@@ -51,6 +51,9 @@ class Tool:
     """Whether running it twice does no more than running it once."""
     read_only: bool = False
     """Whether it changes nothing."""
+    trusted: bool = False
+    """Whether its answers are the program's own words, and not those of whoever writes what it reads: what they ask for may
+    be learned."""
     requires_approval: bool = False
     timeout: float = DEFAULT_TIMEOUT
     """Seconds."""
@@ -160,7 +163,7 @@ class Tool:
 
 def checked_options(options: dict[str, Any]) -> dict[str, Any]:
     """The keyword options of a tool, once they make sense."""
-    known = {"category", "examples", "idempotent", "read_only", "requires_approval", "timeout"}
+    known = {"category", "examples", "idempotent", "read_only", "requires_approval", "timeout", "trusted"}
     known |= {"isolation", "metadata"}
     if unknown := sorted(options.keys() - known):
         raise ToolRegistrationError(f"unknown tool options {unknown}; known are {sorted(known)}")

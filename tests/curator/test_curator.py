@@ -111,9 +111,12 @@ def test_a_lesson_from_an_unsure_verdict_waits(book):
 
 def test_a_tainted_lesson_waits(book):
     book.commit(
-        Curator(book).curate([Insight(section="Pitfalls", trigger="", content="Ask first.", trust="tainted")], {})
+        Curator(book).curate(
+            [Insight(section="Pitfalls", trigger="", content="Ask first.", held="somebody said so")], {}
+        )
     )
-    assert [item.bullet.content for item in book.review.pending()] == ["Ask first."]
+    (item,) = book.review.pending()
+    assert (item.bullet.content, "somebody said so" in item.why) == ("Ask first.", True)
 
 
 def test_details_about_a_tool_gather(book):

@@ -52,7 +52,18 @@ def test_every_snippet_runs(name, tmp_path):
 
 @pytest.mark.parametrize(
     "name",
-    ["runtime", "migrating", "playbook", "learning", "optimization", "evaluation", "suites", "workflows", "langgraph"],
+    [
+        "runtime",
+        "migrating",
+        "playbook",
+        "learning",
+        "trust",
+        "optimization",
+        "evaluation",
+        "suites",
+        "workflows",
+        "langgraph",
+    ],
 )
 def test_every_snippet_of_a_guide_runs(name, tmp_path):
     found = blocks(f"docs/{name}.md")

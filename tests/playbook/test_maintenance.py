@@ -8,6 +8,7 @@ from ace.playbook import (
     Add,
     Playbook,
     Promote,
+    Quarantine,
     Remove,
     Tag,
     Update,
@@ -100,7 +101,7 @@ def test_pruning_leads_nobody_out_of_quarantine(book, tmp_path):
     with opened(tmp_path / "book.db") as other:
 
         def null(of):
-            other.commit([Update(bullet_id="b-1", changes={"content": ATTACK})])
+            other.commit([Quarantine(bullet_id="b-1")])
             return 0.5
 
         book.maintenance.prune(null)

@@ -16,11 +16,12 @@ def test_export_and_import_keep_the_words(book, tmp_path, embedder):
     assert book.export_jsonl(path) == 2
     with Playbook.open(tmp_path / "new.db", embedder=embedder) as other:
         other.add(section="Pitfalls", content="mine")
+        assert other.import_jsonl(path, trust=True) == 2
+        found = [(b.id, b.trigger, b.helpful_count, b.stage) for b in other.bullets[1:]]
+        assert found == [("b-2", "refund", 3, "active"), ("b-3", "cancel", 0, "active")]
         assert other.import_jsonl(path) == 2
-        assert [(b.id, b.trigger, b.helpful_count) for b in other.bullets[1:]] == [
-            ("b-2", "refund", 3),
-            ("b-3", "cancel", 0),
-        ]
+        found = [(b.id, b.trigger, b.helpful_count, b.stage, b.trust) for b in other.bullets[3:]]
+        assert found == [("b-4", "refund", 0, "shadow", "tainted"), ("b-5", "cancel", 0, "shadow", "tainted")]
     path.write_text('{"section": "Ideas"}\n')
     with pytest.raises(PlaybookError, match=r"line 1 .*nothing was imported"):
         book.import_jsonl(path)

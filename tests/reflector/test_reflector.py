@@ -16,7 +16,9 @@ def test_a_success_becomes_a_strategy_without_detours_or_constants():
 
 
 def test_a_failure_becomes_a_pitfall_that_repeats_no_tools_words():
-    insight, _ = Reflector().reflect(run_of(*REFUNDED), Feedback(success=False, text="the state is wrong"))
+    insight, _ = Reflector().reflect(
+        run_of(*REFUNDED), Feedback(success=False, text="the state is wrong", trusted=True)
+    )
     assert insight.section == "Pitfalls"
     assert "refund failed with refused;" in insight.content
     assert "reads were repeated or found nothing" in insight.content

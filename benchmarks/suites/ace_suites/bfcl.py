@@ -169,7 +169,7 @@ class BfclSuite:
             right = equal and not missing and called
             details["answer_right"] = not missing and called
             text = "" if right else "the final state is wrong" if not equal else "not everything was looked up"
-        return Feedback(success=right and output.completed, text=text, details=details)
+        return Feedback(success=right and output.completed, text=text, trusted=True, details=details)
 
     def _goal(self, task: SuiteTask) -> tuple[dict[str, str], Counter[str]]:
         if task.id not in self._goals:

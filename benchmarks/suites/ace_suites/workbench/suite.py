@@ -111,6 +111,7 @@ class WorkBenchSuite:
         return Feedback(
             success=equal and output.completed,
             text=text,
+            trusted=True,
             details={"state_equal": equal, "state_sha256": sandbox.state_sha256()},
         )
 
