@@ -37,11 +37,11 @@ def evict(playbook: Playbook, deltas: Sequence[Delta]) -> list[Delta]:
         return list(deltas)
     if _tokens(playbook, deltas) <= playbook.budget.book:
         return list(deltas)
-    room, kept = playbook.budget.book, _evicted(playbook, deltas, playbook.budget.book)
-    # what takes over the situations of another may grow by it: then a little more has to leave
-    while (over := _tokens(playbook, kept) - playbook.budget.book) > 0 and room > 0:
-        room -= over
-        kept = _evicted(playbook, deltas, room)
+    spare, kept = 0, _evicted(playbook, deltas, playbook.budget.book)
+    # what takes over the situations of another may grow by it: then more has to leave, each time at least twice as much
+    while (over := _tokens(playbook, kept) - playbook.budget.book) > 0 and spare < playbook.budget.book:
+        spare += max(over, spare)
+        kept = _evicted(playbook, deltas, playbook.budget.book - spare)
     return kept  # still over it when everything is pinned: the commit says so
 
 
