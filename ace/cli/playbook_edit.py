@@ -127,14 +127,6 @@ def _staged(stage: SetStage) -> Change:
     return change
 
 
-def _unpin(book: Playbook, bullet_id: str, **said: str) -> None:
-    from ace.core import PlaybookError
-
-    if book.get(bullet_id).stage != "pinned":
-        raise PlaybookError(f"{bullet_id} is not pinned; `ace playbook list --stage pinned` shows what is")
-    book.review.set_stage(bullet_id, "active", **said)
-
-
 def _remove(book: Playbook, bullet_id: str, **said: str) -> None:
     book.review.remove(bullet_id, **said)
 
@@ -146,7 +138,7 @@ def _trust(book: Playbook, bullet_id: str, **said: str) -> None:
 _CHANGES: dict[str, tuple[str, Change]] = {
     "remove": ("Take lessons out of the book; the journal keeps them.", _remove),
     "pin": ("Show lessons first, whatever is asked, to every task of their domain and tenant.", _staged("pinned")),
-    "unpin": ("Make pinned lessons active ones again.", _unpin),
+    "unpin": ("Make pinned lessons active ones again.", _staged("active")),
     "promote": (
         "Show lessons from now on: shadow and retired ones, imported ones, and those that wait for review.",
         _staged("active"),
@@ -171,10 +163,15 @@ def _command(what: str, about: str, change: Change) -> None:
         json_file: JsonOption = None,
     ) -> None:
         from ace.cli._playbook_views import bullet_table
+        from ace.core import PlaybookError
 
         check_writable(json_file)
         with open_book(path) as book:
             bullets = [book.get(bullet_id) for bullet_id in dict.fromkeys(bullet_ids)]
+            if what == "unpin" and (others := [bullet.id for bullet in bullets if bullet.stage != "pinned"]):
+                are = "is" if len(others) == 1 else "are"
+                shows = "`ace playbook list --stage pinned` shows what is"
+                raise PlaybookError(f"{', '.join(others)} {are} not pinned; {shows}; nothing was changed")
             console.print(bullet_table(f"to {what}", bullets))
             if not yes:
                 typer.confirm(f"{what.capitalize()} {len(bullets)} of {len(book)} bullets?", abort=True)
@@ -212,6 +209,7 @@ def review(
 ) -> None:
     """Decide about the lessons that wait: each is shown with what held it back, and one key decides."""
     from ace.cli._playbook_views import review_table
+    from ace.core import PlaybookError
 
     check_writable(json_file)
     with open_book(path) as book:
@@ -219,6 +217,11 @@ def review(
         decided: dict[str, str] = {}
         if approve or reject:
             decided = dict.fromkeys(approve or (), "approve") | dict.fromkeys(reject or (), "reject")
+            if wrong := sorted(
+                (set(approve or ()) & set(reject or ())) | (decided.keys() - {i.bullet.id for i in items})
+            ):
+                what = "waits for no review, or is both approved and rejected"
+                raise PlaybookError(f"{', '.join(wrong)} {what}; `ace playbook review --list` shows what waits")
             console.print(review_table([item for item in items if item.bullet.id in decided]))
             if not yes:
                 typer.confirm(f"Approve {len(approve or ())}, reject {len(reject or ())}?", abort=True)
@@ -251,6 +254,7 @@ def _decide(
     book: Playbook, items: list[ReviewItem], keys: Iterator[str], decided: dict[str, str], author: str, note: str
 ) -> None:
     from ace.cli._playbook_views import review_view
+    from ace.core import PlaybookError
 
     at = 0
     while at < len(items):
@@ -261,12 +265,17 @@ def _decide(
             case "a" | "r" as key if item.bullet.id in decided:
                 console.print(f"{item.bullet.id} is decided ({key} changes nothing); undo with `ace playbook rollback`")
                 at += 1
-            case "a":
-                book.review.approve(item.bullet.id, seen=item.bullet.updated_revision, author=named(author), note=note)
-                decided[item.bullet.id], at = "approve", at + 1
-            case "r":
-                book.review.reject(item.bullet.id, author=named(author), note=note)
-                decided[item.bullet.id], at = "reject", at + 1
+            case "a" | "r" as key:
+                try:
+                    if key == "a":
+                        seen = item.bullet.updated_revision
+                        book.review.approve(item.bullet.id, seen=seen, author=named(author), note=note)
+                    else:
+                        book.review.reject(item.bullet.id, author=named(author), note=note)
+                    decided[item.bullet.id] = "approve" if key == "a" else "reject"
+                except PlaybookError as error:  # somebody else has changed or decided it meanwhile
+                    console.print(Text(str(error), style="yellow"))
+                at += 1
             case "s" | " ":
                 at += 1
             case "b":

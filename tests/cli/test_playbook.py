@@ -96,6 +96,25 @@ def test_review_takes_one_key_each_and_says_why(path, tmp_path):
         assert {b.id: b.stage for b in book.bullets}["b-6"] == "active"
 
 
+def test_a_lesson_that_somebody_else_decided_meanwhile_ends_no_review(path, monkeypatch):
+    from ace.playbook.review import ReviewQueue
+
+    with Playbook.open(path) as book:
+        book.add(section="Pitfalls", content="Bow.", trust="tainted")
+    pending = ReviewQueue.pending
+
+    def then_decided(queue):
+        found = pending(queue)
+        if any(item.bullet.id == "b-4" for item in found):
+            with Playbook.open(path) as other:
+                other.review.reject("b-4", author="bo")
+        return found
+
+    monkeypatch.setattr(ReviewQueue, "pending", then_decided)
+    text = ace("review", path, input="aa")
+    assert "1 approved, 0 rejected, 0 wait" in text
+
+
 def test_fifty_lessons_at_a_keyboard(tmp_path):
     """A real process at a real terminal: one key for each lesson, nothing else."""
     import os
@@ -166,6 +185,10 @@ def test_what_is_not_confirmed_or_makes_no_sense_changes_nothing(path):
     ace("remove", path, "b-1", ok=1, input="n\n")
     assert "nothing to change" in str(CliRunner().invoke(app, ["playbook", "edit", path, "b-1"]).exception)
     assert "is not pinned" in str(CliRunner().invoke(app, ["playbook", "unpin", path, "b-1", "--yes"]).exception)
+    for options in (["--approve", "b-4", "--reject", "b-1"], ["--approve", "b-4", "--reject", "b-4"]):
+        assert "waits for no review" in str(
+            CliRunner().invoke(app, ["playbook", "review", path, *options, "--yes"]).exception
+        )
     assert "no section" in str(CliRunner().invoke(app, ["playbook", "add", path, "x", "--section", "Ideas"]).exception)
     assert "no bullet" in str(CliRunner().invoke(app, ["playbook", "pin", path, "b-77", "--yes"]).exception)
     with Playbook.open(path) as book:
