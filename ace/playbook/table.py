@@ -116,7 +116,7 @@ class BulletTable(Mapping[int, PlaybookBullet]):
             del self._held[number]
 
     def planned(self, shape: str, section: str, domain: str | None, tenant: str | None) -> list[PlaybookBullet]:
-        """The lessons of one scope whose plan has this shape, without retired ones."""
+        """The lessons of one scope that have this shape, without retired ones."""
         found: list[PlaybookBullet] = []
         for number in sorted(self._by_shape.get(shape, ())):
             key = self._filter_keys[int(self._codes[number])]
@@ -126,7 +126,7 @@ class BulletTable(Mapping[int, PlaybookBullet]):
 
     @property
     def mined(self) -> Iterable[int]:
-        """Numbers of the bullets that have a plan."""
+        """Numbers of the bullets that were mined."""
         return self._shape_of.keys()
 
     def _note_shape(self, number: int, shape: str) -> None:

@@ -49,25 +49,7 @@ ADDRESS = re.compile(
 """Where something is sent: an e-mail, a URL, a host, an account, a phone number, a path."""
 _MAX_VALUE = 8
 """Words; a longer text is what the model wrote."""
-_ENDINGS = (
-    "ations",
-    "ation",
-    "ions",
-    "ion",
-    "ments",
-    "ment",
-    "ings",
-    "ing",
-    "ied",
-    "ies",
-    "ers",
-    "er",
-    "ed",
-    "es",
-    "s",
-    "e",
-    "y",
-)
+_ENDINGS = tuple("ations ation ions ion ments ment ings ing ied ies ers er ed es s e y".split())  # noqa: SIM905
 
 
 @dataclass(frozen=True)

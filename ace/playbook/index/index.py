@@ -140,7 +140,7 @@ class BulletIndex:
     def planned(
         self, shape: str, section: Section, domain: str | None = None, tenant: str | None = None
     ) -> list[PlaybookBullet]:
-        """The lessons of one scope whose plan has this shape, without retired ones."""
+        """The lessons of one scope that have this shape, without retired ones."""
         with self._lock:
             return self._table.planned(shape, section, domain, tenant)
 

@@ -10,7 +10,7 @@ down_revision = "0012"
 
 
 def upgrade() -> None:
-    """Derive the column anew."""
+    """Compute the column again."""
     bullets = sa.table(
         "bullets", sa.column("number", sa.Integer), sa.column("bullet", sa.Text), sa.column("shape", sa.Text)
     )
