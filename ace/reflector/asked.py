@@ -17,7 +17,6 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, cast
 
-from ace.core import value_to_text
 from ace.playbook.masking import common_words
 from ace.reflector.imperatives import asking, is_verb
 from ace.reflector.knowledge import Knowledge, stop_words
@@ -94,7 +93,7 @@ def asked_for(output: TaskOutput, knowledge: Knowledge) -> list[Asked]:
                 found.append(Asked(number, step.tool_name, source.tool_name, sentence.text))
                 break
         else:  # what it gave the tool by itself, the tool may repeat
-            heard.known += f"\n{value_to_text(step.tool_args)}"
+            heard.known += "".join(f"\n{value}" for value in call.loose if not heard.told(value))
         heard.hear(step, trusted=knowledge.trusts(step.tool_name))
     return found
 
@@ -212,6 +211,10 @@ class _Heard:
     fields: set[str] = field(default_factory=set[str])
     sentences: list[tuple[ReasoningStep, _Sentence]] = field(default_factory=list[tuple[ReasoningStep, _Sentence]])
 
+    def told(self, value: str) -> bool:
+        """Whether running text has said a value: then it is not the run's own, however many calls hand it on."""
+        return any(sentence.says([value]) for _, sentence in self.sentences)
+
     def hear(self, step: ReasoningStep, *, trusted: bool) -> None:
         if trusted:
             self.known += f"\n{step.observation}"
@@ -231,6 +234,9 @@ class _Call:
         wanted: Its telling words.
         heard: What was known.
         does: The tool's description.
+
+    Attributes:
+        loose: Values of its arguments that neither the task nor a field held.
     """
 
     def __init__(self, step: ReasoningStep, task: str, wanted: frozenset[str], heard: _Heard, does: str) -> None:
@@ -243,9 +249,9 @@ class _Call:
         acts = _acts(step.tool_name)
         self._act_wanted = bool(acts & wanted) if acts else self._partly
         self._unsaid = (self._own | stems(does)) - wanted
-
         self._spelled = bool(_SPELLED.search(step.tool_name)) and not in_task
         self._values, self._words = _loose(step.tool_args, heard)
+        self.loose = [*self._values, *self._words]
         hosts = {host.lower() for value in self._values for host in _HOST.findall(value)}
         self._hosts = {host for host in hosts if host not in heard.known.lower() and host not in heard.fields}
 
