@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import re
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, cast
 
@@ -45,8 +45,10 @@ from ace.agent.states import (
     Thinking,
     Wait,
 )
+from ace.agent.trajectory import LEFT_OUT, as_fields
 from ace.core import (
     AgentError,
+    ContextOverflow,
     Event,
     EventKind,
     InternalInvariant,
@@ -94,6 +96,10 @@ class AgentRun:
         self.record = RunRecord(spec.task) if record is None else record
         self.error: AgentError | None = None
         """What ended the run, as it was raised; only in the process where it happened."""
+        self.reasoning = ""
+        """What the model wrote right before its outputs; only in the process where it did."""
+        self._closing: tuple[str, Any] | None = None
+        self._values: dict[str, Any] = {}
         self._breakers = Breakers(spec.policy.breaker, self.record.breakers)
         self._prompt: str | None = None
         self._call_started: dict[str, float] = {}
@@ -126,6 +132,10 @@ class AgentRun:
     def trajectory(self) -> str:
         """The run so far as the model reads it."""
         return self.record.trajectory(self.spec.summary)
+
+    def fields(self) -> dict[str, Any]:
+        """The run so far as `dspy.ReAct` shows it in ``prediction.trajectory``; values as the tools returned them."""
+        return as_fields(self.record.steps, self.record.cuts, self._values, self._closing)
 
     def usage_now(self) -> RunUsage:
         """What was spent, with the time that has passed."""
@@ -174,7 +184,8 @@ class AgentRun:
             self.record.state = state = state.ask()
             self._emit("model_request_started", purpose=state.purpose)
         own = self._prompt if state.purpose == "decide" else None
-        return AskModel(state.purpose, self.trajectory() if own is None else own, self._excluded())
+        text = self.trajectory() if own is None else own
+        return AskModel(state.purpose, text, self._excluded(), not self.record.without_playbook)
 
     def _hook_decides(self, state: Thinking) -> bool:
         """Let the agent define the step; True when it needs no model for it."""
@@ -190,7 +201,7 @@ class AgentRun:
                 self._act(state, "", [RequestedTool(call.name, call.args) for call in calls])
             case Done(outputs):
                 self._commit("")
-                self._finish(state, outputs or {})
+                self._finish(state, outputs or {}, "")
         return True
 
     def _think(self, state: Thinking, force: TerminationReason | None = None) -> None:
@@ -234,6 +245,7 @@ class AgentRun:
                 self._summarised(state, reply.outputs)
             elif state.purpose == "extract":
                 self.record.outputs = clean_value(reply.outputs)
+                self.reasoning = clean_text(reply.thought)
                 self._end(state.complete())
             else:
                 self._decide(state, reply)
@@ -246,10 +258,24 @@ class AgentRun:
             return
         state = self._asked()
         self._spend_lm(getattr(error, "usage", None) or RunUsage(lm_calls=1))
-        if state.purpose == "summarize":
+        if isinstance(error, ContextOverflow) and state.purpose != "summarize":
+            self._overflown(state, error)
+        elif state.purpose == "summarize":
             self._emit("model_request_error", purpose="summarize", error=error.kind)
             self.record.summary_tried = len(self.record.steps)  # the steps stay raw; the next summary is due later
             self._think(state.think_again(committed=False))
+        else:
+            self._invalid(state, error, "")
+
+    def _overflown(self, state: Thinking, error: ContextOverflow) -> None:
+        """The prompt was too long: ask again with a shorter one, and for the answer alone when nothing is left to go."""
+        if self.record.shorten(self.spec.summary, error.keep):
+            left = {"shortened": len(self.record.cuts), "playbook": not self.record.without_playbook}
+            self._emit("model_request_error", purpose=state.purpose, error="context_overflow", **left)
+            self._think(replace(state, asked=False))
+        elif state.purpose == "decide":
+            self._emit("model_request_error", purpose=state.purpose, error="context_overflow")
+            self._think(state, force="model_transport")
         else:
             self._invalid(state, error, "")
 
@@ -274,7 +300,7 @@ class AgentRun:
         calls = [tool for tool in wanted if tool.name != FINISH]
         if not calls:
             self._commit(thought)
-            self._finish(state, ends[-1].args)
+            self._finish(state, ends[-1].args, thought)
             return
         checked: list[ToolCall] = []
         problems: dict[int, InvalidModelAction] = {}
@@ -304,7 +330,8 @@ class AgentRun:
         else:
             self._enter(state.act(tuple(calls), thought))
 
-    def _finish(self, state: Thinking | Observing, args: Any) -> None:
+    def _finish(self, state: Thinking | Observing, args: Any, thought: str) -> None:
+        self._closing, self.reasoning = (thought, args), thought
         thinking = state.think() if isinstance(state, Observing) else state
         try:
             fields = self.spec.finish.args_model.model_validate(args or {})
@@ -519,6 +546,7 @@ class AgentRun:
             **({"error": result.error_kind or "exception"} if failed else {}),
         )
         stored = result.model_copy(update={"content": None})  # the run keeps what the model reads
+        self._values[call.id] = result.content
         done = replace(call, status="done", result=stored)
         if failed:
             self._record_error(call, result)
@@ -609,7 +637,7 @@ class AgentRun:
         elif isinstance(verdict, Interrupt):
             self._end(state.interrupt(verdict.reason))
         elif finish is not None and all(c.result is not None and c.result.outcome == "success" for c in state.calls):
-            self._finish(state, finish)
+            self._finish(state, finish, state.thought)
         else:
             self._think(state.think(), force=force)
 
@@ -919,8 +947,17 @@ class AgentRun:
             request=state.request if isinstance(state, Interrupted) else None,
             injected=self.spec.injected_bullets,
             cited=self.record.cited,
-            metadata=self.spec.metadata,
+            metadata=self._metadata(),
         )
+
+    def _metadata(self) -> Mapping[str, Any]:
+        """The spec's, and what of the run the model was not shown in full."""
+        cuts, playbook = self.record.cuts, self.record.without_playbook
+        if not (cuts or playbook):
+            return self.spec.metadata
+        whole = sorted(index for index, cut in cuts.items() if cut == LEFT_OUT)
+        part = sorted(cuts.keys() - whole)
+        return {**self.spec.metadata, "context_overflow": {"shortened": part, "left_out": whole, "playbook": not playbook}}
 
     def _error_message(self) -> str:
         """What ended the run before the model finished; empty when it did."""

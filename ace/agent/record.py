@@ -16,7 +16,7 @@ from ace.agent.policy import Policy, PolicyEngine
 from ace.agent.progress import RepeatDetector
 from ace.agent.states import STATE_CODEC, Idle, State
 from ace.agent.summary import Summary
-from ace.agent.trajectory import render_notes, render_step, render_summary
+from ace.agent.trajectory import render_notes, render_step, render_steps, render_summary, shortened
 from ace.core import (
     CancellationToken,
     Clock,
@@ -115,6 +115,8 @@ class RunRecord:
     summarised: int = 0
     summary_tried: int = 0
     decisions: int = 0
+    cuts: dict[int, int] = field(default_factory=dict[int, int])
+    without_playbook: bool = False
     seq: int = 0
     attempt: int = 1
     """Of the request or call that a policy is asked about, this one included; not stored."""
@@ -171,19 +173,30 @@ class RunRecord:
 
     def trajectory(self, setting: Summary | None) -> str:
         """The steps as the model reads them: the summary, the steps that it does not stand for, and notes."""
-        shown = self.rendered
-        parts: list[str] = []
-        if self.summary is not None:
-            parts.append(render_summary(self.summary))
-            keep = setting.keep_last if setting else None
-            if keep is not None:
-                shown = shown[max(0, self.summarised - keep) :]
+        shown = render_steps(self.rendered, self.cuts, self._first(setting))
+        parts = [] if self.summary is None else [render_summary(self.summary)]
         return "\n\n".join([*parts, *shown, *render_notes(self.notes)])
+
+    def _first(self, setting: Summary | None) -> int:
+        """The first step that the summary does not stand for."""
+        keep = setting.keep_last if setting and self.summary is not None else None
+        return 0 if keep is None else max(0, self.summarised - keep)
+
+    def shorten(self, setting: Summary | None, keep: float) -> bool:
+        """Show less of the steps, and when nothing of them is left to go, no playbook; False when that is gone too."""
+        cuts = shortened(self.steps, self.cuts, self._first(setting), keep)
+        if cuts is None:
+            before, self.without_playbook = self.without_playbook, True
+            return not before
+        for index in cuts.keys() - {index for index, cut in self.cuts.items() if cuts[index] == cut}:
+            self.rendered[index] = render_step(index, self.steps[index], cuts[index])
+        self.cuts = cuts
+        return True
 
 
 _STORED = (
     *("state", "scratch", "usage", "charged", "reprompts_here", "forced_by", "finish_after", "summary", "summarised"),
-    *("summary_tried", "decisions", "seq"),
+    *("summary_tried", "decisions", "cuts", "without_playbook", "seq"),
 )
 """Stored as they are; lists, the repeats and the outputs are converted."""
 _LISTS = ("steps", "notes", "cited", "errors")
@@ -237,6 +250,10 @@ class RunSnapshot(BaseModel, frozen=True, extra="forbid"):
     metadata: dict[str, Any] = Field(default_factory=dict)
     decisions: int = 0
     """How many answers went into those that `resume` was given, so that a caller knows which ones are used up."""
+    cuts: dict[int, int] = Field(default_factory=dict)
+    """Steps that the prompt shows in part: index to the characters of the observation, 0 for a step that is left out."""
+    without_playbook: bool = False
+    """Whether the playbook was left out, because nothing else could go from a prompt that was too long."""
     seq: int = 0
     """The next event's."""
 
@@ -272,12 +289,12 @@ class RunSnapshot(BaseModel, frozen=True, extra="forbid"):
         """The record that was stored; its outputs have the types that the signature gives them."""
         stored: dict[str, Any] = {name: getattr(self, name) for name in _STORED}
         stored |= {name: list(getattr(self, name)) for name in _LISTS}
-        stored |= {"scratch": dict(self.scratch), "breakers": dict(self.breakers)}
+        stored |= {"scratch": dict(self.scratch), "breakers": dict(self.breakers), "cuts": dict(self.cuts)}
         return RunRecord(
             task=self.task,
             repeats=RepeatDetector(self.repeats),
             outputs=_typed(self.outputs, finish),
-            rendered=[render_step(index, step) for index, step in enumerate(self.steps)],
+            rendered=[render_step(index, step, self.cuts.get(index)) for index, step in enumerate(self.steps)],
             **stored,
         )
 

@@ -35,7 +35,7 @@ class ModelReply:
     tool_name: Any = None
     tool_args: Any = None
     more: tuple[RequestedTool, ...] = ()
-    """Further calls of the same reply, in native mode."""
+    """Further calls of the same reply."""
     outputs: dict[str, Any] = field(default_factory=dict[str, Any])
     """The signature's outputs, for a reply to an `extract` request; the summary's fields, for `summarize`."""
     usage: RunUsage = field(default_factory=RunUsage)
@@ -250,6 +250,8 @@ class AskModel:
     trajectory: str
     excluded: tuple[str, ...] = ()
     """Tools that are out of service and not part of the catalog now."""
+    playbook: bool = True
+    """Whether there is room for the playbook."""
 
 
 @dataclass(frozen=True)

@@ -3,25 +3,122 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 from ace.core import as_data, clean_text, value_to_text
+from ace.core.text import cut_middle
 from ace.tasks import ReasoningStep, RunSummary
 
+LEFT_OUT = 0
+"""A cut that leaves a step out of the prompt as a whole."""
+STUB = 200
+"""Characters of an observation that stay when it is shortened."""
+_KEPT = 1_000
+"""Characters of a thought, and of a call's arguments, that stay in any case."""
 
-def render_step(index: int, step: ReasoningStep) -> str:
+
+def render_step(index: int, step: ReasoningStep, limit: int | None = None) -> str:
     """One step; `index` from 0 is part of the field names.
 
-    The layout is that of `dspy.ReAct` under its chat adapter: prompts and demonstrations made for it stay valid.
+    The layout is that of `dspy.ReAct` under its chat adapter: prompts and demonstrations made for it stay valid. With a
+    `limit`, about so many characters of the observation are shown.
     """
     args = step.tool_args if step.error is None else (step.error.received_args or step.tool_args)
-    shown = json.dumps(args, ensure_ascii=False, default=value_to_text)
+    shown, thought, observation = json.dumps(args, ensure_ascii=False, default=value_to_text), step.thought, step.observation
+    if limit is not None:
+        thought, shown = (cut_middle(text, max(limit, _KEPT)) for text in (thought, shown))
+        observation = cut_middle(observation, limit)
     return clean_text(
-        f"[[ ## thought_{index} ## ]]\n{as_data(step.thought)}\n\n"
+        f"[[ ## thought_{index} ## ]]\n{as_data(thought)}\n\n"
         f"[[ ## tool_name_{index} ## ]]\n{as_data(step.tool_name)}\n\n"
         f"[[ ## tool_args_{index} ## ]]\n{as_data(shown)}\n\n"
-        f"[[ ## observation_{index} ## ]]\n{as_data(step.observation)}"
+        f"[[ ## observation_{index} ## ]]\n{as_data(observation)}"
     )
+
+
+def shortened(
+    steps: Sequence[ReasoningStep], cuts: Mapping[int, int], first: int, keep: float
+) -> dict[int, int] | None:
+    """Cuts that show less of the steps: of the oldest observations, then of whole old steps, last of the newest one.
+
+    Args:
+        steps: All steps of the run.
+        cuts: The cuts so far: a step's index to the characters of its observation that are shown, or to `LEFT_OUT`.
+        first: The first step that is shown at all.
+        keep: The share of the present length, from 0 to 1, that is to stay.
+
+    Returns:
+        The new cuts; None when nothing is left that could go. A call and its result stay or go together.
+
+    Example:
+        >>> step = ReasoningStep(iteration=1, tool_call_id="c", tool_name="look_up", outcome="success", observation="x" * 900)
+        >>> shortened([step, step], {}, 0, keep=0.7)
+        {0: 200}
+    """
+    new = dict(cuts)
+    sizes = {
+        index: len(render_step(index, steps[index], cuts.get(index)))
+        for index in range(first, len(steps))
+        if cuts.get(index) != LEFT_OUT
+    }
+    if not sizes:
+        return None
+    *older, newest = sizes
+    over = sum(sizes.values()) * (1 - keep)
+
+    def cut(index: int, limit: int) -> None:
+        nonlocal over
+        size = len(render_step(index, steps[index], limit)) if limit != LEFT_OUT else 0
+        if over > 0 and size < sizes[index]:
+            over -= sizes[index] - size
+            sizes[index], new[index] = size, limit
+
+    for index in older:
+        cut(index, STUB)
+    for index in older:
+        cut(index, LEFT_OUT)
+    shown = min(len(steps[newest].observation), cuts.get(newest, len(steps[newest].observation)))
+    cut(newest, max(STUB, int(shown - over)))
+    return None if new == cuts else new
+
+
+def render_steps(rendered: Sequence[str], cuts: Mapping[int, int], first: int) -> list[str]:
+    """The rendered steps from `first` on without those that are left out, and a note that says how many are."""
+    shown = [text for index, text in enumerate(rendered[first:], first) if cuts.get(index) != LEFT_OUT]
+    missing = len(rendered) - first - len(shown)
+    return [f"[{missing} earlier steps left out: the context window is full]", *shown] if missing else shown
+
+
+def as_fields(
+    steps: Sequence[ReasoningStep], cuts: Mapping[int, int], values: Mapping[str, Any], closing: Iterable[Any] | None
+) -> dict[str, Any]:
+    """The trajectory as `dspy.ReAct` gives it: ``thought_0``, ``tool_name_0``, ``tool_args_0``, ``observation_0`` ...
+
+    Args:
+        steps: All steps; those that were left out of the prompt are left out here.
+        cuts: See `shortened`.
+        values: What tools returned, by the id of the call; the text that the model read where it is not known.
+        closing: Thought and arguments of the `finish` that ended the run.
+    """
+    fields: dict[str, Any] = {}
+    for index, step in enumerate(steps):
+        if cuts.get(index) != LEFT_OUT:
+            seen = values.get(step.tool_call_id, step.observation) if step.outcome == "success" else step.observation
+            fields |= _fields(index, step.thought, step.tool_name, step.tool_args, seen)
+    if closing is not None:
+        thought, args = closing
+        fields |= _fields(len(steps), thought, "finish", args, "Completed.")
+    return fields
+
+
+def _fields(index: int, thought: str, name: str, args: Any, observation: Any) -> dict[str, Any]:
+    return {
+        f"thought_{index}": thought,
+        f"tool_name_{index}": name,
+        f"tool_args_{index}": args,
+        f"observation_{index}": observation,
+    }
 
 
 def render_notes(notes: Sequence[str]) -> list[str]:

@@ -7,6 +7,7 @@ from .errors import (
     AceError as AceError,
     AgentError as AgentError,
     BudgetExceeded as BudgetExceeded,
+    ContextOverflow as ContextOverflow,
     EventGrammarError as EventGrammarError,
     InternalInvariant as InternalInvariant,
     InvalidModelAction as InvalidModelAction,

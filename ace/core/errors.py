@@ -127,6 +127,21 @@ class ModelTransport(AgentError):
     kind = "model_transport"
 
 
+class ContextOverflow(AgentError):
+    """The prompt does not fit the model's context window: `ContextOverflow("9,000 tokens for 8,192", keep=0.6)`.
+
+    Args:
+        message: What was too long, and for what.
+        keep: The share of the trajectory, from 0 to 1, that would fit.
+    """
+
+    kind = "model_transport"
+
+    def __init__(self, message: str, keep: float = 0.5) -> None:
+        super().__init__(message)
+        self.keep = keep
+
+
 class InvalidModelAction(AgentError):
     """The model answered with no legal action: `check_call(registry, "no_such_tool", {}, "call-1")` raises it.
 

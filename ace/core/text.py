@@ -100,6 +100,20 @@ def truncate(text: str, limit: int = MAX_OBSERVATION_CHARS) -> str:
     return f"{text[:limit]}... [{len(text) - limit} more characters]"
 
 
+def cut_middle(text: str, limit: int) -> str:
+    """Cut `text` to about `limit` characters in its middle, and note how much is missing there.
+
+    Example:
+        >>> cut_middle("abcdefgh", 4)
+        'ab [4 characters left out] gh'
+    """
+    if len(text) <= limit:
+        return text
+    tail = limit // 2
+    head = limit - tail
+    return f"{text[:head]} [{len(text) - limit} characters left out] {text[len(text) - tail :]}"
+
+
 def value_to_text(value: Any, limit: int = MAX_OBSERVATION_CHARS) -> str:
     """Turn any value a tool may return into text; never raises.
 

@@ -53,7 +53,7 @@ from ace.core import (
 from ace.core.errors import AGENT_ERRORS
 from ace.playbook.bullet import PlaybookBullet
 from ace.playbook.render import render_bullets
-from ace.react.inputs import RunOptions, check_json, task_input
+from ace.react.inputs import InputFields, RunOptions, check_json
 from ace.react.model import PredictorModel, Prompts, ToolCatalog
 from ace.react.prediction import ReActPrediction
 from ace.react.program import (
@@ -157,6 +157,7 @@ class ReActGenerator(dspy.Module, Agent):
         _check_settings(max_iters, limits, prices, tool_calling, output_mode)
         self.signature = dspy.Signature(signature) if isinstance(signature, str) else signature
         check_fields(self.signature)
+        self._inputs = SharedReference(InputFields(self.signature))
         self.tool_changes: list[str] = []
         self.registry = tools if isinstance(tools, ToolRegistry) else ToolRegistry(unwrap_tools(tools))
         native = tool_calling == "native"
@@ -216,6 +217,17 @@ class ReActGenerator(dspy.Module, Agent):
         super().set_lm(lm)
         self.lm = None
 
+    def get_lm(self) -> Any:
+        """The model that the predictors use: the agent's own, or the one that was set for all of them."""
+        return super().get_lm() if self.lm is None else self.lm
+
+    def _check_lm(self, lm: Any) -> None:
+        """Without a model, or with what is none, DSPy says so now and not after a playbook was searched."""
+        asks = self.agent.react
+        chosen = lm or self.lm or getattr(asks, "lm", None) or dspy.settings.lm
+        if isinstance(asks, dspy.Predict) and not isinstance(chosen, dspy.BaseLM):
+            asks._forward_preprocess(lm=chosen)
+
     # -- calling -----------------------------------------------------------------------------------------------------
 
     def forward(self, task: TaskInput | str | None = None, /, **fields: Any) -> ReActPrediction:
@@ -223,15 +235,16 @@ class ReActGenerator(dspy.Module, Agent):
 
         Args:
             task: A `TaskInput`, or the text of the signature's only input field.
-            **fields: The signature's input fields, and `task_id`, `domain`, `tenant`, `max_iters`. For this call alone:
-                `lm`, a model; `limits`, tighter `UsageLimits`; `cancellation`, a `CancellationToken`; `run_id`, for a
-                run that is to be found again in the `run_store`.
+            **fields: The signature's input fields, and `task_id`, `domain`, `tenant`, `user`, `max_iters`. For this call
+                alone: `lm`, a model; `config`, for the model's API; `limits`, tighter `UsageLimits`; `cancellation`, a
+                `CancellationToken`; `run_id`, for a run that is to be found again in the `run_store`.
 
         Returns:
             The outputs; `termination_reason` and `error` say whether the model finished.
 
         Raises:
-            SignatureError: Input fields are missing or unknown.
+            SignatureError: Input fields are missing, or a keyword is nearly an option's.
+            ValueError: There is no model; DSPy's own error.
         """
         if not _called_as_module(self):  # a direct call gets the same callbacks and usage as agent(...)
             return self(task, **fields) if task is not None else self(**fields)
@@ -439,9 +452,10 @@ class ReActGenerator(dspy.Module, Agent):
     def _prepare(
         self, task: TaskInput | str | None, fields: dict[str, Any], listener: Listener | None = None
     ) -> tuple[AgentRun, PredictorModel]:
-        names = tuple(self.signature.input_fields)
-        options = RunOptions.pop(fields, names)
-        given = task_input(task, fields, names)
+        inputs: InputFields = self._inputs.value
+        options = RunOptions.pop(fields, inputs.names)
+        given = inputs.task(task, fields)
+        self._check_lm(options.lm)
         if self.run_store.every_step:
             check_json(given)
         source = self.playbook
@@ -467,7 +481,7 @@ class ReActGenerator(dspy.Module, Agent):
             listeners=(listener,) if listener else (),
         )
         run = AgentRun(spec, options.run_id)
-        return run, self._model(run, text, options.lm, streaming=listener is not None)
+        return run, self._model(run, text, options, streaming=listener is not None)
 
     async def _aprepare(
         self, task: TaskInput | str | None, fields: dict[str, Any], listener: Listener | None = None
@@ -496,7 +510,8 @@ class ReActGenerator(dspy.Module, Agent):
         )
         run = AgentRun.restore(stored, spec)
         run.resume(decision)
-        return run, self._model(run, stored.context.get("playbook", ""), lm, streaming=listener is not None)
+        options = RunOptions(lm=lm)
+        return run, self._model(run, stored.context.get("playbook", ""), options, streaming=listener is not None)
 
     def _spec(self, task: TaskInput, **options: Any) -> RunSpec:
         return RunSpec(
@@ -512,13 +527,14 @@ class ReActGenerator(dspy.Module, Agent):
             **options,
         )
 
-    def _model(self, run: AgentRun, playbook: str, lm: Any, streaming: bool = False) -> PredictorModel:
+    def _model(self, run: AgentRun, playbook: str, options: RunOptions, streaming: bool = False) -> PredictorModel:
         catalog = self._catalog.value
         if self.cards:
             catalog = catalog.described(descriptions(self.cards))
         prompts = Prompts(self.agent, catalog, self.tool_calling == "native", getattr(self, "summarizer", None))
         on_delta = run.model_delta if streaming else None
-        return PredictorModel(prompts, run.spec.task.inputs, playbook, lm or self.lm, on_delta)
+        inputs, lm = run.spec.task.inputs, options.lm or self.lm
+        return PredictorModel(prompts, inputs, playbook, lm, options.config, on_delta)
 
     @contextmanager
     def _held(self, run: AgentRun, claimed: bool) -> Generator[Callable[[AgentRun], None] | None]:
@@ -536,16 +552,16 @@ class ReActGenerator(dspy.Module, Agent):
                 if not store.every_step and (claimed or run.state.kind == "interrupted"):
                     store.save(run.snapshot())
 
-    def _drive(self, run: AgentRun, model: PredictorModel, claimed: bool = False) -> tuple[TaskOutput, Any]:
+    def _drive(self, run: AgentRun, model: PredictorModel, claimed: bool = False) -> tuple[TaskOutput, Any, AgentRun]:
         with self._held(run, claimed) as save:
             return self._finished(drive(run, model, save), run)
 
-    async def _adrive(self, run: AgentRun, model: PredictorModel, claimed: bool = False) -> tuple[TaskOutput, Any]:
+    async def _adrive(self, run: AgentRun, model: PredictorModel, claimed: bool = False) -> tuple[TaskOutput, Any, AgentRun]:
         with self._held(run, claimed) as save:
             return self._finished(await adrive(run, model, save, self._admission.value), run)
 
-    def _finished(self, output: TaskOutput, run: AgentRun) -> tuple[TaskOutput, Any]:
-        """A run's output, and what `format_result` makes of it."""
+    def _finished(self, output: TaskOutput, run: AgentRun) -> tuple[TaskOutput, Any, AgentRun]:
+        """A run's output, what `format_result` makes of it, and the run."""
         waits = output.termination_reason == "interrupted"  # no failure: it can go on
         if self.raise_on_failure and output.error is not None and not waits:
             if run.error is not None:
@@ -554,7 +570,7 @@ class ReActGenerator(dspy.Module, Agent):
                 raise InvalidModelAction("unparsable", output.error.message)
             kind = AGENT_ERRORS.get(output.error.kind, BudgetExceeded)
             raise kind(output.error.message)
-        return output, self.formatted(output)
+        return output, self.formatted(output), run
 
     def formatted(self, output: TaskOutput) -> Any:
         """What `format_result` makes of a finished run, `agent.formatted(out)`; the run as it is where the hook raises."""
@@ -564,10 +580,11 @@ class ReActGenerator(dspy.Module, Agent):
             _log.warning("format_result of %s failed; the result is shown as it is", type(self).__name__, exc_info=True)
             return Agent.format_result(self, output, self.output_mode)
 
-    def _prediction(self, output: TaskOutput, shown: Any) -> ReActPrediction:
+    def _prediction(self, output: TaskOutput, shown: Any, run: AgentRun) -> ReActPrediction:
         if self.cards:
             record_calls(self.cards, output.structured_trace)
-        return ReActPrediction.of(output, self.signature.output_fields, shown)
+        told = {"trajectory": run.fields(), "reasoning": run.reasoning}
+        return ReActPrediction.of(output, self.signature.output_fields, shown, told)
 
 
 def _check_settings(

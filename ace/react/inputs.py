@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+import logging
+import typing
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import dspy
 from pydantic import ValidationError
+from pydantic_core import PydanticUndefined
+from rapidfuzz.distance import Levenshtein
 
 from ace.core import CancellationToken, SignatureError, UsageLimits, clean_value
 from ace.tasks import TaskInput
 
-_TASK_OPTIONS = ("task_id", "domain", "tenant", "max_iters")
+_log = logging.getLogger(__name__)
+_TASK_OPTIONS = ("task_id", "domain", "tenant", "user", "max_iters")
 
 
 @dataclass(frozen=True)
@@ -20,6 +26,8 @@ class RunOptions:
     """What holds for one call alone."""
 
     lm: Any = None
+    config: Mapping[str, Any] | None = None
+    """For the model's API, as `dspy.Predict` takes it: ``{"temperature": 0.7, "rollout_id": 1}``."""
     limits: UsageLimits | None = None
     cancellation: CancellationToken | None = None
     run_id: str = ""
@@ -32,38 +40,89 @@ class RunOptions:
         return cls(**{name: value for name, value in taken.items() if value is not None})
 
 
-def task_input(task: TaskInput | str | None, fields: dict[str, Any], names: tuple[str, ...]) -> TaskInput:
-    """What the caller passed, as a `TaskInput` whose inputs are those of the signature.
+_OURS = (*_TASK_OPTIONS, *RunOptions.__dataclass_fields__)
 
-    Args:
-        task: A `TaskInput`, or the text of the only input field.
-        fields: The call's keywords: input fields, and `task_id`, `domain`, `tenant`, `max_iters`.
-        names: The signature's input fields.
 
-    Raises:
-        SignatureError: A field is missing, unknown, or nested too deeply.
-    """
-    if isinstance(task, TaskInput):
-        if fields:
-            raise SignatureError(f"pass a TaskInput or fields, not both; got also {sorted(fields)}")
-        given = task
-    else:
-        options = {name: fields.pop(name) for name in _TASK_OPTIONS if name in fields and name not in names}
-        if task is not None:
-            if len(names) != 1:
-                raise SignatureError(f"the signature has the inputs {list(names)}; pass them by name")
-            fields = {names[0]: task, **fields}
+class InputFields:
+    """The inputs of a signature, `InputFields(dspy.Signature("question -> answer"))`, and what callers pass for them."""
+
+    def __init__(self, signature: type[dspy.Signature]) -> None:
+        self._fields = signature.input_fields
+        self.names = tuple(self._fields)
+        self._ignored: set[str] = set()
+
+    def task(self, task: TaskInput | str | None, fields: dict[str, Any]) -> TaskInput:
+        """What the caller passed, as a `TaskInput` whose inputs are those of the signature.
+
+        As in DSPy, an input that the signature does not name is ignored, with one warning, and one that has a default may be
+        left out.
+
+        Args:
+            task: A `TaskInput`, or the text of the only input field.
+            fields: The call's keywords: input fields, and `task_id`, `domain`, `tenant`, `user`, `max_iters`.
+
+        Raises:
+            SignatureError: A field is missing, nested too deeply, or nearly the name of an option.
+        """
+        if isinstance(task, TaskInput):
+            if fields:
+                raise SignatureError(f"pass a TaskInput or fields, not both; got also {sorted(fields)}")
+            given = task
+        else:
+            options = {name: fields.pop(name) for name in _TASK_OPTIONS if name in fields and name not in self.names}
+            if task is not None:
+                fields = {**fields, self._only(): task}
+            try:
+                given = TaskInput(inputs=fields, **{k: v for k, v in options.items() if v is not None})
+            except ValidationError as error:
+                problem = error.errors(include_url=False)[0]
+                raise SignatureError(f"{problem['loc'][0]}: {problem['msg']}, got {problem['input']!r}") from error
+        inputs = self._known(given.inputs)
         try:
-            given = TaskInput(inputs=fields, **{k: v for k, v in options.items() if v is not None})
-        except ValidationError as error:
-            problem = error.errors(include_url=False)[0]
-            raise SignatureError(f"{problem['loc'][0]}: {problem['msg']}, got {problem['input']!r}") from error
-    if set(given.inputs) != set(names):
-        raise SignatureError(f"expected the input fields {sorted(names)}, got {sorted(given.inputs)}")
-    try:
-        return given.model_copy(update={"inputs": clean_value(given.inputs)})
-    except RecursionError as error:
-        raise SignatureError("an input is nested too deeply to be shown to a model") from error
+            return given.model_copy(update={"inputs": clean_value(inputs)})
+        except RecursionError as error:
+            raise SignatureError("an input is nested too deeply to be shown to a model") from error
+
+    def _only(self) -> str:
+        """The field that a bare text is for."""
+        needed = [name for name in self.names if self._needed(name)]
+        if len(self.names) != 1 and len(needed) != 1:
+            raise SignatureError(f"the signature has the inputs {list(self.names)}; pass them by name")
+        return needed[0] if needed else self.names[0]
+
+    def _needed(self, name: str) -> bool:
+        return self._fields[name].default is PydanticUndefined and not _allows_none(self._fields[name].annotation)
+
+    def _known(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        extra = [name for name in given if name not in self._fields]
+        missing = [name for name in self.names if name not in given and self._needed(name)]
+        for name in extra:
+            if near := _near(name, [*missing, *_OURS]):
+                raise SignatureError(f"there is no input {name!r}; did you mean {near!r}?")
+        if missing:
+            raise SignatureError(
+                f"expected the input fields {sorted(self.names)}, got {sorted(given)}; missing: {', '.join(missing)}"
+            )
+        if new := set(extra) - self._ignored:
+            self._ignored |= new
+            _log.warning(
+                "ignored %s, which the signature does not name; its inputs are %s", sorted(new), list(self.names)
+            )
+        defaults = {
+            name: field.default for name, field in self._fields.items() if field.default is not PydanticUndefined
+        }
+        return {**defaults, **{name: value for name, value in given.items() if name in self._fields}}
+
+
+def _near(name: str, known: Iterable[str]) -> str | None:
+    """The known name that is at most two letters away; one letter, for names of up to four."""
+    distances = {other: Levenshtein.distance(name, other) for other in known}
+    near = [other for other, distance in distances.items() if distance <= (2 if len(other) > 4 else 1)]
+    return min(near, key=distances.__getitem__, default=None)
+
+
+def _allows_none(annotation: Any) -> bool:
+    return annotation is type(None) or type(None) in typing.get_args(annotation)
 
 
 def check_json(task: TaskInput) -> None:

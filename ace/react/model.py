@@ -20,6 +20,7 @@ from pydantic import BaseModel
 from ace.agent import AskModel, ModelReply
 from ace.core import (
     AgentError,
+    ContextOverflow,
     InvalidModelAction,
     ModelTransport,
     RunUsage,
@@ -55,6 +56,7 @@ class PredictorModel:
         inputs: The task's input fields.
         playbook: The bullets, rendered.
         lm: A model for this run; the predictors' own or DSPy's configured one by default.
+        config: For the model's API, as `dspy.Predict` takes it.
         on_delta: Receives each piece of a reply, for streaming.
     """
 
@@ -62,10 +64,12 @@ class PredictorModel:
     inputs: dict[str, Any]
     playbook: str
     lm: Any = None
+    config: Mapping[str, Any] | None = None
     on_delta: Callable[[str], None] | None = None
 
     def __post_init__(self) -> None:
-        self.options = {"lm": self.lm} if self.lm is not None else {}
+        options = {"lm": self.lm, "config": self.config}
+        self.options = {name: value for name, value in options.items() if value is not None}
         self.shown = {name: _as_data(value) for name, value in self.inputs.items()}
 
     def ask(self, request: AskModel) -> ModelReply:
@@ -106,7 +110,7 @@ class PredictorModel:
     def _fields(self, request: AskModel) -> dict[str, Any]:
         fields = {**self.shown, "trajectory": request.trajectory, **self.options}
         if request.purpose == "decide":
-            fields["playbook"] = self.playbook
+            fields["playbook"] = self.playbook if request.playbook else ""
             if not self.prompts.native:
                 fields["tools"] = self.prompts.catalog.text(request.excluded)
         return fields
@@ -115,10 +119,8 @@ class PredictorModel:
         if request.purpose == "summarize":
             return ModelReply(outputs={name: prediction[name] for name in RunSummary.model_fields}, usage=usage)
         if request.purpose == "extract":
-            wanted = [
-                name for name in self.prompts.react.extract.predict.signature.output_fields if name != "reasoning"
-            ]
-            return ModelReply(outputs={name: getattr(prediction, name) for name in wanted}, usage=usage)
+            outputs = {name: getattr(prediction, name) for name in self.prompts.react.signature.output_fields}
+            return ModelReply(str(getattr(prediction, "reasoning", None) or ""), outputs=outputs, usage=usage)
         if self.prompts.native:
             return read_reply(prediction, self.prompts.catalog.finish, self.prompts.catalog.registry, usage)
         return ModelReply(
@@ -248,9 +250,7 @@ def _translate(error: Exception) -> AgentError:
     if isinstance(error, RecursionError):
         return InvalidModelAction("invalid_args", "The reply is nested too deeply.")
     if isinstance(error, ContextWindowExceededError):
-        return ModelTransport(
-            "the prompt does not fit the model's context window; use fewer iterations or shorter tools"
-        )
+        return ContextOverflow("the prompt does not fit the model's context window, shortened as far as it can be")
     return ModelTransport(truncate(describe_error(error), 500))
 
 

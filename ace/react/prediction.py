@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import dspy
@@ -14,25 +14,30 @@ from ace.tasks import TaskOutput
 class ReActPrediction(dspy.Prediction):
     """The signature's outputs of `agent.forward("x")`, plus `.output`, a `TaskOutput` that unknown names fall through to.
 
-    The signature's fields win; `keys()`, `toDict()` and saved demos hold them alone.
+    `trajectory` and `reasoning` are there as `dspy.ReAct` gives them. The signature's fields win; `keys()`, `toDict()` and
+    saved demos hold them alone.
     """
 
     def __init__(self, *args: Any, **fields: Any) -> None:
         super().__init__(*args, **fields)  # pyright: ignore[reportUnknownMemberType]
         self._output = None
         self._shown = None
+        self._told: dict[str, Any] = {}
 
     @classmethod
-    def of(cls, output: TaskOutput, fields: Iterable[str], shown: Any) -> ReActPrediction:
+    def of(
+        cls, output: TaskOutput, fields: Iterable[str], shown: Any, told: Mapping[str, Any] | None = None
+    ) -> ReActPrediction:
         """The prediction of a run.
 
         Args:
             output: The run.
             fields: Names of the signature's outputs.
             shown: What `Agent.format_result` made of the output: `formatted`, and what ``str()`` gives.
+            told: `trajectory` and `reasoning`.
         """
         prediction = cls(**{name: output.outputs.get(name) for name in fields})
-        prediction._output, prediction._shown = output, shown
+        prediction._output, prediction._shown, prediction._told = output, shown, dict(told or {})
         return prediction
 
     def __str__(self) -> str:
@@ -44,13 +49,15 @@ class ReActPrediction(dspy.Prediction):
         """A copy with other fields; the run behind it stays."""
         own: dict[str, Any] = self.__dict__["_store"]
         copied = type(self)(**{**own, **fields})
-        copied._output, copied._shown = self._output, self._shown
+        copied._output, copied._shown, copied._told = self._output, self._shown, self._told
         return copied
 
     def __getattr__(self, name: str) -> Any:
         own = self.__dict__
         if name in own.get("_store", {}):
             return own["_store"][name]
+        if name in own.get("_told", {}):
+            return own["_told"][name]
         output = own.get("_output")
         if output is not None and not name.startswith("_"):  # fall through to the run behind it
             if name == "output":
@@ -60,6 +67,11 @@ class ReActPrediction(dspy.Prediction):
             if name in TaskOutput.model_fields or name in _PROPERTIES:
                 return getattr(output, name)
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
+    def __getitem__(self, key: str) -> Any:
+        told: dict[str, Any] = self.__dict__.get("_told", {})
+        own: dict[str, Any] = self.__dict__["_store"]
+        return told[key] if key in told and key not in own else super().__getitem__(key)  # pyright: ignore
 
 
 _PROPERTIES = frozenset({"completed", "tool_usage", "reasoning_trace"})

@@ -208,7 +208,7 @@ def test_the_paths_in_contributing_exist():
     ]
 
 
-CUTS_ACROSS = {"benchmarks", "chaos", "crash", "docs", "laws", "project", "typing"}
+CUTS_ACROSS = {"benchmarks", "chaos", "crash", "docs", "dropin", "laws", "project", "typing"}
 """Folders of tests that belong to no single module."""
 
 

@@ -237,7 +237,7 @@ def test_clashing_field_names_are_refused(signature):
 
 
 def test_misuse_by_the_caller_raises():
-    for bad in (lambda g: g.forward(), lambda g: g.forward(question="x"), lambda g: g.forward("x", colour=1)):
+    for bad in (lambda g: g.forward(), lambda g: g.forward(question="x"), lambda g: g.forward("x", taks_id="t")):
         with pytest.raises(SignatureError, match="task"):
             bad(agent())
     with pytest.raises(SignatureError, match="by name"):
