@@ -1,9 +1,9 @@
 """DSPy's own tests of `dspy.ReAct` with the class replaced: ``python benchmarks/dropin_dspy.py DATA OUT.json``.
 
 ``DATA/dspy_tests/test_react.py`` is read, changed by exactly the rows of a table in docs/migrating.md, and run by pytest
-in a folder of its own: ``dspy.ReAct`` becomes `ReActGenerator`, tools get a docstring and annotations where they have none, the
-parts of the wrapped ReAct are found at ``.agent``, and ``max_iters`` is DSPy's 20. The same file runs unchanged beside it:
-only tests that plain `dspy.ReAct` passes here count.
+in a folder of its own: ``dspy.ReAct`` becomes `ReActGenerator`, tools get a docstring and annotations where they lack them,
+the parts of the wrapped ReAct are found at ``.agent``, and ``max_iters`` is DSPy's 20. The same file runs unchanged beside
+it: only tests that plain `dspy.ReAct` passes here count.
 """
 
 from __future__ import annotations
@@ -80,7 +80,16 @@ def outcomes(source: str) -> dict[str, str]:
         source = re.sub(r"pytest\.mark\.asyncio", "pytest.mark.anyio", source)
         (home / "test_react.py").write_text(source, encoding="utf-8")
         (home / "pytest.ini").write_text("[pytest]\nmarkers =\n    extra: needs more packages\n", encoding="utf-8")
-        command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--junitxml=out.xml", "test_react.py"]
+        command = [
+            sys.executable,
+            "-m",
+            "pytest",
+            "-q",
+            "-p",
+            "no:cacheprovider",
+            "--junitxml=out.xml",
+            "test_react.py",
+        ]
         subprocess.run(command, cwd=home, capture_output=True, check=False)
         found: dict[str, str] = {}
         for case in ElementTree.parse(home / "out.xml").getroot().iter("testcase"):

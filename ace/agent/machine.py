@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import re
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, cast
 
@@ -315,8 +315,7 @@ class AgentRun:
             self._invalid(state, first, thought, calls, problems)
             return
         self._commit(thought)
-        self.record.finish_after = _as_object(ends[-1].args) if ends else None
-        self._enter(state.act(tuple(checked), thought))
+        self._enter(state.act(tuple(checked), thought, _remark([*reply.unmade, *([FINISH] if ends else [])])))
 
     def _act(self, state: Thinking, thought: str, wanted: list[RequestedTool]) -> None:
         """Calls that the agent's own hook asked for; they have to be right."""
@@ -330,18 +329,17 @@ class AgentRun:
         else:
             self._enter(state.act(tuple(calls), thought))
 
-    def _finish(self, state: Thinking | Observing, args: Any, thought: str) -> None:
+    def _finish(self, state: Thinking, args: Any, thought: str) -> None:
         self._closing, self.reasoning = (thought, args), thought
-        thinking = state.think() if isinstance(state, Observing) else state
         try:
             fields = self.spec.finish.args_model.model_validate(args or {})
         except Exception:  # missing or ill-typed, or a validator of the user's own raised: the answer must be asked for
-            self._think(thinking.extract())
+            self._think(state.extract())
             return
         values = {name: getattr(fields, f"p{i}") for i, name in enumerate(self.spec.finish.parameters)}
         self.record.cited.extend(values.pop("cited_bullets", ()))
         self.record.outputs = values
-        self._end(thinking.complete())
+        self._end(state.complete())
 
     # -- what is illegal -----------------------------------------------------------------------------------------------
 
@@ -621,8 +619,11 @@ class AgentRun:
         self.record.state = state
         force: TerminationReason | None = None
         verdict: PolicyDecision | None = None
-        for step in self.steps_of(state.calls, state.thought, state.iteration):
+        steps = self.steps_of(state.calls, state.thought, state.iteration)
+        for step in steps:
             shown, decision = self._watch(step)
+            if step is steps[-1] and state.remark:
+                shown = shown.model_copy(update={"observation": f"{shown.observation} {state.remark}"})
             self._append(shown)
             if isinstance(decision, (Fail, Interrupt)):
                 verdict = verdict or decision
@@ -631,13 +632,10 @@ class AgentRun:
             elif decision is not None and not isinstance(decision, AppendErrorAndContinue):
                 self._violation(decision, "a run that loops", "Fail, Interrupt, ForceAnswer and AppendErrorAndContinue")
                 return
-        finish, self.record.finish_after = self.record.finish_after, None
         if isinstance(verdict, Fail):
             self._end(state.fail("no_progress", "the same call gave the same result again and again"))
         elif isinstance(verdict, Interrupt):
             self._end(state.interrupt(verdict.reason))
-        elif finish is not None and all(c.result is not None and c.result.outcome == "success" for c in state.calls):
-            self._finish(state, finish, state.thought)
         else:
             self._think(state.think(), force=force)
 
@@ -957,7 +955,10 @@ class AgentRun:
             return self.spec.metadata
         whole = sorted(index for index, cut in cuts.items() if cut == LEFT_OUT)
         part = sorted(cuts.keys() - whole)
-        return {**self.spec.metadata, "context_overflow": {"shortened": part, "left_out": whole, "playbook": not playbook}}
+        return {
+            **self.spec.metadata,
+            "context_overflow": {"shortened": part, "left_out": whole, "playbook": not playbook},
+        }
 
     def _error_message(self) -> str:
         """What ended the run before the model finished; empty when it did."""
@@ -1007,6 +1008,14 @@ class AgentRun:
             return ask(self.record)
         except Exception as error:  # a policy is the user's code; what it raised is in the violation
             return error
+
+
+def _remark(unmade: Sequence[str]) -> str:
+    """What the model is told about calls of its reply that were not made."""
+    if not unmade:
+        return ""
+    names = ", ".join(repr(name) for name in unmade)
+    return f"(Not made, because other calls of the same reply came first: {names}. Ask again if it is still needed.)"
 
 
 def _as_object(args: Any) -> dict[str, Any] | None:

@@ -107,7 +107,6 @@ class RunRecord:
     outputs: dict[str, Any] = field(default_factory=dict[str, Any])
     cited: list[str] = field(default_factory=list[str])
     forced_by: TerminationReason | None = None
-    finish_after: dict[str, Any] | None = None
     errors: list[ErrorRecord] = field(default_factory=list[ErrorRecord])
     repeats: RepeatDetector = field(default_factory=RepeatDetector)
     breakers: dict[str, Breaker] = field(default_factory=dict[str, Breaker])
@@ -195,7 +194,7 @@ class RunRecord:
 
 
 _STORED = (
-    *("state", "scratch", "usage", "charged", "reprompts_here", "forced_by", "finish_after", "summary", "summarised"),
+    *("state", "scratch", "usage", "charged", "reprompts_here", "forced_by", "summary", "summarised"),
     *("summary_tried", "decisions", "cuts", "without_playbook", "seq"),
 )
 """Stored as they are; lists, the repeats and the outputs are converted."""
@@ -234,8 +233,6 @@ class RunSnapshot(BaseModel, frozen=True, extra="forbid"):
     cited: tuple[str, ...] = ()
     forced_by: TerminationReason | None = None
     """Why the answer was asked for although the model had not finished."""
-    finish_after: dict[str, Any] | None = None
-    """Arguments of a `finish` that came with other calls: it counts when all of them succeed."""
     errors: tuple[ErrorRecord, ...] = ()
     repeats: dict[str, int] = Field(default_factory=dict)
     """How often each call gave the same result, see `RepeatDetector`."""

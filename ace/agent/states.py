@@ -35,7 +35,9 @@ class ModelReply:
     tool_name: Any = None
     tool_args: Any = None
     more: tuple[RequestedTool, ...] = ()
-    """Further calls of the same reply."""
+    """Further calls of the same reply, that are made as well."""
+    unmade: tuple[str, ...] = ()
+    """Tools of further calls of the same reply that are not made."""
     outputs: dict[str, Any] = field(default_factory=dict[str, Any])
     """The signature's outputs, for a reply to an `extract` request; the summary's fields, for `summarize`."""
     usage: RunUsage = field(default_factory=RunUsage)
@@ -112,9 +114,9 @@ class Thinking(_Active):
         """The same request once more, later."""
         return replace(self, asked=False, attempt=self.attempt + 1, not_before=not_before)
 
-    def act(self, calls: tuple[ToolCall, ...], thought: str) -> Acting:
-        """The decision is one or several legal calls."""
-        return Acting(self.iteration, thought, tuple(CallState(call) for call in calls))
+    def act(self, calls: tuple[ToolCall, ...], thought: str, remark: str = "") -> Acting:
+        """The decision is one or several legal calls; the last observation ends with the remark."""
+        return Acting(self.iteration, thought, tuple(CallState(call) for call in calls), remark)
 
     def extract(self, forced_by: TerminationReason | None = None) -> Thinking:
         """Ask for the answer alone."""
@@ -144,6 +146,8 @@ class Acting(_Active):
     iteration: int
     thought: str
     calls: tuple[CallState, ...]
+    remark: str = ""
+    """About calls of the same reply that were not made."""
     kind: Literal["acting"] = "acting"
 
     def update(self, index: int, call: CallState) -> Acting:
@@ -152,7 +156,7 @@ class Acting(_Active):
 
     def observe(self) -> Observing:
         """Every result is back."""
-        return Observing(self.iteration, self.thought, self.calls)
+        return Observing(self.iteration, self.thought, self.calls, self.remark)
 
     def interrupt(
         self, reason: str, cause: InterruptCause = "policy", request: ApprovalRequest | None = None
@@ -168,6 +172,8 @@ class Observing(_Active):
     iteration: int
     thought: str
     calls: tuple[CallState, ...]
+    remark: str = ""
+    """About calls of the same reply that were not made."""
     kind: Literal["observing"] = "observing"
 
     def think(self) -> Thinking:

@@ -25,7 +25,11 @@ def render_step(index: int, step: ReasoningStep, limit: int | None = None) -> st
     `limit`, about so many characters of the observation are shown.
     """
     args = step.tool_args if step.error is None else (step.error.received_args or step.tool_args)
-    shown, thought, observation = json.dumps(args, ensure_ascii=False, default=value_to_text), step.thought, step.observation
+    shown, thought, observation = (
+        json.dumps(args, ensure_ascii=False, default=value_to_text),
+        step.thought,
+        step.observation,
+    )
     if limit is not None:
         thought, shown = (cut_middle(text, max(limit, _KEPT)) for text in (thought, shown))
         observation = cut_middle(observation, limit)
@@ -52,7 +56,8 @@ def shortened(
         The new cuts; None when nothing is left that could go. A call and its result stay or go together.
 
     Example:
-        >>> step = ReasoningStep(iteration=1, tool_call_id="c", tool_name="look_up", outcome="success", observation="x" * 900)
+        >>> call = {"tool_call_id": "c", "tool_name": "look_up", "outcome": "success"}
+        >>> step = ReasoningStep(iteration=1, observation="x" * 900, **call)
         >>> shortened([step, step], {}, 0, keep=0.7)
         {0: 200}
     """

@@ -14,6 +14,10 @@ ToolErrorKind = Literal[
     "unknown_tool",
     "invalid_args",
     "unparsable",
+    "length",
+    "content_filter",
+    "error",
+    "empty",
     "refused",
     "not_found",
     "permission_denied",
@@ -25,7 +29,10 @@ ToolErrorKind = Literal[
     "network",
     "exception",
 ]
-"""Why a tool call failed: the first three are the model's fault, the others the tool's or the run's."""
+"""Why a tool call failed: the first seven are the model's fault, the others the tool's or the run's.
+
+`length`, `content_filter`, `error` and `empty` say how a reply ended that holds nothing to do.
+"""
 
 
 @dataclass(frozen=True)
@@ -42,6 +49,10 @@ TOOL_ERROR_KINDS: dict[ToolErrorKind, KindTraits] = {
     "unknown_tool": KindTraits(),
     "invalid_args": KindTraits(),
     "unparsable": KindTraits(),
+    "length": KindTraits(),
+    "content_filter": KindTraits(),
+    "error": KindTraits(),
+    "empty": KindTraits(),
     "refused": KindTraits(),
     "not_found": KindTraits(),
     "permission_denied": KindTraits(),
@@ -146,7 +157,8 @@ class InvalidModelAction(AgentError):
     """The model answered with no legal action: `check_call(registry, "no_such_tool", {}, "call-1")` raises it.
 
     Args:
-        reason: Which rule it broke (`unknown_tool`, `invalid_args` or `unparsable`).
+        reason: Which rule it broke (`unknown_tool`, `invalid_args` or `unparsable`), or how the reply ended that held
+            nothing to do (`length`, `content_filter`, `error`, `empty`).
         message: What was wrong, what was expected, and what to do; fit for the model to read.
         step_id: The step it happened in.
         tool_name: The tool that was named, if any.

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import re
 from collections.abc import Callable, Iterator
+from functools import lru_cache
 from typing import Any, cast
 from weakref import WeakKeyDictionary
 
 import dspy
 
+from ace.core import InvalidModelAction
+from ace.react.reading.reader import CallReader, Reading
+
+_DECISION = {"next_thought", "next_tool_name", "next_tool_args"}
 _HEADING = re.compile(r"\[\[ ## (\w+) ## \]\]")
 
 
@@ -72,25 +78,87 @@ class CachedChatAdapter(dspy.ChatAdapter):
 
     def parse(self, signature: Any, completion: str) -> dict[str, Any]:
         """As DSPy's; plain replies are read without building a validator for each value."""
-        fields = signature.output_fields
-        found: dict[str, Any] = {}
-        for name, text in _sections(completion):
-            if name not in fields or name in found:
-                continue
-            if fields[name].annotation is str:
-                found[name] = text
-            elif fields[name].annotation == dict[str, Any] and (value := _json_object(text)) is not None:
-                found[name] = value
-            else:
-                break
-        if found.keys() == fields.keys():
-            return {name: found[name] for name in fields}
+        found = plain_fields(signature, completion)
+        if found is not None:
+            return found
         # DSPy knows what to make of it; unwrapped, because callbacks hear of this very parse already
         parse: Any = dspy.ChatAdapter.parse
         return parse.__wrapped__(self, signature, completion)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> CachedChatAdapter:
         return self
+
+
+def reading(adapter: Any, reader: CallReader, shown: Callable[[], str]) -> Any:
+    """A copy of an adapter that reads a decision's reply in any shape; its prompts, and other replies, stay its own.
+
+    An adapter for one request. It asks no second model: what to do about a bad reply is the policy's business.
+
+    Args:
+        adapter: DSPy's chat, JSON or XML adapter, or one derived from them; another comes back as it is.
+        reader: Reads the calls.
+        shown: Gives the prompt's data.
+    """
+    if not isinstance(adapter, dspy.ChatAdapter):
+        return adapter
+    copied: Any = copy.copy(adapter)
+    copied.__class__ = _reading_class(type(adapter))
+    copied.use_json_adapter_fallback = False
+    copied.reader, copied.shown, copied.unmade = reader, shown, ()
+    return copied
+
+
+@lru_cache(maxsize=32)
+def _reading_class(base: type) -> type:
+    """The adapter's class with another `parse`, by its own name: DSPy looks at names."""
+
+    def parse(self: Any, signature: Any, completion: str) -> dict[str, Any]:
+        if signature.output_fields.keys() != _DECISION:
+            return _undecorated(base)(self, signature, completion)
+        plain = plain_fields(signature, completion)
+        if plain is not None and self.reader.has(plain["next_tool_name"]):
+            return plain
+        found = self.reader.read(completion, self.shown)
+        if not found.calls:
+            raise nothing_to_do(found, completion)
+        first = next((call for call in found.calls if call.name != "finish"), found.calls[0])
+        self.unmade = tuple(str(call.name) for call in found.calls if call is not first)
+        return {"next_thought": found.thought, "next_tool_name": first.name, "next_tool_args": first.args}
+
+    return type(base.__name__, (base,), {"parse": parse, "__doc__": base.__doc__})
+
+
+def _undecorated(base: Any) -> Callable[..., dict[str, Any]]:
+    """The class's own `parse` without DSPy's callbacks, which hear of ours already."""
+    return getattr(base.parse, "__wrapped__", base.parse)
+
+
+def nothing_to_do(found: Reading, completion: str) -> InvalidModelAction:
+    """The error of a reply without a whole call."""
+    if found.cut:
+        text = "The reply was cut off inside a call, and nothing of it was made. Write the whole call again, with less text."
+    else:
+        text = (
+            "The reply could not be read: no call stands in it. Write each of next_thought, next_tool_name, next_tool_args "
+            "once, in the format that was asked for; next_tool_args is a JSON object."
+        )
+    return InvalidModelAction("unparsable" if completion.strip() else "empty", text, raw_response=completion)
+
+
+def plain_fields(signature: Any, completion: str) -> dict[str, Any] | None:
+    """The fields of a reply that keeps to the layout word for word; None for any other."""
+    fields = signature.output_fields
+    found: dict[str, Any] = {}
+    for name, text in _sections(completion):
+        if name not in fields or name in found:
+            continue
+        if fields[name].annotation is str:
+            found[name] = text
+        elif fields[name].annotation == dict[str, Any] and (value := _json_object(text)) is not None:
+            found[name] = value
+        else:
+            return None
+    return {name: found[name] for name in fields} if found.keys() == fields.keys() else None
 
 
 def _sections(completion: str) -> Iterator[tuple[str, str]]:

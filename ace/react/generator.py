@@ -556,7 +556,9 @@ class ReActGenerator(dspy.Module, Agent):
         with self._held(run, claimed) as save:
             return self._finished(drive(run, model, save), run)
 
-    async def _adrive(self, run: AgentRun, model: PredictorModel, claimed: bool = False) -> tuple[TaskOutput, Any, AgentRun]:
+    async def _adrive(
+        self, run: AgentRun, model: PredictorModel, claimed: bool = False
+    ) -> tuple[TaskOutput, Any, AgentRun]:
         with self._held(run, claimed) as save:
             return self._finished(await adrive(run, model, save, self._admission.value), run)
 

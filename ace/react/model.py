@@ -14,7 +14,6 @@ from typing import Any
 import dspy
 from dspy.utils.exceptions import AdapterParseError, ContextWindowExceededError
 from dspy.utils.usage_tracker import UsageTracker
-from json_repair import repair_json
 from pydantic import BaseModel
 
 from ace.agent import AskModel, ModelReply
@@ -30,9 +29,11 @@ from ace.core import (
     describe_error,
     truncate,
     value_as_data,
+    value_to_text,
 )
-from ace.react.adapter import CachedChatAdapter
-from ace.react.native import NativeAdapter, function_specs, read_reply
+from ace.react.adapter import CachedChatAdapter, reading
+from ace.react.native import CUT_SHORT, NativeAdapter, function_specs, read_reply
+from ace.react.reading.reader import CallReader
 from ace.tasks import RunSummary
 from ace.tools import Tool, ToolRegistry
 
@@ -75,17 +76,17 @@ class PredictorModel:
     def ask(self, request: AskModel) -> ModelReply:
         """Ask and wait."""
         adapter = self._adapter(request)
-        with _asking(adapter) as spent:
-            return self._reply(request, self._predictor(request)(**self._fields(request)), spent())
+        with _asking(adapter) as asked:
+            return self._reply(request, adapter, self._predictor(request)(**self._fields(request)), asked)
 
     async def aask(self, request: AskModel) -> ModelReply:
         """Ask without blocking the loop."""
         adapter = self._adapter(request)
-        with _asking(adapter, self.on_delta) as spent:
-            return self._reply(request, await self._predictor(request).acall(**self._fields(request)), spent())
+        with _asking(adapter, self.on_delta) as asked:
+            return self._reply(request, adapter, await self._predictor(request).acall(**self._fields(request)), asked)
 
     def _adapter(self, request: AskModel) -> Any:
-        """The adapter of this request; None leaves the choice to DSPy's settings.
+        """The adapter of this request: DSPy's configured one, where there is one.
 
         Raises:
             SignatureError: The model cannot be called natively.
@@ -100,8 +101,12 @@ class PredictorModel:
                     "tool_calling='text'"
                 )
             return NativeAdapter(self.prompts.catalog.functions(request.excluded), self.prompts.catalog.signatures)
-        # one request per decision: asking again is the policy's business, not the adapter's
-        return _ADAPTER if dspy.settings.adapter is None else None
+        adapter = dspy.settings.adapter or _ADAPTER
+        return (
+            adapter
+            if request.purpose != "decide"
+            else reading(adapter, self.prompts.catalog.reader, lambda: self._data(request))
+        )
 
     def _predictor(self, request: AskModel) -> Any:
         react = self.prompts.react
@@ -115,18 +120,24 @@ class PredictorModel:
                 fields["tools"] = self.prompts.catalog.text(request.excluded)
         return fields
 
-    def _reply(self, request: AskModel, prediction: Any, usage: RunUsage) -> ModelReply:
+    def _data(self, request: AskModel) -> str:
+        """What the prompt holds of others: a call that stands there is quoted in a reply, not made."""
+        return "\n".join([*map(value_to_text, self.shown.values()), self.playbook, request.trajectory])
+
+    def _reply(self, request: AskModel, adapter: Any, prediction: Any, asked: _Asked) -> ModelReply:
+        usage = asked.usage()
         if request.purpose == "summarize":
             return ModelReply(outputs={name: prediction[name] for name in RunSummary.model_fields}, usage=usage)
         if request.purpose == "extract":
             outputs = {name: getattr(prediction, name) for name in self.prompts.react.signature.output_fields}
             return ModelReply(str(getattr(prediction, "reasoning", None) or ""), outputs=outputs, usage=usage)
         if self.prompts.native:
-            return read_reply(prediction, self.prompts.catalog.finish, self.prompts.catalog.registry, usage)
+            return read_reply(prediction, self.prompts.catalog, usage, asked.ended(), self._data(request))
         return ModelReply(
             thought=str(prediction.next_thought or ""),
             tool_name=prediction.next_tool_name,
             tool_args=prediction.next_tool_args,
+            unmade=getattr(adapter, "unmade", ()),
             usage=usage,
         )
 
@@ -152,6 +163,8 @@ class ToolCatalog:
         self._texts: dict[tuple[str, ...], str] = {}
         self._functions: dict[tuple[str, ...], list[dict[str, Any]]] = {}
         self._described: dict[tuple[tuple[str, str], ...], ToolCatalog] = {}
+        self.reader = CallReader({tool.name: tool.schema for tool in (*registry, finish)})
+        """Reads the calls in replies."""
 
     def described(self, descriptions: Mapping[str, str]) -> ToolCatalog:
         """The same tools with other descriptions."""
@@ -210,36 +223,62 @@ class _Deltas:
 @contextmanager
 def _asking(adapter: Any, on_delta: Callable[[str], None] | None = None):
     """Count what a request costs and turn every failure into an `AgentError` that carries the count."""
-    tracker, outer = UsageTracker(), dspy.settings.usage_tracker
-    settings: dict[str, Any] = {"usage_tracker": tracker}
-    if adapter is not None:
-        settings["adapter"] = adapter
+    asked, outer = _Asked(), dspy.settings.usage_tracker
+    callers = [*(dspy.settings.caller_modules or ()), asked]
+    settings: dict[str, Any] = {"usage_tracker": asked.tracker, "adapter": adapter, "caller_modules": callers}
     if on_delta is not None:
         settings |= {"send_stream": _Deltas(on_delta), "stream_listeners": []}
     try:
         with dspy.context(**settings):
-            yield lambda: _spent(tracker)
+            yield asked
     except Exception as error:  # border to a foreign model: whatever it raises, the run decides what it means
-        failure = _translate(error)
-        failure.usage = _spent(tracker)  # pyright: ignore[reportAttributeAccessIssue]
+        failure = asked.explained(_translate(error))
+        failure.usage = asked.usage()  # pyright: ignore[reportAttributeAccessIssue]
         raise failure from error
     finally:
         if outer is not None:  # as `dspy.track_usage` does
-            for lm, entries in tracker.usage_data.items():
+            for lm, entries in asked.tracker.usage_data.items():
                 outer.usage_data[lm].extend(entries)
 
 
 _ADAPTER = CachedChatAdapter()
 
 
-def _spent(tracker: Any) -> RunUsage:
-    tokens = tracker.get_total_tokens().values()
-    return RunUsage(
-        # an adapter with a fallback of its own may have asked more than once
-        lm_calls=max(1, sum(len(entries) for entries in tracker.usage_data.values())),
-        input_tokens=sum(int(t.get("prompt_tokens") or 0) for t in tokens),
-        output_tokens=sum(int(t.get("completion_tokens") or 0) for t in tokens),
-    )
+class _Asked:
+    """What is known of one request: what it cost, and why its reply ended.
+
+    DSPy adds the reply to the `history` of every module that stands above the call, this one among them: so it is this
+    request's own, also when many runs share a model. Under ``disable_history`` there is none, and a reply ended by itself.
+    """
+
+    def __init__(self) -> None:
+        self.tracker = UsageTracker()
+        self.history: list[dict[str, Any]] = []
+
+    def usage(self) -> RunUsage:
+        """Tokens, and how often a model was asked."""
+        tokens = self.tracker.get_total_tokens().values()
+        return RunUsage(
+            # an adapter with a fallback of its own may have asked more than once
+            lm_calls=max(1, sum(len(entries) for entries in self.tracker.usage_data.values())),
+            input_tokens=sum(int(t.get("prompt_tokens") or 0) for t in tokens),
+            output_tokens=sum(int(t.get("completion_tokens") or 0) for t in tokens),
+        )
+
+    def ended(self) -> str:
+        """``stop``, ``length``, ``content_filter`` ...; empty where DSPy does not tell."""
+        response: Any = self.history[-1].get("response") if self.history else None
+        response = response[0] if isinstance(response, tuple) and response else response
+        choices = getattr(response, "choices", None)
+        source = choices[0] if choices else response
+        return str(getattr(source, "finish_reason", None) or "")
+
+    def explained(self, error: AgentError) -> AgentError:
+        """An unreadable reply by the name of what ended it, where that was not the model itself."""
+        ended = self.ended()
+        if isinstance(error, InvalidModelAction) and error.reason in ("unparsable", "empty") and ended in CUT_SHORT:
+            return InvalidModelAction(ended, CUT_SHORT[ended], raw_response=error.raw_response)
+        return error
 
 
 def _translate(error: Exception) -> AgentError:
@@ -255,29 +294,14 @@ def _translate(error: Exception) -> AgentError:
 
 
 def _unparsable(raw: Any, wanted: tuple[str, ...]) -> InvalidModelAction:
-    """Say as exactly as possible what is wrong with a reply that the adapter could not read."""
+    """Say what is wrong with an answer that the adapter could not read."""
     raw = raw if isinstance(raw, str) else str(raw)
     found = dict(re.findall(r"^\[\[ ## (\w+) ## \]\][ \t]*\n?(.*?)(?=^\[\[ ## |\Z)", raw, re.M | re.S))
-    name = found.get("next_tool_name", "").strip() or None
-    args = found.get("next_tool_args")
-    if name and args is not None:
-        value = repair_json(args.strip(), return_objects=True)
-        if not isinstance(value, dict):
-            value = args.strip() if value == "" else value
-            got = f"{type(value).__name__} {truncate(str(value), 100)!r}" if value != "" else "nothing"
-            return InvalidModelAction(
-                "invalid_args",
-                f"{name}: next_tool_args must be a JSON object, got {got}",
-                tool_name=name,
-                received_args=value,
-                raw_response=raw,
-            )
     missing = [field for field in wanted if not found.get(field, "").strip()]
+    nothing = raw.strip() in ("", "None") or "'text': None" in raw or "'text': ''" in raw
     return InvalidModelAction(
-        "unparsable",
+        "empty" if nothing else "unparsable",
         f"The reply could not be read: {', '.join(missing) or 'a field'} is missing or malformed. Write each of "
-        f"{', '.join(wanted)} once, in the format that was asked for; next_tool_args is a JSON object.",
-        tool_name=name,
-        received_args=args,
+        f"{', '.join(wanted)} once, in the format that was asked for.",
         raw_response=raw,
     )

@@ -12,7 +12,7 @@ import dspy
 from ace.agent import ModelReply, RequestedTool
 from ace.agent.machine import FINISH
 from ace.core import InvalidModelAction, RunUsage, as_data, truncate
-from ace.react.adapter import SignatureTexts, user_message
+from ace.react.adapter import SignatureTexts, nothing_to_do, user_message
 from ace.tools import Tool, ToolRegistry
 
 BEHAVIOUR = (
@@ -130,17 +130,41 @@ class NativeAdapter(dspy.ChatAdapter):
         ).strip()
 
 
-def read_reply(prediction: Any, finish: Tool, registry: ToolRegistry, usage: RunUsage) -> ModelReply:
-    """A native reply as a decision; without calls, its text is the final answer.
+CUT_SHORT: dict[str, str] = {
+    "length": "The reply was cut off at the model's limit of tokens. Write less, and call a tool or `finish`.",
+    "content_filter": "The reply was stopped by a content filter. Call a tool, or `finish` with what can be said.",
+    "error": "The reply ended with an error of the model's provider. Call a tool, or `finish` with the outputs.",
+}
+"""Ends of a reply that are not the model's own doing, and what the model is told."""
+
+
+def read_reply(prediction: Any, catalog: Any, usage: RunUsage, ended: str, shown: str) -> ModelReply:
+    """A native reply as a decision; without calls, a text that the model finished by itself is the answer.
+
+    Args:
+        prediction: The thought and the calls, as they came.
+        catalog: The tools, `finish`, and the reader for calls that were written as text.
+        usage: What the reply cost.
+        ended: Why it ended.
+        shown: The prompt's data.
 
     Raises:
         InvalidModelAction: Nothing can be made of it; the raw reply is part of the error.
     """
     thought, raw = str(prediction.next_thought or ""), prediction.next_tool_calls or []
-    if not raw:
-        return ModelReply(thought="", tool_name=FINISH, tool_args=_answer(thought, finish), usage=usage)
-    first, *more = [_requested(call, registry) for call in raw]
-    return ModelReply(thought=thought, tool_name=first.name, tool_args=first.args, more=tuple(more), usage=usage)
+    if raw:
+        first, *more = [_requested(call, catalog.registry) for call in raw]
+        return ModelReply(thought=thought, tool_name=first.name, tool_args=first.args, more=tuple(more), usage=usage)
+    if ended in CUT_SHORT:
+        raise InvalidModelAction(ended, CUT_SHORT[ended], raw_response=thought)
+    found = catalog.reader.read(thought, lambda: shown)
+    calls = [RequestedTool(call.name, call.args) for call in found.calls if catalog.reader.knows(call)]
+    if calls:
+        first, *more = calls
+        return ModelReply(found.thought, first.name, first.args, tuple(more), usage=usage)
+    if found.cut and catalog.reader.mentions(thought):
+        raise nothing_to_do(found, thought)
+    return ModelReply(thought="", tool_name=FINISH, tool_args=_answer(thought, catalog.finish), usage=usage)
 
 
 def _requested(call: Any, registry: ToolRegistry) -> RequestedTool:
@@ -170,7 +194,7 @@ def _answer(text: str, finish: Tool) -> dict[str, Any]:
     fields = [name for name in finish.parameters if name != "cited_bullets"]
     if not text.strip():
         raise InvalidModelAction(
-            "unparsable", "The reply was empty. Call a tool, or `finish` with the outputs.", raw_response=text
+            "empty", "The reply was empty. Call a tool, or `finish` with the outputs.", raw_response=text
         )
     if len(fields) == 1 and finish.schema["properties"][fields[0]].get("type") == "string":
         return {fields[0]: text.strip()}

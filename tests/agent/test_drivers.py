@@ -226,13 +226,11 @@ def test_one_bad_call_keeps_all_of_a_reply_from_running():
     ]
 
 
-def test_finish_beside_calls_finishes_when_they_succeed():
+def test_calls_beside_finish_are_made_first_and_it_is_asked_for_again():
     reply = several(("send", {"text": "a"}), ("finish", {"answer": "done"}))
-    output, model = play(reply, tools=[send])
-    assert (output.answer, output.usage.iterations, len(model.asked)) == ("done", 1, 1)
-    faulty = FaultyTool(send, ["exception"])
-    output, _ = play(reply, call("finish", answer="failed"), tools=[faulty.tool])
-    assert output.answer == "failed"
+    output, model = play(reply, call("finish", answer="seen and done"), tools=[send])
+    assert (output.answer, output.usage.iterations, len(model.asked)) == ("seen and done", 2, 2)
+    assert output.structured_trace[0].observation.endswith("came first: 'finish'. Ask again if it is still needed.)")
 
 
 assert Tool

@@ -42,7 +42,9 @@ def test_the_reasoning_of_a_separate_answer_is_the_one_that_came_with_it():
 
 
 def test_a_failed_call_is_shown_in_words_and_a_run_without_finish_has_no_last_step():
-    out = agent(decision("calculator", expression="1/0"), render_reply(reasoning="r", answer="?")).forward("x", max_iters=1)
+    out = agent(decision("calculator", expression="1/0"), render_reply(reasoning="r", answer="?")).forward(
+        "x", max_iters=1
+    )
     assert list(out.trajectory) == ["thought_0", "tool_name_0", "tool_args_0", "observation_0"]
     assert "division" in out.trajectory["observation_0"]
 
@@ -112,7 +114,9 @@ def test_best_of_n_and_refine_sample_the_agents_own_model(kind):
         return decision("finish", answer=str(len(asked)))
 
     lm = Sampled("sampled", answer)
-    best = kind(ReActGenerator(tools=[], lm=lm), N=3, reward_fn=lambda args, out: float(out.answer == "2"), threshold=1.0)
+    best = kind(
+        ReActGenerator(tools=[], lm=lm), N=3, reward_fn=lambda args, out: float(out.answer == "2"), threshold=1.0
+    )
     with dspy.context(lm=lm, trace=[]):
         assert best(task="x").answer == "2"
     assert asked == [0, 1]

@@ -8,7 +8,18 @@ import tomllib
 import jsonschema
 from conftest import ROOT
 
-ISSUES = ("first-light", "run-time", "playbook", "learning", "evidence", "workflows", "structure", "lessons", "trust", "drop-in")
+ISSUES = (
+    "first-light",
+    "run-time",
+    "playbook",
+    "learning",
+    "evidence",
+    "workflows",
+    "structure",
+    "lessons",
+    "trust",
+    "drop-in",
+)
 
 
 def load(path):

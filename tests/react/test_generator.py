@@ -462,7 +462,9 @@ def test_every_request_is_in_the_usage_whatever_the_adapter_does():
     lm = FunctionLM("t/junk", lambda prompt: asked.append(1) or "junk")
     with dspy.context(adapter=dspy.ChatAdapter()):
         output = ReActGenerator(tools=[calculator], lm=lm).run("x")
-    assert output.usage.lm_calls == len(asked) == 2
+        assert output.usage.lm_calls == len(asked) == 1  # a decision is asked for once
+        output = ReActGenerator(tools=[calculator], lm=lm).run("x", max_iters=0)
+    assert output.usage.lm_calls == len(asked) - 1 == 2  # for the answer, DSPy asks as it is used to
 
 
 def test_a_bad_limit_and_an_absurd_input_are_the_callers_errors():

@@ -8,7 +8,7 @@ import pytest
 from dspy import lm15
 
 from ace import Policy, ReActGenerator, check_events
-from ace.core import SignatureError
+from ace.core import InvalidModelAction, SignatureError
 from ace.testing import FunctionLM, ScriptedLM, decision
 from ace.tools import calculator, tool
 
@@ -36,7 +36,10 @@ def native(*replies, tools=(calculator,), **options):
 
 
 class NativeLM(dspy.LM):
-    """A model behind the engine contract that answers with tool calls; a reply is text, or a list of calls."""
+    """A model behind the engine contract that answers with tool calls; a reply is text, or a list of calls.
+
+    A pair of text and finish reason says why it ended.
+    """
 
     def __init__(self, replies):
         lm = self
@@ -51,14 +54,16 @@ class NativeLM(dspy.LM):
 
             def complete(self, request):
                 lm.requests.append(request)
-                reply = left.pop(0)
+                reply, reason = left.pop(0), "stop"
+                if isinstance(reply, tuple):
+                    reply, reason = reply
                 parts = [lm15.TextPart(reply)] if isinstance(reply, str) else []
                 if not isinstance(reply, str):
                     parts = [lm15.TextPart("I think [b-1]")]
                     parts += [lm15.ToolCallPart(id="same-id", name=name, input=args) for name, args in reply]
                 usage = lm15.Usage(input_tokens=3, output_tokens=2, total_tokens=5)
                 return lm15.Response(
-                    id=None, model="m", message=lm15.Message.assistant(parts), finish_reason="stop", usage=usage
+                    id=None, model="m", message=lm15.Message.assistant(parts), finish_reason=reason, usage=usage
                 )
 
             def stream(self, request):
@@ -139,6 +144,45 @@ def test_native_wrappers_become_invalid_actions(args, named):
 def test_an_empty_native_reply_is_an_invalid_action():
     it, _ = native("", [("finish", {"answer": "42"})], policy=Policy.lenient())
     assert it.forward("x").usage.reprompts == 1
+
+
+@pytest.mark.parametrize("reason", ["length", "content_filter", "error"])
+def test_a_native_text_that_the_model_did_not_end_itself_is_no_answer(reason):
+    it, lm = native(("It is fo", reason), [("finish", {"answer": "42"})], policy=Policy.lenient())
+    assert (it.forward("x").answer, len(lm.requests)) == ("42", 2)
+    it, _ = native(("It is fo", reason), raise_on_failure=True)
+    with pytest.raises(InvalidModelAction) as raised:
+        it.forward("x")
+    assert raised.value.reason == reason
+
+
+def test_a_call_written_as_text_is_made_in_native_mode_too():
+    written = '<tool_call>{"name": "calculator", "arguments": {"expression": "6*7"}}</tool_call>'
+    it, _ = native(written, "It is 42.")
+    out = it.forward("x")
+    assert (out.answer, out.structured_trace[0].observation) == ("It is 42.", "42")
+    it, lm = native(written[:60], "It is 42.", policy=Policy.lenient())
+    assert (it.forward("x").usage.reprompts, len(lm.requests)) == (1, 2)
+
+
+def test_the_reason_a_reply_ended_is_its_own_among_many_runs_of_one_model():
+    lm = NativeLM([("whole", "stop"), ("cut", "length")] * 20)
+    agents = [ReActGenerator(tools=[], lm=lm, tool_calling="native") for _ in range(40)]
+
+    async def all_of_them():
+        return await asyncio.gather(*(agent.arun("x") for agent in agents))
+
+    outputs = asyncio.run(all_of_them())
+    assert {out.answer for out in outputs if out.completed} == {"whole"}
+    assert sorted(out.completed for out in outputs) == [False] * 20 + [True] * 20
+
+
+def test_native_calls_beside_finish_are_made_and_finish_is_asked_for_again():
+    both = [("calculator", {"expression": "6*7"}), ("finish", {"answer": "early"})]
+    it, _ = native(both, [("finish", {"answer": "42"})])
+    out = it.forward("x")
+    assert (out.answer, out.usage.iterations) == ("42", 2)
+    assert "Not made" in out.structured_trace[0].observation
 
 
 def test_native_mode_works_async_and_streamed():

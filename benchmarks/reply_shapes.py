@@ -1,0 +1,174 @@
+"""Replies in shapes that a person can read, and some that nobody should complete: for `dropin_replies.py` and the tests."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+CALLS: tuple[tuple[str, dict[str, Any]], ...] = (
+    ("refund", {"order_id": "A-17", "amount": 12.5}),
+    ("find_order", {"customer": "Ann O'Neill", "open_only": True}),
+    ("send_note", {"to": "ann@example.com", "body": 'Dear Ann,\n"soon" means {today}; see [1].', "tags": ["a", "b"]}),
+)
+"""Each shape is written with each of these calls."""
+
+Shape = Callable[[str, dict[str, Any]], str]
+
+
+def _marked(name: str, args: str, thought: str = "I know what to do.") -> str:
+    return f"[[ ## next_thought ## ]]\n{thought}\n\n[[ ## next_tool_name ## ]]\n{name}\n\n[[ ## next_tool_args ## ]]\n{args}"
+
+
+def _j(value: Any) -> str:
+    return json.dumps(value)
+
+
+def _xml(args: dict[str, Any], tag: str) -> str:
+    def text(value: Any) -> str:
+        return value if isinstance(value, str) else _j(value)
+
+    return "".join(tag.format(key=key, value=text(value)) for key, value in args.items())
+
+
+END = "\n\n[[ ## completed ## ]]"
+
+SHAPES: dict[str, Shape] = {
+    "markers": lambda n, a: _marked(n, _j(a)) + END,
+    "markers without an end": lambda n, a: _marked(n, _j(a)),
+    "markers on one line": lambda n, a: (
+        _marked(n, _j(a)).replace("\n\n", " ").replace("]]\n", "]] ") + " [[ ## completed ## ]]"
+    ),
+    "markers in other capitals": lambda n, a: _marked(n, _j(a)).replace("next_tool", "Next_Tool"),
+    "markers without spaces": lambda n, a: _marked(n, _j(a)).replace("[[ ## ", "[[## ").replace(" ## ]]", " ##]]"),
+    "name in other capitals": lambda n, a: _marked(n.upper(), _j(a)) + END,
+    "name in backquotes": lambda n, a: _marked(f"`{n}`", _j(a)) + END,
+    "name with brackets": lambda n, a: _marked(f"{n}()", _j(a)) + END,
+    "arguments in a fence": lambda n, a: _marked(n, f"```json\n{json.dumps(a, indent=2)}\n```") + END,
+    "arguments as a string": lambda n, a: _marked(n, _j(_j(a))) + END,
+    "arguments in prose": lambda n, a: _marked(n, f"The arguments are:\n{_j(a)}\nThat is all.") + END,
+    "arguments as Python": lambda n, a: _marked(n, repr(a)) + END,
+    "a comma too many": lambda n, a: _marked(n, _j(a)[:-1] + ",}") + END,
+    "a bracket too few before the end marker": lambda n, a: _marked(n, _j(a)[:-1]) + END,
+    "markers doubled": lambda n, a: _marked(n, _j(a)).replace(
+        "[[ ## next_tool_name ## ]]\n", "[[ ## next_tool_name ## ]]\n" * 2
+    ),
+    "arguments' marker doubled": lambda n, a: _marked(n, _j(a)).replace(
+        "[[ ## next_tool_args ## ]]\n", "[[ ## next_tool_args ## ]]\n\n[[ ## next_tool_args ## ]]\n"
+    ),
+    "reply doubled": lambda n, a: f"{_marked(n, _j(a))}{END}\n\n{_marked(n, _j(a))}{END}",
+    "arguments first": lambda n, a: f"[[ ## next_tool_args ## ]]\n{_j(a)}\n\n[[ ## next_tool_name ## ]]\n{n}{END}",
+    "layout repeated first": lambda n, a: (
+        _marked("{next_tool_name}", "{next_tool_args}", "{next_thought}") + "\n\n" + _marked(n, _j(a))
+    ),
+    "without a thought": lambda n, a: _marked(n, _j(a)).partition("\n\n")[2] + END,
+    "a field too many": lambda n, a: _marked(n, _j(a)) + "\n\n[[ ## confidence ## ]]\n0.9" + END,
+    "call in the name's place": lambda n, a: f"[[ ## next_tool_name ## ]]\n{_j({'name': n, 'arguments': a})}{END}",
+    "JSON fields": lambda n, a: _j({"next_thought": "t", "next_tool_name": n, "next_tool_args": a}),
+    "JSON fields, indented": lambda n, a: json.dumps(
+        {"next_thought": "t", "next_tool_name": n, "next_tool_args": a}, indent=2
+    ),
+    "JSON fields in other order": lambda n, a: _j({"next_tool_args": a, "next_tool_name": n, "next_thought": "t"}),
+    "JSON fields in a fence": lambda n, a: (
+        f"```json\n{_j({'next_thought': 't', 'next_tool_name': n, 'next_tool_args': a})}\n```"
+    ),
+    "JSON without the last bracket": lambda n, a: _j({"next_thought": "t", "next_tool_name": n, "next_tool_args": a})[
+        :-1
+    ],
+    "JSON with more fields": lambda n, a: _j({"step": 1, "next_tool_name": n, "next_tool_args": a, "confidence": 0.9}),
+    "JSON in prose": lambda n, a: f"I will do that now: {_j({'tool': n, 'args': a})} and then see.",
+    "JSON after braces in prose": lambda n, a: (
+        f"Given {{this}} and {{that}}, I call\n{_j({'name': n, 'arguments': a})}"
+    ),
+    "JSON after thinking": lambda n, a: f"<think>\nHm. {{x}} or y?\n</think>\n{_j({'name': n, 'arguments': a})}",
+    "JSON in other capitals": lambda n, a: _j({"Name": n.upper(), "Arguments": a}),
+    "JSON with arguments as a string": lambda n, a: _j({"name": n, "arguments": _j(a)}),
+    "JSON as Python": lambda n, a: repr({"name": n, "arguments": a}),
+    "JSON with comments": lambda n, a: f'{{"name": "{n}", // the tool\n "arguments": {_j(a)},}}',
+    "JSON list": lambda n, a: _j([{"name": n, "arguments": a}]),
+    "JSON list of two": lambda n, a: _j([{"name": n, "arguments": a}, {"name": "list_orders", "arguments": {}}]),
+    "two objects": lambda n, a: f"{_j({'name': n, 'arguments': a})}\n{_j({'name': 'list_orders', 'arguments': {}})}",
+    "API's own format": lambda n, a: _j(
+        {"tool_calls": [{"id": "c1", "type": "function", "function": {"name": n, "arguments": _j(a)}}]}
+    ),
+    "function_call": lambda n, a: _j({"function_call": {"name": n, "arguments": a}}),
+    "recipient": lambda n, a: _j({"recipient_name": f"functions.{n}", "parameters": a}),
+    "name as key": lambda n, a: _j({n: a}),
+    "arguments beside the name": lambda n, a: _j({"tool": n, **a}),
+    "action and input": lambda n, a: _j({"action": n, "action_input": a}),
+    "action in action": lambda n, a: _j({"thought": "t", "action": {"tool": n, "args": a}}),
+    "argument names in other capitals": lambda n, a: _j(
+        {"tool": n, "args": {key.title(): value for key, value in a.items()}}
+    ),
+    "tool_call tag": lambda n, a: f"<tool_call>\n{_j({'name': n, 'arguments': a})}\n</tool_call>",
+    "special tokens": lambda n, a: f"<|tool_call|>{_j({'name': n, 'parameters': a})}<|/tool_call|>",
+    "TOOL_CALLS": lambda n, a: f"[TOOL_CALLS] [{_j({'name': n, 'arguments': a})}]",
+    "XML fields": lambda n, a: (
+        f"<next_thought>t</next_thought>\n<next_tool_name>{n}</next_tool_name>\n<next_tool_args>{_j(a)}</next_tool_args>"
+    ),
+    "XML with arguments as tags": lambda n, a: (
+        f"<tool_call><name>{n}</name><arguments>{_xml(a, '<{key}>{value}</{key}>')}</arguments></tool_call>"
+    ),
+    "invoke": lambda n, a: f"<invoke name='{n}'>{_xml(a, '<parameter name={key}>{value}</parameter>')}</invoke>",
+    "function tag": lambda n, a: f"<function={n}>{_xml(a, '<parameter={key}>{value}</parameter>')}</function>",
+    "function tag around JSON": lambda n, a: f"<function={n}>{_j(a)}</function>",
+    "labels": lambda n, a: f"Thought: t\nAction: {n}\nAction Input: {_j(a)}",
+    "labels and an observation": lambda n, a: f"Thought: t\nAction: {n}\nAction Input: {_j(a)}\nObservation:",
+    "labels in bold": lambda n, a: f"**Thought:** t\n**Tool:** {n}\n**Arguments:** {_j(a)}\n",
+    "label and a fence": lambda n, a: f"Thought: t\n\nAction:\n```json\n{_j({'action': n, 'action_input': a})}\n```\n",
+    "field names as labels": lambda n, a: f"next_thought: t\nnext_tool_name: {n}\nnext_tool_args: {_j(a)}\n",
+    "code": lambda n, a: f"{n}({', '.join(f'{key}={value!r}' for key, value in a.items())})",
+    "code in a fence": lambda n, a: (
+        f"I call it.\n```python\n{n}({', '.join(f'{key}={value!r}' for key, value in a.items())})\n```"
+    ),
+}
+"""By name: how a call is written. A person reads the same call out of each."""
+
+
+@dataclass(frozen=True)
+class Reply:
+    """A reply, and the call that a person reads in it; None where there is none."""
+
+    shape: str
+    text: str
+    call: tuple[str, dict[str, Any]] | None
+
+
+def readable() -> Iterator[Reply]:
+    """Every shape with every call."""
+    for shape, write in SHAPES.items():
+        for name, args in CALLS:
+            yield Reply(shape, write(name, args), (name, args))
+
+
+def cut_off(every: int = 7) -> Iterator[Reply]:
+    """Every readable reply, cut at every seventh place: whatever is read must be the whole call, or none."""
+    for number, reply in enumerate(readable()):
+        for end in range(number % every, len(reply.text), every):
+            yield Reply(f"{reply.shape}, cut", reply.text[:end], reply.call)
+
+
+def hostile(size: int = 1_000_000) -> Iterator[Reply]:
+    """Long and malformed replies of about `size` characters."""
+    parts = {
+        "braces": "{",
+        "objects in objects": '{"a":',
+        "lists of objects": "[{",
+        "tags": "<a>",
+        "markers": "[[ ## next_tool_name ## ]]\n",
+        "markers begun": "[[ ",
+        "quotes": '"',
+        "broken objects": '{"a" 1} ',
+        "fences": "```json\n",
+        "labels": "Action: refund\n",
+        "calls begun": "refund(",
+        "apostrophes": "{'a': '",
+        "escaped quotes": '\\"',
+        "words": "word ",
+        "names": '{"name": "refund", "arguments": {"order_id": ',
+    }
+    for shape, part in parts.items():
+        yield Reply(f"{shape}, {size:,} characters", part * (size // len(part)), None)
+    for braces in range(1, 251, 83):
+        yield Reply(f"{braces} braces", "{" * braces, None)

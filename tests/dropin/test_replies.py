@@ -1,0 +1,171 @@
+"""Any reply that a person can read, under each adapter; the rest is never guessed, and costs no time."""
+
+import time
+
+import dspy
+import pytest
+from dropin_replies import ADAPTERS, play, same
+from hypothesis import given, settings, strategies as st
+from reply_shapes import CALLS, SHAPES, cut_off, hostile, readable
+
+from ace import ReActGenerator
+from ace.core import InvalidModelAction
+from ace.react.reading.reader import CallReader
+
+SCHEMAS = {
+    "refund": {"type": "object", "properties": {"order_id": {"type": "string"}, "amount": {"type": "number"}}},
+    "find_order": {
+        "type": "object",
+        "properties": {"customer": {"type": "string"}, "open_only": {"type": "boolean"}},
+    },
+    "send_note": {
+        "type": "object",
+        "properties": {"to": {"type": "string"}, "body": {"type": "string"}, "tags": {"type": "array"}},
+    },
+    "list_orders": {"type": "object", "properties": {}},
+    "finish": {"type": "object", "properties": {"answer": {"type": "string"}}},
+}
+READER = CallReader(SCHEMAS)
+
+
+def first(text):
+    calls = [call for call in READER.read(text).calls if READER.knows(call)]
+    return (calls[0].name, calls[0].args) if calls else None
+
+
+@pytest.mark.parametrize("adapter", ADAPTERS)
+def test_the_call_that_a_person_reads_is_made(adapter):
+    missed = [r.shape for r in readable() if not same(play(ReActGenerator, r.text, ADAPTERS[adapter])[0], r)]
+    assert missed == []
+
+
+def test_what_is_cut_off_is_never_completed():
+    for reply in cut_off(every=1):
+        assert first(reply.text) in (None, reply.call), reply
+
+
+def test_long_and_malformed_replies_are_read_within_a_second_and_raise_nothing():
+    for reply in hostile():
+        started = time.process_time()
+        assert first(reply.text) is None, reply.shape
+        assert time.process_time() - started < 1, reply.shape
+
+
+def test_nothing_of_a_reply_raises_in_an_agent():
+    for reply in hostile(size=20_000):
+        for adapter in ADAPTERS.values():
+            assert play(ReActGenerator, reply.text, adapter)[::2] == ([], ""), reply.shape
+
+
+TEXT = st.text(max_size=30)
+PIECES = st.one_of(
+    TEXT,
+    st.sampled_from(
+        [
+            "[[ ## next_tool_name ## ]]\n",
+            "[[ ## next_tool_args ## ]]\n",
+            "{",
+            "}",
+            '"',
+            "'",
+            "\\",
+            "```json\n",
+            "```",
+            "<",
+            ">",
+            "<tool_call>",
+            "</tool_call>\n        ",
+            '{"name": "refund", ',
+            '"arguments": ',
+            "refund(",
+            ")",
+            "[",
+            "]",
+            "\nAction: refund\n",
+            "Action Input: ",
+            "<invoke name='refund'>\n        ",
+            "<parameter name=order_id>",
+            ":",
+            ",",
+            "refund",
+            "null",
+            "1e9",
+            "\n",
+        ]
+    ),
+)
+
+
+def check_any_text(pieces):
+    reading = READER.read("".join(pieces))
+    assert not (reading.cut and reading.calls)
+
+
+def check_written_calls(shape, name, args, end):
+    text = SHAPES[shape](name, args)
+    whole = first(text)
+    assert first(text[:end]) in (None, whole), text[:end]
+
+
+ARGS = st.fixed_dictionaries(
+    {}, optional={"order_id": st.text(max_size=20), "amount": st.one_of(st.integers(), st.floats(allow_nan=False))}
+)
+
+
+def examine(examples):
+    settings(max_examples=examples, deadline=None)(given(st.lists(PIECES, max_size=25))(check_any_text))()
+    settings(max_examples=examples, deadline=None)(
+        given(st.sampled_from(sorted(SHAPES)), st.sampled_from(["refund", "finish"]), ARGS, st.integers(0, 400))(
+            check_written_calls
+        )
+    )()
+
+
+def test_any_text_is_read_and_no_prefix_of_a_call_is_another_call():
+    examine(250)
+
+
+@pytest.mark.full
+def test_any_text_is_read_and_no_prefix_of_a_call_is_another_call_at_full_count():
+    examine(5_000)
+
+
+def test_of_several_calls_the_first_is_made_and_the_observation_names_the_others():
+    from ace.testing import FunctionLM, decision
+    from ace.tools import tool
+
+    @tool
+    def look_up(key: str) -> str:
+        """Look up."""
+        return f"value of {key}"
+
+    several = '[{"name": "look_up", "arguments": {"key": "a"}}, {"name": "finish", "arguments": {"answer": "early"}}]'
+    replies = iter([several, '<tool_call>{"name": "finish", "arguments": {"answer": "value of a"}}</tool_call>'])
+    out = ReActGenerator(tools=[look_up], lm=FunctionLM("t/list", lambda prompt: next(replies, decision("finish"))))(
+        task="x"
+    )
+    assert (out.answer, len(out.structured_trace)) == ("value of a", 1)
+    assert out.structured_trace[0].observation == (
+        "value of a (Not made, because other calls of the same reply came first: 'finish'. Ask again if it is still needed.)"
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"), [("", "empty"), ("Sorry, no.", "unparsable"), ('{"name": "refund", "ar', "unparsable")]
+)
+def test_a_reply_without_a_call_is_an_invalid_action_by_name(text, reason):
+    from ace.testing import ScriptedLM
+
+    agent = ReActGenerator(tools=[], lm=ScriptedLM([text]), raise_on_failure=True)
+    with pytest.raises(InvalidModelAction) as raised:
+        agent(task="x")
+    assert raised.value.reason == reason
+
+
+def test_other_outputs_are_read_by_dspys_own_adapter():
+    from ace.testing import ScriptedLM, decision
+
+    with dspy.context(adapter=dspy.JSONAdapter()):
+        agent = ReActGenerator(tools=[], lm=ScriptedLM([decision("finish"), '{"reasoning": "r", "answer": "42"}']))
+        assert agent(task="x").answer == "42"
+    assert CALLS
