@@ -151,6 +151,15 @@ class RunSummary(BaseModel, frozen=True, extra="forbid", allow_inf_nan=False):
         return "\n".join(f"{name.capitalize()}: {getattr(self, name)}" for name in RunSummary.model_fields)
 
 
+class MemoryUse(BaseModel, frozen=True, extra="forbid", allow_inf_nan=False):
+    """What a run had of its playbook: `agent.run("x").memory`."""
+
+    status: Literal["used", "empty", "unavailable"]
+    """`empty`: nothing in it fits the task. `unavailable`: it could not be read in time, and the run went on without it."""
+    reason: str = ""
+    """Why it could not be read."""
+
+
 class TaskOutput(BaseModel, frozen=True, extra="forbid", allow_inf_nan=False):
     """What came out of a run: the answer, how it was found, what it cost, and why it ended. `agent.run("x")` returns it."""
 
@@ -178,6 +187,8 @@ class TaskOutput(BaseModel, frozen=True, extra="forbid", allow_inf_nan=False):
     """Ids of the bullets in the prompt."""
     cited_bullets: tuple[str, ...] = ()
     """Ids of injected bullets that the model named as ``[b-ID]``."""
+    memory: MemoryUse | None = None
+    """What the run had of its playbook; None for an agent without one."""
     metadata: dict[str, Any] = Field(default_factory=dict)
 
     @property

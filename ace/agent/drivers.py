@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Protocol
 from weakref import WeakKeyDictionary
 
 from ace.agent.machine import AgentRun
 from ace.agent.states import AskModel, CallTool, Done, ModelReply, Wait
-from ace.core import AgentError
+from ace.core import AgentError, ToolContext
 from ace.tasks import TaskOutput
-from ace.tools import acall_tool, call_tools
+from ace.tools import Tool, ToolCall, ToolResult, acall_tool, call_tools
 
 Save = Callable[[AgentRun], None]
 """Called before each step is done, with the run as it is then."""
@@ -30,7 +30,34 @@ class Model(Protocol):
         ...
 
 
-def drive(run: AgentRun, model: Model, save: Save | None = None) -> TaskOutput:
+class ToolRunner(Protocol):
+    """Makes checked calls; what they raise is in their results."""
+
+    def call(self, items: Sequence[tuple[Tool, ToolCall, ToolContext | None]]) -> list[ToolResult]:
+        """Calls side by side."""
+        ...
+
+    async def acall(self, tool: Tool, call: ToolCall, context: ToolContext | None) -> ToolResult:
+        """One call, for async callers."""
+        ...
+
+
+class _Plain:
+    """`call_tools` and `acall_tool`."""
+
+    def call(self, items: Sequence[tuple[Tool, ToolCall, ToolContext | None]]) -> list[ToolResult]:
+        """See `ToolRunner`."""
+        return call_tools(items)
+
+    async def acall(self, tool: Tool, call: ToolCall, context: ToolContext | None) -> ToolResult:
+        """See `ToolRunner`."""
+        return await acall_tool(tool, call, context)
+
+
+_PLAIN = _Plain()
+
+
+def drive(run: AgentRun, model: Model, save: Save | None = None, tools: ToolRunner = _PLAIN) -> TaskOutput:
     """Run to the end: `drive(run, model)`. Ctrl-C leaves the run cancelled and saved, ready to be resumed."""
     try:
         while True:
@@ -40,7 +67,7 @@ def drive(run: AgentRun, model: Model, save: Save | None = None) -> TaskOutput:
             if isinstance(step, Done):
                 break
             if not run.spec.cancellation.cancelled:  # else nothing of this step has begun; the machine settles it
-                _do(run, model, step)
+                _do(run, model, step, tools)
     except (KeyboardInterrupt, SystemExit):
         _cancel(run, "the process was asked to stop", save)
         raise
@@ -49,7 +76,7 @@ def drive(run: AgentRun, model: Model, save: Save | None = None) -> TaskOutput:
     return run.output()
 
 
-def _do(run: AgentRun, model: Model, step: AskModel | CallTool | Wait) -> None:
+def _do(run: AgentRun, model: Model, step: AskModel | CallTool | Wait, tools: ToolRunner) -> None:
     match step:
         case AskModel():
             try:
@@ -57,20 +84,24 @@ def _do(run: AgentRun, model: Model, step: AskModel | CallTool | Wait) -> None:
             except AgentError as error:
                 run.model_failed(error)
         case CallTool(calls):
-            for result in call_tools([(run.tool(c), c, run.tool_context(c)) for c in calls]):
+            for result in tools.call([(run.tool(c), c, run.tool_context(c)) for c in calls]):
                 run.tool_finished(result)
         case Wait(seconds):
             run.spec.clock.sleep(seconds, run.spec.cancellation)
 
 
 async def adrive(
-    run: AgentRun, model: Model, save: Save | None = None, admission: AdmissionControl | None = None
+    run: AgentRun,
+    model: Model,
+    save: Save | None = None,
+    admission: AdmissionControl | None = None,
+    tools: ToolRunner = _PLAIN,
 ) -> TaskOutput:
     """`drive` for async callers, `asyncio.run(adrive(run, model))`; cancelling the task cancels the run."""
     stop = _Stop()
     try:
         with run.spec.cancellation.calling(stop.from_any_thread):
-            await _drive_to_end(run, model, save, admission, stop)
+            await _drive_to_end(run, model, save, admission, stop, tools)
     except asyncio.CancelledError:
         _cancel(run, "the task was cancelled", save)
         raise
@@ -82,7 +113,12 @@ async def adrive(
 
 
 async def _drive_to_end(
-    run: AgentRun, model: Model, save: Save | None, admission: AdmissionControl | None, stop: _Stop
+    run: AgentRun,
+    model: Model,
+    save: Save | None,
+    admission: AdmissionControl | None,
+    stop: _Stop,
+    tools: ToolRunner,
 ) -> None:
     while True:
         step = run.next_step()
@@ -92,14 +128,18 @@ async def _drive_to_end(
             if isinstance(step, Done):
                 return
             if not run.spec.cancellation.cancelled:
-                await _ado(run, model, step, admission)
+                await _ado(run, model, step, admission, tools)
         except asyncio.CancelledError:
             if not stop.was_ours():
                 raise  # the caller cancelled this task; otherwise the machine settles what was out
 
 
 async def _ado(
-    run: AgentRun, model: Model, step: AskModel | CallTool | Wait, admission: AdmissionControl | None
+    run: AgentRun,
+    model: Model,
+    step: AskModel | CallTool | Wait,
+    admission: AdmissionControl | None,
+    tools: ToolRunner,
 ) -> None:
     match step:
         case AskModel():
@@ -112,7 +152,7 @@ async def _ado(
             else:
                 run.model_replied(reply)
         case CallTool(calls):
-            waiting = [acall_tool(run.tool(call), call, run.tool_context(call)) for call in calls]
+            waiting = [tools.acall(run.tool(call), call, run.tool_context(call)) for call in calls]
             # a single call runs in this very task, which costs less than a task of its own
             results = [await waiting[0]] if len(waiting) == 1 else await asyncio.gather(*waiting)
             for result in results:

@@ -172,6 +172,8 @@ class AgentRun:
     def _begin(self, state: Idle) -> None:
         self.record.scratch = self.spec.agent.initialize(self.spec.task)
         self._emit("run_started", tools=len(self.spec.registry), max_iters=self.spec.max_iters)
+        if (memory := self.spec.memory) is not None and memory.status == "unavailable":
+            self._emit("memory_unavailable", reason=memory.reason)
         self._think(state.start())
 
     def _ask(self, state: Thinking) -> Step | None:
@@ -946,6 +948,7 @@ class AgentRun:
             injected=self.spec.injected_bullets,
             cited=self.record.cited,
             metadata=self._metadata(),
+            memory=self.spec.memory,
         )
 
     def _metadata(self) -> Mapping[str, Any]:

@@ -9,6 +9,7 @@ from ace.core import RunUsage, clean_text
 from ace.tasks import (
     ApprovalRequest,
     ErrorRecord,
+    MemoryUse,
     ReasoningStep,
     RunError,
     RunSummary,
@@ -34,6 +35,7 @@ def build_output(
     injected: tuple[str, ...],
     cited: Sequence[str],
     metadata: Mapping[str, Any],
+    memory: MemoryUse | None = None,
 ) -> TaskOutput:
     """What came out of a run; `cited` lists only bullets that were shown, all others are reported as invented."""
     first = next(iter(outputs.values()), None)
@@ -52,6 +54,7 @@ def build_output(
         error_history=tuple(_recovered(record, steps) for record in errors),
         summary=summary,
         request=request,
+        memory=memory,
         injected_bullets=injected,
         cited_bullets=tuple(dict.fromkeys(bullet for bullet in cited if bullet in injected)),
         metadata={**metadata, "invented_bullets": invented} if invented else dict(metadata),

@@ -29,7 +29,7 @@ from ace.core import (
     UsageLimits,
 )
 from ace.core.context import Tally
-from ace.tasks import ErrorRecord, ReasoningStep, RunSummary, TaskInput, TerminationReason
+from ace.tasks import ErrorRecord, MemoryUse, ReasoningStep, RunSummary, TaskInput, TerminationReason
 from ace.tools import Tool, ToolRegistry
 
 DEFAULT_MAX_ITERS = 10
@@ -58,6 +58,7 @@ class RunSpec:
     context: Mapping[str, str] = field(default_factory=dict[str, str])
     """What else the prompt holds, for a run that is resumed: the text of the playbook."""
     metadata: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    memory: MemoryUse | None = None
     prices: TokenPrices | None = None
     tally: Tally | None = None
     """Where a run inside a tool of another run reports each request."""
@@ -86,6 +87,7 @@ class RunSpec:
             injected_bullets=stored.injected_bullets,
             context=stored.context,
             metadata=stored.metadata,
+            memory=stored.memory,
         )
 
 
@@ -245,6 +247,7 @@ class RunSnapshot(BaseModel, frozen=True, extra="forbid"):
     injected_bullets: tuple[str, ...] = ()
     context: dict[str, str] = Field(default_factory=dict)
     metadata: dict[str, Any] = Field(default_factory=dict)
+    memory: MemoryUse | None = None
     decisions: int = 0
     """How many answers went into those that `resume` was given, so that a caller knows which ones are used up."""
     cuts: dict[int, int] = Field(default_factory=dict)
@@ -278,6 +281,7 @@ class RunSnapshot(BaseModel, frozen=True, extra="forbid"):
             injected_bullets=spec.injected_bullets,
             context=dict(spec.context),
             metadata=dict(spec.metadata),
+            memory=spec.memory,
             outputs=to_jsonable_python(record.outputs),
             **stored,
         )

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 EXAMPLES = (
     "Examples: ace run 'What is 17% of 240?' --lm ollama_chat/llama3.2 | "
     "ace run 'Refund order 17' --tools my_shop:tools --playbook shop.db --lm openai/gpt-5-mini | "
-    "ace run --suite office --task 'refund#0' --lm simulated:oracle | "
+    "ace run --suite office --task 'refund#0' --lm simulated:oracle --trace spans.jsonl | "
     "ace run --resume RUN_ID --run-store runs --decision approve --tools my_shop:tools --lm openai/gpt-5-mini"
 )
 
@@ -37,7 +37,8 @@ def run(
     max_iters: Annotated[int | None, typer.Option(min=0, help="Limit on iterations; 10 by default.")] = None,
     suite: Annotated[str | None, typer.Option(help="Run a task of this suite instead.")] = None,
     task_id: Annotated[str | None, typer.Option("--task", help="The task's id in the suite.")] = None,
-    trace: Annotated[bool, typer.Option(help="Show every step.")] = True,
+    steps: Annotated[bool, typer.Option(help="Show every step.")] = True,
+    trace: Annotated[Path | None, typer.Option(help="Write the run's spans to this file, one JSON line each.")] = None,
     output_mode: Annotated[
         str, typer.Option("--output", help="structured: the trace and the usage too; simple: the bare answer.")
     ] = "structured",
@@ -50,6 +51,7 @@ def run(
 ) -> None:
     """Solve one task and show how."""
     check_writable(json_file)
+    _write_spans(trace)
     from ace.core import SuiteError
     from ace.evaluation.models import choose_model, load_suite_for
 
@@ -89,10 +91,29 @@ def run(
         console.print(str(output.answer), markup=False, highlight=False)
     else:
         console.print(f"policy: {choice.policy.name}   {choice.label}", highlight=False)
-        _show(output, feedback, run_store, trace)
+        _show(output, feedback, run_store, steps)
     write_json(output, json_file)
     if output.error:
         raise typer.Exit(1)
+
+
+def _write_spans(file: Path | None) -> None:
+    """Send OpenTelemetry's spans to a file, where one is given."""
+    check_writable(file)
+    if file is None:
+        return
+    try:
+        from opentelemetry import trace
+        from opentelemetry.sdk.trace import TracerProvider
+        from opentelemetry.sdk.trace.export import ConsoleSpanExporter, SimpleSpanProcessor
+    except ModuleNotFoundError as error:
+        raise typer.BadParameter(f"--trace needs the package {error.name!r}: pip install 'dspy-ace[trace]'") from error
+    provider = TracerProvider()
+    lines = ConsoleSpanExporter(
+        out=file.open("w", encoding="utf-8"), formatter=lambda span: span.to_json(indent=None) + "\n"
+    )
+    provider.add_span_processor(SimpleSpanProcessor(lines))
+    trace.set_tracer_provider(provider)
 
 
 def _suite_task(
@@ -109,8 +130,8 @@ def _suite_task(
     return output, episode.score(output)
 
 
-def _show(output: TaskOutput, feedback: Feedback | None, run_store: Path | None, trace: bool) -> None:
-    if trace:
+def _show(output: TaskOutput, feedback: Feedback | None, run_store: Path | None, steps: bool) -> None:
+    if steps:
         console.print(output.reasoning_trace, markup=False, highlight=False)
     if output.error:
         console.print(f"{output.termination_reason}: {output.error.message}", style="red", markup=False)

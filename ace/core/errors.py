@@ -92,7 +92,16 @@ class EventGrammarError(AceError, ValueError):
 
 
 class PlaybookError(AceError, ValueError):
-    """The playbook refused a change or could not be read: `book.get("b-999")` raises it; nothing was written."""
+    """The playbook refused a change or could not be read: `book.get("b-999")` raises it; nothing was written.
+
+    Args:
+        message: What was wrong, what was expected, and what to do.
+        out_of_reach: Whether the same may well succeed later: the database, its file, its disk or the embedder is not there.
+    """
+
+    def __init__(self, message: str, *, out_of_reach: bool = False) -> None:
+        super().__init__(message)
+        self.out_of_reach = out_of_reach
 
 
 class ToolRegistrationError(AceError, ValueError):

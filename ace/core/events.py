@@ -14,6 +14,7 @@ from pydantic import BaseModel, Field
 EventKind = Literal[
     "run_started",
     "run_continued",
+    "memory_unavailable",
     "model_request_started",
     "model_request_delta",
     "model_request_completed",

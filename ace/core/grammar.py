@@ -98,6 +98,9 @@ class EventGrammar(Grammar[Event]):
             self._begin(event)
         elif not self._in_segment:
             raise self._error(event, "nothing may follow the end of a run but run_continued")
+        elif kind == "memory_unavailable":
+            begun = self._last is not None and self._last.kind == "run_started"
+            self._require(event, begun, "it comes right after run_started")
         elif kind == "model_request_started":
             self._require(event, not self._asking, "the model is already being asked")
             self._require(event, not self._open, f"calls {sorted(self._open)} have no result yet")

@@ -11,8 +11,10 @@ from types import TracebackType
 from typing import Any
 
 from ace.agent.episode import Episode, Solver
+from ace.core import PlaybookError
 from ace.curator import Curator, Gate, GateVerdict
 from ace.learner.pipeline import LearningPipeline
+from ace.learner.postponed import PostponedRuns
 from ace.learner.report import LearningReport
 from ace.learner.run_queue import ObservedRun, RunQueue, known_tools
 from ace.learner.traces import read_requests, read_trace
@@ -88,6 +90,7 @@ class Learner:
         self.memory = playbook.view(experiment=Experiment(explore=explore, holdout=holdout, seed=seed))
         self._tools = known_tools(tools)
         self._queue = RunQueue(state) if state is not None else None
+        self._postponed = PostponedRuns(playbook.postponed)
         if state is not None:
             playbook.remember_queue(state)
         self.pipeline = LearningPipeline(
@@ -351,6 +354,32 @@ class Learner:
         self.pipeline.look_back()
         self.pipeline.propose(now=True)
         return self.report.since(before)
+
+    def learn_or_keep(self, output: TaskOutput, feedback: Feedback, *, group: str = "") -> LearningReport:
+        """`learn`, and keep the run for later where the playbook is out of reach; what waits is learned first.
+
+        Returns:
+            Counts of this call; `postponed` is 1 where the run was kept.
+
+        Raises:
+            PlaybookError: The run is kept in this process only.
+        """
+        before = replace(self.report)
+        try:
+            self._postponed.retry(self._learn_again)
+            self.learn(output, feedback, group=group)
+        except (PlaybookError, OSError) as error:
+            if isinstance(error, PlaybookError) and not error.out_of_reach:
+                raise
+            run = ObservedRun(key=output.run_id, output=output, feedback=feedback, group=group, **self._tools)
+            self._postponed.keep(run, error)
+            return LearningReport(postponed=1)
+        return self.report.since(before)
+
+    def _learn_again(self, run: ObservedRun) -> None:
+        self.pipeline.learn(
+            run if run.schemas else run.model_copy(update={"schemas": self._tools["schemas"]}), keep=False
+        )
 
     def learn(
         self,

@@ -31,6 +31,8 @@ class LearningReport:
     """Names of tools and arguments in recorded runs that the schemas do not know."""
     unread: int = 0
     """Runs whose reflection waits for a model that could not be reached."""
+    postponed: int = 0
+    """Runs that are kept for later, because the playbook was out of reach."""
     usage: RunUsage = field(default_factory=RunUsage)
 
     def count(self, deltas: Sequence[Delta]) -> None:

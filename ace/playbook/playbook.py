@@ -393,6 +393,12 @@ class Playbook:
         if Path(path) not in self._state.store.queues():
             self._state.store.remember_queue(Path(path))
 
+    @property
+    def postponed(self) -> Path | None:
+        """Where runs wait that could not be learned from: beside the book's file, or in the user's cache for a server."""
+        folder = self._state.index.folder
+        return self._state.store.postponed or (folder.parent / f"{folder.name}.postponed.jsonl" if folder else None)
+
     # -- files -------------------------------------------------------------------------------------------------------
 
     def export_jsonl(self, path: str | Path) -> int:

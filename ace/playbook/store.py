@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import threading
 import time
 from collections.abc import Collection, Generator, Mapping, Sequence
@@ -17,7 +18,7 @@ import numpy as np
 import sqlalchemy as sa
 from numpy.typing import NDArray
 from pydantic import ValidationError
-from sqlalchemy.exc import ArgumentError, DBAPIError
+from sqlalchemy.exc import ArgumentError, DataError, DBAPIError, IntegrityError, ProgrammingError
 
 from ace.core import PlaybookError
 from ace.playbook import schema
@@ -256,6 +257,19 @@ class Rewriting:
         return [entry.delta for entry in _entries(self._connection)]
 
 
+def _passing(error: DBAPIError) -> bool:
+    """Whether the database is at fault, and not what it was asked."""
+    return not isinstance(error, (IntegrityError, DataError, ProgrammingError))
+
+
+def _inode(file: str | None) -> tuple[int, int] | None:
+    try:
+        found = os.stat(file) if file is not None else None
+    except OSError:
+        return None
+    return (found.st_dev, found.st_ino) if found is not None else None
+
+
 class Store:
     """A playbook's database.
 
@@ -284,6 +298,7 @@ class Store:
         self._lock = threading.RLock() if memory else nullcontext()
         self._memory = memory
         self._busy = threading.local()
+        self._inode: tuple[int, int] | None = None
         self.engine = connect(parsed, memory)
         try:
             with self._write() if memory else self._read() as connection:
@@ -295,6 +310,7 @@ class Store:
                     found = schema.version(connection)
                     if found != schema.HEAD:
                         schema.bring_up(connection, found)
+            self._inode = _inode(self.file)
             with self._read() as connection:
                 self.book_id = _meta(connection, "book_id")
         except DBAPIError as error:
@@ -318,12 +334,14 @@ class Store:
     def _read(self) -> Generator[sa.Connection]:
         if self._memory:
             self._refuse("read")
+        self._check_file()
         try:
             with self._lock, self.engine.connect() as connection:
                 yield connection
         except DBAPIError as error:
             raise PlaybookError(
-                f"cannot read {self.url!r}: {error.orig}; is it a playbook, and within reach?"
+                f"cannot read {self.url!r}: {error.orig}; is it a playbook, and within reach?",
+                out_of_reach=_passing(error),
             ) from error
 
     @contextmanager
@@ -331,10 +349,21 @@ class Store:
         self._refuse("write")
         self._busy.writing = True
         try:
+            self._check_file()
             with self._lock, self.engine.execution_options(ace_write=True).begin() as connection:
                 yield connection
+            self._check_file()
         finally:
             self._busy.writing = False
+
+    def _check_file(self) -> None:
+        """A file that was deleted or replaced goes on being written to, and no new reader would find what is in it."""
+        if self._inode is not None and (now := _inode(self.file)) != self._inode:
+            what = "is gone" if now is None else "was replaced by another file"
+            raise PlaybookError(
+                f"the playbook {self.url!r} {what} while it was open; put it back, or open the playbook again",
+                out_of_reach=True,
+            )
 
     def _refuse(self, what: str) -> None:
         """What a commit calls must not read or write the same book: it would wait for its own commit to end."""
@@ -400,7 +429,9 @@ class Store:
                 yield transaction
                 transaction.write()
         except DBAPIError as error:
-            raise PlaybookError(f"cannot write to {self.url!r}: {error.orig}; nothing was written") from error
+            raise PlaybookError(
+                f"cannot write to {self.url!r}: {error.orig}; nothing was written", out_of_reach=_passing(error)
+            ) from error
 
     @contextmanager
     def rewriting(self) -> Generator[Rewriting]:
@@ -411,7 +442,9 @@ class Store:
                     connection.exec_driver_sql("PRAGMA secure_delete=ON")
                 yield Rewriting(connection)
         except DBAPIError as error:
-            raise PlaybookError(f"cannot write to {self.url!r}: {error.orig}; nothing was written") from error
+            raise PlaybookError(
+                f"cannot write to {self.url!r}: {error.orig}; nothing was written", out_of_reach=_passing(error)
+            ) from error
 
     def compact(self) -> None:
         """Leave nothing of what was deleted in free pages, old row versions or the write-ahead log."""
@@ -454,7 +487,14 @@ class Store:
         """The files that were noted."""
         with self._read() as connection:
             found = connection.execute(sa.select(schema.meta.c.key).where(schema.meta.c.key.startswith("queue:")))
-            return [Path(key.removeprefix("queue:")) for key in found.scalars()]
+            noted = [Path(key.removeprefix("queue:")) for key in found.scalars()]
+        own = self.postponed
+        return [*noted, *([own] if own is not None and own.exists() else [])]
+
+    @property
+    def postponed(self) -> Path | None:
+        """The queue of runs that could not be learned from, beside the file; None for a book without one."""
+        return Path(f"{self.file}.postponed.jsonl") if self.file is not None else None
 
     def start_ids_after(self, number: int) -> None:
         """Give no new bullet this number, or a lower one."""

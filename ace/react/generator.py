@@ -5,10 +5,10 @@
 from __future__ import annotations
 
 import copy
+import inspect
 import logging
 from collections.abc import Callable, Generator, Iterable, Mapping
-from contextlib import contextmanager, nullcontext
-from dataclasses import replace
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol
@@ -54,6 +54,7 @@ from ace.core.errors import AGENT_ERRORS
 from ace.playbook.bullet import PlaybookBullet
 from ace.playbook.render import render_bullets
 from ace.react.inputs import InputFields, RunOptions, check_json
+from ace.react.memory import MEMORY_TIMEOUT, Memory, PlaybookLearning
 from ace.react.model import PredictorModel, Prompts, ToolCatalog
 from ace.react.prediction import ReActPrediction
 from ace.react.program import (
@@ -64,6 +65,7 @@ from ace.react.program import (
     finish_tool,
     unwrap_tools,
 )
+from ace.react.spans import Span, span
 from ace.react.tool_cards import TOOLS_KEY, adopt_cards, build_cards, descriptions, record_calls
 from ace.tasks import Feedback, TaskInput, TaskOutput
 from ace.tools import Tool, ToolRegistry, TypedTool
@@ -106,6 +108,7 @@ class ReActGenerator(dspy.Module, Agent):
         signature: Any DSPy signature; the default takes a `task` and gives an `answer`.
         tools: Functions, `Tool`s or `TypedTool`s.
         playbook: A `Playbook`, or anything with `retrieve_for`.
+        memory_timeout: Seconds that a run waits for its bullets; then it goes on without, and `out.memory` says so.
         lm: The language model; DSPy's configured one by default.
         max_iters: Limit on iterations; a task's own limit goes first, 10 is the default.
         limits: What a run may spend on requests, tool calls, tokens, money and time.
@@ -141,6 +144,7 @@ class ReActGenerator(dspy.Module, Agent):
         *,
         tools: Iterable[Tool | TypedTool[Any, Any] | Callable[..., Any]] | ToolRegistry,
         playbook: BulletSource | None = None,
+        memory_timeout: float = MEMORY_TIMEOUT,
         lm: Any = None,
         max_iters: int | None = None,
         limits: UsageLimits | None = None,
@@ -169,6 +173,7 @@ class ReActGenerator(dspy.Module, Agent):
         self.summary = summary
         if summary is not None:
             self.summarizer = build_summarizer(self.signature)
+        self.memory_timeout = memory_timeout
         self.playbook = playbook
         self.lm = lm
         self.max_iters = max_iters
@@ -188,11 +193,11 @@ class ReActGenerator(dspy.Module, Agent):
     @property
     def playbook(self) -> Any:
         """Where bullets come from; None for no memory."""
-        return self._playbook.value
+        return self._memory.value.source
 
     @playbook.setter
     def playbook(self, source: BulletSource | None) -> None:
-        self._playbook = SharedReference(source)
+        self._memory = SharedReference(Memory(source, self.memory_timeout))
 
     @property
     def lm(self) -> Any:
@@ -248,11 +253,11 @@ class ReActGenerator(dspy.Module, Agent):
         """
         if not _called_as_module(self):  # a direct call gets the same callbacks and usage as agent(...)
             return self(task, **fields) if task is not None else self(**fields)
-        return self._prediction(*self._drive(*self._prepare(task, fields)))
+        return self._prediction(*self._solve(task, fields))
 
     async def aforward(self, task: TaskInput | str | None = None, /, **fields: Any) -> ReActPrediction:
         """`forward` for async callers; async tools run on the event loop."""
-        return self._prediction(*await self._adrive(*await self._aprepare(task, fields)))
+        return self._prediction(*await self._asolve(task, fields))
 
     @property
     def run_store(self) -> RunStore:
@@ -261,11 +266,11 @@ class ReActGenerator(dspy.Module, Agent):
 
     def run(self, task: TaskInput | str | None = None, /, **fields: Any) -> TaskOutput:
         """Solve one task and return the plain `TaskOutput`."""
-        return self._drive(*self._prepare(task, fields))[0]
+        return self._solve(task, fields)[0]
 
     async def arun(self, task: TaskInput | str | None = None, /, **fields: Any) -> TaskOutput:
         """`run` for async callers."""
-        return (await self._adrive(*await self._aprepare(task, fields)))[0]
+        return (await self._asolve(task, fields))[0]
 
     def stream(self, task: TaskInput | str | None = None, /, **fields: Any) -> RunStream[Event, TaskOutput]:
         """Solve one task and give its events as they happen, pieces of the model's replies included.
@@ -288,7 +293,7 @@ class ReActGenerator(dspy.Module, Agent):
 
         async def start(listener: Listener) -> TaskOutput:
             options = {**fields, "cancellation": token}
-            return (await self._adrive(*await self._aprepare(task, options, listener)))[0]
+            return (await self._asolve(task, options, listener))[0]
 
         return AsyncRunStream(start, token)
 
@@ -310,7 +315,8 @@ class ReActGenerator(dspy.Module, Agent):
         """
         with self.run_store.claim(run_id):
             run, model = self._reopen(run_id, decision, lm=lm, cancellation=cancellation)
-            return self._prediction(*self._drive(run, model, claimed=True))
+            with self._span() as open_span:
+                return self._prediction(*_told(open_span, self._drive(run, model, claimed=True)))
 
     async def aresume(
         self, run_id: str, decision: Decision = None, *, lm: Any = None, cancellation: Token = None
@@ -320,7 +326,8 @@ class ReActGenerator(dspy.Module, Agent):
             run, model = await anyio.to_thread.run_sync(
                 partial(self._reopen, run_id, decision, lm=lm, cancellation=cancellation)
             )
-            return self._prediction(*await self._adrive(run, model, claimed=True))
+            with self._span() as open_span:
+                return self._prediction(*_told(open_span, await self._adrive(run, model, claimed=True)))
 
     def stream_resume(
         self, run_id: str, decision: Decision = None, *, lm: Any = None, cancellation: Token = None
@@ -338,7 +345,8 @@ class ReActGenerator(dspy.Module, Agent):
             with self.run_store.claim(run_id):
                 reopen = partial(self._reopen, run_id, decision, listener, lm=lm, cancellation=token)
                 run, model = await anyio.to_thread.run_sync(reopen)
-                return (await self._adrive(run, model, claimed=True))[0]
+                with self._span() as open_span:
+                    return _told(open_span, await self._adrive(run, model, claimed=True))[0]
 
         return AsyncRunStream(start, token)
 
@@ -388,10 +396,12 @@ class ReActGenerator(dspy.Module, Agent):
             group: The task's family.
 
         Returns:
-            What was learned.
+            What was learned; `postponed` is 1 where the playbook was out of reach and the run is kept for later.
 
         Raises:
             ValueError: `success` is neither, or the agent has no playbook to write to.
+            PlaybookError: The playbook is out of reach, and so is the file in which the run would wait for it; it waits in
+                this process.
 
         Example:
             >>> from ace.playbook import CallableEmbedder, Playbook
@@ -416,9 +426,12 @@ class ReActGenerator(dspy.Module, Agent):
         if learner is None or learner.playbook is not self.playbook:
             source = str(getattr(self.lm or dspy.settings.lm, "model", ""))
             learner = self._learner.value = Learner(self.playbook, reflector=Reflector(source), tools=self.registry)
-        before = replace(learner.report)
-        learner.learn(getattr(output, "output", output), verdict, group=group)
-        return learner.report.since(before)
+        run: TaskOutput = getattr(output, "output", output)
+        learn = partial(learner.learn_or_keep, run, verdict, group=group)
+        with span("upsert_memory") as open_span:
+            report = PlaybookLearning(learn)(run_id=run.run_id, success=verdict.success).report
+            open_span.set(memory__record__count=report.added + report.merged)
+        return report
 
     # -- what DSPy calls -----------------------------------------------------------------------------------------------
 
@@ -449,6 +462,20 @@ class ReActGenerator(dspy.Module, Agent):
 
     # -- preparing, driving and closing a run ---------------------------------------------------------------------------
 
+    def _span(self) -> AbstractContextManager[Span]:
+        name = type(self).__name__
+        return span("invoke_agent", name, agent__name=name)
+
+    def _solve(self, task: TaskInput | str | None, fields: dict[str, Any]) -> tuple[TaskOutput, Any, AgentRun]:
+        with self._span() as open_span:
+            return _told(open_span, self._drive(*self._prepare(task, fields)))
+
+    async def _asolve(
+        self, task: TaskInput | str | None, fields: dict[str, Any], listener: Listener | None = None
+    ) -> tuple[TaskOutput, Any, AgentRun]:
+        with self._span() as open_span:
+            return _told(open_span, await self._adrive(*await self._aprepare(task, fields, listener)))
+
     def _prepare(
         self, task: TaskInput | str | None, fields: dict[str, Any], listener: Listener | None = None
     ) -> tuple[AgentRun, PredictorModel]:
@@ -458,8 +485,8 @@ class ReActGenerator(dspy.Module, Agent):
         self._check_lm(options.lm)
         if self.run_store.every_step:
             check_json(given)
-        source = self.playbook
-        bullets = source.retrieve_for(given, self.registry.schema_hashes) if source is not None else []
+        recalled = self._memory.value.recall(given, self.registry.schema_hashes)
+        bullets = recalled.bullets
         limit = next((n for n in (given.max_iters, self.max_iters) if n is not None), DEFAULT_MAX_ITERS)
         limits, outer = self.limits, current_context()
         if options.limits is not None:
@@ -477,6 +504,7 @@ class ReActGenerator(dspy.Module, Agent):
             injected_bullets=tuple(bullet.id for bullet in bullets),
             context={"playbook": text},
             metadata=_left_out(bullets),
+            memory=recalled.use,
             cancellation=_linked(options.cancellation),
             listeners=(listener,) if listener else (),
         )
@@ -554,13 +582,14 @@ class ReActGenerator(dspy.Module, Agent):
 
     def _drive(self, run: AgentRun, model: PredictorModel, claimed: bool = False) -> tuple[TaskOutput, Any, AgentRun]:
         with self._held(run, claimed) as save:
-            return self._finished(drive(run, model, save), run)
+            return self._finished(drive(run, model, save, self._catalog.value.seen), run)
 
     async def _adrive(
         self, run: AgentRun, model: PredictorModel, claimed: bool = False
     ) -> tuple[TaskOutput, Any, AgentRun]:
         with self._held(run, claimed) as save:
-            return self._finished(await adrive(run, model, save, self._admission.value), run)
+            output = await adrive(run, model, save, self._admission.value, self._catalog.value.seen)
+            return self._finished(output, run)
 
     def _finished(self, output: TaskOutput, run: AgentRun) -> tuple[TaskOutput, Any, AgentRun]:
         """A run's output, what `format_result` makes of it, and the run."""
@@ -589,6 +618,21 @@ class ReActGenerator(dspy.Module, Agent):
         return ReActPrediction.of(output, self.signature.output_fields, shown, told)
 
 
+# tracers bind the signature, and `Signature.bind` mistakes a keyword `task` for the positional one (until Python 3.13)
+_OPEN = inspect.Signature(
+    [
+        inspect.Parameter(name, kind)
+        for name, kind in (
+            ("self", inspect.Parameter.POSITIONAL_OR_KEYWORD),
+            ("args", inspect.Parameter.VAR_POSITIONAL),
+            ("kwargs", inspect.Parameter.VAR_KEYWORD),
+        )
+    ]
+)
+for _method in (ReActGenerator.forward, ReActGenerator.aforward):
+    _method.__signature__ = _OPEN
+
+
 def _check_settings(
     max_iters: int | None, limits: UsageLimits | None, prices: TokenPrices | None, tool_calling: str, output_mode: str
 ) -> None:
@@ -599,6 +643,16 @@ def _check_settings(
         raise SignatureError(f"tool_calling must be 'text' or 'native', got {tool_calling!r}")
     if output_mode not in ("simple", "structured"):
         raise SignatureError(f"output_mode must be 'simple' or 'structured', got {output_mode!r}")
+
+
+def _told(open_span: Span, solved: tuple[TaskOutput, Any, AgentRun]) -> tuple[TaskOutput, Any, AgentRun]:
+    """Tell a span what came out."""
+    output = solved[0]
+    usage = output.usage
+    open_span.set(usage__input_tokens=usage.input_tokens, usage__output_tokens=usage.output_tokens)
+    if output.error is not None:
+        open_span.fail(output.error.kind)
+    return solved
 
 
 def _called_as_module(module: dspy.Module) -> bool:

@@ -34,6 +34,7 @@ from ace.core import (
 from ace.react.adapter import CachedChatAdapter, reading
 from ace.react.native import CUT_SHORT, NativeAdapter, function_specs, read_reply
 from ace.react.reading.reader import CallReader
+from ace.react.seen import SeenTools
 from ace.tasks import RunSummary
 from ace.tools import Tool, ToolRegistry
 
@@ -165,6 +166,8 @@ class ToolCatalog:
         self._described: dict[tuple[tuple[str, str], ...], ToolCatalog] = {}
         self.reader = CallReader({tool.name: tool.schema for tool in (*registry, finish)})
         """Reads the calls in replies."""
+        self.seen = SeenTools()
+        """Makes the calls where tracers see them."""
 
     def described(self, descriptions: Mapping[str, str]) -> ToolCatalog:
         """The same tools with other descriptions."""

@@ -246,8 +246,15 @@ def call_tool(tool: Tool, call: ToolCall, context: ToolContext | None = None) ->
     return call_tools([(tool, call, context)])[0]
 
 
-def call_tools(calls: Sequence[tuple[Tool, ToolCall, ToolContext | None]]) -> list[ToolResult]:
-    """Run calls side by side, `call_tools([(look_up, call, None)])`; results in the order of the calls."""
+def call_tools(
+    calls: Sequence[tuple[Tool, ToolCall, ToolContext | None]], within: Sequence[contextvars.Context] = ()
+) -> list[ToolResult]:
+    """Run calls side by side, `call_tools([(look_up, call, None)])`; results in the order of the calls.
+
+    Args:
+        calls: Each tool, its checked call, and who calls.
+        within: The context variables that each call sees; the caller's own by default.
+    """
     works = [_work(*item) for item in calls]
     box: queue.SimpleQueue[tuple[int, _Outcome] | None] = queue.SimpleQueue()
     outcomes: dict[int, _Outcome] = {}
@@ -256,7 +263,8 @@ def call_tools(calls: Sequence[tuple[Tool, ToolCall, ToolContext | None]]) -> li
         with token.calling(lambda: box.put(None)):
             if not token.cancelled:
                 for index, work in enumerate(works):
-                    _start(work, lambda outcome, index=index: box.put((index, outcome)))
+                    context = within[index] if within else contextvars.copy_context()
+                    _start(work, lambda outcome, index=index: box.put((index, outcome)), context)
             while len(outcomes) < len(works):
                 waiting = [work.started + work.timeout for i, work in enumerate(works) if i not in outcomes]
                 try:
@@ -344,8 +352,8 @@ async def _drained(value: Any) -> Any:
     return list(islice(cast(Iterator[Any], value), MAX_ITEMS)) if isinstance(value, Iterator) else value
 
 
-def _start(work: _Work, deliver: Callable[[_Outcome], None]) -> None:
-    """Run the body in a daemon thread that sees the caller's context (DSPy settings among it)."""
+def _start(work: _Work, deliver: Callable[[_Outcome], None], context: contextvars.Context) -> None:
+    """Run the body in a daemon thread that sees a context (DSPy settings among it)."""
 
     def run() -> None:
         try:
@@ -360,7 +368,6 @@ def _start(work: _Work, deliver: Callable[[_Outcome], None]) -> None:
             outcome = _Outcome(raised=error)
         deliver(outcome)
 
-    context = contextvars.copy_context()
     run_in_thread(lambda: context.run(run))
 
 
@@ -378,7 +385,7 @@ async def _in_thread_async(work: _Work) -> _Outcome:
         except RuntimeError:
             return  # the loop is gone, and no caller waits
 
-    _start(work, deliver)
+    _start(work, deliver, contextvars.copy_context())
     done, _ = await asyncio.wait({future}, timeout=work.timeout)
     if not done:
         future.cancel()

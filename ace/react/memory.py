@@ -1,0 +1,122 @@
+"""Memory is a help, never a condition: what a run gets from its playbook in time, and what was not learned yet."""
+
+from __future__ import annotations
+
+import contextvars
+import logging
+import queue
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+import dspy
+
+from ace.core import describe_error
+from ace.react.spans import span
+from ace.tasks import MemoryUse, TaskInput
+from ace.tools.threads import run_in_thread
+
+_log = logging.getLogger(__name__)
+MEMORY_TIMEOUT = 2.0
+"""Default time limit of a retrieval, in seconds."""
+
+
+@dataclass(frozen=True)
+class Recalled:
+    """What a retrieval gave, and how it ended."""
+
+    bullets: Any = field(default_factory=list)
+    use: MemoryUse | None = None
+
+
+class Memory:
+    """A playbook, or anything like it, as runs read it: within a time limit, and whatever it raises.
+
+    Args:
+        source: Has `retrieve_for`; None for no memory.
+        timeout: Seconds.
+
+    Example:
+        >>> Memory(None).recall(TaskInput(inputs={"task": "x"}), {}).use is None
+        True
+    """
+
+    def __init__(self, source: Any, timeout: float = MEMORY_TIMEOUT) -> None:
+        self.source = source
+        self.timeout = timeout
+        self._out = threading.Event()
+        self._warned = False
+
+    def recall(self, task: TaskInput, tools: Mapping[str, str]) -> Recalled:
+        """The bullets for a task; none, and the reason, where they do not come in time."""
+        if self.source is None:
+            return Recalled()
+        with span("search_memory") as open_span:
+            open_span.tell(memory__query__text=task.text)
+            module: Any = PlaybookRetrieval(self)
+            recalled = cast(Recalled, module(task=task, tools=tools).recalled)
+            open_span.set(memory__record__count=len(recalled.bullets))
+            if recalled.use is not None and recalled.use.status == "unavailable":
+                open_span.fail("unavailable")
+            return recalled
+
+    def in_time(self, task: TaskInput, tools: Mapping[str, str]) -> Recalled:
+        """`recall`, unseen by callbacks."""
+        if self._out.is_set():  # an earlier retrieval still hangs: another would hang as well
+            return self._unavailable("an earlier retrieval has not come back")
+        box: queue.SimpleQueue[tuple[Any, BaseException | None]] = queue.SimpleQueue()
+        context = contextvars.copy_context()
+
+        def retrieve() -> None:
+            try:
+                box.put((context.run(self.source.retrieve_for, task, tools), None))
+            except BaseException as error:  # border to a foreign memory: whatever it raises, the run goes on
+                box.put((None, error))
+            finally:
+                self._out.clear()
+
+        run_in_thread(retrieve)
+        try:
+            bullets, error = box.get(timeout=self.timeout)
+        except queue.Empty:
+            self._out.set()
+            if not box.empty():
+                self._out.clear()  # it came back at this very moment
+            return self._unavailable(f"no answer within memory_timeout={self.timeout:g} s")
+        if error is not None:
+            return self._unavailable(describe_error(error))
+        self._warned = False
+        return Recalled(bullets, MemoryUse(status="used" if bullets else "empty"))
+
+    def _unavailable(self, reason: str) -> Recalled:
+        if not self._warned:
+            self._warned = True
+            _log.warning("the playbook cannot be read, and runs go on without it: %s", reason)
+        return Recalled([], MemoryUse(status="unavailable", reason=reason))
+
+
+class PlaybookRetrieval(dspy.Module):
+    """A retrieval as callbacks and tracers see it: `PlaybookRetrieval(memory)(task=task, tools={})`."""
+
+    def __init__(self, memory: Memory) -> None:
+        super().__init__()  # pyright: ignore[reportUnknownMemberType]
+        self._memory = memory
+
+    def forward(self, task: TaskInput, tools: Mapping[str, str]) -> dspy.Prediction:
+        """The bullets, and how they came."""
+        recalled = self._memory.in_time(task, tools)
+        shown = [{"id": bullet.id, "content": bullet.content} for bullet in recalled.bullets]
+        return dspy.Prediction(bullets=shown, use=recalled.use, recalled=recalled)
+
+
+class PlaybookLearning(dspy.Module):
+    """Learning from a run as callbacks and tracers see it: `PlaybookLearning(learn)(run_id="r1", success=True)`."""
+
+    def __init__(self, learn: Any) -> None:
+        super().__init__()  # pyright: ignore[reportUnknownMemberType]
+        self._learn = learn
+
+    def forward(self, run_id: str, success: bool) -> dspy.Prediction:
+        """What was learned."""
+        return dspy.Prediction(report=self._learn())

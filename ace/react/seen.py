@@ -1,0 +1,120 @@
+"""Tool calls as DSPy's own: callbacks and tracers that watch `dspy.Tool` see each call once."""
+
+from __future__ import annotations
+
+import contextvars
+from collections.abc import Generator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from types import FunctionType
+from typing import Any, cast
+
+import dspy
+from dspy.utils import callback as dspy_callback
+
+from ace.core import ToolContext, value_to_text
+from ace.react.spans import Span, span, traced
+from ace.tools import Tool, ToolCall, ToolResult, acall_tool, call_tools
+
+_SETTINGS: Any = dspy.settings
+_DSPYS = cast(Any, dspy_callback).with_callbacks.__code__.co_filename
+
+
+class ToolCallFailed(Exception):
+    """What a tracer is told of a call that failed: `ToolCallFailed("The shop is closed.")`."""
+
+
+class SeenTools:
+    """Runs tool calls, each inside `dspy.Tool.__call__` when somebody listens: `SeenTools().call([(look_up, call, None)])`.
+
+    OpenInference and other instrumentations replace `dspy.Tool.__call__`, MLflow and `dspy.streamify` are callbacks of it:
+    so the call really has to be made. Start and end are told in the thread that drives the run.
+    """
+
+    def __init__(self) -> None:
+        self._shown: dict[str, tuple[Tool, Any]] = {}
+
+    def call(self, items: Sequence[tuple[Tool, ToolCall, ToolContext | None]]) -> list[ToolResult]:
+        """`call_tools`, seen."""
+        if not listened_to() or any("self" in call.args for _, call, _ in items):
+            return call_tools(items)
+        outer, results = contextvars.copy_context(), list[ToolResult]()
+        contexts: list[contextvars.Context] = []
+
+        def make(index: int) -> None:
+            # one call opens the next, each in a context of its own, so that all have the same parent and run side by side
+            if index == len(items):
+                results.extend(call_tools(items, contexts))
+                return
+            tool, call, _ = items[index]
+
+            def body(**_kwargs: Any) -> Any:
+                contexts.append(contextvars.copy_context())
+                outer.copy().run(make, index + 1)
+                return _value(results[index])
+
+            with suppress(ToolCallFailed), _span(tool, call) as open_span:
+                value = self._of(tool).model_copy(update={"func": body})(**call.args)
+                open_span.tell(tool__call__result=value_to_text(value))
+
+        outer.copy().run(make, 0)
+        return results
+
+    async def acall(self, tool: Tool, call: ToolCall, context: ToolContext | None) -> ToolResult:
+        """`acall_tool`, seen."""
+        if not listened_to() or "self" in call.args:
+            return await acall_tool(tool, call, context)
+        results: list[ToolResult] = []
+
+        async def body(**_kwargs: Any) -> Any:
+            results.append(await acall_tool(tool, call, context))
+            return _value(results[0])
+
+        with suppress(ToolCallFailed), _span(tool, call) as open_span:
+            value = await self._of(tool).model_copy(update={"func": body}).acall(**call.args)
+            open_span.tell(tool__call__result=value_to_text(value))
+        return results[0]
+
+    def _of(self, tool: Tool) -> Any:
+        known = self._shown.get(tool.name)
+        if known is None or known[0] is not tool:
+            # without types of its own it takes the arguments as they are: they were checked already
+            shown: Any = dspy.Tool(_nothing, name=tool.name, desc=tool.description, args={}, arg_types={})
+            known = self._shown[tool.name] = (tool, shown)
+        return known[1]
+
+
+def listened_to() -> bool:
+    """Whether a callback is configured, spans are wanted, or `dspy.Tool.__call__` was replaced by a tracer's."""
+    return bool(_SETTINGS.callbacks) or replaced() or traced()
+
+
+def _span(tool: Tool, call: ToolCall) -> AbstractContextManager[Span]:
+    """A span of our own for a call, unless another tracer makes one."""
+    if replaced() or any(type(callback).__module__.startswith("mlflow") for callback in _SETTINGS.callbacks or ()):
+        return nullcontext(Span())
+    return _opened(tool, call)
+
+
+@contextmanager
+def _opened(tool: Tool, call: ToolCall) -> Generator[Span]:
+    described = {"tool__name": tool.name, "tool__type": "function", "tool__description": tool.description}
+    with span("execute_tool", tool.name, **described, tool__call__id=call.id) as open_span:
+        open_span.tell(tool__call__arguments=call.args)
+        yield open_span
+
+
+def replaced() -> bool:
+    """Whether a tracer has put a function of its own in the place of `dspy.Tool.__call__`."""
+    method = vars(dspy.Tool)["__call__"]
+    # by the very type: a tracer's wrapper passes for a function
+    return type(method) is not FunctionType or method.__code__.co_filename != _DSPYS
+
+
+def _value(result: ToolResult) -> Any:
+    if result.outcome != "success":
+        raise ToolCallFailed(result.text)
+    return result.content
+
+
+def _nothing(**_kwargs: Any) -> None:
+    """Stands in for the tool, until a call has one."""

