@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import contextvars
+import queue
 from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Protocol
@@ -10,9 +12,10 @@ from weakref import WeakKeyDictionary
 
 from ace.agent.machine import AgentRun
 from ace.agent.states import AskModel, CallTool, Done, ModelReply, Wait
-from ace.core import AgentError, ToolContext
+from ace.core import AgentError, BudgetExceeded, ModelTransport, ToolContext, current_context
 from ace.tasks import TaskOutput
 from ace.tools import Tool, ToolCall, ToolResult, acall_tool, call_tools
+from ace.tools.threads import ThreadPool
 
 Save = Callable[[AgentRun], None]
 """Called before each step is done, with the run as it is then."""
@@ -80,7 +83,8 @@ def _do(run: AgentRun, model: Model, step: AskModel | CallTool | Wait, tools: To
     match step:
         case AskModel():
             try:
-                run.model_replied(model.ask(step))
+                left = run.seconds_left()
+                run.model_replied(model.ask(step) if left is None else _fenced(model, step, left))
             except AgentError as error:
                 run.model_failed(error)
         case CallTool(calls):
@@ -146,7 +150,8 @@ async def _ado(
             if admission is not None:
                 await admission.turn()
             try:
-                reply = await model.aask(step)
+                left = run.seconds_left()
+                reply = await (model.aask(step) if left is None else _afenced(model, step, left))
             except AgentError as error:
                 run.model_failed(error)
             else:
@@ -159,6 +164,56 @@ async def _ado(
                 run.tool_finished(result)
         case Wait(seconds):
             await run.spec.clock.asleep(seconds)
+
+
+_MODELS = ThreadPool("ace-model")
+"""Where requests run that a wall-time budget may end."""
+
+
+def _out_of_time(left: float) -> BudgetExceeded:
+    return BudgetExceeded(f"the model did not answer within the {left:.1f} s that were left of the run's time")
+
+
+def _fenced(model: Model, request: AskModel, left: float) -> ModelReply:
+    """Ask in a thread that is left behind when the time is over: a sync model cannot be stopped."""
+    box: queue.SimpleQueue[tuple[ModelReply | None, BaseException | None]] = queue.SimpleQueue()
+    context = contextvars.copy_context()
+
+    def ask() -> None:
+        try:
+            box.put((context.run(model.ask, request), None))
+        except BaseException as error:  # handed to the thread that waits
+            box.put((None, error))
+
+    ticket = _MODELS.submit(ask, extra=current_context() is not None)
+    if ticket is None:
+        raise ModelTransport(f"{_MODELS.size} requests to models hang, and no further one is begun")
+    try:
+        reply, error = box.get(timeout=left)
+    except queue.Empty:
+        ticket.abandon()
+        raise _out_of_time(left) from None
+    except BaseException:  # Ctrl-C
+        ticket.abandon()
+        raise
+    if error is not None:
+        raise error
+    assert reply is not None
+    return reply
+
+
+async def _afenced(model: Model, request: AskModel, left: float) -> ModelReply:
+    """Ask in a task that is cancelled when the time is over."""
+    asking = asyncio.ensure_future(model.aask(request))
+    try:
+        done, _ = await asyncio.wait({asking}, timeout=left)
+    except asyncio.CancelledError:
+        asking.cancel()
+        raise
+    if not done:
+        asking.cancel()
+        raise _out_of_time(left)
+    return asking.result()
 
 
 def _cancel(run: AgentRun, reason: str, save: Save | None) -> None:

@@ -142,6 +142,11 @@ class AgentRun:
         seconds = self.record.usage.seconds + max(0.0, self.spec.clock.now() - self._started)
         return self.record.usage.model_copy(update={"seconds": seconds})
 
+    def seconds_left(self) -> float | None:
+        """What is left of the wall-time budget; None without one."""
+        limit = self.spec.limits.seconds
+        return None if limit is None else max(0.0, limit - self.usage_now().seconds)
+
     def snapshot(self) -> RunSnapshot:
         """The run as JSON data, as it is now."""
         return RunSnapshot.of(self.run_id, self.spec, self.record, self.usage_now())

@@ -25,8 +25,11 @@ class Clock(Protocol):
         ...
 
 
+_EPOCH = time.time() - time.monotonic()
+
+
 class SystemClock:
-    """The clock of this machine.
+    """The clock of this machine as it was when the process began; it only goes forward, whoever sets the time meanwhile.
 
     Example:
         >>> SystemClock().now() > 1_700_000_000
@@ -35,7 +38,7 @@ class SystemClock:
 
     def now(self) -> float:
         """See `Clock`."""
-        return time.time()
+        return _EPOCH + time.monotonic()
 
     def sleep(self, seconds: float, cancellation: CancellationToken) -> None:
         """See `Clock`."""

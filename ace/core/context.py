@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import contextvars
 import threading
-import time
 from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from ace.core.cancellation import CancellationToken
+from ace.core.clock import SystemClock
 from ace.core.usage import RunUsage, UsageLimits
 
 
@@ -53,7 +53,7 @@ class ToolContext:
     cancellation: CancellationToken = field(default_factory=CancellationToken)
     """Set when the run is cancelled or this call has run out of time."""
     deadline: float | None = None
-    """`time.time()` at which the result is no longer waited for."""
+    """`SystemClock().now()` at which the result is no longer waited for."""
     remaining: UsageLimits = field(default_factory=UsageLimits)
     """What the run has left; an agent that runs inside this tool gets no more."""
     tally: Tally = field(default_factory=Tally)
@@ -62,7 +62,7 @@ class ToolContext:
     @property
     def seconds_left(self) -> float | None:
         """Seconds until `deadline`; None when there is none."""
-        return None if self.deadline is None else max(0.0, self.deadline - time.time())
+        return None if self.deadline is None else max(0.0, self.deadline - SystemClock().now())
 
 
 _current: contextvars.ContextVar[ToolContext | None] = contextvars.ContextVar("ace_tool_context", default=None)

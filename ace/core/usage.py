@@ -66,8 +66,9 @@ class UsageLimits(BaseModel, frozen=True, extra="forbid"):
     """What a run may spend; None is no limit.
 
     `iterations`, `lm_calls` and `tool_calls` are never exceeded: when the next one would, the model is asked for one last
-    answer without tools, and that request is part of `lm_calls`. What a request costs in tokens, dollars and seconds is
-    known only afterwards: the request in flight may go over those limits, and nothing follows it.
+    answer without tools, and that request is part of `lm_calls`. What a request costs in tokens and dollars is known only
+    afterwards: the request in flight may go over those limits, and nothing follows it. When the seconds are over, the
+    request in flight is given up: an async one is cancelled, a sync one left behind in its thread.
 
     Example:
         >>> UsageLimits(lm_calls=5).tighter(UsageLimits(lm_calls=9, seconds=60.0))

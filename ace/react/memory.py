@@ -15,9 +15,10 @@ import dspy
 from ace.core import describe_error
 from ace.react.spans import span
 from ace.tasks import MemoryUse, TaskInput
-from ace.tools.threads import run_in_thread
+from ace.tools.threads import ThreadPool
 
 _log = logging.getLogger(__name__)
+_READERS = ThreadPool("ace-memory")
 MEMORY_TIMEOUT = 2.0
 """Default time limit of a retrieval, in seconds."""
 
@@ -76,7 +77,7 @@ class Memory:
             finally:
                 self._out.clear()
 
-        run_in_thread(retrieve)
+        _READERS.submit(retrieve, extra=True)  # of each memory at most one hangs
         try:
             bullets, error = box.get(timeout=self.timeout)
         except queue.Empty:

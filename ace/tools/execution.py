@@ -23,6 +23,7 @@ from ace.core import (
     CancellationToken,
     InvalidModelAction,
     RunUsage,
+    SystemClock,
     ToolContext,
     ToolError,
     ToolErrorKind,
@@ -31,11 +32,11 @@ from ace.core import (
     truncate,
     value_to_text,
 )
-from ace.core.context import entered
+from ace.core.context import current_context, entered
 from ace.tasks import Outcome
 from ace.tools.process import ChildCall
 from ace.tools.registry import ToolRegistry
-from ace.tools.threads import run_in_thread
+from ace.tools.threads import TOOLS, Ticket
 from ace.tools.tool import Tool
 
 MAX_ITEMS = 1_000
@@ -128,6 +129,8 @@ class _Work:
     body: Callable[[], Any]
     timeout: float
     kill: Callable[[], None] | None = None
+    ticket: Ticket | None = None
+    """Of the thread that it runs in, or waits for."""
 
     def __post_init__(self) -> None:
         self.started = time.perf_counter()
@@ -156,11 +159,14 @@ class _Work:
             usage=usage,
         )
 
-    def abandon(self) -> None:
-        """No caller waits any longer: signal the tool, and kill it where that is possible."""
+    def abandon(self) -> bool:
+        """No caller waits any longer: signal the tool, kill it where that is possible; whether it never began."""
         self.context.cancellation.cancel("no longer waited for")
+        if self.ticket is not None and self.ticket.abandon():
+            return True
         if self.kill is not None:
             self.kill()
+        return False
 
 
 def _work(tool: Tool, call: ToolCall, context: ToolContext | None) -> _Work:
@@ -168,7 +174,7 @@ def _work(tool: Tool, call: ToolCall, context: ToolContext | None) -> _Work:
     left = given.seconds_left
     timeout = tool.timeout if left is None else min(tool.timeout, left)
     # a token of its own: that this call is no longer waited for must not cancel the run
-    own = replace(given, cancellation=CancellationToken(), deadline=time.time() + timeout)
+    own = replace(given, cancellation=CancellationToken(), deadline=SystemClock().now() + timeout)
     try:
         model = tool.args_model.model_validate(call.args)
     except Exception as error:  # they fitted before: what they refer to, for example a file, has changed since
@@ -188,6 +194,13 @@ def _work(tool: Tool, call: ToolCall, context: ToolContext | None) -> _Work:
 
 def _raise(error: Exception) -> Any:
     raise error
+
+
+_NO_THREAD = ToolError(
+    "unavailable",
+    "not called: every thread for tools is taken by a call that hangs (ace.tools.threads.TOOLS.size)",
+    "Not called: too many other calls hang. Go on without this tool, or finish.",
+)
 
 
 class _TimedOut(Exception):
@@ -288,8 +301,7 @@ def _give_up(works: Sequence[_Work], outcomes: dict[int, _Outcome], why: Excepti
     now = time.perf_counter()
     for index, work in enumerate(works):
         if index not in outcomes and not (only_late and now < work.started + work.timeout):
-            outcomes[index] = _Outcome(raised=why)
-            work.abandon()
+            outcomes[index] = _Outcome(raised=_NO_THREAD if work.abandon() and only_late else why)
 
 
 async def acall_tool(tool: Tool, call: ToolCall, context: ToolContext | None = None) -> ToolResult:
@@ -304,8 +316,8 @@ async def acall_tool(tool: Tool, call: ToolCall, context: ToolContext | None = N
     except asyncio.CancelledError:
         work.abandon()
         raise
-    if isinstance(outcome.raised, _TimedOut):
-        work.abandon()
+    if isinstance(outcome.raised, _TimedOut) and work.abandon():
+        outcome = _Outcome(raised=_NO_THREAD)
     return work.result(outcome)
 
 
@@ -368,7 +380,10 @@ def _start(work: _Work, deliver: Callable[[_Outcome], None], context: contextvar
             outcome = _Outcome(raised=error)
         deliver(outcome)
 
-    run_in_thread(lambda: context.run(run))
+    # a tool inside a tool is waited for by a thread of the same pool
+    work.ticket = TOOLS.submit(lambda: context.run(run), extra=current_context() is not None)
+    if work.ticket is None:
+        deliver(_Outcome(raised=_NO_THREAD))
 
 
 async def _in_thread_async(work: _Work) -> _Outcome:

@@ -6,6 +6,7 @@ importable by name. The child checks the arguments again, so that they arrive wi
 
 from __future__ import annotations
 
+import ctypes
 import importlib
 import importlib.util
 import json
@@ -15,8 +16,11 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, cast
+
+import psutil
 
 from ace.core import TOOL_ERROR_KINDS, ToolError, ToolRegistrationError, value_to_text
 
@@ -103,11 +107,15 @@ class ChildCall:
     def kill(self) -> None:
         """End the child and everything it started, now."""
         self._killed = True
-        if self._child is not None:
-            try:
-                os.killpg(self._child.pid, signal.SIGKILL)
-            except ProcessLookupError:
-                return  # it ended by itself a moment ago
+        if self._child is None:
+            return
+        with suppress(psutil.NoSuchProcess, ProcessLookupError):  # it ended by itself a moment ago
+            tool = psutil.Process(self._child.pid)
+            tool.suspend()  # it starts no more while its descendants are looked for
+            for process in [*tool.children(recursive=True), tool]:
+                with suppress(psutil.NoSuchProcess):
+                    process.kill()
+            os.killpg(self._child.pid, signal.SIGKILL)
 
 
 def _load(module: str) -> Any:
@@ -147,6 +155,14 @@ def _serve(request: dict[str, Any]) -> dict[str, Any]:
     return {"value": value}
 
 
+def _adopt_orphans() -> None:
+    """Stay the ancestor of all that the tool starts, also of what leaves its parent: so that it is found and killed."""
+    if sys.platform == "linux":
+        with suppress(OSError, AttributeError):
+            ctypes.CDLL(None).prctl(36, 1, 0, 0, 0)  # PR_SET_CHILD_SUBREAPER
+
+
 if __name__ == "__main__":
+    _adopt_orphans()
     asked = json.loads(sys.stdin.buffer.read())
     Path(asked["file"]).write_text(json.dumps(_serve(asked)), encoding="utf-8")

@@ -204,3 +204,28 @@ def test_isolation_works_as_a_decorator(tmp_path):
     )
     done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, timeout=60)
     assert done.stdout == "started it True\n", done.stderr[-1500:]
+
+
+def leave_a_session(file: str) -> str:
+    """Start a process in a session of its own, whose parent is gone, and hang."""
+    import subprocess
+
+    code = f"import os, time; open({file!r}, 'w').write(str(os.getpid())); time.sleep(600)"
+    starter = f"import subprocess, sys; subprocess.Popen([sys.executable, '-c', {code!r}], start_new_session=True)"
+    subprocess.run([sys.executable, "-c", starter], check=True)
+    time.sleep(600)
+    return file
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux lets a process adopt the orphans below it")
+def test_what_a_tool_started_dies_with_its_time_limit_in_a_session_of_its_own_too(tmp_path):
+    import psutil
+
+    file = tmp_path / "pid"
+    tool = Tool.from_function(leave_a_session, isolation="process", timeout=3.0)
+    result = call_tool(tool, ToolCall(id="c", name=tool.name, args={"file": str(file)}))
+    assert (result.outcome, result.error_kind) == ("failed", "timeout")
+    until = time.monotonic() + 10
+    while psutil.pid_exists(int(file.read_text())) and time.monotonic() < until:
+        time.sleep(0.05)
+    assert not psutil.pid_exists(int(file.read_text()))
