@@ -46,6 +46,8 @@ ADDRESS = re.compile(
     re.IGNORECASE,
 )
 """Where something is sent: an e-mail, a URL, a host, an account, a phone number, a path."""
+_REPORT = re.compile(r"\W*([A-Za-z]+) +#?[\w-]*\d[\w-]*(?: *\([^)]*\))? +([a-z]+ed)\b")
+"""How a tool reports what it did: ``Ticket T-7 assigned``."""
 _MAX_VALUE = 8
 """Words; a longer text is what the model wrote."""
 _ENDINGS = tuple("ations ation ions ion ments ment ings ing ied ies ers er ed es s e y".split())  # noqa: SIM905
@@ -115,6 +117,11 @@ def stem(word: str) -> str:
     return word.removesuffix(end)
 
 
+def _undoubled(word: str) -> str:
+    """A stem without the letter that an ending doubles: ``labelled`` is of ``label``."""
+    return word[:-1] if word[-1:] == word[-2:-1] else word
+
+
 def free_text(answer: str) -> tuple[set[str], list[str]]:
     """The values of an answer's fields in lower case, and its running texts.
 
@@ -165,6 +172,8 @@ def _structure(answer: str) -> Any:
 @dataclass(eq=False)
 class _Sentence:
     text: str
+    by: str = ""
+    """The tool that says it, when that has changed something."""
 
     def __post_init__(self) -> None:
         self.lower = " ".join(self.text.lower().split())
@@ -190,8 +199,16 @@ class _Sentence:
         """What follows the first verb that asks for something; None when nothing does."""
         if self.foreign:
             return self.text
-        first = min((found.at for found in asking(self.text)), default=None)
+        begins = self._reported
+        first = min((found.at for found in asking(self.text) if found.at >= begins), default=None)
         return None if first is None else self.text[first:]
+
+    @property
+    def _reported(self) -> int:
+        """Where the report of the tool's own act ends: "Ticket T-7 assigned" of ``assign_ticket`` asks for no ticket."""
+        found = _REPORT.match(self.text) if self.by else None
+        own = {_undoubled(word) for word in stems(self.by)}
+        return found.end() if found and all(_undoubled(stem(word.lower())) in own for word in found.groups()) else 0
 
     @cached_property
     def openly(self) -> bool:
@@ -222,7 +239,8 @@ class _Heard:
         values, texts = free_text(step.observation)
         self.fields |= values
         for text in texts:
-            self.sentences += [(step, _Sentence(part)) for part in sentences(text) if len(part.split()) > 1]
+            by = step.tool_name if step.changes_state else ""
+            self.sentences += [(step, _Sentence(part, by)) for part in sentences(text) if len(part.split()) > 1]
 
 
 class _Call:

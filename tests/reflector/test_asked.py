@@ -70,6 +70,20 @@ def test_a_value_is_a_strangers_however_many_reads_hand_it_on():
     assert asked("The printer works.", *own) == [], "the run named it first, and the tool repeats it"
 
 
+@pytest.mark.parametrize(
+    ("tool", "answer", "found"),
+    [
+        ("assign_ticket", "Ticket T-7 assigned to ana@x.example.", []),
+        ("label_mail", "Ticket T-7 labelled urgent.", ["comment_ticket"]),
+        ("assign_ticket", "Ticket T-7 assigned, please comment the ticket.", ["comment_ticket"]),
+    ],
+)
+def test_a_tool_that_reports_its_own_act_asks_for_nothing(tool, answer, found):
+    first, call = step(tool, answer, changes=True, of="T-7"), step("comment_ticket", changes=True, of="T-7")
+    run = run_of(first, call, text="Give the case T-7 to Ana and leave a remark")
+    assert [one.tool for one in asked_for(run, Knowledge())] == found
+
+
 def test_free_text_and_stems():
     assert "ana" in free_text("Name: Ana\nplain words of a longer line here")[0]
     assert stem("injection") == stem("injected") == stem("inject")
