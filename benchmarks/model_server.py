@@ -53,7 +53,29 @@ def serve(answer: Answer) -> Generator[tuple[str, list[dict[str, Any]]]]:
             except Exception as error:  # what a model raises is a failing server
                 self._send(500, {"error": {"message": str(error), "type": "server_error"}})
             else:
-                self._send(200, _completion(body["model"], reply, len(requests)))
+                done = _completion(body["model"], reply, len(requests))
+                if body.get("stream") and isinstance(reply, str):
+                    self._stream(reply, done)
+                else:
+                    self._send(200, done)
+
+        def _stream(self, text: str, done: dict[str, Any]) -> None:
+            """The text in pieces of five characters, as server-sent events."""
+            self.send_response(200)
+            self.send_header("content-type", "text/event-stream")
+            self.send_header("connection", "close")
+            self.end_headers()
+            pieces = [{"content": text[start : start + 5]} for start in range(0, len(text), 5)]
+            same = {"id": done["id"], "object": "chat.completion.chunk", "model": done["model"], "created": 0}
+            chunks = [{**same, "choices": [{"index": 0, "delta": piece, "finish_reason": None}]} for piece in pieces]
+            end = {"index": 0, "delta": {}, "finish_reason": "stop"}
+            chunks.append({**same, "choices": [end], "usage": done["usage"]})
+            with suppress(ConnectionError):
+                for chunk in chunks:
+                    self.wfile.write(f"data: {json.dumps(chunk)}\n\n".encode())
+                    self.wfile.flush()
+                self.wfile.write(b"data: [DONE]\n\n")
+            self.close_connection = True
 
         def _send(self, status: int, value: dict[str, Any]) -> None:
             data = json.dumps(value).encode()

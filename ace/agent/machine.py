@@ -402,7 +402,11 @@ class AgentRun:
         if state.forced_by:
             self._end(state.complete())  # the reason it was forced is what ended the run
         else:
-            self._end(state.fail(_reason(error), str(error)))
+            hint = ""
+            if isinstance(error, InvalidModelAction) and getattr(self.spec.policy, "on_invalid_action", "") == "fail":
+                hint = "The run ends at the first bad reply; policy='lenient' asks the model again."
+                error.add_note(hint)
+            self._end(state.fail(_reason(error), f"{error} {hint}".strip()))
 
     def _violation(self, decision: Any, what: str, legal: str) -> None:
         """The policy returned a decision that is illegal here: the run ends, nothing is guessed."""

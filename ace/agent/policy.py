@@ -184,6 +184,18 @@ class Policy:
         """A bad call becomes an observation that spends one iteration, as in a recorded run; nothing else steps in."""
         return cls(name="replay", on_invalid_action="observe", tool_retry=None, breaker=None, no_progress=None)
 
+    @classmethod
+    def named(cls, name: str) -> Policy:
+        """`Policy.named("lenient")`: one of the policies that come with the library, by its name.
+
+        Raises:
+            PolicyConfigInvalid: There is none of that name.
+        """
+        known = {"default": cls, "lenient": cls.lenient, "replay": cls.replay}
+        if name not in known:
+            raise PolicyConfigInvalid(f"there is no policy {name!r}; there are {', '.join(map(repr, known))}")
+        return known[name]()
+
     def without_protection(self) -> Policy:
         """The same policy without breaker, exclusion, retries and the detection of loops: for comparisons."""
         return replace(self, tool_retry=None, breaker=None, no_progress=None)

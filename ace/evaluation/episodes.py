@@ -39,7 +39,9 @@ class AgentPool:
         names = episode.registry.names
         with self._lock:
             if names not in self._agents:
-                made = ReActGenerator(signature_of(self.suite), tools=episode.registry, policy=self.policy)
+                made = ReActGenerator(
+                    signature_of(self.suite), tools=episode.registry, policy=self.policy, memory_timeout=None
+                )
                 self._agents[names] = self.prepare(made) if self.prepare else made
         agent = self._agents[names]
         source = agent.playbook if playbook is None else playbook

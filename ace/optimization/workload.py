@@ -171,7 +171,7 @@ def suite_workload(
     def attempt(inputs: dict[str, Any]) -> Episode:
         return suite.episode(tasks[inputs["task_id"]])
 
-    agent = ReActGenerator(signature_of(suite), tools=registry, policy=policy or Policy.lenient())
+    agent = ReActGenerator(signature_of(suite), tools=registry, policy=policy or Policy.lenient(), memory_timeout=None)
     program = EpisodeProgram(agent, attempt)
     sets = [[_example(task) for task in some] for some in (chosen[:train], chosen[train:], tested)]
     return Workload(suite.name, program, *sets, label=label)
@@ -201,7 +201,9 @@ def as_generator(program: dspy.Module) -> ReActGenerator:
             f"expected a ReActGenerator or a dspy.ReAct, got {type(program).__name__}; pass the ReAct inside your program"
         )
     tools = [tool for name, tool in program.tools.items() if name != "finish"]
-    agent = ReActGenerator(program.signature, tools=tools, max_iters=program.max_iters, policy=Policy.lenient())
+    agent = ReActGenerator(
+        program.signature, tools=tools, max_iters=program.max_iters, policy=Policy.lenient(), memory_timeout=None
+    )
     agent.load_state(program.dump_state())
     return agent
 

@@ -27,6 +27,8 @@ def book_url(path: str | Path) -> str | sa.URL:
     text = str(path)
     if "://" in text:
         return text
+    if Path(path).is_dir():
+        raise PlaybookError(f"{text!r} is a folder; name a file in it, for example {str(Path(path) / 'playbook.db')!r}")
     parent = Path(path).resolve().parent
     if not parent.is_dir():
         raise PlaybookError(f"cannot open the playbook {text!r}: the folder {str(parent)!r} does not exist")

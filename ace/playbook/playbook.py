@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -32,6 +33,18 @@ from ace.playbook.state import PlaybookState
 from ace.playbook.store import Store
 from ace.playbook.transfer import read_bullets, untrusted, write_bullets
 from ace.tasks import TaskInput
+
+
+def _reopened(url: str | None, options: dict[str, Any], lessons: str | None) -> Playbook:
+    """A playbook that was pickled: opened anew by its path, or with the lessons that it had in memory."""
+    if url is not None:
+        return Playbook.open(url, **options)
+    book = Playbook(**options)
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "lessons.jsonl"
+        file.write_text(lessons or "", encoding="utf-8")
+        book.import_jsonl(file, trust=True)
+    return book
 
 
 class Playbook:
@@ -134,9 +147,26 @@ class Playbook:
     def __exit__(self, *_: object) -> None:
         self.close()
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        store, embedder = self._state.store, self._state.embedder
+        known = None if type(embedder).__module__.startswith("ace.") and not callable(embedder) else embedder
+        options = {} if known is None else {"embedder": known}
+        if store.file is not None or store.server_url is not None:
+            return _reopened, (store.file or store.url, options, None)
+        with tempfile.TemporaryDirectory() as folder:
+            file = Path(folder) / "lessons.jsonl"
+            self.export_jsonl(file)
+            return _reopened, (None, options, file.read_text(encoding="utf-8"))
+
     def __deepcopy__(self, memo: dict[int, Any]) -> Playbook:
         # one memory, however often an optimizer copies the program around it
         return self
+
+    def warm(self) -> None:
+        """Load what a first retrieval would have to wait for, the embedder's model: `book.warm()`."""
+        warm = getattr(self._state.embedder, "warm", None)
+        if warm is not None:
+            warm()
 
     # -- what is in it -----------------------------------------------------------------------------------------------
 

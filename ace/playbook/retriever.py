@@ -266,6 +266,12 @@ class PlaybookView:
         """The newest revision that this process has seen."""
         return self._state.revision
 
+    def warm(self) -> None:
+        """See `Playbook.warm`."""
+        warm = getattr(self._state.embedder, "warm", None)
+        if warm is not None:
+            warm()
+
     def __deepcopy__(self, memo: dict[int, Any]) -> PlaybookView:
         return self  # as the playbook: one memory, however often an optimizer copies the program around it
 

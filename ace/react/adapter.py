@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import copy
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
 from typing import Any, cast
 from weakref import WeakKeyDictionary
@@ -78,7 +77,7 @@ class CachedChatAdapter(dspy.ChatAdapter):
 
     def parse(self, signature: Any, completion: str) -> dict[str, Any]:
         """As DSPy's; plain replies are read without building a validator for each value."""
-        found = plain_fields(signature, completion)
+        found = plain_fields(signature.output_fields, completion)
         if found is not None:
             return found
         # DSPy knows what to make of it; unwrapped, because callbacks hear of this very parse already
@@ -101,8 +100,9 @@ def reading(adapter: Any, reader: CallReader, shown: Callable[[], str]) -> Any:
     """
     if not isinstance(adapter, dspy.ChatAdapter):
         return adapter
-    copied: Any = copy.copy(adapter)
-    copied.__class__ = _reading_class(type(adapter))
+    made: Any = _reading_class(cast(Any, type(adapter)))
+    copied: Any = made.__new__(made)
+    copied.__dict__.update(cast(Any, adapter).__dict__)
     copied.use_json_adapter_fallback = False
     copied.reader, copied.shown, copied.unmade = reader, shown, ()
     return copied
@@ -113,9 +113,10 @@ def _reading_class(base: type) -> type:
     """The adapter's class with another `parse`, by its own name: DSPy looks at names."""
 
     def parse(self: Any, signature: Any, completion: str) -> dict[str, Any]:
-        if signature.output_fields.keys() != _DECISION:
+        fields = signature.output_fields
+        if fields.keys() != _DECISION:
             return _undecorated(base)(self, signature, completion)
-        plain = plain_fields(signature, completion)
+        plain = plain_fields(fields, completion)
         if plain is not None and self.reader.has(plain["next_tool_name"]):
             return plain
         found = self.reader.read(completion, self.shown)
@@ -145,9 +146,8 @@ def nothing_to_do(found: Reading, completion: str) -> InvalidModelAction:
     return InvalidModelAction("unparsable" if completion.strip() else "empty", text, raw_response=completion)
 
 
-def plain_fields(signature: Any, completion: str) -> dict[str, Any] | None:
+def plain_fields(fields: Mapping[str, Any], completion: str) -> dict[str, Any] | None:
     """The fields of a reply that keeps to the layout word for word; None for any other."""
-    fields = signature.output_fields
     found: dict[str, Any] = {}
     for name, text in _sections(completion):
         if name not in fields or name in found:

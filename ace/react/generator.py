@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import copy
 import inspect
 import logging
@@ -51,9 +52,10 @@ from ace.core import (
     current_context,
 )
 from ace.core.errors import AGENT_ERRORS
+from ace.playbook import Playbook
 from ace.playbook.bullet import PlaybookBullet
 from ace.playbook.render import render_bullets
-from ace.react.inputs import InputFields, RunOptions, check_json
+from ace.react.inputs import InputFields, RunOptions, check_json, near_name
 from ace.react.memory import MEMORY_TIMEOUT, Memory, PlaybookLearning
 from ace.react.model import PredictorModel, Prompts, ToolCatalog
 from ace.react.prediction import ReActPrediction
@@ -90,6 +92,11 @@ class SharedReference:
         return self
 
 
+_OF_THIS_PROCESS = frozenset(
+    {"_memory", "_lm", "_observers", "_inputs", "_store", "_admission", "_learner", "_catalog", "finish"}
+)
+
+
 class BulletSource(Protocol):
     """Where bullets come from, a `Playbook` or anything like it: `ReActGenerator(tools=[look_up], playbook=book)`."""
 
@@ -106,13 +113,14 @@ class ReActGenerator(dspy.Module, Agent):
 
     Args:
         signature: Any DSPy signature; the default takes a `task` and gives an `answer`.
-        tools: Functions, `Tool`s or `TypedTool`s.
-        playbook: A `Playbook`, or anything with `retrieve_for`.
-        memory_timeout: Seconds that a run waits for its bullets; then it goes on without, and `out.memory` says so.
+        tools: Functions, `Tool`s, `TypedTool`s or `dspy.Tool`s; one alone needs no list.
+        playbook: A `Playbook`, its path, or anything with `retrieve_for`.
+        memory_timeout: Seconds that a run waits for its bullets; then it goes on without, and `out.memory` says so. None
+            waits as long as it takes.
         lm: The language model; DSPy's configured one by default.
         max_iters: Limit on iterations; a task's own limit goes first, 10 is the default.
         limits: What a run may spend on requests, tool calls, tokens, money and time.
-        policy: What to do about bad replies, failed tools and loops.
+        policy: What to do about bad replies, failed tools and loops; ``"lenient"`` asks again after a bad reply.
         tool_calling: ``text``: the catalog is part of the prompt and any model works. ``native``: it is the API's
             ``tools`` parameter, and the model may ask for several calls at once; those that only read run side by side.
         output_mode: What ``str()`` of a prediction is: the bare answer (``simple``) or all fields (``structured``).
@@ -142,13 +150,13 @@ class ReActGenerator(dspy.Module, Agent):
         self,
         signature: str | type[dspy.Signature] = "task -> answer",
         *,
-        tools: Iterable[Tool | TypedTool[Any, Any] | Callable[..., Any]] | ToolRegistry,
-        playbook: BulletSource | None = None,
-        memory_timeout: float = MEMORY_TIMEOUT,
+        tools: Iterable[Tool | TypedTool[Any, Any] | Callable[..., Any]] | ToolRegistry | Callable[..., Any],
+        playbook: BulletSource | str | Path | None = None,
+        memory_timeout: float | None = MEMORY_TIMEOUT,
         lm: Any = None,
         max_iters: int | None = None,
         limits: UsageLimits | None = None,
-        policy: PolicyEngine | None = None,
+        policy: PolicyEngine | Literal["default", "lenient", "replay"] | None = None,
         tool_calling: Literal["text", "native"] = "text",
         output_mode: OutputMode = "structured",
         summary: Summary | None = None,
@@ -159,11 +167,11 @@ class ReActGenerator(dspy.Module, Agent):
     ) -> None:
         super().__init__()
         _check_settings(max_iters, limits, prices, tool_calling, output_mode)
+        _check_parts(lm, memory_timeout, observers)
         self.signature = dspy.Signature(signature) if isinstance(signature, str) else signature
         check_fields(self.signature)
-        self._inputs = SharedReference(InputFields(self.signature))
         self.tool_changes: list[str] = []
-        self.registry = tools if isinstance(tools, ToolRegistry) else ToolRegistry(unwrap_tools(tools))
+        self.registry = tools if isinstance(tools, ToolRegistry) else ToolRegistry(unwrap_tools(_several(tools)))
         native = tool_calling == "native"
         self.agent = build_react(self.signature, self.registry, max_iters or DEFAULT_MAX_ITERS, native)
         self.cards: dict[str, dspy.Predict] = {}
@@ -174,21 +182,62 @@ class ReActGenerator(dspy.Module, Agent):
         if summary is not None:
             self.summarizer = build_summarizer(self.signature)
         self.memory_timeout = memory_timeout
-        self.playbook = playbook
+        self.playbook = Playbook.open(playbook) if isinstance(playbook, (str, Path)) else playbook
         self.lm = lm
         self.max_iters = max_iters
         self.limits = limits or UsageLimits()
         self.prices = prices
-        self.policy = policy or Policy()
-        store = FolderRunStore(run_store) if isinstance(run_store, (str, Path)) else run_store
+        self.policy = Policy.named(policy) if isinstance(policy, str) else policy or Policy()
+        self._shared(FolderRunStore(run_store) if isinstance(run_store, (str, Path)) else run_store)
+        self._on_a_loop = any(tool.metadata.get("loop") is not None for tool in self.registry)
+        self.observers = tuple(observers)
+        self.raise_on_failure = raise_on_failure
+
+    def __new__(cls, *args: Any, **settings: Any) -> ReActGenerator:
+        """Refuse a setting that there is not, and name the one that is nearly called so."""
+        known = inspect.signature(cls.__init__).parameters
+        if not any(parameter.kind is parameter.VAR_KEYWORD for parameter in known.values()):
+            for name in settings:
+                if name not in known:
+                    hint = f"; did you mean {near!r}?" if (near := near_name(name, known)) else ""
+                    raise TypeError(f"{cls.__name__} has no setting {name!r}{hint}")
+        return super().__new__(cls)
+
+    # -- what must be shared, not copied, when an optimizer deep-copies the program ---------------------------------
+
+    def __copy__(self) -> ReActGenerator:
+        copied = self.__class__.__new__(self.__class__)
+        copied.__dict__.update(self.__dict__)
+        return copied
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> ReActGenerator:
+        copied = memo[id(self)] = self.__class__.__new__(self.__class__)
+        copied.__setstate__({name: copy.deepcopy(value, memo) for name, value in super().__getstate__().items()})
+        return copied
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What another process needs: no lock, no thread, no handle. `copy` and `deepcopy` share those instead."""
+        state = {name: value for name, value in super().__getstate__().items() if name not in _OF_THIS_PROCESS}
+        folder = self.run_store.folder if isinstance(self.run_store, FolderRunStore) else None
+        state["_kept"] = (self.playbook, self.lm, self.observers, folder)
+        return state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        kept = state.pop("_kept", None)
+        super().__setstate__(state)
+        if kept is not None:
+            playbook, self.lm, self.observers, folder = kept
+            self.finish = finish_tool(self.signature)
+            self._shared(FolderRunStore(folder) if folder is not None else None)
+            self.playbook = playbook
+
+    def _shared(self, store: RunStore | None) -> None:
+        """What copies of the agent share."""
+        self._inputs = SharedReference(InputFields(self.signature))
         self._store = SharedReference(store or MemoryRunStore())
         self._admission = SharedReference(AdmissionControl())
         self._learner = SharedReference(None)
         self._catalog = SharedReference(ToolCatalog(self.registry, self.finish))
-        self.observers = tuple(observers)
-        self.raise_on_failure = raise_on_failure
-
-    # -- what must be shared, not copied, when an optimizer deep-copies the program ---------------------------------
 
     @property
     def playbook(self) -> Any:
@@ -228,6 +277,7 @@ class ReActGenerator(dspy.Module, Agent):
 
     def _check_lm(self, lm: Any) -> None:
         """Without a model, or with what is none, DSPy says so now and not after a playbook was searched."""
+        _check_no_name(lm)
         asks = self.agent.react
         chosen = lm or self.lm or getattr(asks, "lm", None) or dspy.settings.lm
         if isinstance(asks, dspy.Predict) and not isinstance(chosen, dspy.BaseLM):
@@ -414,7 +464,6 @@ class ReActGenerator(dspy.Module, Agent):
             1
         """
         from ace.learner import Learner
-        from ace.playbook import Playbook
         from ace.reflector import Reflector
 
         verdict = Feedback.of(success)
@@ -467,8 +516,19 @@ class ReActGenerator(dspy.Module, Agent):
         return span("invoke_agent", name, agent__name=name)
 
     def _solve(self, task: TaskInput | str | None, fields: dict[str, Any]) -> tuple[TaskOutput, Any, AgentRun]:
+        if self._on_a_loop:
+            self._check_loop()
         with self._span() as open_span:
             return _told(open_span, self._drive(*self._prepare(task, fields)))
+
+    def _check_loop(self) -> None:
+        """A sync run would wait for a session that lives on this very loop, and the loop for the run."""
+        loops = {tool.metadata["loop"] for tool in self.registry if tool.metadata.get("loop") is not None}
+        if loops and asyncio._get_running_loop() in loops:
+            raise ToolRegistrationError(
+                "this agent's MCP session lives on the event loop that runs here, and a sync run would wait for itself; "
+                "use `await agent.acall(...)` or `await agent.arun(...)`"
+            )
 
     async def _asolve(
         self, task: TaskInput | str | None, fields: dict[str, Any], listener: Listener | None = None
@@ -653,6 +713,29 @@ def _told(open_span: Span, solved: tuple[TaskOutput, Any, AgentRun]) -> tuple[Ta
     if output.error is not None:
         open_span.fail(output.error.kind)
     return solved
+
+
+def _check_parts(lm: Any, memory_timeout: float | None, observers: Iterable[Observer]) -> None:
+    _check_no_name(lm)
+    if memory_timeout is not None and not memory_timeout > 0:
+        raise SignatureError(
+            f"memory_timeout must be more than 0 seconds, or None for no limit, got {memory_timeout!r}"
+        )
+    for observer in observers:
+        if not callable(observer):
+            raise SignatureError(f"observers are functions of an event, got {observer!r}")
+
+
+def _check_no_name(lm: Any) -> None:
+    if isinstance(lm, str):
+        raise SignatureError(f"lm must be a model, got the text {lm!r}; write lm=dspy.LM({lm!r})")
+
+
+def _several(tools: Any) -> Iterable[Any]:
+    """The tools, where one of them may be given alone."""
+    if isinstance(tools, (str, bytes)):
+        raise ToolRegistrationError(f"tools must be functions or tools, got the text {tools!r}")
+    return [tools] if isinstance(tools, (Tool, TypedTool, dspy.Tool)) or inspect.isroutine(tools) else tools
 
 
 def _called_as_module(module: dspy.Module) -> bool:

@@ -97,7 +97,7 @@ class InputFields:
         extra = [name for name in given if name not in self._fields]
         missing = [name for name in self.names if name not in given and self._needed(name)]
         for name in extra:
-            if near := _near(name, [*missing, *_OURS]):
+            if near := near_name(name, [*missing, *_OURS]):
                 raise SignatureError(f"there is no input {name!r}; did you mean {near!r}?")
         if missing:
             raise SignatureError(
@@ -114,7 +114,7 @@ class InputFields:
         return {**defaults, **{name: value for name, value in given.items() if name in self._fields}}
 
 
-def _near(name: str, known: Iterable[str]) -> str | None:
+def near_name(name: str, known: Iterable[str]) -> str | None:
     """The known name that is at most two letters away; one letter, for names of up to four."""
     distances = {other: Levenshtein.distance(name, other) for other in known}
     near = [other for other, distance in distances.items() if distance <= (2 if len(other) > 4 else 1)]

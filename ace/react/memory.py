@@ -6,8 +6,9 @@ import contextvars
 import logging
 import queue
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, cast
 
 import dspy
@@ -21,6 +22,8 @@ _log = logging.getLogger(__name__)
 _READERS = ThreadPool("ace-memory")
 MEMORY_TIMEOUT = 2.0
 """Default time limit of a retrieval, in seconds."""
+WARM_SECONDS = 30.0
+"""How long an agent that is made waits for its memory to be loaded: the first run is not to go without for that."""
 
 
 @dataclass(frozen=True)
@@ -35,19 +38,21 @@ class Memory:
     """A playbook, or anything like it, as runs read it: within a time limit, and whatever it raises.
 
     Args:
-        source: Has `retrieve_for`; None for no memory.
-        timeout: Seconds.
+        source: Has `retrieve_for`; None for no memory. One with `warm` is warmed up now.
+        timeout: Seconds; None waits as long as it takes.
 
     Example:
         >>> Memory(None).recall(TaskInput(inputs={"task": "x"}), {}).use is None
         True
     """
 
-    def __init__(self, source: Any, timeout: float = MEMORY_TIMEOUT) -> None:
+    def __init__(self, source: Any, timeout: float | None = MEMORY_TIMEOUT) -> None:
         self.source = source
         self.timeout = timeout
         self._out = threading.Event()
         self._warned = False
+        if timeout is not None and (warm := getattr(source, "warm", None)) is not None:
+            self._in_thread(warm, WARM_SECONDS)
 
     def recall(self, task: TaskInput, tools: Mapping[str, str]) -> Recalled:
         """The bullets for a task; none, and the reason, where they do not come in time."""
@@ -66,35 +71,45 @@ class Memory:
         """`recall`, unseen by callbacks."""
         if self._out.is_set():  # an earlier retrieval still hangs: another would hang as well
             return self._unavailable("an earlier retrieval has not come back")
-        box: queue.SimpleQueue[tuple[Any, BaseException | None]] = queue.SimpleQueue()
-        context = contextvars.copy_context()
-
-        def retrieve() -> None:
-            try:
-                box.put((context.run(self.source.retrieve_for, task, tools), None))
-            except BaseException as error:  # border to a foreign memory: whatever it raises, the run goes on
-                box.put((None, error))
-            finally:
-                self._out.clear()
-
-        _READERS.submit(retrieve, extra=True)  # of each memory at most one hangs
-        try:
-            bullets, error = box.get(timeout=self.timeout)
-        except queue.Empty:
-            self._out.set()
-            if not box.empty():
-                self._out.clear()  # it came back at this very moment
+        retrieve = partial(self.source.retrieve_for, task, tools)
+        bullets, error = _outcome(retrieve) if self.timeout is None else self._in_thread(retrieve, self.timeout)
+        if isinstance(error, queue.Empty):
             return self._unavailable(f"no answer within memory_timeout={self.timeout:g} s")
         if error is not None:
             return self._unavailable(describe_error(error))
         self._warned = False
         return Recalled(bullets, MemoryUse(status="used" if bullets else "empty"))
 
+    def _in_thread(self, body: Callable[[], Any], seconds: float) -> tuple[Any, BaseException | None]:
+        """What a body gives, and what it raises; `queue.Empty` when it does not come back in time."""
+        box: queue.SimpleQueue[tuple[Any, BaseException | None]] = queue.SimpleQueue()
+        context = contextvars.copy_context()
+
+        def work() -> None:
+            box.put(context.run(_outcome, body))
+            self._out.clear()
+
+        _READERS.submit(work, extra=True)  # of each memory at most one hangs
+        try:
+            return box.get(timeout=seconds)
+        except queue.Empty as late:
+            self._out.set()
+            if not box.empty():
+                self._out.clear()  # it came back at this very moment
+            return None, late
+
     def _unavailable(self, reason: str) -> Recalled:
         if not self._warned:
             self._warned = True
             _log.warning("the playbook cannot be read, and runs go on without it: %s", reason)
         return Recalled([], MemoryUse(status="unavailable", reason=reason))
+
+
+def _outcome(body: Callable[[], Any]) -> tuple[Any, BaseException | None]:
+    try:
+        return body(), None
+    except Exception as error:  # border to a foreign memory: whatever it raises, the run goes on
+        return None, error
 
 
 class PlaybookRetrieval(dspy.Module):

@@ -32,6 +32,7 @@ from ace.core import (
     value_to_text,
 )
 from ace.react.adapter import CachedChatAdapter, reading
+from ace.react.answer_stream import AnswerStream
 from ace.react.native import CUT_SHORT, NativeAdapter, function_specs, read_reply
 from ace.react.reading.reader import CallReader
 from ace.react.seen import SeenTools
@@ -77,13 +78,13 @@ class PredictorModel:
     def ask(self, request: AskModel) -> ModelReply:
         """Ask and wait."""
         adapter = self._adapter(request)
-        with _asking(adapter) as asked:
+        with _asking(adapter, self._stream(request)) as asked:
             return self._reply(request, adapter, self._predictor(request)(**self._fields(request)), asked)
 
     async def aask(self, request: AskModel) -> ModelReply:
         """Ask without blocking the loop."""
         adapter = self._adapter(request)
-        with _asking(adapter, self.on_delta) as asked:
+        with _asking(adapter, self._stream(request)) as asked:
             return self._reply(request, adapter, await self._predictor(request).acall(**self._fields(request)), asked)
 
     def _adapter(self, request: AskModel) -> Any:
@@ -108,6 +109,16 @@ class PredictorModel:
             if request.purpose != "decide"
             else reading(adapter, self.prompts.catalog.reader, lambda: self._data(request))
         )
+
+    def _stream(self, request: AskModel) -> AnswerStream | None:
+        """Where the pieces of the reply go; None where DSPy's own way is right, or nobody listens."""
+        outer, listeners = dspy.settings.send_stream, dspy.settings.stream_listeners or ()
+        fields = {listener.signature_field_name for listener in listeners} & set(
+            self.prompts.react.signature.output_fields
+        )
+        if request.purpose != "decide" or outer is None or not fields:
+            return None if self.on_delta is None else AnswerStream(None, (), self.on_delta)
+        return AnswerStream(outer, fields, self.on_delta)
 
     def _predictor(self, request: AskModel) -> Any:
         react = self.prompts.react
@@ -210,27 +221,14 @@ def render_catalog(registry: ToolRegistry, finish: Tool, excluded: tuple[str, ..
     )
 
 
-class _Deltas:
-    """Takes the pieces of a reply from DSPy while it streams."""
-
-    def __init__(self, tell: Callable[[str], None]) -> None:
-        self.tell = tell
-
-    async def send(self, chunk: Any) -> None:
-        """One chunk; only its text is told."""
-        delta = chunk.choices[0].delta if getattr(chunk, "choices", None) else None
-        if text := getattr(delta, "content", None):
-            self.tell(text)
-
-
 @contextmanager
-def _asking(adapter: Any, on_delta: Callable[[str], None] | None = None):
+def _asking(adapter: Any, stream: AnswerStream | None = None):
     """Count what a request costs and turn every failure into an `AgentError` that carries the count."""
     asked, outer = _Asked(), dspy.settings.usage_tracker
     callers = [*(dspy.settings.caller_modules or ()), asked]
     settings: dict[str, Any] = {"usage_tracker": asked.tracker, "adapter": adapter, "caller_modules": callers}
-    if on_delta is not None:
-        settings |= {"send_stream": _Deltas(on_delta), "stream_listeners": []}
+    if stream is not None:
+        settings |= {"send_stream": stream, "stream_listeners": []}
     try:
         with dspy.context(**settings):
             yield asked

@@ -13,7 +13,7 @@ from pydantic import Field
 
 from ace.core import SignatureError
 from ace.react.native import native_signature
-from ace.tools import Tool, ToolRegistry
+from ace.tools import Tool, ToolRegistry, from_dspy
 
 RESERVED_FIELDS = frozenset(
     {"trajectory", "tools", "playbook", "history", "max_iters", "domain", "lm", "config", "demos", "cited_bullets"}
@@ -79,10 +79,7 @@ def _never_called(**_arguments: Any) -> None:
 
 def unwrap_tools(tools: Iterable[Any]) -> list[Any]:
     """The tools, where a `dspy.Tool` becomes one of ours."""
-    return [
-        Tool.from_function(tool.func, name=tool.name, description=tool.desc) if isinstance(tool, dspy.Tool) else tool
-        for tool in tools
-    ]
+    return [from_dspy(tool) if isinstance(tool, dspy.Tool) else tool for tool in tools]
 
 
 def finish_tool(signature: type[dspy.Signature]) -> Tool:

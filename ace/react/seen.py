@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import contextvars
-from collections.abc import Generator, Sequence
+import copy
+from collections.abc import Callable, Generator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from types import FunctionType
 from typing import Any, cast
@@ -11,7 +12,7 @@ from typing import Any, cast
 import dspy
 from dspy.utils import callback as dspy_callback
 
-from ace.core import ToolContext, value_to_text
+from ace.core import ToolContext
 from ace.react.spans import Span, span, traced
 from ace.tools import Tool, ToolCall, ToolResult, acall_tool, call_tools
 
@@ -37,6 +38,8 @@ class SeenTools:
         """`call_tools`, seen."""
         if not listened_to() or any("self" in call.args for _, call, _ in items):
             return call_tools(items)
+        if len(items) == 1:
+            return [self._alone(*items[0])]
         outer, results = contextvars.copy_context(), list[ToolResult]()
         contexts: list[contextvars.Context] = []
 
@@ -53,11 +56,23 @@ class SeenTools:
                 return _value(results[index])
 
             with suppress(ToolCallFailed), _span(tool, call) as open_span:
-                value = self._of(tool).model_copy(update={"func": body})(**call.args)
-                open_span.tell(tool__call__result=value_to_text(value))
+                value = self._with(tool, body)(**call.args)
+                open_span.tell(tool__call__result=value)
 
         outer.copy().run(make, 0)
         return results
+
+    def _alone(self, tool: Tool, call: ToolCall, context: ToolContext | None) -> ToolResult:
+        results: list[ToolResult] = []
+
+        def body(**_kwargs: Any) -> Any:
+            results.extend(call_tools([(tool, call, context)]))
+            return _value(results[0])
+
+        with suppress(ToolCallFailed), _span(tool, call) as open_span:
+            told = _SETTINGS.callbacks or replaced()
+            open_span.tell(tool__call__result=self._with(tool, body)(**call.args) if told else body())
+        return results[0]
 
     async def acall(self, tool: Tool, call: ToolCall, context: ToolContext | None) -> ToolResult:
         """`acall_tool`, seen."""
@@ -70,9 +85,15 @@ class SeenTools:
             return _value(results[0])
 
         with suppress(ToolCallFailed), _span(tool, call) as open_span:
-            value = await self._of(tool).model_copy(update={"func": body}).acall(**call.args)
-            open_span.tell(tool__call__result=value_to_text(value))
+            value = await self._with(tool, body).acall(**call.args)
+            open_span.tell(tool__call__result=value)
         return results[0]
+
+    def _with(self, tool: Tool, body: Callable[..., Any]) -> Any:
+        """The tool as DSPy's, with a body for one call."""
+        made: Any = copy.copy(self._of(tool))
+        made.__dict__["func"] = body
+        return made
 
     def _of(self, tool: Tool) -> Any:
         known = self._shown.get(tool.name)

@@ -6,12 +6,14 @@ variable OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT asks for it.
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 from collections.abc import Generator
 from contextlib import contextmanager
+from functools import lru_cache
 from typing import Any
+
+from ace.core import value_to_text
 
 CONTENT = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
 
@@ -31,9 +33,7 @@ class Span:
     def tell(self, **contents: Any) -> None:
         """`set`, for what tasks, tools and lessons say."""
         if self._inner is not None and os.environ.get(CONTENT, "").lower() == "true":
-            self.set(
-                **{name: value if isinstance(value, str) else json.dumps(value) for name, value in contents.items()}
-            )
+            self.set(**{name: value_to_text(value) for name, value in contents.items()})
 
     def fail(self, kind: str) -> None:
         """It ended with an error of this kind."""
@@ -55,6 +55,11 @@ def traced() -> bool:
     return type(api.get_tracer_provider()).__name__ not in ("ProxyTracerProvider", "NoOpTracerProvider")
 
 
+@lru_cache(maxsize=8)
+def _tracer(provider: Any) -> Any:
+    return provider.get_tracer("ace")
+
+
 @contextmanager
 def span(operation: str, name: str = "", **attributes: Any) -> Generator[Span]:
     """A span around a block; what the block raises is its error.
@@ -67,13 +72,13 @@ def span(operation: str, name: str = "", **attributes: Any) -> Generator[Span]:
     if not traced():
         yield _NONE
         return
-    from opentelemetry import trace
-
-    tracer = trace.get_tracer("ace")
+    tracer = _tracer(sys.modules["opentelemetry.trace"].get_tracer_provider())
     title = f"{operation} {name}".strip()
-    with tracer.start_as_current_span(title, record_exception=False, set_status_on_exception=False) as inner:
+    named = {f"gen_ai.{key.replace('__', '.')}": value for key, value in attributes.items()}
+    named["gen_ai.operation.name"] = operation
+    options: dict[str, Any] = {"record_exception": False, "set_status_on_exception": False}
+    with tracer.start_as_current_span(title, attributes=named, **options) as inner:
         opened = Span(inner)
-        opened.set(operation__name=operation, **attributes)
         try:
             yield opened
         except BaseException as error:

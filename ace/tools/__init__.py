@@ -2,12 +2,14 @@
 
 from ace.tools.builtin import CorpusSearch, builtin_tools, calculator
 from ace.tools.execution import ToolCall, ToolResult, acall_tool, call_tool, call_tools, check_call
-from ace.tools.foreign import from_json_schema, from_langchain, from_mcp
+from ace.tools.foreign import from_dspy, from_json_schema, from_langchain
+from ace.tools.mcp import McpServer, from_mcp
 from ace.tools.registry import ToolRegistry
 from ace.tools.tool import Tool, TypedTool, tool
 
 __all__ = [
     "CorpusSearch",
+    "McpServer",
     "Tool",
     "ToolCall",
     "ToolRegistry",
@@ -19,6 +21,7 @@ __all__ = [
     "call_tool",
     "call_tools",
     "check_call",
+    "from_dspy",
     "from_json_schema",
     "from_langchain",
     "from_mcp",

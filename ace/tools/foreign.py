@@ -1,11 +1,14 @@
-"""Tools of other frameworks as ours: hand-written JSON specs, LangChain tools, MCP tools.
+"""Tools of other frameworks as ours: hand-written JSON specs, LangChain tools, DSPy tools.
 
 Their arguments are checked against their own JSON Schema before the call, as ours are.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import inspect
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from functools import partial
 from typing import Annotated, Any, cast
 
 from jsonschema import exceptions
@@ -13,7 +16,7 @@ from jsonschema.exceptions import SchemaError
 from jsonschema.validators import validator_for
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, WithJsonSchema, create_model
 
-from ace.core import ToolError, ToolRegistrationError, value_to_text
+from ace.core import ToolError, ToolRegistrationError, current_context, value_to_text
 from ace.tools.tool import Tool, checked_options
 
 _best_match = cast(Any, exceptions).best_match
@@ -57,6 +60,7 @@ def from_json_schema(
         func=func,
         args_model=_model(name, schema, cast("dict[str, Any]", properties)),
         parameters=tuple(cast("dict[str, Any]", properties)),
+        made=partial(from_json_schema, name, description, schema, func, **options),
         **checked_options(dict(options)),
     )
     tool.__dict__["schema"] = schema  # theirs, word for word
@@ -86,64 +90,115 @@ def _checker(part: dict[str, Any]) -> Callable[[Any], Any]:
     return check
 
 
-def from_langchain(tool: Any, **options: Any) -> Tool:
+def from_langchain(tool: Any, injected: Mapping[str, Any] | None = None, **options: Any) -> Tool:
     """A LangChain tool (`BaseTool`, or a function under ``@tool``) as one of ours: `from_langchain(langchain_tool)`.
 
-    It is called through `invoke`, in a thread with a time limit like any sync tool.
+    It is called through `invoke`, in a thread with a time limit like any sync tool, or through `ainvoke` where it has no
+    sync body. Arguments that LangChain injects are no part of the schema: a model neither sees nor sets them.
+
+    Args:
+        tool: The tool.
+        injected: The arguments that LangChain would inject (`InjectedToolArg`, `InjectedState`, `InjectedStore` ...):
+            values, or functions without arguments that give them at each call. The call's id is filled in by itself.
+        **options: As for `Tool.from_function`.
 
     Raises:
-        ToolRegistrationError: It is no LangChain tool.
+        ToolRegistrationError: It is no LangChain tool, or an injected argument has no value.
     """
     if not (hasattr(tool, "invoke") and hasattr(tool, "args_schema") and hasattr(tool, "name")):
         raise ToolRegistrationError(f"expected a LangChain tool with name, args_schema and invoke, got {tool!r}")
-    source = tool.args_schema
-    schema = (
-        cast("dict[str, Any]", source)
-        if isinstance(source, dict)
-        else source.model_json_schema()
-        if source
-        else {"type": "object"}
-    )
+    source, given = tool.args_schema, dict(injected or {})
+    whole = not isinstance(source, dict) and source is not None
+    shown = cast(Any, tool.tool_call_schema.model_json_schema() if whole else source or {"type": "object"})
+    hidden = _hidden(tool, shown) if whole else {}
+    ids = {name for name, kind in hidden.items() if "InjectedToolCallId" in str(kind)}
+    missing = [name for name in hidden if name not in given and name not in ids]
+    if missing:
+        raise ToolRegistrationError(
+            f"LangChain tool {tool.name!r}: {', '.join(missing)} is injected by its host; give it with "
+            f"from_langchain(tool, injected={{{missing[0]!r}: ...}})"
+        )
+    as_call = bool(ids) or getattr(tool, "response_format", "") == "content_and_artifact"
+
+    def asked(arguments: dict[str, Any]) -> Any:
+        values = {name: value() if callable(value) else value for name, value in given.items()}
+        args = {**arguments, **values}
+        if not as_call:
+            return args
+        context = current_context()
+        call_id = context.tool_call_id if context is not None and context.tool_call_id else "call"
+        return {"name": tool.name, "args": args, "id": call_id, "type": "tool_call"}
 
     def call(**arguments: Any) -> Any:
-        return tool.invoke(arguments)
+        return _content(tool.invoke(asked(arguments)))
 
-    return from_json_schema(tool.name, tool.description, schema, call, **options)
+    async def acall(**arguments: Any) -> Any:
+        return _content(await tool.ainvoke(asked(arguments)))
+
+    sync = getattr(tool, "func", None) is not None or getattr(tool, "coroutine", None) is None
+    return from_json_schema(tool.name, tool.description, shown, call if sync else acall, **options)
 
 
-def from_mcp(session: Any, tool: Any, **options: Any) -> Tool:
-    """An MCP server's tool, `from_mcp(session, mcp_tool)`; read-only and idempotent by the server's annotations.
-
-    Args:
-        session: An open client session with `call_tool`. It lives on one event loop: run the agent there, with `arun`.
-        tool: One of ``(await session.list_tools()).tools``.
-        **options: As for `Tool.from_function`; they win over the server's annotations.
-
-    Raises:
-        ToolRegistrationError: It is no MCP tool.
-    """
-    schema: Any = _either(tool, "input_schema", "inputSchema")
-    if not isinstance(schema, dict):
-        raise ToolRegistrationError(f"expected an MCP tool with name and input schema, got {tool!r}")
-    hints = getattr(tool, "annotations", None)
-    declared = {
-        "read_only": bool(_either(hints, "read_only_hint", "readOnlyHint")),
-        "idempotent": bool(_either(hints, "idempotent_hint", "idempotentHint")),
+def _hidden(tool: Any, shown: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments that a LangChain tool takes and does not show, with their types; those that have a default aside."""
+    fields: Mapping[str, Any] = getattr(tool.get_input_schema(), "model_fields", {})
+    known: Mapping[str, Any] = shown.get("properties", {})
+    return {
+        name: [field.annotation, *field.metadata]
+        for name, field in fields.items()
+        if name not in known and field.is_required()
     }
 
-    async def call(**arguments: Any) -> Any:
-        result = await session.call_tool(tool.name, arguments)
-        text = "\n".join(getattr(part, "text", None) or value_to_text(part) for part in result.content)
-        if _either(result, "is_error", "isError"):
-            raise ToolError("refused", text)
-        return text
 
-    return from_json_schema(
-        tool.name, tool.description or tool.name, cast("dict[str, Any]", schema), call, **{**declared, **options}
-    )
+def _content(answer: Any) -> Any:
+    """What the model reads of a LangChain answer: of a `ToolMessage` its content, without the artifact.
+
+    Raises:
+        ToolError: The tool says that it failed.
+    """
+    if type(answer).__name__ != "ToolMessage":
+        return answer
+    if getattr(answer, "status", "") == "error":
+        raise ToolError("refused", value_to_text(answer.content))
+    return answer.content
 
 
-def _either(source: Any, new: str, old: str) -> Any:
-    """A field as the MCP SDK calls it since version 2, or before."""
-    found = getattr(source, new, None)
-    return getattr(source, old, None) if found is None else found
+def from_dspy(tool: Any, **options: Any) -> Tool:
+    """A `dspy.Tool` as one of ours, with its name, its schema and its descriptions.
+
+    A plain function is taken as it is, where it has what a `Tool` needs; everything else is called as DSPy would call it.
+
+    Example:
+        >>> import dspy
+        >>> from_dspy(dspy.Tool(lambda n: 2 * n, name="double", desc="Twice.")).schema["required"]
+        ['n']
+    """
+    inferred = tool.arg_desc is None and not tool.has_kwargs
+    if inferred and inspect.isroutine(tool.func) and type(tool)(tool.func).args == tool.args:
+        with suppress(ToolRegistrationError):
+            return Tool.from_function(tool.func, name=tool.name, description=tool.desc, **options)
+
+    def call(**arguments: Any) -> Any:
+        return tool.func(**tool._validate_and_parse_args(**arguments))
+
+    async def acall(**arguments: Any) -> Any:
+        return await tool.func(**tool._validate_and_parse_args(**arguments))
+
+    body = acall if inspect.iscoroutinefunction(tool.func) else call
+    text = (tool.desc or "").strip() or tool.name
+    return from_json_schema(tool.name, text, _dspy_schema(tool), body, **options)
+
+
+def _dspy_schema(tool: Any) -> dict[str, Any]:
+    """The schema of a `dspy.Tool`; a converted one says in its descriptions what is required."""
+    described: Mapping[str, str] = tool.arg_desc or {}
+    given: Mapping[str, Mapping[str, Any]] = tool.args or {}
+    properties = {name: dict(part) for name, part in given.items()}
+    for name, part in properties.items():
+        text = described.get(name, "").removesuffix(" (Required)")
+        if text and not text.startswith("No description provided."):
+            part.setdefault("description", text)
+    told = {name for name, text in described.items() if text.endswith(" (Required)")}
+    converted = tool.has_kwargs and tool.arg_desc is not None
+    required = [name for name, part in properties.items() if (name in told if converted else "default" not in part)]
+    return {"type": "object", "properties": properties, "required": required}

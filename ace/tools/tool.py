@@ -7,8 +7,8 @@ import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from functools import cached_property
-from typing import Any, ClassVar, Generic, Literal, TypeVar, overload
+from functools import cached_property, partial
+from typing import Any, ClassVar, Generic, Literal, TypeVar, cast, overload
 
 from pydantic import BaseModel, RootModel
 from pydantic.errors import PydanticUserError
@@ -64,6 +64,8 @@ class Tool:
     context: str | None = None
     """The parameter that takes the `ToolContext`, if there is one."""
     metadata: dict[str, Any] = field(default_factory=dict[str, Any])
+    made: Callable[[], Tool] | None = field(default=None, compare=False, repr=False)
+    """Makes it again, in another process: its class of arguments cannot travel."""
 
     @classmethod
     def from_function(
@@ -100,6 +102,7 @@ class Tool:
                 f"tool {name!r} has no docstring; the model chooses tools by it, so say in one line what the tool does"
             )
         model, parameters, context = args_model(name, func)
+        again = partial(cls.from_function, func, name=name, description=description, **options)
         made = cls(
             name=name,
             description=description,
@@ -107,6 +110,7 @@ class Tool:
             args_model=model,
             parameters=parameters,
             context=context,
+            made=again,
             **checked_options(options),
         )
         if made.isolation == "process":
@@ -150,15 +154,30 @@ class Tool:
 
     def bind(self, func: Callable[..., Any]) -> Tool:
         """The same tool with another body: a suite binds its tools to a fresh sandbox for each task."""
-        copy = replace(self, func=func)
+        copy = replace(self, func=func, made=partial(self.bind, func))
         for name in ("schema", "schema_hash"):  # a cached schema stays valid, and computing it is the slow part
             if name in self.__dict__:
                 copy.__dict__[name] = self.__dict__[name]
         return copy
 
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Call the function behind it, unchecked: a decorated function stays one."""
+        return self.func(self.args_model(**kwargs)) if self.args_as_model else self.func(*args, **kwargs)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        if self.made is None:
+            raise TypeError(
+                f"tool {self.name!r} was put together by hand and cannot be pickled; use Tool.from_function"
+            )
+        return _make, (self.made,)
+
     def __deepcopy__(self, memo: dict[int, Any]) -> Tool:
         # optimizers deep-copy programs; a copied bound method would act on a forked database
         return self
+
+
+def _make(made: Callable[[], Tool]) -> Tool:
+    return made()
 
 
 def checked_options(options: dict[str, Any]) -> dict[str, Any]:
@@ -240,6 +259,7 @@ class TypedTool(ABC, Generic[A, R]):
             parameters=(),
             args_as_model=True,
             context=context_parameter(self.run),
+            made=self.as_tool,
             **checked_options(options),
         )
 
@@ -261,4 +281,4 @@ def tool(func: Callable[..., Any] | None = None, /, **options: Any) -> Tool | Ca
     """
     if func is not None:
         return Tool.from_function(func, **options)
-    return lambda inner: Tool.from_function(inner, **options)
+    return cast("Callable[[Callable[..., Any]], Tool]", partial(Tool.from_function, **options))

@@ -175,7 +175,7 @@ class Server:
         if parent is not None:
             os.kill(parent, signal.SIGQUIT)
             wait_for(lambda: not Path(f"/proc/{parent}").exists())
-        self.package.PostgresServer._instances.clear()
+        self.package.PostgresServer._instances.pop(self.folder, None)
 
     def parent(self):
         with contextlib.suppress(OSError):

@@ -106,3 +106,89 @@ def test_mcp_tools_run_here():
     assert "no such item" in bad.observation
     with pytest.raises(ToolRegistrationError, match="MCP"):
         from_mcp(None, weather)
+
+
+def test_dspy_tools_are_taken_whole():
+    import dspy
+
+    async def fetch(page: int, site: str = "home") -> str:
+        """Fetch."""
+        return f"{site} {page}"
+
+    def free(a, b):
+        return a + b
+
+    described = dspy.Tool(fetch, name="get_page", desc="Get a page.", arg_desc={"page": "From 1."})
+    plain = dspy.Tool(free)
+    out = run(described, decision("get_page", page=2))
+    assert (out.structured_trace[0].observation, described.name) == ("home 2", "get_page")
+    registry = ReActGenerator(tools=[described, plain], lm=ScriptedLM([])).registry
+    assert registry.get("get_page").schema["properties"]["page"]["description"] == "From 1."
+    assert registry.get("get_page").schema["required"] == ["page"]
+    assert run(plain, decision("free", a=1, b=2)).structured_trace[0].observation == "3"
+
+
+def test_dspy_tools_made_of_langchain_and_mcp_tools_are_taken_whole():
+    import dspy
+    import langchain_core.tools as lc
+    from mcp import Client
+    from mcp.server.mcpserver import MCPServer
+
+    @lc.tool
+    def double(n: int, plus: int = 0) -> int:
+        """Twice."""
+        return 2 * n + plus
+
+    server = MCPServer("shop", log_level="ERROR")
+
+    @server.tool()
+    def stock(item: str, shop: str = "Bern") -> str:
+        """How many."""
+        return f"7 {item} in {shop}"
+
+    async def main():
+        async with Client(server) as session:
+            listed = (await session.list_tools()).tools
+            tools = [dspy.Tool.from_langchain(double), dspy.Tool.from_mcp_tool(session, listed[0])]
+            script = [decision("double", n=4), decision("stock", item="pens"), decision("finish", answer="ok")]
+            return await ReActGenerator(tools=tools, lm=ScriptedLM(script)).arun("x")
+
+    assert [step.observation for step in asyncio.run(main()).structured_trace] == ["8", "7 pens in Bern"]
+
+
+def test_what_langchain_injects_is_the_callers_and_never_the_models():
+    from typing import Annotated
+
+    import langchain_core.tools as lc
+
+    @lc.tool
+    def pay(amount: int, user: Annotated[str, lc.InjectedToolArg], call: Annotated[str, lc.InjectedToolCallId]) -> str:
+        """Pay."""
+        return f"{user} pays {amount} in {call}"
+
+    with pytest.raises(ToolRegistrationError, match="injected="):
+        from_langchain(pay)
+    tool = from_langchain(pay, injected={"user": lambda: "ana"})
+    assert list(tool.schema["properties"]) == ["amount"]
+    out = run(tool, decision("pay", amount=5))
+    assert out.structured_trace[0].observation == "ana pays 5 in s1-c1"
+    with pytest.raises(InvalidModelAction, match="'user' is not an argument"):
+        check_call(ToolRegistry([tool]), "pay", {"amount": 5, "user": "mallory"}, "c1")
+
+
+def test_langchain_tools_without_a_sync_body_and_with_artifacts():
+    import langchain_core.tools as lc
+
+    async def later(n: int) -> str:
+        """Later."""
+        return f"later {n}"
+
+    only_async = lc.StructuredTool.from_function(coroutine=later, name="later", description="Later.")
+    assert run(from_langchain(only_async), decision("later", n=1)).structured_trace[0].observation == "later 1"
+
+    @lc.tool(response_format="content_and_artifact")
+    def report(n: int) -> tuple[str, dict]:
+        """Report."""
+        return f"{n} rows", {"rows": [0] * n}
+
+    assert run(from_langchain(report), decision("report", n=3)).structured_trace[0].observation == "3 rows"

@@ -88,6 +88,10 @@ class MiniLMEmbedder:
         model = self.model()
         return unit(model.encode(list(texts), batch_size=64, show_progress_bar=False, convert_to_numpy=True))
 
+    def warm(self) -> None:
+        """Load the model now."""
+        self.model()
+
     def model(self) -> Any:
         """The `SentenceTransformer`, loaded once for the process."""
         cls = type(self)

@@ -59,6 +59,10 @@ class OnnxMiniLMEmbedder:
                 found[index] = vector
         return np.stack(found) if found else np.zeros((0, 384), dtype=np.float32)
 
+    def warm(self) -> None:
+        """Load the model now."""
+        self._load()
+
     def _embed(self, texts: list[str]) -> Vectors:
         encoded = self._tokenizer.encode_batch(texts)
         ids = np.asarray([e.ids for e in encoded], dtype=np.int64)

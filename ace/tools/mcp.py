@@ -1,0 +1,257 @@
+"""Tools of MCP servers: of a session that is open, or of a server whose session is kept open here."""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import threading
+from collections.abc import Coroutine, Mapping
+from contextlib import nullcontext
+from typing import Any, cast
+
+from ace.core import ToolError, ToolRegistrationError, current_context, describe_error, value_to_text
+from ace.tools.foreign import from_json_schema
+from ace.tools.tool import DEFAULT_TIMEOUT, Tool
+
+
+def from_mcp(session: Any, tool: Any, **options: Any) -> Tool:
+    """An MCP server's tool, `from_mcp(session, mcp_tool)`; what the server's annotations say becomes its traits.
+
+    Args:
+        session: An open client session with `call_tool`. It lives on one event loop, the one that runs now: calls from other
+            threads and loops are made there. A sync run on that very loop would wait for itself, and is refused.
+        tool: One of ``(await session.list_tools()).tools``.
+        **options: As for `Tool.from_function`; they win over the server's annotations. A tool that the server calls
+            destructive needs approval.
+
+    Raises:
+        ToolRegistrationError: It is no MCP tool.
+    """
+    try:
+        own: asyncio.AbstractEventLoop | None = asyncio.get_running_loop()
+    except RuntimeError:
+        own = None  # it is called on whatever loop the agent runs on
+
+    async def call(**arguments: Any) -> Any:
+        asked = session.call_tool(tool.name, arguments)
+        if own is None or own is asyncio.get_running_loop():
+            return _answer(await asked)
+        if own.is_closed() or not own.is_running():
+            asked.close()
+            raise ToolError("network", f"the session of {tool.name!r} is gone with its event loop; open it again")
+        return _answer(await _waited(asyncio.run_coroutine_threadsafe(asked, own)))
+
+    made = _made(tool, call, options)
+    made.metadata["loop"] = own
+    return made
+
+
+class McpServer:
+    """An MCP server whose session is kept open on a background loop, and opened again when it was lost.
+
+    Args:
+        source: A URL, ``StdioServerParameters`` to start a process, or whatever else `mcp.Client` takes.
+        timeout: Seconds for opening it, and for each call unless a tool says otherwise.
+
+    Raises:
+        ToolError: The server cannot be reached.
+
+    Example:
+        >>> from mcp.server.mcpserver import MCPServer
+        >>> server = MCPServer("shop", log_level="ERROR")
+        >>> @server.tool()
+        ... def stock(item: str) -> str:
+        ...     "How many there are."
+        ...     return f"7 {item}"
+        >>> with McpServer(server) as shop:
+        ...     [tool.name for tool in shop.tools()]
+        ['stock']
+    """
+
+    def __init__(self, source: Any, timeout: float = DEFAULT_TIMEOUT) -> None:
+        self._source = source
+        self._timeout = timeout
+        self._session: _Session | None = None
+        self._opening = asyncio.Lock()
+
+    def tools(self, **options: Any) -> list[Tool]:
+        """The server's tools; `options` as for `from_mcp`."""
+        listed = _on_background(self._listed()).result(self._timeout)
+        return [_made(tool, self._caller(tool.name), {"timeout": self._timeout, **options}) for tool in listed]
+
+    def close(self) -> None:
+        """End the session."""
+        session, self._session = self._session, None
+        if session is not None:
+            _on_background(session.close()).result(self._timeout)
+
+    def __enter__(self) -> McpServer:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _caller(self, name: str) -> Any:
+        async def call(**arguments: Any) -> Any:
+            return _answer(await _waited(_on_background(self._called(name, arguments))))
+
+        return call
+
+    async def _listed(self) -> list[Any]:
+        client = await self._client()
+        return list((await client.list_tools()).tools)
+
+    async def _called(self, name: str, arguments: dict[str, Any]) -> Any:
+        client = await self._client()
+        session = self._session
+        assert session is not None
+        asking = asyncio.ensure_future(client.call_tool(name, arguments))
+        await asyncio.wait({asking, session.task}, return_when=asyncio.FIRST_COMPLETED)
+        try:
+            if not asking.done():
+                raise ConnectionError("the session ended")
+            return asking.result()
+        except (
+            Exception
+        ) as error:  # border to the SDK and its transports: whatever it raises, the session is opened anew
+            self._session = None
+            session.stop.set()
+            text = f"the MCP server did not answer {name!r}: {describe_error(error)}; whether it did it is unknown"
+            raise ToolError("network", text, "The server was lost during the call; its effect is unknown.") from error
+        finally:
+            asking.cancel()
+
+    async def _client(self) -> Any:
+        async with self._opening:
+            if self._session is not None and self._session.task.done():
+                self._session = None
+            if self._session is None:
+                session = _Session(self._source)
+                try:
+                    await asyncio.wait_for(asyncio.shield(session.opened), self._timeout)
+                except BaseException as error:
+                    session.stop.set()
+                    session.task.cancel()
+                    if isinstance(error, asyncio.CancelledError):
+                        raise
+                    text = f"cannot reach the MCP server: {describe_error(error)}"
+                    raise ToolError("network", text, "The server cannot be reached.") from error
+                self._session = session
+            return self._session.opened.result()
+
+
+class _Session:
+    """One session, opened and closed in a task of its own, as its transport asks for."""
+
+    def __init__(self, source: Any) -> None:
+        self.stop = asyncio.Event()
+        self.opened: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        self.task = asyncio.ensure_future(self._live(source))
+
+    async def _live(self, source: Any) -> None:
+        try:
+            from mcp import Client
+
+            async with Client(source) as client:
+                self.opened.set_result(client)
+                await self.stop.wait()
+        except BaseException as error:  # told to whoever waits for it
+            if not self.opened.done():
+                self.opened.set_exception(error if isinstance(error, Exception) else ConnectionError(str(error)))
+                self.opened.exception()
+
+    async def close(self) -> None:
+        """End it, and wait for that."""
+        self.stop.set()
+        await asyncio.wait({self.task}, timeout=5)
+
+
+class _Background:
+    """An event loop in a daemon thread, started when it is first needed, and again in a fork."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: threading.Thread | None = None
+
+    def loop(self) -> asyncio.AbstractEventLoop:
+        """The loop, running."""
+        with self._lock:
+            if self._loop is None or self._thread is None or not self._thread.is_alive():
+                self._loop = asyncio.new_event_loop()
+                self._thread = threading.Thread(target=self._loop.run_forever, daemon=True, name="ace-mcp")
+                self._thread.start()
+            return self._loop
+
+
+_BACKGROUND = _Background()
+
+
+def _on_background(work: Coroutine[Any, Any, Any]) -> concurrent.futures.Future[Any]:
+    return asyncio.run_coroutine_threadsafe(work, _BACKGROUND.loop())
+
+
+async def _waited(future: concurrent.futures.Future[Any]) -> Any:
+    """What comes from another loop; a call that is given up leaves nothing behind there."""
+    context = current_context()
+
+    def give_up() -> None:
+        future.cancel()
+
+    with context.cancellation.calling(give_up) if context is not None else nullcontext():
+        return await asyncio.wrap_future(future)
+
+
+def _made(tool: Any, call: Any, options: Mapping[str, Any]) -> Tool:
+    schema: Any = _either(tool, "input_schema", "inputSchema")
+    if not isinstance(schema, dict):
+        raise ToolRegistrationError(f"expected an MCP tool with name and input schema, got {tool!r}")
+    hints = getattr(tool, "annotations", None)
+    read_only = bool(_either(hints, "read_only_hint", "readOnlyHint"))
+    declared: dict[str, Any] = {
+        "read_only": read_only,
+        "idempotent": bool(_either(hints, "idempotent_hint", "idempotentHint")),
+        "requires_approval": not read_only and bool(_either(hints, "destructive_hint", "destructiveHint")),
+        "metadata": {},
+    }
+    text = tool.description or tool.name
+    return from_json_schema(tool.name, text, cast("dict[str, Any]", schema), call, **{**declared, **options})
+
+
+def _answer(result: Any) -> Any:
+    """What the model reads of a result: structured content, else text; other content is named.
+
+    Raises:
+        ToolError: The server says that the call failed.
+    """
+    parts = [_text(part) for part in result.content]
+    if _either(result, "is_error", "isError"):
+        raise ToolError("refused", "\n".join(parts))
+    structured = _either(result, "structured_content", "structuredContent")
+    if structured is None or any(getattr(part, "text", None) is None for part in result.content):
+        return "\n".join(parts)
+    if isinstance(structured, dict) and cast("dict[str, Any]", structured).keys() == {
+        "result"
+    }:  # the SDK's own wrapper
+        return "\n".join(parts) if parts else cast("dict[str, Any]", structured)["result"]
+    return cast(Any, structured)
+
+
+def _text(part: Any) -> str:
+    """A part of a result in words: what is no text is named by its kind and size."""
+    text = getattr(part, "text", None)
+    if text is not None:
+        return str(text)
+    data, kind = getattr(part, "data", None), _either(part, "mime_type", "mimeType")
+    if isinstance(data, str):
+        return f"[{getattr(part, 'type', 'content')}: {kind or 'unknown kind'}, {len(data) * 3 // 4:,} bytes]"
+    resource = getattr(part, "resource", None)
+    if resource is not None and getattr(resource, "text", None) is not None:
+        return str(resource.text)
+    return value_to_text(part)
+
+
+def _either(source: Any, new: str, old: str) -> Any:
+    """A field as the MCP SDK calls it since version 2, or before."""
+    found = getattr(source, new, None)
+    return getattr(source, old, None) if found is None else found
