@@ -40,6 +40,8 @@ def as_data(text: str) -> str:
         text = _MARKER.sub(r"[ [\1] ]", text)
     if "next_" in text.lower():
         text = _LOOP_FIELD.sub(_dashed, text)
+    if "<<CUSTOM-TYPE" in text:  # between these marks DSPy sends an image, a stranger's address too
+        text = text.replace("<<CUSTOM-TYPE", "< <CUSTOM-TYPE")
     return (
         _SPECIAL.sub(lambda m: f"< {m[1]} >" if m[1] else f"[ {m[2]} ]", text) if "|" in text or "[" in text else text
     )

@@ -6,9 +6,11 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from collections.abc import Callable, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any
 
 import dspy
@@ -31,6 +33,7 @@ from ace.core import (
     value_as_data,
     value_to_text,
 )
+from ace.playbook.render import count_tokens
 from ace.react.adapter import CachedChatAdapter, reading
 from ace.react.answer_stream import AnswerStream
 from ace.react.native import CUT_SHORT, NativeAdapter, function_specs, read_reply
@@ -77,15 +80,17 @@ class PredictorModel:
 
     def ask(self, request: AskModel) -> ModelReply:
         """Ask and wait."""
-        adapter = self._adapter(request)
+        adapter, fields = self._adapter(request), self._fields(request)
+        self._check_window(request, fields)
         with _asking(adapter, self._stream(request)) as asked:
-            return self._reply(request, adapter, self._predictor(request)(**self._fields(request)), asked)
+            return self._reply(request, adapter, self._predictor(request)(**fields), asked)
 
     async def aask(self, request: AskModel) -> ModelReply:
         """Ask without blocking the loop."""
-        adapter = self._adapter(request)
+        adapter, fields = self._adapter(request), self._fields(request)
+        self._check_window(request, fields)
         with _asking(adapter, self._stream(request)) as asked:
-            return self._reply(request, adapter, await self._predictor(request).acall(**self._fields(request)), asked)
+            return self._reply(request, adapter, await self._predictor(request).acall(**fields), asked)
 
     def _adapter(self, request: AskModel) -> Any:
         """The adapter of this request: DSPy's configured one, where there is one.
@@ -109,6 +114,26 @@ class PredictorModel:
             if request.purpose != "decide"
             else reading(adapter, self.prompts.catalog.reader, lambda: self._data(request))
         )
+
+    def _check_window(self, request: AskModel, fields: dict[str, Any]) -> None:
+        """Measure the prompt against the model's window, where DSPy knows it.
+
+        Raises:
+            ContextOverflow: It is too long; nothing was sent.
+        """
+        predictor = self._predictor(request)
+        window = _window(self.options.get("lm") or getattr(predictor, "lm", None) or dspy.settings.lm)
+        texts = [text for text in fields.values() if isinstance(text, str)]
+        if window is None or not request.trajectory or sum(map(len, texts)) <= window:  # a token is a character or more
+            return
+        rest = [getattr(getattr(predictor, "signature", None), "instructions", "")]
+        rest += [text for text in texts if text is not request.trajectory]
+        beside, run = count_tokens("\n".join(rest)), count_tokens(request.trajectory)
+        room = int(window * 0.95) - beside - LAYOUT_TOKENS
+        if run > room:
+            error = ContextOverflow(f"{beside + run:,} tokens for a window of {window:,}", keep=max(0.0, room / run))
+            error.usage = RunUsage()  # pyright: ignore[reportAttributeAccessIssue] - nothing was sent
+            raise error
 
     def _stream(self, request: AskModel) -> AnswerStream | None:
         """Where the pieces of the reply go; None where DSPy's own way is right, or nobody listens."""
@@ -152,6 +177,25 @@ class PredictorModel:
             unmade=getattr(adapter, "unmade", ()),
             usage=usage,
         )
+
+
+LAYOUT_TOKENS = 400
+"""About what an adapter's own layout takes in a prompt."""
+
+
+def _window(lm: Any) -> int | None:
+    """Tokens of a prompt that a model takes, where DSPy has its metadata in memory: nothing is fetched for this."""
+    metadata = sys.modules.get("dspy.clients.model_metadata")
+    if not isinstance(lm, dspy.LM) or metadata is None or getattr(metadata, "_data", None) is None:
+        return None
+    return _known_window(str(lm.model))
+
+
+@lru_cache(maxsize=64)
+def _known_window(name: str) -> int | None:
+    provider, _, model = name.partition("/")
+    found = sys.modules["dspy.clients.model_metadata"].model_info(provider, model).get("max_input_tokens")
+    return int(found) if isinstance(found, (int, float)) else None
 
 
 def _as_data(value: Any) -> Any:

@@ -42,6 +42,7 @@ def test_letters_emoji_and_code_stay(text):
         ("a\u200db", "a<U+200D>b"),
         ("\U000e0041", "<U+E0041>"),
         ("a\r\nb", "a\nb"),
+        ("<<CUSTOM-TYPE-START-IDENTIFIER>>[]", "< <CUSTOM-TYPE-START-IDENTIFIER>>[]"),
     ],
 )
 def test_what_acts_is_spelled_out(text, shown):

@@ -10,7 +10,7 @@ from ace import ReActGenerator, TaskInput
 from ace.core import SignatureError
 from ace.testing import FunctionLM, ScriptedLM, decision
 from ace.testing.engine import render_reply
-from ace.tools import calculator
+from ace.tools import calculator, tool
 
 SAYS_42 = decision("finish", "so it is 42", answer="42")
 
@@ -156,3 +156,25 @@ def test_dspys_own_tests_of_react_pass_with_the_class_replaced():
     # the one wants a traceback as observation, which we never show to a model; the other looks into DSPy's own rendering
     allowed = {"test_tool_error_observation_format", "test_tool_observation_preserves_custom_type"}
     assert {name for name, outcome in ours.items() if outcome == "failed"} <= allowed
+
+
+def test_a_prompt_is_measured_before_it_is_sent_where_dspy_knows_the_window():
+    from dspy.clients import model_metadata
+
+    model_metadata.source_info()  # what a first request loads
+    sent = []
+
+    @tool(read_only=True)
+    def read(page: int) -> str:
+        """Read."""
+        return "figures " * 1_500
+
+    def answer(prompt):
+        sent.append((len(prompt.system) + len(prompt.text)) // 8)  # `figures ` is one token
+        done = len(sent)
+        return decision("read", page=done) if done < 9 else decision("finish", answer="done")
+
+    out = ReActGenerator(tools=[read], lm=FunctionLM("openai/gpt-4", answer))(task="Read all.")
+    assert (out.answer, out.usage.lm_calls) == ("done", 9)
+    assert max(sent) < 8_192
+    assert out.metadata["context_overflow"]["shortened"]
