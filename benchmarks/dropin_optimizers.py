@@ -1,8 +1,8 @@
 """Ten of DSPy's optimizers and ours over a `ReActGenerator`: ``python benchmarks/dropin_optimizers.py OUT.json``.
 
-`BootstrapFewShotWithOptuna` is not among them: it needs a demonstration for every predictor, and `extract` is not asked when
-`finish` brings the outputs. Each of the others compiles an agent with scripted models (so nothing is said about quality), and what comes out is saved, loaded into a
-fresh agent and run. Counted are the optimizers whose program answers as it should afterwards.
+Each compiles an agent with scripted models (so nothing is said about quality), and what comes out is saved, loaded into a
+fresh agent and run. Counted are the optimizers whose program answers as it should afterwards. `BootstrapFewShotWithOptuna`
+is not among them: it needs a demonstration for every predictor, and `extract` is not asked when `finish` brings the outputs.
 """
 
 from __future__ import annotations

@@ -72,6 +72,7 @@ from ace.tasks import (
     TerminationReason,
 )
 from ace.tools import Tool, ToolCall, ToolResult, check_call
+from ace.tools.media import media_in
 
 FINISH = "finish"
 _CITED = re.compile(r"\[(b-\d+)\]")
@@ -100,6 +101,7 @@ class AgentRun:
         """What the model wrote right before its outputs; only in the process where it did."""
         self._closing: tuple[str, Any] | None = None
         self._values: dict[str, Any] = {}
+        self._shown: dict[str, list[Any]] = {}
         self._breakers = Breakers(spec.policy.breaker, self.record.breakers)
         self._prompt: str | None = None
         self._call_started: dict[str, float] = {}
@@ -192,7 +194,19 @@ class AgentRun:
             self._emit("model_request_started", purpose=state.purpose)
         own = self._prompt if state.purpose == "decide" else None
         text = self.trajectory() if own is None else own
-        return AskModel(state.purpose, text, self._excluded(), not self.record.without_playbook)
+        return AskModel(state.purpose, text, self._excluded(), not self.record.without_playbook, self._media())
+
+    def _media(self) -> tuple[tuple[str, Any], ...]:
+        """Media of the steps that the model sees in full."""
+        if not self._shown:
+            return ()
+        steps, cuts = self.record.steps, self.record.cuts
+        return tuple(
+            (f"observation_{index}", item)
+            for index, step in enumerate(steps)
+            if index not in cuts
+            for item in self._shown.get(step.tool_call_id, ())
+        )
 
     def _hook_decides(self, state: Thinking) -> bool:
         """Let the agent define the step; True when it needs no model for it."""
@@ -555,7 +569,7 @@ class AgentRun:
             **({"error": result.error_kind or "exception"} if failed else {}),
         )
         stored = result.model_copy(update={"content": None})  # the run keeps what the model reads
-        self._values[call.id] = result.content
+        self._keep(call.id, result.content)
         done = replace(call, status="done", result=stored)
         if failed:
             self._record_error(call, result)
@@ -581,6 +595,12 @@ class AgentRun:
             case _:
                 self._stop(state.update(index, done), decision, "a failed tool")
         return state.update(index, done)
+
+    def _keep(self, call_id: str, content: Any) -> None:
+        """The value itself, for `fields` and for models that take more than text."""
+        self._values[call_id] = content
+        if media := media_in(content):
+            self._shown[call_id] = media
 
     def _may_retry(self, state: Acting, call: CallState, decision: Retry) -> bool:
         tool = self.tool(call.call)

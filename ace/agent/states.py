@@ -258,6 +258,8 @@ class AskModel:
     """Tools that are out of service and not part of the catalog now."""
     playbook: bool = True
     """Whether there is room for the playbook."""
+    media: tuple[tuple[str, Any], ...] = ()
+    """What tools gave that is no text, by the observation that names it; only in the process where they ran."""
 
 
 @dataclass(frozen=True)

@@ -41,6 +41,7 @@ from ace.react.reading.reader import CallReader
 from ace.react.seen import SeenTools
 from ace.tasks import RunSummary
 from ace.tools import Tool, ToolRegistry
+from ace.tools.media import Media
 
 
 @dataclass(frozen=True)
@@ -115,6 +116,15 @@ class PredictorModel:
             else reading(adapter, self.prompts.catalog.reader, lambda: self._data(request))
         )
 
+    def _media(self, request: AskModel) -> str:
+        """What tools gave that is no text, as DSPy marks it in a prompt; nothing for a model that cannot take it."""
+        lm = self.options.get("lm") or getattr(self._predictor(request), "lm", None) or dspy.settings.lm
+        if not request.media or not _sees(lm):
+            return ""
+        shown = [(name, dspy.Image(item.url) if isinstance(item, Media) else item)
+                 for name, item in request.media if not isinstance(item, Media) or item.kind == "image"]  # fmt: skip
+        return "".join(f"\n\n[[ ## content_of_{name} ## ]]\n{item}" for name, item in shown)
+
     def _check_window(self, request: AskModel, fields: dict[str, Any]) -> None:
         """Measure the prompt against the model's window, where DSPy knows it.
 
@@ -150,7 +160,7 @@ class PredictorModel:
         return {"decide": react.react, "extract": react.extract, "summarize": self.prompts.summarizer}[request.purpose]
 
     def _fields(self, request: AskModel) -> dict[str, Any]:
-        fields = {**self.shown, "trajectory": request.trajectory, **self.options}
+        fields = {**self.shown, "trajectory": request.trajectory + self._media(request), **self.options}
         if request.purpose == "decide":
             fields["playbook"] = self.playbook if request.playbook else ""
             if not self.prompts.native:
@@ -193,9 +203,22 @@ def _window(lm: Any) -> int | None:
 
 @lru_cache(maxsize=64)
 def _known_window(name: str) -> int | None:
-    provider, _, model = name.partition("/")
-    found = sys.modules["dspy.clients.model_metadata"].model_info(provider, model).get("max_input_tokens")
+    found = _metadata(name).get("max_input_tokens")
     return int(found) if isinstance(found, (int, float)) else None
+
+
+@lru_cache(maxsize=64)
+def _metadata(name: str) -> dict[str, Any]:
+    provider, _, model = name.partition("/")
+    return sys.modules["dspy.clients.model_metadata"].model_info(provider, model)
+
+
+def _sees(lm: Any) -> bool:
+    """Whether a model takes images: as it says itself, as DSPy's metadata have it, else as DSPy assumes it."""
+    said = getattr(lm, "supports_vision", None)
+    if isinstance(said, bool):
+        return said
+    return _window(lm) is None or _metadata(str(lm.model)).get("supports_vision") is not False
 
 
 def _as_data(value: Any) -> Any:

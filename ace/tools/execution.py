@@ -34,6 +34,7 @@ from ace.core import (
 )
 from ace.core.context import current_context, entered
 from ace.tasks import Outcome
+from ace.tools.media import observed
 from ace.tools.process import ChildCall
 from ace.tools.registry import ToolRegistry
 from ace.tools.threads import TOOLS, Ticket
@@ -327,7 +328,7 @@ async def _settled(work: _Work) -> _Outcome:
         with entered(work.context):
             value = await _drained(work.body())
             plain = value is None or isinstance(value, (str, bool, int, float))
-            text = value_to_text(value) if plain else await asyncio.to_thread(value_to_text, value)
+            text = observed(value) if plain else await asyncio.to_thread(observed, value)
             return _Outcome(value, text=text)
     except asyncio.CancelledError:
         raise
@@ -375,7 +376,7 @@ def _start(work: _Work, deliver: Callable[[_Outcome], None], context: contextvar
                     value = asyncio.run(_drained(value))
                 elif isinstance(value, Iterator):
                     value = list(islice(cast(Iterator[Any], value), MAX_ITEMS))
-                outcome = _Outcome(value, text=value_to_text(value))
+                outcome = _Outcome(value, text=observed(value))
         except BaseException as error:  # border to a foreign tool: SystemExit must not end the thread without a result
             outcome = _Outcome(raised=error)
         deliver(outcome)

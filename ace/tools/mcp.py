@@ -11,6 +11,7 @@ from typing import Any, cast
 
 from ace.core import ToolError, ToolRegistrationError, current_context, describe_error, value_to_text
 from ace.tools.foreign import from_json_schema
+from ace.tools.media import Media
 from ace.tools.tool import DEFAULT_TIMEOUT, Tool
 
 
@@ -224,10 +225,12 @@ def _answer(result: Any) -> Any:
     Raises:
         ToolError: The server says that the call failed.
     """
-    parts = [_text(part) for part in result.content]
+    parts = [_part(part) for part in result.content]
     if _either(result, "is_error", "isError"):
         raise ToolError("refused", "\n".join(parts))
     structured = _either(result, "structured_content", "structuredContent")
+    if any(isinstance(part, Media) for part in parts):
+        return parts
     if structured is None or any(getattr(part, "text", None) is None for part in result.content):
         return "\n".join(parts)
     if isinstance(structured, dict) and cast("dict[str, Any]", structured).keys() == {
@@ -237,14 +240,14 @@ def _answer(result: Any) -> Any:
     return cast(Any, structured)
 
 
-def _text(part: Any) -> str:
-    """A part of a result in words: what is no text is named by its kind and size."""
+def _part(part: Any) -> str:
+    """A part of a result: its text, or media that are named by their kind and size."""
     text = getattr(part, "text", None)
     if text is not None:
         return str(text)
     data, kind = getattr(part, "data", None), _either(part, "mime_type", "mimeType")
     if isinstance(data, str):
-        return f"[{getattr(part, 'type', 'content')}: {kind or 'unknown kind'}, {len(data) * 3 // 4:,} bytes]"
+        return Media.of(str(getattr(part, "type", "content")), str(kind or ""), data)
     resource = getattr(part, "resource", None)
     if resource is not None and getattr(resource, "text", None) is not None:
         return str(resource.text)

@@ -80,3 +80,37 @@ def test_content_that_is_no_text_is_named(server):
     with McpServer(server) as shop:
         out = asks(shop.tools(), decision("picture")).run("x")
     assert out.structured_trace[0].observation == "[image: image/png, 9 bytes]"
+
+
+class Looking(ScriptedLM):
+    """Keeps the parts of its prompts that are images."""
+
+    def __init__(self, replies, sees):
+        super().__init__(replies)
+        self.supports_vision, self.images = sees, []
+        complete = self.engine.complete
+
+        def watched(request):
+            parts = [part for message in request.messages for part in message.parts]
+            self.images.append([part for part in parts if type(part).__name__ == "ImagePart"])
+            return complete(request)
+
+        self.engine.complete = watched
+
+
+@pytest.mark.parametrize("sees", [True, False])
+def test_an_image_reaches_a_model_that_takes_images(server, sees):
+    import dspy
+
+    def draw() -> dspy.Image:
+        """Draw."""
+        return dspy.Image("https://example.com/drawn.png")
+
+    with McpServer(server) as shop:
+        lm = Looking([decision("picture"), decision("draw"), END], sees)
+        out = ReActGenerator(tools=[*shop.tools(), draw], lm=lm).run("x")
+    assert [len(found) for found in lm.images] == ([0, 1, 2] if sees else [0, 0, 0])
+    assert [step.observation for step in out.structured_trace] == [
+        "[image: image/png, 9 bytes]",
+        "[image: https://example.com/drawn.png]",
+    ]
