@@ -90,6 +90,8 @@ def shortened(
 
 def render_steps(rendered: Sequence[str], cuts: Mapping[int, int], first: int) -> list[str]:
     """The rendered steps from `first` on without those that are left out, and a note that says how many are."""
+    if not cuts:
+        return list(rendered[first:])
     shown = [text for index, text in enumerate(rendered[first:], first) if cuts.get(index) != LEFT_OUT]
     missing = len(rendered) - first - len(shown)
     return [f"[{missing} earlier steps left out: the context window is full]", *shown] if missing else shown

@@ -118,8 +118,9 @@ class PredictorModel:
 
     def _media(self, request: AskModel) -> str:
         """What tools gave that is no text, as DSPy marks it in a prompt; nothing for a model that cannot take it."""
-        lm = self.options.get("lm") or getattr(self._predictor(request), "lm", None) or dspy.settings.lm
-        if not request.media or not _sees(lm):
+        if not request.media:
+            return ""
+        if not _sees(self.options.get("lm") or getattr(self._predictor(request), "lm", None) or dspy.settings.lm):
             return ""
         shown = [(name, dspy.Image(item.url) if isinstance(item, Media) else item)
                  for name, item in request.media if not isinstance(item, Media) or item.kind == "image"]  # fmt: skip
@@ -131,10 +132,13 @@ class PredictorModel:
         Raises:
             ContextOverflow: It is too long; nothing was sent.
         """
+        if len(request.trajectory) < SHORT:
+            return
+        texts = [text for text in fields.values() if isinstance(text, str)]
+        length = sum(map(len, texts))
         predictor = self._predictor(request)
         window = _window(self.options.get("lm") or getattr(predictor, "lm", None) or dspy.settings.lm)
-        texts = [text for text in fields.values() if isinstance(text, str)]
-        if window is None or not request.trajectory or sum(map(len, texts)) <= window:  # a token is a character or more
+        if window is None or length <= window:  # a token is a character or more
             return
         rest = [getattr(getattr(predictor, "signature", None), "instructions", "")]
         rest += [text for text in texts if text is not request.trajectory]
@@ -147,7 +151,10 @@ class PredictorModel:
 
     def _stream(self, request: AskModel) -> AnswerStream | None:
         """Where the pieces of the reply go; None where DSPy's own way is right, or nobody listens."""
-        outer, listeners = dspy.settings.send_stream, dspy.settings.stream_listeners or ()
+        outer = dspy.settings.send_stream
+        if outer is None and self.on_delta is None:
+            return None
+        listeners = dspy.settings.stream_listeners or ()
         fields = {listener.signature_field_name for listener in listeners} & set(
             self.prompts.react.signature.output_fields
         )
@@ -157,7 +164,9 @@ class PredictorModel:
 
     def _predictor(self, request: AskModel) -> Any:
         react = self.prompts.react
-        return {"decide": react.react, "extract": react.extract, "summarize": self.prompts.summarizer}[request.purpose]
+        if request.purpose == "decide":
+            return react.react
+        return react.extract if request.purpose == "extract" else self.prompts.summarizer
 
     def _fields(self, request: AskModel) -> dict[str, Any]:
         fields = {**self.shown, "trajectory": request.trajectory + self._media(request), **self.options}
@@ -189,6 +198,8 @@ class PredictorModel:
         )
 
 
+SHORT = 2_000
+"""Characters of a trajectory below which nothing would be won by shortening it: its prompt is not measured."""
 LAYOUT_TOKENS = 400
 """About what an adapter's own layout takes in a prompt."""
 

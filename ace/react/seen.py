@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import contextvars
 import copy
-from collections.abc import Callable, Generator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext, suppress
 from types import FunctionType
 from typing import Any, cast
 
@@ -56,6 +56,7 @@ class SeenTools:
                 return _value(results[index])
 
             with suppress(ToolCallFailed), _span(tool, call) as open_span:
+                open_span.tell(tool__call__arguments=call.args)
                 value = self._with(tool, body)(**call.args)
                 open_span.tell(tool__call__result=value)
 
@@ -70,6 +71,7 @@ class SeenTools:
             return _value(results[0])
 
         with suppress(ToolCallFailed), _span(tool, call) as open_span:
+            open_span.tell(tool__call__arguments=call.args)
             told = _SETTINGS.callbacks or replaced()
             open_span.tell(tool__call__result=self._with(tool, body)(**call.args) if told else body())
         return results[0]
@@ -85,6 +87,7 @@ class SeenTools:
             return _value(results[0])
 
         with suppress(ToolCallFailed), _span(tool, call) as open_span:
+            open_span.tell(tool__call__arguments=call.args)
             value = await self._with(tool, body).acall(**call.args)
             open_span.tell(tool__call__result=value)
         return results[0]
@@ -111,17 +114,10 @@ def listened_to() -> bool:
 
 def _span(tool: Tool, call: ToolCall) -> AbstractContextManager[Span]:
     """A span of our own for a call, unless another tracer makes one."""
-    if replaced() or any(type(callback).__module__.startswith("mlflow") for callback in _SETTINGS.callbacks or ()):
+    callbacks = _SETTINGS.callbacks
+    if replaced() or (callbacks and any(type(callback).__module__.startswith("mlflow") for callback in callbacks)):
         return nullcontext(Span())
-    return _opened(tool, call)
-
-
-@contextmanager
-def _opened(tool: Tool, call: ToolCall) -> Generator[Span]:
-    described = {"tool__name": tool.name, "tool__type": "function", "tool__description": tool.description}
-    with span("execute_tool", tool.name, **described, tool__call__id=call.id) as open_span:
-        open_span.tell(tool__call__arguments=call.args)
-        yield open_span
+    return span("execute_tool", tool.name, tool__name=tool.name, tool__type="function", tool__call__id=call.id)
 
 
 def replaced() -> bool:

@@ -6,6 +6,8 @@ from typing import Any, cast
 
 from ace.core import value_to_text
 
+_PLAIN = frozenset({str, int, float, bool})
+
 
 class Media(str):
     """An image, a sound or a file: as text it is its name, and `url` holds it.
@@ -35,6 +37,8 @@ class Media(str):
 
 def media_in(value: Any) -> list[Any]:
     """The media that a tool's value is or holds, `media_in(picture)`: `Media`, and DSPy's own types as `dspy.Image`."""
+    if value is None or type(value) in _PLAIN:
+        return []
     if isinstance(value, Media) or _is_dspys(value):
         return [value]
     if isinstance(value, (list, tuple)):
@@ -44,6 +48,8 @@ def media_in(value: Any) -> list[Any]:
 
 def observed(value: Any) -> str:
     """A tool's value as a model reads it: `value_to_text`, where media are named."""
+    if type(value) in _PLAIN:
+        return value_to_text(value)
     if _is_dspys(value):
         return _named(value)
     if isinstance(value, (list, tuple)) and media_in(value):
