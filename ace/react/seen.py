@@ -72,8 +72,9 @@ class SeenTools:
 
         with suppress(ToolCallFailed), _span(tool, call) as open_span:
             open_span.tell(tool__call__arguments=call.args)
-            told = _SETTINGS.callbacks or replaced()
-            open_span.tell(tool__call__result=self._with(tool, body)(**call.args) if told else body())
+            # with nobody but our own span there is no need for DSPy's tool around it
+            value = self._with(tool, body)(**call.args) if _SETTINGS.callbacks or replaced() else body()
+            open_span.tell(tool__call__result=value)
         return results[0]
 
     async def acall(self, tool: Tool, call: ToolCall, context: ToolContext | None) -> ToolResult:

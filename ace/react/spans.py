@@ -23,6 +23,7 @@ class Span:
 
     def __init__(self, inner: Any = None) -> None:
         self._inner = inner
+        self._tells = inner is not None and os.environ.get(CONTENT, "").lower() == "true"
 
     def set(self, **attributes: Any) -> None:
         """Attributes of the conventions, with ``_`` for the dots of ``gen_ai.``: `memory__record__count` is a path."""
@@ -32,7 +33,7 @@ class Span:
 
     def tell(self, **contents: Any) -> None:
         """`set`, for what tasks, tools and lessons say."""
-        if self._inner is not None and os.environ.get(CONTENT, "").lower() == "true":
+        if self._tells:
             self.set(**{name: value_to_text(value) for name, value in contents.items()})
 
     def fail(self, kind: str) -> None:
