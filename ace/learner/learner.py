@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -11,7 +12,7 @@ from types import TracebackType
 from typing import Any
 
 from ace.agent.episode import Episode, Solver
-from ace.core import PlaybookError
+from ace.core import PlaybookError, describe_error
 from ace.curator import Curator, Gate, GateVerdict
 from ace.learner.pipeline import LearningPipeline
 from ace.learner.postponed import PostponedRuns
@@ -24,6 +25,7 @@ from ace.reflector import Reflector
 from ace.tasks import Feedback, TaskOutput
 from ace.tools import ToolRegistry
 
+_log = logging.getLogger(__name__)
 _NONE: Any = object()
 QUEUE_SIZE = 1_000
 """How many observed runs may wait; then `observe` waits too."""
@@ -356,7 +358,7 @@ class Learner:
         return self.report.since(before)
 
     def learn_or_keep(self, output: TaskOutput, feedback: Feedback, *, group: str = "") -> LearningReport:
-        """`learn`, and keep the run for later where the playbook is out of reach; what waits is learned first.
+        """`learn`, and keep the run for later where the playbook is out of reach; earlier runs that wait are learned after it.
 
         Returns:
             Counts of this call; `postponed` is 1 where the run was kept.
@@ -366,7 +368,6 @@ class Learner:
         """
         before = replace(self.report)
         try:
-            self._postponed.retry(self._learn_again)
             self.learn(output, feedback, group=group)
         except (PlaybookError, OSError) as error:
             if isinstance(error, PlaybookError) and not error.out_of_reach:
@@ -374,6 +375,10 @@ class Learner:
             run = ObservedRun(key=output.run_id, output=output, feedback=feedback, group=group, **self._tools)
             self._postponed.keep(run, error)
             return LearningReport(postponed=1)
+        try:
+            self._postponed.retry(self._learn_again)
+        except (PlaybookError, OSError) as error:  # it must not keep this run from being learned
+            _log.warning("runs that wait to be learned from wait on: %s", describe_error(error))
         return self.report.since(before)
 
     def _learn_again(self, run: ObservedRun) -> None:

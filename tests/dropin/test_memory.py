@@ -247,3 +247,20 @@ def test_a_disk_that_is_full_or_read_only(tmp_path):
             subprocess.run(["umount", "-l", str(disk)], check=True)
     finally:
         subprocess.run(["umount", "-l", str(disk)], check=False)
+
+
+def test_a_run_that_waits_and_cannot_be_learned_keeps_no_other_from_it(path, caplog):
+    with Playbook.open(path, embedder=TOY) as book:
+        it = agent(book)
+        first = it("What is 6 times 7?")
+        it.learn(first)
+        learner = it._learner.value
+        learner._postponed._memory["poison"] = first.output
+
+        def refuse(run):
+            raise PlaybookError("it cannot be learned")
+
+        learner._learn_again = refuse
+        with caplog.at_level(logging.WARNING):
+            assert it.learn(it("What is 6 times 7?")).merged == 1
+        assert "wait on" in caplog.text
