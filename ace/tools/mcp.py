@@ -77,7 +77,12 @@ class McpServer:
 
     def tools(self, **options: Any) -> list[Tool]:
         """The server's tools; `options` as for `from_mcp`."""
-        listed = _on_background(self._listed()).result(self._timeout)
+        waiting = _on_background(self._listed())
+        try:
+            listed = waiting.result(self._timeout)
+        except concurrent.futures.TimeoutError as error:
+            waiting.cancel()
+            raise ToolError("timeout", f"the MCP server did not list its tools within {self._timeout:g} s") from error
         return [_made(tool, self._caller(tool.name), {"timeout": self._timeout, **options}) for tool in listed]
 
     def close(self) -> None:
@@ -107,19 +112,17 @@ class McpServer:
         session = self._session
         assert session is not None
         asking = asyncio.ensure_future(client.call_tool(name, arguments))
-        await asyncio.wait({asking, session.task}, return_when=asyncio.FIRST_COMPLETED)
         try:
+            await asyncio.wait({asking, session.task}, return_when=asyncio.FIRST_COMPLETED)
             if not asking.done():
                 raise ConnectionError("the session ended")
             return asking.result()
-        except (
-            Exception
-        ) as error:  # border to the SDK and its transports: whatever it raises, the session is opened anew
+        except Exception as error:  # border to the SDK and its transports: the session is opened anew
             self._session = None
             session.stop.set()
             text = f"the MCP server did not answer {name!r}: {describe_error(error)}; whether it did it is unknown"
             raise ToolError("network", text, "The server was lost during the call; its effect is unknown.") from error
-        finally:
+        finally:  # also when the caller gives up
             asking.cancel()
 
     async def _client(self) -> Any:
@@ -233,10 +236,9 @@ def _answer(result: Any) -> Any:
         return parts
     if structured is None or any(getattr(part, "text", None) is None for part in result.content):
         return "\n".join(parts)
-    if isinstance(structured, dict) and cast("dict[str, Any]", structured).keys() == {
-        "result"
-    }:  # the SDK's own wrapper
-        return "\n".join(parts) if parts else cast("dict[str, Any]", structured)["result"]
+    own = cast("dict[str, Any]", structured) if isinstance(structured, dict) else {}
+    if own.keys() == {"result"}:  # the SDK's own wrapper
+        return "\n".join(parts) if parts else own["result"]
     return cast(Any, structured)
 
 
