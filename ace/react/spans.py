@@ -19,14 +19,14 @@ CONTENT = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
 
 
 class Span:
-    """A span that is open, or none: `with span("search_memory") as open_span: open_span.set(count=3)`."""
+    """A span that is open, or none: `with span("search_memory") as open_span: open_span.fail("timeout")`."""
 
     def __init__(self, inner: Any = None) -> None:
         self._inner = inner
         self._tells = inner is not None and os.environ.get(CONTENT, "").lower() == "true"
 
     def set(self, **attributes: Any) -> None:
-        """Attributes of the conventions, with ``_`` for the dots of ``gen_ai.``: `memory__record__count` is a path."""
+        """Attributes of the conventions: `memory__record__count` is ``gen_ai.memory.record.count``."""
         if self._inner is not None:
             for name, value in attributes.items():
                 self._inner.set_attribute(f"gen_ai.{name.replace('__', '.')}", value)
