@@ -358,7 +358,7 @@ class Learner:
         return self.report.since(before)
 
     def learn_or_keep(self, output: TaskOutput, feedback: Feedback, *, group: str = "") -> LearningReport:
-        """`learn`, and keep the run for later where the playbook is out of reach; earlier runs that wait are learned after it.
+        """`learn`, and keep the run for later where the playbook is out of reach; runs that wait are learned after it.
 
         Returns:
             Counts of this call; `postponed` is 1 where the run was kept.

@@ -134,18 +134,18 @@ class PredictorModel:
         """
         if len(request.trajectory) < SHORT:
             return
-        texts = [text for text in fields.values() if isinstance(text, str)]
-        length = sum(map(len, texts))
+        # what tools gave as images is no text, and stands in the field beside the trajectory
+        beside = [text for name, text in fields.items() if isinstance(text, str) and name != "trajectory"]
+        length = len(request.trajectory) + sum(map(len, beside))
         predictor = self._predictor(request)
         window = _window(self.options.get("lm") or getattr(predictor, "lm", None) or dspy.settings.lm)
         if window is None or length <= window:  # a token is a character or more
             return
-        rest = [getattr(getattr(predictor, "signature", None), "instructions", "")]
-        rest += [text for text in texts if text is not request.trajectory]
-        beside, run = count_tokens("\n".join(rest)), count_tokens(request.trajectory)
-        room = int(window * 0.95) - beside - LAYOUT_TOKENS
+        rest = [getattr(getattr(predictor, "signature", None), "instructions", ""), *beside]
+        other, run = count_tokens("\n".join(rest)), count_tokens(request.trajectory)
+        room = int(window * 0.95) - other - LAYOUT_TOKENS
         if run > room:
-            error = ContextOverflow(f"{beside + run:,} tokens for a window of {window:,}", keep=max(0.0, room / run))
+            error = ContextOverflow(f"{other + run:,} tokens for a window of {window:,}", keep=max(0.0, room / run))
             error.usage = RunUsage()  # pyright: ignore[reportAttributeAccessIssue] - nothing was sent
             raise error
 
