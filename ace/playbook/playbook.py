@@ -426,8 +426,7 @@ class Playbook:
     @property
     def postponed(self) -> Path | None:
         """Where runs wait that could not be learned from: beside the book's file, or in the user's cache for a server."""
-        folder = self._state.index.folder
-        return self._state.store.postponed or (folder.parent / f"{folder.name}.postponed.jsonl" if folder else None)
+        return self._state.postponed
 
     # -- files -------------------------------------------------------------------------------------------------------
 

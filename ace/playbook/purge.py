@@ -106,7 +106,7 @@ class Purger:
         """What `purge` would touch; nothing is written."""
         store = self._state.store
         self._state.refresh()
-        return self._plan(target, store.entries(), store.queues())[0]
+        return self._plan(target, store.entries(), self._state.queues())[0]
 
     def purge(self, target: Target, author: str = "") -> PurgeReport:
         """Do it; other processes that have the book open read it again.
@@ -118,7 +118,7 @@ class Purger:
         with state.lock:
             state.refresh()
             clean = _text_cleaner(target.text, self.look(target).words) if target.text else None
-            lines = sum(_queue_lines(path, target, clean, write=True) for path in state.store.queues())
+            lines = sum(_queue_lines(path, target, clean, write=True) for path in state.queues())
             with state.store.rewriting() as journal:
                 report, changes, bullets = self._plan(target, journal.entries, ())
                 if changes:

@@ -202,6 +202,19 @@ class PlaybookState:
                 self.budget.check(self.bullets.values(), tx.after)
             self._apply([(tx.revision, delta) for delta in tx.deltas])
 
+    @property
+    def postponed(self) -> Path | None:
+        """Where runs wait that could not be learned from; None for a book in memory."""
+        if self.store.file is not None:
+            return Path(f"{self.store.file}.postponed.jsonl")
+        folder = self.index.folder
+        return folder.parent / f"{folder.name}.postponed.jsonl" if folder is not None else None
+
+    def queues(self) -> list[Path]:
+        """Every file in which runs of this book may wait."""
+        own = self.postponed
+        return [*self.store.queues(), *([own] if own is not None and own.exists() else [])]
+
 
 def _default_folder(store: Store) -> Path | None:
     if store.file is not None:

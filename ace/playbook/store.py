@@ -487,14 +487,7 @@ class Store:
         """The files that were noted."""
         with self._read() as connection:
             found = connection.execute(sa.select(schema.meta.c.key).where(schema.meta.c.key.startswith("queue:")))
-            noted = [Path(key.removeprefix("queue:")) for key in found.scalars()]
-        own = self.postponed
-        return [*noted, *([own] if own is not None and own.exists() else [])]
-
-    @property
-    def postponed(self) -> Path | None:
-        """The queue of runs that could not be learned from, beside the file; None for a book without one."""
-        return Path(f"{self.file}.postponed.jsonl") if self.file is not None else None
+            return [Path(key.removeprefix("queue:")) for key in found.scalars()]
 
     def start_ids_after(self, number: int) -> None:
         """Give no new bullet this number, or a lower one."""
