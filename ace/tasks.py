@@ -54,6 +54,8 @@ class TaskInput(BaseModel, frozen=True, extra="forbid", allow_inf_nan=False):
     """Who asks: a public service may want lessons that several users have taught (`Playbook(promote_after=...)`)."""
     max_iters: int | None = Field(default=None, ge=0)
     """Overrides the agent's own limit."""
+    history: tuple[dict[str, Any], ...] = ()
+    """The earlier messages of the conversation as JSON, oldest first; see `ace.agent.conversation`."""
 
     @property
     def text(self) -> str:

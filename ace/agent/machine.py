@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import Any, cast
 
 from ace.agent.breaker import Breakers
+from ace.agent.conversation import Conversation, SoFar
 from ace.agent.hooks import Agent, StepView
 from ace.agent.output import build_output
 from ace.agent.policy import (
@@ -95,11 +96,12 @@ class AgentRun:
         self.spec = spec
         self.run_id = run_id or uuid.uuid4().hex
         self.record = RunRecord(spec.task) if record is None else record
+        if spec.task.history and self.record.conversation is None:
+            self.record.conversation = Conversation(spec.task.history, spec.finish.parameters)
         self.error: AgentError | None = None
         """What ended the run, as it was raised; only in the process where it happened."""
         self.reasoning = ""
         """What the model wrote right before its outputs; only in the process where it did."""
-        self._closing: tuple[str, Any] | None = None
         self._values: dict[str, Any] = {}
         self._shown: dict[str, list[Any]] = {}
         self._breakers = Breakers(spec.policy.breaker, self.record.breakers)
@@ -137,7 +139,11 @@ class AgentRun:
 
     def fields(self) -> dict[str, Any]:
         """The run so far as `dspy.ReAct` shows it in ``prediction.trajectory``; values as the tools returned them."""
-        return as_fields(self.record.steps, self.record.cuts, self._values, self._closing)
+        return as_fields(self.record.steps, self.record.cuts, self._values, self.record.closing)
+
+    def so_far(self) -> SoFar:
+        """The conversation with this run as its last turn: what the next run is given as `TaskInput.history`."""
+        return self.record.so_far(self.spec.context.get("playbook", ""), self.steps_so_far(self.state))
 
     def usage_now(self) -> RunUsage:
         """What was spent, with the time that has passed."""
@@ -194,7 +200,9 @@ class AgentRun:
             self._emit("model_request_started", purpose=state.purpose)
         own = self._prompt if state.purpose == "decide" else None
         text = self.trajectory() if own is None else own
-        return AskModel(state.purpose, text, self._excluded(), not self.record.without_playbook, self._media())
+        return AskModel(
+            state.purpose, text, self._excluded(), not self.record.without_playbook, self._media(), self.record.turns()
+        )
 
     def _media(self) -> tuple[tuple[str, Any], ...]:
         """Media of the steps that the model sees in full."""
@@ -291,7 +299,7 @@ class AgentRun:
     def _overflown(self, state: Thinking, error: ContextOverflow) -> None:
         """The prompt was too long: ask again with a shorter one, and for the answer alone when nothing is left to go."""
         if self.record.shorten(self.spec.summary, error.keep):
-            left = {"shortened": len(self.record.cuts), "playbook": not self.record.without_playbook}
+            left = {"shortened": self.record.shortened, "playbook": not self.record.without_playbook}
             self._emit("model_request_error", purpose=state.purpose, error="context_overflow", **left)
             self._think(replace(state, asked=False))
         elif state.purpose == "decide":
@@ -300,10 +308,11 @@ class AgentRun:
         else:
             self._invalid(state, error, "")
 
-    def model_delta(self, text: str) -> None:
-        """A piece of the reply, while it is still coming; nothing depends on it."""
+    def model_delta(self, text: str, answer: str = "") -> None:
+        """A piece of the reply, while it is still coming, and what it adds to the answer; nothing depends on it."""
         if isinstance(self.state, Thinking) and self.state.asked:
-            self._emit("model_request_delta", text=clean_text(text))
+            added = {"answer": clean_text(answer)} if answer else {}
+            self._emit("model_request_delta", text=clean_text(text), **added)
 
     def _summarised(self, state: Thinking, fields: dict[str, Any]) -> None:
         self.record.summary = RunSummary(
@@ -351,7 +360,7 @@ class AgentRun:
             self._enter(state.act(tuple(calls), thought))
 
     def _finish(self, state: Thinking, args: Any, thought: str) -> None:
-        self._closing, self.reasoning = (thought, args), thought
+        self.record.closing, self.reasoning = (thought, json_value(args)), thought
         try:
             fields = self.spec.finish.args_model.model_validate(args or {})
         except Exception:  # missing or ill-typed, or a validator of the user's own raised: the answer must be asked for
@@ -983,13 +992,18 @@ class AgentRun:
     def _metadata(self) -> Mapping[str, Any]:
         """The spec's, and what of the run the model was not shown in full."""
         cuts, playbook = self.record.cuts, self.record.without_playbook
-        if not (cuts or playbook):
+        if not (cuts or playbook or self.record.turns_cut):
             return self.spec.metadata
         whole = sorted(index for index, cut in cuts.items() if cut == LEFT_OUT)
         part = sorted(cuts.keys() - whole)
         return {
             **self.spec.metadata,
-            "context_overflow": {"shortened": part, "left_out": whole, "playbook": not playbook},
+            "context_overflow": {
+                "shortened": part,
+                "left_out": whole,
+                "playbook": not playbook,
+                **({"turns": self.record.turns_cut} if self.record.turns_cut else {}),
+            },
         }
 
     def _error_message(self) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
@@ -11,12 +11,14 @@ from pydantic import BaseModel, Field, ValidationError, field_serializer, field_
 from pydantic_core import to_jsonable_python
 
 from ace.agent.breaker import Breaker
+from ace.agent.conversation import IN_FULL, SHORT, Conversation, ShownTurn, SoFar
 from ace.agent.hooks import Agent
 from ace.agent.policy import Policy, PolicyEngine
 from ace.agent.progress import RepeatDetector
+from ace.agent.shortening import Shortening
 from ace.agent.states import STATE_CODEC, Idle, State
 from ace.agent.summary import Summary
-from ace.agent.trajectory import render_notes, render_step, render_steps, render_summary, shortened
+from ace.agent.trajectory import render_notes, render_step, render_steps, render_summary
 from ace.core import (
     CancellationToken,
     Clock,
@@ -117,12 +119,15 @@ class RunRecord:
     summary_tried: int = 0
     decisions: int = 0
     cuts: dict[int, int] = field(default_factory=dict[int, int])
+    closing: tuple[str, Any] | None = None
     without_playbook: bool = False
     seq: int = 0
     attempt: int = 1
     """Of the request or call that a policy is asked about, this one included; not stored."""
     rendered: list[str] = field(default_factory=list[str])
     """The steps as the model reads them; not stored."""
+    conversation: Conversation | None = None
+    """The turns before this one; of it, the levels are stored."""
 
     # -- the state that every agent offers (`AgentState`) ------------------------------------------------------------
 
@@ -176,7 +181,36 @@ class RunRecord:
         """The steps as the model reads them: the summary, the steps that it does not stand for, and notes."""
         shown = render_steps(self.rendered, self.cuts, self._first(setting))
         parts = [] if self.summary is None else [render_summary(self.summary)]
+        if self.conversation is not None:
+            parts = [*self.conversation.note(), *parts]
         return "\n\n".join([*parts, *shown, *render_notes(self.notes)])
+
+    @property
+    def turns_cut(self) -> list[int]:
+        """The earlier turns that the prompt does not show in full."""
+        return [] if self.conversation is None else [i for i, level in self.conversation.levels.items() if level]
+
+    @property
+    def shortened(self) -> int:
+        """How many steps and turns the prompt does not show in full."""
+        return len(self.cuts) + len(self.turns_cut)
+
+    def so_far(self, playbook: str, steps: Sequence[ReasoningStep]) -> SoFar:
+        """The conversation with this run as its last turn."""
+        return SoFar(
+            history=self.task.history,
+            levels=self.conversation.levels if self.conversation is not None else {},
+            inputs=self.task.inputs,
+            outputs=self.outputs,
+            steps=steps,
+            closing=self.closing,
+            playbook="" if self.without_playbook else playbook,
+            shortened=SHORT if self.cuts else IN_FULL,
+        )
+
+    def turns(self) -> tuple[ShownTurn, ...]:
+        """The turns before this one, as the prompt shows them."""
+        return () if self.conversation is None else self.conversation.shown()
 
     def _first(self, setting: Summary | None) -> int:
         """The first step that the summary does not stand for."""
@@ -184,20 +218,23 @@ class RunRecord:
         return 0 if keep is None else max(0, self.summarised - keep)
 
     def shorten(self, setting: Summary | None, keep: float) -> bool:
-        """Show less of the steps, and when nothing of them is left to go, no playbook; False when that is gone too."""
-        cuts = shortened(self.steps, self.cuts, self._first(setting), keep)
-        if cuts is None:
+        """Show less of the steps and of earlier turns, and then no playbook; False when nothing is left that could go."""
+        shorter = Shortening(self.steps, self.cuts, self._first(setting), self.conversation)
+        if not shorter.to(keep):
             before, self.without_playbook = self.without_playbook, True
             return not before
-        for index in cuts.keys() - {index for index, cut in self.cuts.items() if cuts[index] == cut}:
-            self.rendered[index] = render_step(index, self.steps[index], cuts[index])
-        self.cuts = cuts
+        for index, cut in shorter.cuts.items():
+            if self.cuts.get(index) != cut:
+                self.rendered[index] = render_step(index, self.steps[index], cut)
+        self.cuts = shorter.cuts
+        if self.conversation is not None:
+            self.conversation.levels = shorter.levels
         return True
 
 
 _STORED = (
     *("state", "scratch", "usage", "charged", "reprompts_here", "forced_by", "summary", "summarised"),
-    *("summary_tried", "decisions", "cuts", "without_playbook", "seq"),
+    *("summary_tried", "decisions", "cuts", "closing", "without_playbook", "seq"),
 )
 """Stored as they are; lists, the repeats and the outputs are converted."""
 _LISTS = ("steps", "notes", "cited", "errors")
@@ -252,6 +289,10 @@ class RunSnapshot(BaseModel, frozen=True, extra="forbid"):
     """How many answers went into those that `resume` was given, so that a caller knows which ones are used up."""
     cuts: dict[int, int] = Field(default_factory=dict)
     """Steps that the prompt shows in part: index to the characters of the observation, 0 for a step that is left out."""
+    levels: dict[int, int] = Field(default_factory=dict)
+    """How far earlier turns of the conversation are shortened, see `ace.agent.conversation`."""
+    closing: tuple[str, Any] | None = None
+    """Thought and arguments of the `finish` that ended it."""
     without_playbook: bool = False
     """Whether the playbook was left out, because nothing else could go from a prompt that was too long."""
     seq: int = 0
@@ -283,6 +324,7 @@ class RunSnapshot(BaseModel, frozen=True, extra="forbid"):
             metadata=dict(spec.metadata),
             memory=spec.memory,
             outputs=to_jsonable_python(record.outputs),
+            levels=record.conversation.levels if record.conversation is not None else {},
             **stored,
         )
 
@@ -294,6 +336,7 @@ class RunSnapshot(BaseModel, frozen=True, extra="forbid"):
         return RunRecord(
             task=self.task,
             repeats=RepeatDetector(self.repeats),
+            conversation=Conversation(self.task.history, finish.parameters, self.levels) if self.task.history else None,
             outputs=_typed(self.outputs, finish),
             rendered=[render_step(index, step, self.cuts.get(index)) for index, step in enumerate(self.steps)],
             **stored,

@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, TypeAdapter
 
+from ace.agent.conversation import ShownTurn
 from ace.core import RunUsage
 from ace.tasks import ApprovalRequest, TerminationReason
 from ace.tools import ToolCall, ToolResult
@@ -260,6 +261,8 @@ class AskModel:
     """Whether there is room for the playbook."""
     media: tuple[tuple[str, Any], ...] = ()
     """What tools gave that is no text, by the observation that names it; only in the process where they ran."""
+    turns: tuple[ShownTurn, ...] = ()
+    """The earlier turns of the conversation."""
 
 
 @dataclass(frozen=True)

@@ -18,74 +18,32 @@ _KEPT = 1_000
 """Characters of a thought, and of a call's arguments, that stay in any case."""
 
 
+def given_args(step: ReasoningStep) -> Any:
+    """The arguments as they came from the model, also where they were no object."""
+    return step.tool_args if step.error is None else (step.error.received_args or step.tool_args)
+
+
 def render_step(index: int, step: ReasoningStep, limit: int | None = None) -> str:
-    """One step; `index` from 0 is part of the field names.
+    """One step as `layout` writes it."""
+    return layout(index, step.thought, step.tool_name, given_args(step), step.observation, limit)
+
+
+def layout(index: int, thought: str, name: str, args: Any, observation: str, limit: int | None = None) -> str:
+    """A call and its result; `index` from 0 is part of the field names.
 
     The layout is that of `dspy.ReAct` under its chat adapter: prompts and demonstrations made for it stay valid. With a
     `limit`, about so many characters of the observation are shown.
     """
-    args = step.tool_args if step.error is None else (step.error.received_args or step.tool_args)
-    shown, thought, observation = (
-        json.dumps(args, ensure_ascii=False, default=value_to_text),
-        step.thought,
-        step.observation,
-    )
+    shown = json.dumps(args, ensure_ascii=False, default=value_to_text)
     if limit is not None:
         thought, shown = (cut_middle(text, max(limit, _KEPT)) for text in (thought, shown))
         observation = cut_middle(observation, limit)
     return clean_text(
         f"[[ ## thought_{index} ## ]]\n{as_data(thought)}\n\n"
-        f"[[ ## tool_name_{index} ## ]]\n{as_data(step.tool_name)}\n\n"
+        f"[[ ## tool_name_{index} ## ]]\n{as_data(name)}\n\n"
         f"[[ ## tool_args_{index} ## ]]\n{as_data(shown)}\n\n"
         f"[[ ## observation_{index} ## ]]\n{as_data(observation)}"
     )
-
-
-def shortened(
-    steps: Sequence[ReasoningStep], cuts: Mapping[int, int], first: int, keep: float
-) -> dict[int, int] | None:
-    """Cuts that show less of the steps: of the oldest observations, then of whole old steps, last of the newest one.
-
-    Args:
-        steps: All steps of the run.
-        cuts: The cuts so far: a step's index to the characters of its observation that are shown, or to `LEFT_OUT`.
-        first: The first step that is shown at all.
-        keep: The share of the present length, from 0 to 1, that is to stay.
-
-    Returns:
-        The new cuts; None when nothing is left that could go. A call and its result stay or go together.
-
-    Example:
-        >>> call = {"tool_call_id": "c", "tool_name": "look_up", "outcome": "success"}
-        >>> step = ReasoningStep(iteration=1, observation="x" * 900, **call)
-        >>> shortened([step, step], {}, 0, keep=0.7)
-        {0: 200}
-    """
-    new = dict(cuts)
-    sizes = {
-        index: len(render_step(index, steps[index], cuts.get(index)))
-        for index in range(first, len(steps))
-        if cuts.get(index) != LEFT_OUT
-    }
-    if not sizes:
-        return None
-    *older, newest = sizes
-    over = sum(sizes.values()) * (1 - keep)
-
-    def cut(index: int, limit: int) -> None:
-        nonlocal over
-        size = len(render_step(index, steps[index], limit)) if limit != LEFT_OUT else 0
-        if over > 0 and size < sizes[index]:
-            over -= sizes[index] - size
-            sizes[index], new[index] = size, limit
-
-    for index in older:
-        cut(index, STUB)
-    for index in older:
-        cut(index, LEFT_OUT)
-    shown = min(len(steps[newest].observation), cuts.get(newest, len(steps[newest].observation)))
-    cut(newest, max(STUB, int(shown - over)))
-    return None if new == cuts else new
 
 
 def render_steps(rendered: Sequence[str], cuts: Mapping[int, int], first: int) -> list[str]:
@@ -112,7 +70,7 @@ def as_fields(
     for index, step in enumerate(steps):
         if cuts.get(index) != LEFT_OUT:
             seen = values.get(step.tool_call_id, step.observation) if step.outcome == "success" else step.observation
-            fields |= _fields(index, step.thought, step.tool_name, step.tool_args, seen)
+            fields |= _fields(index, step.thought, step.tool_name, given_args(step), seen)
     if closing is not None:
         thought, args = closing
         fields |= _fields(len(steps), thought, "finish", args, "Completed.")

@@ -88,6 +88,19 @@ def json_value(value: Any, depth: int = 0) -> Any:
     return value_to_text(value)
 
 
+def any_json(value: Any) -> Any:
+    """`json_value` for any object: pydantic models, dates and the like become what they are in JSON.
+
+    Raises:
+        RecursionError: It is nested more than `MAX_DEPTH` deep.
+
+    Example:
+        >>> any_json({"sum": complex(1, 2)})
+        {'sum': '(1+2j)'}
+    """
+    return json_value(to_jsonable_python(value, fallback=value_to_text, inf_nan_mode="constants", bytes_mode="base64"))
+
+
 def truncate(text: str, limit: int = MAX_OBSERVATION_CHARS) -> str:
     """Cut `text` to `limit` characters and note how much is missing.
 

@@ -21,6 +21,7 @@ from functools import lru_cache
 from typing import Any, cast
 from zoneinfo import ZoneInfo
 
+from langchain_core import messages
 from langgraph.checkpoint.serde.types import _DeltaSnapshot  # pyright: ignore[reportPrivateUsage] - savers have to know it
 from langgraph.types import Interrupt, Overwrite, Send
 from pydantic import BaseModel, PydanticUserError, TypeAdapter
@@ -40,6 +41,10 @@ _TAGGED: dict[type, tuple[str, Callable[[Any], Any], Callable[[Any], Any]]] = {
 _UNTAGGED = {tag: read for tag, _, read in _TAGGED.values()}
 
 
+_NAMED = (getattr(messages, name) for name in messages.__all__)
+_MESSAGES = tuple(found for found in _NAMED if isinstance(found, type) and issubclass(found, messages.BaseMessage))
+"""LangChain's messages; an annotation such as ``list[BaseMessage]`` does not name them all."""
+
 to_text: Callable[[Any], str] = json.JSONEncoder(separators=(",", ":"), allow_nan=False).encode
 """JSON without spaces; made once, since `json.dumps` makes a new encoder at each call with these options."""
 
@@ -51,7 +56,8 @@ class StoredError(Exception):
 class JsonCodec:
     """A LangGraph serialiser that writes JSON only.
 
-    `ace.graph.compile` declares the classes that the state's annotations name; others are declared here. It serves
+    `ace.graph.compile` declares the classes that the state's annotations name; others are declared here, and LangChain's
+    messages are known. It serves
     `JsonlCheckpointer`, and LangGraph's savers as ``serde=JsonCodec()``.
 
     Args:
@@ -69,7 +75,7 @@ class JsonCodec:
 
     def __init__(self, classes: Iterable[type] = ()) -> None:
         self._classes: dict[str, type] = {}
-        self.declare(classes)
+        self.declare([*_MESSAGES, *classes])
 
     def declare(self, classes: Iterable[type]) -> None:
         """Allow the state to hold these classes."""

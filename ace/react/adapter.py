@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, cast
 from weakref import WeakKeyDictionary
@@ -127,6 +127,45 @@ def _reading_class(base: type) -> type:
         return {"next_thought": found.thought, "next_tool_name": first.name, "next_tool_args": first.args}
 
     return type(base.__name__, (base,), {"parse": parse, "__doc__": base.__doc__})
+
+
+def conversing(adapter: Any, turns: Sequence[Mapping[str, Any]]) -> Any:
+    """A copy of an adapter, for one request, that puts earlier turns before the message: as DSPy does with a `dspy.History`.
+
+    Args:
+        adapter: Any of DSPy's.
+        turns: The fields of each turn, inputs and outputs.
+    """
+    if not turns:
+        return adapter
+    made: Any = _conversing_class(cast(Any, type(adapter)))
+    copied: Any = made.__new__(made)
+    copied.__dict__.update(adapter.__dict__)
+    copied.turns = turns
+    return copied
+
+
+@lru_cache(maxsize=32)
+def _conversing_class(base: type) -> type:
+    def format(self: Any, signature: Any, demos: Any, inputs: dict[str, Any]) -> list[dict[str, Any]]:
+        # the catalog stands in the first message and stays there, so that a prompt only grows
+        first = {name: text for name, text in inputs.items() if name == "tools"}
+        message = {name: text for name, text in inputs.items() if name != "tools"}
+        messages: list[dict[str, Any]] = _plain_format(base)(self, signature, demos, message)
+        earlier: list[dict[str, Any]] = []
+        for turn in self.turns:
+            asked = self.format_user_message_content(signature, {**first, **turn}, main_request=True)
+            earlier.append({"role": "user", "content": asked})
+            earlier.append({"role": "assistant", "content": self.format_assistant_message_content(signature, turn)})
+            first = {}
+        return [*messages[:-1], *earlier, messages[-1]]
+
+    return type(base.__name__, (base,), {"format": format, "__doc__": base.__doc__})
+
+
+def _plain_format(base: Any) -> Callable[..., list[dict[str, Any]]]:
+    """The class's own `format` without DSPy's callbacks, which hear of ours already."""
+    return getattr(base.format, "__wrapped__", base.format)
 
 
 def _undecorated(base: Any) -> Callable[..., dict[str, Any]]:

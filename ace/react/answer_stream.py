@@ -18,13 +18,17 @@ class AnswerStream:
     Args:
         outer: DSPy's stream that somebody listens to; None for nobody.
         fields: The outputs that are listened to.
-        tell: Receives every piece of text.
+        tell: Receives every piece of text, and what it adds to the answer.
+        answer: The output that is the answer.
     """
 
-    def __init__(self, outer: Any, fields: Collection[str], tell: Callable[[str], None] | None) -> None:
+    def __init__(
+        self, outer: Any, fields: Collection[str], tell: Callable[[str, str], None] | None, answer: str
+    ) -> None:
         self._outer = outer
         self._fields = fields
         self._tell = tell
+        self._answer = answer
         self._text = ""
         self._name = ""
         self._args = ""
@@ -38,33 +42,36 @@ class AnswerStream:
                 await self._outer.send(chunk)
             return
         delta = choices[0].delta
-        if text := getattr(delta, "content", None):
-            if self._tell is not None:
-                self._tell(text)
-            self._text += text
+        text = getattr(delta, "content", None) or ""
+        self._text += text
         for call in getattr(delta, "tool_calls", None) or ():
             function = getattr(call, "function", None)
             self._name += getattr(function, "name", None) or ""
             self._args += getattr(function, "arguments", None) or ""
-        if self._outer is not None and self._fields:
-            for name, growth in self._growth():
-                await self._outer.send(StreamResponse("agent", name, growth, is_last_chunk=False))
+        grown = self._growth()
+        if self._tell is not None and (text or self._answer in grown):
+            self._tell(text, grown.get(self._answer, ""))
+        if self._outer is not None:
+            for name in grown.keys() & set(self._fields):
+                await self._outer.send(StreamResponse("agent", name, grown[name], is_last_chunk=False))
 
-    def _growth(self) -> list[tuple[str, str]]:
+    def _growth(self) -> dict[str, str]:
+        """What the last piece has added to the outputs that somebody wants."""
         if self._name == "finish":
             begun = self._args
         else:
             found = _ARGS.search(self._text)
             begun = found[1].partition("\n[[ ##")[0] if found else ""
         if not begun:
-            return []
+            return {}
         try:
             known: Any = jiter.from_json(begun.encode(), partial_mode="trailing-strings")
         except ValueError:
-            return []
-        grown: list[tuple[str, str]] = []
+            return {}
+        grown: dict[str, str] = {}
         for name, value in cast("dict[str, Any]", known).items() if isinstance(known, dict) else ():
-            if name in self._fields and isinstance(value, str) and len(value) > self._sent.get(name, 0):
-                grown.append((name, value[self._sent.get(name, 0) :]))
+            wanted = name in self._fields or name == self._answer
+            if wanted and isinstance(value, str) and len(value) > self._sent.get(name, 0):
+                grown[name] = value[self._sent.get(name, 0) :]
                 self._sent[name] = len(value)
         return grown

@@ -65,7 +65,9 @@ from ace.react.program import (
     build_summarizer,
     check_fields,
     finish_tool,
+    history_position,
     unwrap_tools,
+    without_history,
 )
 from ace.react.spans import Span, span
 from ace.react.tool_cards import TOOLS_KEY, adopt_cards, build_cards, descriptions, record_calls
@@ -173,14 +175,15 @@ class ReActGenerator(dspy.Module, Agent):
         self.tool_changes: list[str] = []
         self.registry = tools if isinstance(tools, ToolRegistry) else ToolRegistry(unwrap_tools(_several(tools)))
         native = tool_calling == "native"
-        self.agent = build_react(self.signature, self.registry, max_iters or DEFAULT_MAX_ITERS, native)
+        message = without_history(self.signature)
+        self.agent = build_react(message, self.registry, max_iters or DEFAULT_MAX_ITERS, native)
         self.cards: dict[str, dspy.Predict] = {}
         self.finish = finish_tool(self.signature)
         self.tool_calling = tool_calling
         self.output_mode = output_mode
         self.summary = summary
         if summary is not None:
-            self.summarizer = build_summarizer(self.signature)
+            self.summarizer = build_summarizer(message)
         self.memory_timeout = memory_timeout
         self.playbook = Playbook.open(playbook) if isinstance(playbook, (str, Path)) else playbook
         self.lm = lm
@@ -290,9 +293,10 @@ class ReActGenerator(dspy.Module, Agent):
 
         Args:
             task: A `TaskInput`, or the text of the signature's only input field.
-            **fields: The signature's input fields, and `task_id`, `domain`, `tenant`, `user`, `max_iters`. For this call
-                alone: `lm`, a model; `config`, for the model's API; `limits`, tighter `UsageLimits`; `cancellation`, a
-                `CancellationToken`; `run_id`, for a run that is to be found again in the `run_store`.
+            **fields: The signature's input fields; `history`, the conversation so far (`out.history`, a `dspy.History`, or
+                messages); and `task_id`, `domain`, `tenant`, `user`, `max_iters`. For this call alone: `lm`, a model;
+                `config`, for the model's API; `limits`, tighter `UsageLimits`; `cancellation`, a `CancellationToken`;
+                `run_id`, for a run that is to be found again in the `run_store`.
 
         Returns:
             The outputs; `termination_reason` and `error` say whether the model finished.
@@ -500,7 +504,7 @@ class ReActGenerator(dspy.Module, Agent):
         When the tools have changed since, a warning and `tool_changes` say exactly how. What was learned of a tool whose
         arguments are others now is left behind; the rest is loaded.
         """
-        adopted = adopt_react_state(state, self.agent)
+        adopted = adopt_react_state(state, self.agent, history_position(self.signature))
         if self.cards or any(name.startswith("cards[") for name in adopted):
             self.cards = build_cards(
                 self.registry
@@ -674,7 +678,7 @@ class ReActGenerator(dspy.Module, Agent):
     def _prediction(self, output: TaskOutput, shown: Any, run: AgentRun) -> ReActPrediction:
         if self.cards:
             record_calls(self.cards, output.structured_trace)
-        told = {"trajectory": run.fields(), "reasoning": run.reasoning}
+        told = {"trajectory": run.fields(), "reasoning": run.reasoning, "history": run.so_far()}
         return ReActPrediction.of(output, self.signature.output_fields, shown, told)
 
 

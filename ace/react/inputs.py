@@ -15,6 +15,8 @@ from pydantic_core import PydanticUndefined
 from rapidfuzz.distance import Levenshtein
 
 from ace.core import CancellationToken, SignatureError, UsageLimits, clean_value
+from ace.react.history import HistoryReader
+from ace.react.program import history_field
 from ace.tasks import TaskInput
 
 _log = logging.getLogger(__name__)
@@ -40,14 +42,17 @@ class RunOptions:
         return cls(**{name: value for name, value in taken.items() if value is not None})
 
 
-_OURS = (*_TASK_OPTIONS, *RunOptions.__dataclass_fields__)
+_OURS = ("history", *_TASK_OPTIONS, *RunOptions.__dataclass_fields__)
 
 
 class InputFields:
     """The inputs of a signature, `InputFields(dspy.Signature("question -> answer"))`, and what callers pass for them."""
 
     def __init__(self, signature: type[dspy.Signature]) -> None:
-        self._fields = signature.input_fields
+        talk = history_field(signature)
+        self._fields = {name: field for name, field in signature.input_fields.items() if name != talk}
+        self._history = talk or "history"
+        self._reader = HistoryReader(list(self._fields), signature.output_fields)
         self.names = tuple(self._fields)
         self._ignored: set[str] = set()
 
@@ -59,7 +64,7 @@ class InputFields:
 
         Args:
             task: A `TaskInput`, or the text of the only input field.
-            fields: The call's keywords: input fields, and `task_id`, `domain`, `tenant`, `user`, `max_iters`.
+            fields: The call's keywords: input fields, `history`, and `task_id`, `domain`, `tenant`, `user`, `max_iters`.
 
         Raises:
             SignatureError: A field is missing, nested too deeply, or nearly the name of an option.
@@ -70,6 +75,8 @@ class InputFields:
             given = task
         else:
             options = {name: fields.pop(name) for name in _TASK_OPTIONS if name in fields and name not in self.names}
+            history = fields.pop(self._history, None) if self._history not in self.names else None
+            options["history"] = self._reader.read(history)
             if task is not None:
                 fields = {**fields, self._only(): task}
             try:

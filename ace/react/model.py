@@ -19,6 +19,7 @@ from dspy.utils.usage_tracker import UsageTracker
 from pydantic import BaseModel
 
 from ace.agent import AskModel, ModelReply
+from ace.agent.machine import FINISH
 from ace.core import (
     AgentError,
     ContextOverflow,
@@ -34,7 +35,7 @@ from ace.core import (
     value_to_text,
 )
 from ace.playbook.render import count_tokens
-from ace.react.adapter import CachedChatAdapter, reading
+from ace.react.adapter import CachedChatAdapter, conversing, reading
 from ace.react.answer_stream import AnswerStream
 from ace.react.native import CUT_SHORT, NativeAdapter, function_specs, read_reply
 from ace.react.reading.reader import CallReader
@@ -64,7 +65,7 @@ class PredictorModel:
         playbook: The bullets, rendered.
         lm: A model for this run; the predictors' own or DSPy's configured one by default.
         config: For the model's API, as `dspy.Predict` takes it.
-        on_delta: Receives each piece of a reply, for streaming.
+        on_delta: Receives each piece of a reply and what it adds to the answer, for streaming.
     """
 
     prompts: Prompts
@@ -72,7 +73,7 @@ class PredictorModel:
     playbook: str
     lm: Any = None
     config: Mapping[str, Any] | None = None
-    on_delta: Callable[[str], None] | None = None
+    on_delta: Callable[[str, str], None] | None = None
 
     def __post_init__(self) -> None:
         options = {"lm": self.lm, "config": self.config}
@@ -108,13 +109,25 @@ class PredictorModel:
                     f"tool_calling='native' needs a model with function calling, and {lm.model!r} declares none; use "
                     "tool_calling='text'"
                 )
-            return NativeAdapter(self.prompts.catalog.functions(request.excluded), self.prompts.catalog.signatures)
+            native = NativeAdapter(self.prompts.catalog.functions(request.excluded), self.prompts.catalog.signatures)
+            return conversing(native, self._turns(request))
         adapter = dspy.settings.adapter or _ADAPTER
-        return (
-            adapter
-            if request.purpose != "decide"
-            else reading(adapter, self.prompts.catalog.reader, lambda: self._data(request))
-        )
+        if request.purpose == "decide":
+            adapter = reading(adapter, self.prompts.catalog.reader, lambda: self._data(request))
+        return adapter if request.purpose == "summarize" else conversing(adapter, self._turns(request))
+
+    def _turns(self, request: AskModel) -> list[dict[str, Any]]:
+        """The earlier turns as fields of the predictor: each ended with its `finish`."""
+        turns: list[dict[str, Any]] = []
+        for turn in request.turns:
+            fields = {**turn.inputs, "trajectory": turn.trajectory}
+            if request.purpose == "extract":
+                turns.append({**fields, "reasoning": turn.thought, **turn.outputs})
+                continue
+            call = {"name": FINISH, "args": dict(turn.args)}
+            said = {"next_thought": turn.thought, "next_tool_name": FINISH, "next_tool_args": call["args"]}
+            turns.append({**fields, "playbook": turn.playbook, **said, "next_tool_calls": [call]})
+        return turns
 
     def _media(self, request: AskModel) -> str:
         """What tools gave that is no text, as DSPy marks it in a prompt; nothing for a model that cannot take it."""
@@ -132,17 +145,19 @@ class PredictorModel:
         Raises:
             ContextOverflow: It is too long; nothing was sent.
         """
-        if len(request.trajectory) < SHORT:
+        before = sum(map(len, request.turns))
+        if len(request.trajectory) + before < SHORT:
             return
         # what tools gave as images is no text, and stands in the field beside the trajectory
         beside = [text for name, text in fields.items() if isinstance(text, str) and name != "trajectory"]
-        length = len(request.trajectory) + sum(map(len, beside))
+        length = len(request.trajectory) + before + sum(map(len, beside))
         predictor = self._predictor(request)
         window = _window(self.options.get("lm") or getattr(predictor, "lm", None) or dspy.settings.lm)
         if window is None or length <= window:  # a token is a character or more
             return
         rest = [getattr(getattr(predictor, "signature", None), "instructions", ""), *beside]
-        other, run = count_tokens("\n".join(rest)), count_tokens(request.trajectory)
+        run = count_tokens("\n".join([*(turn.text for turn in request.turns), request.trajectory]))
+        other = count_tokens("\n".join(rest)) + TURN_TOKENS * len(request.turns)
         room = int(window * 0.95) - other - LAYOUT_TOKENS
         if run > room:
             error = ContextOverflow(f"{other + run:,} tokens for a window of {window:,}", keep=max(0.0, room / run))
@@ -155,12 +170,11 @@ class PredictorModel:
         if outer is None and self.on_delta is None:
             return None
         listeners = dspy.settings.stream_listeners or ()
-        fields = {listener.signature_field_name for listener in listeners} & set(
-            self.prompts.react.signature.output_fields
-        )
+        outputs = list(self.prompts.react.signature.output_fields)
+        fields = {listener.signature_field_name for listener in listeners} & set(outputs)
         if request.purpose != "decide" or outer is None or not fields:
-            return None if self.on_delta is None else AnswerStream(None, (), self.on_delta)
-        return AnswerStream(outer, fields, self.on_delta)
+            return None if self.on_delta is None else AnswerStream(None, (), self.on_delta, outputs[0])
+        return AnswerStream(outer, fields, self.on_delta, outputs[0])
 
     def _predictor(self, request: AskModel) -> Any:
         react = self.prompts.react
@@ -178,7 +192,8 @@ class PredictorModel:
 
     def _data(self, request: AskModel) -> str:
         """What the prompt holds of others: a call that stands there is quoted in a reply, not made."""
-        return "\n".join([*map(value_to_text, self.shown.values()), self.playbook, request.trajectory])
+        earlier = (turn.text for turn in request.turns)
+        return "\n".join([*earlier, *map(value_to_text, self.shown.values()), self.playbook, request.trajectory])
 
     def _reply(self, request: AskModel, adapter: Any, prediction: Any, asked: _Asked) -> ModelReply:
         usage = asked.usage()
@@ -202,6 +217,10 @@ SHORT = 2_000
 """Characters of a trajectory below which nothing would be won by shortening it: its prompt is not measured."""
 LAYOUT_TOKENS = 400
 """About what an adapter's own layout takes in a prompt."""
+
+
+TURN_TOKENS = 150
+"""About what the layout takes of an earlier turn."""
 
 
 def _window(lm: Any) -> int | None:

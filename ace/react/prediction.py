@@ -7,6 +7,7 @@ from typing import Any
 
 import dspy
 
+from ace.agent.conversation import SoFar
 from ace.core import value_to_text
 from ace.tasks import TaskOutput
 
@@ -14,7 +15,8 @@ from ace.tasks import TaskOutput
 class ReActPrediction(dspy.Prediction):
     """The signature's outputs of `agent.forward("x")`, plus `.output`, a `TaskOutput` that unknown names fall through to.
 
-    `trajectory` and `reasoning` are there as `dspy.ReAct` gives them. The signature's fields win; `keys()`, `toDict()` and
+    `trajectory` and `reasoning` are there as `dspy.ReAct` gives them, and `history` is the conversation with this turn, a
+    `dspy.History`. The signature's fields win; `keys()`, `toDict()` and
     saved demos hold them alone.
     """
 
@@ -34,7 +36,7 @@ class ReActPrediction(dspy.Prediction):
             output: The run.
             fields: Names of the signature's outputs.
             shown: What `Agent.format_result` made of the output: `formatted`, and what ``str()`` gives.
-            told: `trajectory` and `reasoning`.
+            told: `trajectory`, `reasoning` and `history`.
         """
         prediction = cls(**{name: output.outputs.get(name) for name in fields})
         prediction._output, prediction._shown, prediction._told = output, shown, dict(told or {})
@@ -57,7 +59,8 @@ class ReActPrediction(dspy.Prediction):
         if name in own.get("_store", {}):
             return own["_store"][name]
         if name in own.get("_told", {}):
-            return own["_told"][name]
+            found = own["_told"][name]
+            return dspy.History(messages=list(found.entries())) if isinstance(found, SoFar) else found
         output = own.get("_output")
         if output is not None and not name.startswith("_"):  # fall through to the run behind it
             if name == "output":
@@ -71,7 +74,7 @@ class ReActPrediction(dspy.Prediction):
     def __getitem__(self, key: str) -> Any:
         told: dict[str, Any] = self.__dict__.get("_told", {})
         own: dict[str, Any] = self.__dict__["_store"]
-        return told[key] if key in told and key not in own else super().__getitem__(key)  # pyright: ignore
+        return getattr(self, key) if key in told and key not in own else super().__getitem__(key)  # pyright: ignore
 
 
 _PROPERTIES = frozenset({"completed", "tool_usage", "reasoning_trace"})

@@ -16,7 +16,7 @@ from ace.react.native import native_signature
 from ace.tools import Tool, ToolRegistry, from_dspy
 
 RESERVED_FIELDS = frozenset(
-    {"trajectory", "tools", "playbook", "history", "max_iters", "domain", "lm", "config", "demos", "cited_bullets"}
+    {"trajectory", "tools", "playbook", "shortened", "max_iters", "domain", "lm", "config", "demos", "cited_bullets"}
     | {"next_thought", "next_tool_name", "next_tool_args", "reasoning", "signature", "new_signature"}
 )
 _BEHAVIOUR = (
@@ -38,10 +38,28 @@ def check_fields(signature: type[dspy.Signature]) -> None:
         SignatureError: It names the field and says what to do.
     """
     for name in signature.fields:
-        if name in RESERVED_FIELDS or hasattr(dspy.Prediction, name):
+        taken = name in RESERVED_FIELDS or hasattr(dspy.Prediction, name)
+        if taken or (name == "history" and name in signature.output_fields):
             raise SignatureError(f"field {name!r} of the signature is reserved; rename it, for example to 'my_{name}'")
     if not signature.output_fields:
         raise SignatureError("the signature has no output field; expected for example 'task -> answer'")
+
+
+def history_field(signature: type[dspy.Signature]) -> str | None:
+    """The input that takes a `dspy.History`, as DSPy finds it."""
+    return next((name for name, field in signature.input_fields.items() if field.annotation == dspy.History), None)
+
+
+def history_position(signature: type[dspy.Signature]) -> int | None:
+    """Where that input stands among the others."""
+    name = history_field(signature)
+    return None if name is None else list(signature.input_fields).index(name)
+
+
+def without_history(signature: type[dspy.Signature]) -> type[dspy.Signature]:
+    """The signature of one message: earlier turns are messages of their own in a prompt, and no field."""
+    name = history_field(signature)
+    return signature if name is None else signature.delete(name)
 
 
 def build_react(
@@ -123,14 +141,21 @@ def build_summarizer(signature: type[dspy.Signature]) -> dspy.Predict:
     return dspy.Predict(plain)
 
 
-def adopt_react_state(state: dict[str, Any], react: dspy.ReAct) -> dict[str, Any]:
+def adopt_react_state(state: dict[str, Any], react: dspy.ReAct, left_out: int | None = None) -> dict[str, Any]:
     """State that plain `dspy.ReAct` saved, as state of a program that keeps its ReAct in `self.agent`.
 
     DSPy restores signature fields by position; our two extra inputs would shift them all, so they are put in front.
     The tool list inside the saved instructions is dropped: the catalog is an input now, and theirs may be outdated.
+
+    Args:
+        state: What was saved.
+        react: Our program.
+        left_out: The position of a `dspy.History` among the signature's inputs, which are none of our predictors' fields.
     """
     if "react" not in state:
         return state
+    if left_out is not None:
+        state = {**state, **{name: _without(state[name], left_out) for name in ("react", "extract.predict")}}
     saved = dict(state["react"])
     own = react.react.signature
     fields = own.dump_state()["fields"]
@@ -148,3 +173,9 @@ def adopt_react_state(state: dict[str, Any], react: dspy.ReAct) -> dict[str, Any
     saved["signature"] = {"instructions": instructions, "fields": put}
     rest = {key: value for key, value in state.items() if key not in ("react", "extract.predict")}
     return {**rest, "agent.react": saved, "agent.extract.predict": state["extract.predict"]}
+
+
+def _without(saved: dict[str, Any], position: int) -> dict[str, Any]:
+    """A predictor's state without one of its fields."""
+    fields = saved["signature"]["fields"]
+    return {**saved, "signature": {**saved["signature"], "fields": fields[:position] + fields[position + 1 :]}}

@@ -22,6 +22,13 @@ class Prompt:
     text: str
     """The last user message."""
     system: str = ""
+    before: tuple[str, ...] = ()
+    """The messages between the two: demonstrations, and earlier turns of a conversation."""
+
+    @property
+    def whole(self) -> str:
+        """All messages as one text."""
+        return "\n\n".join([self.system, *self.before, self.text])
 
     @cached_property
     def _parts(self) -> tuple[str, str]:
@@ -42,8 +49,10 @@ class Prompt:
 
     @property
     def tools(self) -> dict[str, dict[str, Any]]:
-        """The catalog: tool name to its entry."""
-        return dict(_catalog(self.fields.get("tools", "")))
+        """The catalog: tool name to its entry; in a conversation it stands in the first message."""
+        if "tools" in self.fields:
+            return dict(_catalog(self.fields["tools"]))
+        return next((found for text in self.before if (found := Prompt(text).tools)), dict[str, dict[str, Any]]())
 
     @property
     def steps(self) -> list[dict[str, str]]:
@@ -84,7 +93,8 @@ _WANTED = re.compile(r"\[\[ ## (\w+) ## \]\]")
 def read_prompt(messages: list[dict[str, str]]) -> Prompt:
     """Parse the messages of DSPy's chat adapter."""
     system = next((m["content"] for m in messages if m["role"] == "system"), "")
-    return Prompt(messages[-1]["content"], system)
+    before = tuple(m["content"] for m in messages[:-1] if m["role"] != "system")
+    return Prompt(messages[-1]["content"], system, before)
 
 
 def render_reply(**fields: Any) -> str:

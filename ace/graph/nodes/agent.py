@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, cast
 
 from langchain_core.runnables import RunnableConfig
+from langgraph.config import get_stream_writer
 from langgraph.types import interrupt
 
 from ace.agent import Approve, Deny, ResumeDecision
 from ace.agent.record import DEFAULT_MAX_ITERS
 from ace.agent.streaming import AsyncRunStream, RunStream
-from ace.core import CancellationToken, Event, InvalidModelAction
+from ace.core import CancellationToken, Event, InvalidModelAction, value_to_text
 from ace.core.errors import AGENT_ERRORS, AgentError
 from ace.graph.errors import GraphError
+from ace.graph.messages import AnswerTokens, as_messages, last_message
 from ace.graph.nodes.base import Node, Visit
 from ace.graph.session import Stopped
-from ace.graph.state import needed, read
+from ace.graph.state import Message, needed, read
+from ace.react.program import without_history
 from ace.tasks import RequestedCall, TaskInput, TaskOutput
 from ace.tools import check_call
 
@@ -28,7 +31,11 @@ EXHAUSTED = ("max_iterations", "budget_exceeded", "no_progress")
 
 @dataclass(eq=False, repr=False)
 class ReActAgentNode(Node):
-    """Runs an agent on a field of the state.
+    """Runs an agent on a field of the state, or on its messages.
+
+    Where ``user_input`` is not set and the state has ``messages`` (a `MessagesState`), the agent answers the last one of the
+    user's with the others as its history, and its calls, their results and the answer are added to them. LangGraph's
+    ``stream_mode="messages"`` then has the answer's tokens as they come, ``"custom"`` every event of the agent as a dict.
 
     The agent may take `max_iters` decisions, and never more than the graph has steps left. An agent with a `run_store` goes
     on where it was when the process died, with the decisions that it had left; a call that needs approval stops the graph,
@@ -43,6 +50,7 @@ class ReActAgentNode(Node):
         scratchpad: Field for the steps.
         iterations: Field for the number of decisions.
         run: Field for the whole `TaskOutput`.
+        messages: Field with LangChain's messages.
         domain: Of the task, see `TaskInput`.
         tenant: Of the task.
         max_iters: The node's own limit; the agent's by default.
@@ -65,6 +73,7 @@ class ReActAgentNode(Node):
     scratchpad: str = "scratchpad"
     iterations: str = "iterations"
     run: str = "run"
+    messages: str = "messages"
     domain: str | None = None
     tenant: str | None = None
     max_iters: int | None = None
@@ -121,7 +130,22 @@ class ReActAgentNode(Node):
             self.iterations: output.usage.iterations,
             self.output: output.answer,
             self.run: output,
+            **attempt.messages(),
         }
+
+    def task_of(self, state: Any, node: str) -> tuple[dict[str, Any], tuple[dict[str, Any], ...], bool]:
+        """The agent's inputs, the turns before them, and whether they are out of the state's messages."""
+        source = next(iter(self.fields.values()))
+        found = read(state, self.messages) if self.inputs is None and len(self.fields) == 1 else None
+        if not found or read(state, source) is not None:
+            return (
+                {name: needed(state, field, f"the agent's node {node!r}") for name, field in self.fields.items()},
+                (),
+                False,
+            )
+        asked = next(iter(self.fields))
+        text, history = last_message(found, asked, _answer_of(self.agent))
+        return {asked: text}, history, True
 
 
 class _Attempt:
@@ -134,12 +158,14 @@ class _Attempt:
         session = self.visit.session
         self.token = session.cancellation if session is not None else CancellationToken()
         self.streams = hasattr(node.agent, "stream") and hasattr(node.agent, "astream_resume")
-        fields = {
-            name: needed(state, field, f"the agent's node {self.visit.node!r}") for name, field in node.fields.items()
-        }
+        fields, history, self._in_messages = node.task_of(state, self.visit.node)
+        self._own_kind = any(isinstance(message, Message) for message in read(state, node.messages, ()))
+        self._tokens = AnswerTokens(config, value_to_text(fields), type(node.agent).__name__)
+        self._write = _writer()
         self.task = TaskInput(
             task_id=read(state, "task_id") or self.visit.thread_id or self.visit.task_id or "graph",
             inputs=fields,
+            history=history,
             domain=node.domain,
             tenant=node.tenant,
             max_iters=node.limit(session.remaining_steps if session is not None else None),
@@ -183,9 +209,23 @@ class _Attempt:
         return {"run_id": self.run_id} if self.run_id else {}
 
     def send(self, event: Event) -> None:
-        """Send the agent's event as an event of the graph."""
+        """Send the agent's event as an event of the graph, and as LangGraph's stream modes have it."""
+        self._write({"node": self.visit.node, **event.model_dump(mode="json")})
+        if event.kind == "model_request_delta" and (piece := event.data.get("answer")):
+            self._tokens.send(piece)
+        elif event.kind != "model_request_delta":
+            self._tokens.end()
         if self.visit.session is not None:
             self.visit.session.agent_event(self.visit.node, self.visit.task_id, event)
+
+    def messages(self) -> dict[str, Any]:
+        """The update of the state's messages, where the task came out of them."""
+        if not self._in_messages or self.output is None:
+            return {}
+        made: list[Any] = as_messages(self.output, self._tokens.message_id)
+        if self._own_kind:
+            made = [Message(role="assistant", content=value_to_text(made[-1].content))]
+        return {self.node.messages: made}
 
     def _open_run(self) -> str:
         """The run of this visit; one that has failed is over, and a retry or a resume begins another."""
@@ -247,10 +287,24 @@ class _Attempt:
 def _inputs_of(agent: Any) -> dict[str, str]:
     names: list[str] = []
     with suppress(AttributeError):
-        names = list(agent.signature.input_fields)
+        names = list(without_history(agent.signature).input_fields)
     if len(names) <= 1:
         return {names[0] if names else "task": "user_input"}
     return {name: name for name in names}
+
+
+def _answer_of(agent: Any) -> str:
+    """The output that is the answer."""
+    with suppress(AttributeError, StopIteration):
+        return next(iter(agent.signature.output_fields))
+    return "answer"
+
+
+def _writer() -> Callable[[Any], None]:
+    """LangGraph's writer for ``stream_mode="custom"``; outside of a graph, nobody listens."""
+    with suppress(RuntimeError, KeyError):
+        return get_stream_writer()
+    return lambda _: None
 
 
 def _as_error(output: TaskOutput) -> AgentError:

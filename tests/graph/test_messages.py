@@ -1,0 +1,130 @@
+"""Graphs over LangChain's messages: earlier ones reach the model, tokens and tool events come as they happen."""
+
+import asyncio
+from typing import Annotated, TypedDict
+
+import pytest
+from graph.graphs import look
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, RemoveMessage, ToolMessage
+from langgraph.graph import START, MessagesState, StateGraph
+from langgraph.graph.message import add_messages
+
+import ace.graph
+from ace import ReActGenerator
+from ace.graph import JsonlCheckpointer, ReActAgentNode
+from ace.graph.messages import as_messages, last_message
+from ace.testing import ScriptedLM, decision
+
+MODES = ["messages", "custom", "updates"]
+
+
+def agent():
+    lm = ScriptedLM(
+        [decision("look", n=17), decision("finish", answer="It is at home"), decision("finish", answer="So is Ben's")]
+    )
+    return ReActGenerator(tools=[look], lm=lm), lm
+
+
+def graph_of(node, schema=MessagesState):
+    return StateGraph(schema).add_node("agent", node).add_edge(START, "agent")
+
+
+def asked(text="Where is Ana's order?"):
+    return {"messages": [HumanMessage(text)]}
+
+
+def test_an_agent_answers_the_last_message_and_knows_the_earlier_ones(tmp_path):
+    it, lm = agent()
+    workflow = ace.graph.compile(graph_of(ReActAgentNode(it)), checkpointer=JsonlCheckpointer(tmp_path))
+    workflow.invoke(asked(), thread_id="ana")
+    again = ace.graph.compile(graph_of(ReActAgentNode(it)), checkpointer=JsonlCheckpointer(tmp_path))
+    state = again.invoke(asked("And Ben's?"), thread_id="ana")
+    kinds = [type(message).__name__ for message in state["messages"]]
+    assert kinds == ["HumanMessage", "AIMessage", "ToolMessage", "AIMessage", "HumanMessage", "AIMessage"]
+    assert state["messages"][-1].content == "So is Ben's"
+    call = state["messages"][1].tool_calls[0]
+    assert (call["name"], call["args"], state["messages"][2].tool_call_id) == ("look", {"n": 17}, call["id"])
+    assert "Where is Ana's order?" in lm.prompts[-1].before[0]
+    assert "saw 17" in lm.prompts[-1].before[0]
+    assert "It is at home" in lm.prompts[-1].before[1]
+    assert lm.prompts[-1].fields["task"] == "And Ben's?"
+
+
+def check(found):
+    tokens = [m for mode, (m, *_) in ((m, x if m == "messages" else [x]) for m, x in found) if mode == "messages"]
+    chunks = [message for message in tokens if message.type == "AIMessageChunk"]
+    assert "".join(chunk.content for chunk in chunks) == "It is at home"
+    events = [event["kind"] for mode, event in found if mode == "custom"]
+    assert events[0] == "run_started"
+    assert events.index("tool_call_started") < events.index("tool_call_completed") < events.index("run_completed")
+    [update] = [update for mode, update in found if mode == "updates"]
+    assert [m.type for m in update["agent"]["messages"]] == ["ai", "tool", "ai"]
+    assert update["agent"]["messages"][-1].id == chunks[0].id  # shown once
+    assert [m.type for m in tokens].count("ai") == 1
+    order = [mode if mode != "custom" else event["kind"] for mode, event in found]
+    assert order.index("messages") < order.index("run_completed")  # while the run goes on
+
+
+def test_stream_modes_carry_tokens_and_tool_events():
+    it, _ = agent()
+    check(list(graph_of(ReActAgentNode(it)).compile().stream(asked(), stream_mode=MODES)))
+    it, _ = agent()
+    check(list(ace.graph.compile(graph_of(ReActAgentNode(it))).graph.stream(asked(), stream_mode=MODES)))
+
+
+def test_stream_modes_of_async_graphs():
+    async def read():
+        it, _ = agent()
+        return [x async for x in graph_of(ReActAgentNode(it)).compile().astream(asked(), stream_mode=MODES)]
+
+    check(asyncio.run(read()))
+
+
+def test_an_agent_after_another_one_sees_what_that_answered():
+    it, lm = agent()
+    messages = [HumanMessage("Where is Ana's order?"), AIMessage("The depot knows", name="planner")]
+    graph_of(ReActAgentNode(it)).compile().invoke({"messages": messages})
+    assert "The depot knows" in lm.prompts[0].before[1]
+    assert lm.prompts[0].fields["task"] == "Where is Ana's order?"
+
+
+def test_messages_without_a_question_are_refused():
+    it, _ = agent()
+    with pytest.raises(ValueError, match="none of the user's"):
+        graph_of(ReActAgentNode(it)).compile().invoke({"messages": [AIMessage("Hello")]})
+
+
+def test_a_run_without_an_answer_says_so():
+    it, _ = agent()
+    output = it.run("x", max_iters=0)
+    assert output.answer is None
+    assert as_messages(output)[-1].content.startswith("No answer: ")
+
+
+def test_the_last_message_may_have_come_in_parts():
+    messages = [HumanMessage("Hi"), HumanMessage([{"type": "text", "text": "Where is it?"}])]
+    assert last_message(messages, "task", "answer") == ("Hi\nWhere is it?", ())
+
+
+class Loose(TypedDict):
+    messages: Annotated[list[BaseMessage], add_messages]
+
+
+class Bare(TypedDict):
+    messages: Annotated[list, add_messages]
+
+
+@pytest.mark.parametrize("schema", [MessagesState, Loose, Bare])
+def test_the_saver_keeps_langchains_messages(tmp_path, schema):
+    def node(state):
+        usage = {"input_tokens": 1, "output_tokens": 2, "total_tokens": 3}
+        call = {"name": "look", "args": {"n": 1}, "id": "c1"}
+        told = ToolMessage("x", tool_call_id="c1", artifact={"k": (1, 2)}, status="error")
+        said = AIMessage([{"type": "text", "text": "done"}], usage_metadata=usage, tool_calls=[call])
+        return {"messages": [said, told, RemoveMessage(state["messages"][0].id)]}
+
+    workflow = ace.graph.compile(graph_of(node, schema), checkpointer=JsonlCheckpointer(tmp_path))
+    state = workflow.invoke({"messages": [HumanMessage("Hi", id="h"), HumanMessage("x")]}, thread_id="t")
+    again = ace.graph.compile(graph_of(node, schema), checkpointer=JsonlCheckpointer(tmp_path))
+    assert again.state("t").values["messages"] == state["messages"]
+    assert [message.type for message in state["messages"]] == ["human", "ai", "tool"]

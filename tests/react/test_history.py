@@ -1,0 +1,162 @@
+"""A conversation over several messages, in both modes."""
+
+import itertools
+
+import dspy
+import pytest
+from react.test_native import NativeLM
+
+from ace import ReActGenerator
+from ace.core import SignatureError
+from ace.react.history import HistoryReader
+from ace.testing import ScriptedLM, decision
+from ace.tools import tool
+
+CLOSING = "Respond with the corresponding output fields"
+
+
+@tool(read_only=True)
+def look(name: str) -> str:
+    """Look for an order."""
+    return f"the order of {name}"
+
+
+def talk(agent, *messages, field="task"):
+    history, out = None, None
+    for message in messages:
+        out = agent(**{field: message}, history=history)
+        history = out.history
+    return out
+
+
+def scripted(*names):
+    return ScriptedLM([r for n in names for r in (decision("look", name=n), decision("finish", answer=f"{n} is here"))])
+
+
+@pytest.mark.parametrize("signature", ["task -> answer", "task, history: dspy.History -> answer"])
+def test_each_prompt_begins_with_the_one_before(signature):
+    lm = scripted("Ana", "Ben", "Cy")
+    out = talk(ReActGenerator(signature, tools=[look], lm=lm), "Where is Ana's order?", "And Ben's?", "And Cy's?")
+    prompts = [prompt.whole for prompt in lm.prompts]
+    for before, after in itertools.pairwise(prompts):
+        assert after.startswith(before[: before.rindex(CLOSING)].rstrip())
+    assert [turn["task"] for turn in out.history.messages] == ["Where is Ana's order?", "And Ben's?", "And Cy's?"]
+    assert out.history.messages[0]["trajectory"]["observation_0"] == "the order of Ana"
+    assert prompts[-1].count('"name": "look"') == 1  # the catalog stands once
+
+
+def test_native_prompts_only_grow_too():
+    lm = NativeLM([[("look", {"name": "Ana"})], [("finish", {"answer": "here"})], [("finish", {"answer": "there"})]])
+    agent = ReActGenerator(tools=[look], lm=lm, tool_calling="native")
+    talk(agent, "Where is Ana's order?", "And Ben's?")
+    prompts = ["\n".join([str(r.system), *(m.text or "" for m in r.messages)]) for r in lm.requests]
+    for before, after in itertools.pairwise(prompts):
+        assert after.startswith(before.rstrip())
+
+
+@pytest.mark.parametrize("adapter", [dspy.ChatAdapter(), dspy.JSONAdapter(), dspy.XMLAdapter()])
+def test_every_adapter_shows_earlier_turns(adapter):
+    lm = scripted("Ana", "Ben")
+    with dspy.context(adapter=adapter):
+        talk(ReActGenerator(tools=[look], lm=lm), "Where is Ana's order?", "And Ben's?")
+    assert "the order of Ana" in "".join(lm.prompts[-1].before)
+    assert "Ana is here" in lm.prompts[-1].before[1]
+
+
+def test_a_history_that_dspy_made_is_taken():
+    lm = scripted("Ben")
+    agent = ReActGenerator("question, history: dspy.History -> answer", tools=[look], lm=lm)
+    plain = dspy.History(messages=[{"question": "Where is Ana's order?", "answer": "At home"}])
+    out = agent(question="And Ben's?", history=plain)
+    assert "At home" in lm.prompts[0].before[1]
+    assert [turn["answer"] for turn in out.history.messages] == ["At home", "Ben is here"]
+
+
+def test_a_trajectory_of_plain_react_is_shown_and_its_finish_is_no_call():
+    lm = scripted("Ben")
+    plain = {"tool_name_0": "old_tool", "tool_args_0": {"x": 1}, "observation_0": "found", "tool_name_1": "finish"}
+    messages = [{"task": "Where?", "reasoning": "so", "answer": "At home", "trajectory": plain}]
+    out = ReActGenerator(tools=[look], lm=lm)("And Ben's?", history=dspy.History(messages=messages))
+    assert "old_tool" in lm.prompts[0].before[0]
+    assert [step.tool_name for step in out.structured_trace] == ["look"]
+
+
+def test_an_older_schema_is_text():
+    reader = HistoryReader(["task"], ["answer"])
+    assert reader.read([{"question": "Where?", "result": None}]) == ({"task": "Where?"},)
+    assert reader.read([{"city": "Oslo", "day": 3, "answer": "y"}]) == ({"task": "city: Oslo\nday: 3", "answer": "y"},)
+
+
+def test_messages_of_other_frameworks_are_taken():
+    called = {"id": "c1", "function": {"name": "look", "arguments": '{"name": "Ana"}'}}
+    messages = [
+        {"role": "system", "content": "Be brief"},
+        {"role": "user", "content": "Hello"},
+        {"role": "user", "content": "Where is Ana's order?"},
+        {"role": "assistant", "content": "I look", "tool_calls": [called]},
+        {"role": "tool", "tool_call_id": "c1", "content": "at home"},
+        {"role": "assistant", "content": "At home."},
+    ]
+    [turn] = HistoryReader(["task"], ["answer"]).read(messages)
+    assert (turn["task"], turn["answer"]) == ("Hello\nWhere is Ana's order?", "At home.")
+    assert turn["trajectory"] == {
+        "thought_0": "I look",
+        "tool_name_0": "look",
+        "tool_args_0": '{"name": "Ana"}',
+        "observation_0": "at home",
+    }
+
+
+@pytest.mark.parametrize("given", ["Hi", 3, {"task": "x"}, [3], [{"role": "robot"}], ["Hi"]])
+def test_what_is_no_history_is_refused_with_what_is_one(given):
+    with pytest.raises(SignatureError, match=r"expected out\.history, a dspy\.History"):
+        ReActGenerator(tools=[look], lm=ScriptedLM([]))("x", history=given)
+
+
+def test_an_input_called_history_stays_an_input():
+    lm = ScriptedLM([decision("finish", answer="1066")])
+    out = ReActGenerator("history, question -> answer", tools=[look], lm=lm)(history="Of England", question="When?")
+    assert out.output.task.inputs == {"history": "Of England", "question": "When?"}
+    with pytest.raises(SignatureError, match="reserved"):
+        ReActGenerator("question -> history", tools=[look])
+
+
+def test_an_answer_that_is_asked_for_knows_the_conversation():
+    extract = "[[ ## reasoning ## ]]\nSo\n\n[[ ## answer ## ]]\nNobody knows\n\n[[ ## completed ## ]]"
+    lm = ScriptedLM([decision("finish", answer="At home"), decision("look", name="Ben"), extract])
+    agent = ReActGenerator(tools=[look], lm=lm)
+    first = agent("Where is Ana's order?")
+    out = agent("And Ben's?", history=first.history, max_iters=1)
+    assert (out.answer, out.termination_reason) == ("Nobody knows", "max_iterations")
+    assert "At home" in lm.prompts[-1].before[1]
+    assert out.history.messages[1]["answer"] == "Nobody knows"
+
+
+def test_a_history_survives_a_run_store_and_a_resume(tmp_path):
+    @tool(requires_approval=True)
+    def refund(order: str) -> str:
+        """Refund an order."""
+        return "refunded"
+
+    lm = ScriptedLM(
+        [decision("finish", answer="17"), decision("refund", order="17"), decision("finish", answer="Refunded")]
+    )
+    agent = ReActGenerator(tools=[refund], lm=lm, run_store=tmp_path)
+    first = agent("Which order is Ana's?")
+    waits = agent("Refund it", history=first.history)
+    assert waits.termination_reason == "interrupted"
+    fresh = ReActGenerator(tools=[refund], lm=lm, run_store=tmp_path)
+    out = fresh.resume(waits.run_id, "approve")
+    assert "Which order is Ana's?" in lm.prompts[-1].before[0]
+    assert [turn["answer"] for turn in out.history.messages] == ["17", "Refunded"]
+
+
+def test_saved_state_of_plain_react_with_a_history_fits(tmp_path):
+    plain = dspy.ReAct("question, history: dspy.History -> answer", tools=[lambda name: name])
+    plain.react.signature = plain.react.signature.with_updated_fields("question", desc="what they want")
+    plain.save(tmp_path / "p.json")
+    agent = ReActGenerator("question, history: dspy.History -> answer", tools=[look])
+    agent.load(tmp_path / "p.json")
+    fields = agent.agent.react.signature.input_fields
+    assert fields["question"].json_schema_extra["desc"] == "what they want"
+    assert list(fields) == ["tools", "playbook", "question", "trajectory"]
