@@ -14,11 +14,12 @@ from conftest import ROOT
 ACE = str(Path(sys.executable).with_name("ace"))
 
 
-def ace(*words, cwd=None, code=0, **environment):
-    """What it printed; it must end with this code, and show no traceback."""
+def ace(*words, cwd=None, code=0, typed=None, **environment):
+    """What it printed after what was typed; it must end with this code, and show no traceback."""
     done = subprocess.run(
         [ACE, *map(str, words)],
         cwd=cwd,
+        input=typed,
         capture_output=True,
         text=True,
         timeout=800,

@@ -6,7 +6,7 @@ import sys
 
 import typer
 
-from ace.cli import demo, doctor, evaluate, learn, optimize, playbook_edit, run, suite
+from ace.cli import chat, demo, doctor, evaluate, learn, optimize, playbook_edit, run, suite
 from ace.cli._interrupt import insist_on_ctrl_c
 
 INTERRUPTED = 130
@@ -23,6 +23,7 @@ app = typer.Typer(
 )
 app.command("demo", epilog=demo.EXAMPLES)(demo.demo)
 app.command("run", epilog=run.EXAMPLES)(run.run)
+app.command("chat", epilog=chat.EXAMPLES)(chat.chat)
 app.command("evaluate", epilog=evaluate.EXAMPLES)(evaluate.evaluate)
 app.command("learn", epilog=learn.EXAMPLES)(learn.learn)
 app.command("optimize", epilog=optimize.EXAMPLES)(optimize.optimize)

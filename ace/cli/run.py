@@ -77,7 +77,7 @@ def run(
         output, feedback = _suite_task(loaded, suite, task_id, choice, book)
     else:
         agent = ReActGenerator(
-            tools=_tools(tools or [], corpus),
+            tools=named_tools(tools or [], corpus),
             playbook=book,
             lm=choice.lm_for(0),
             policy=choice.policy,
@@ -146,7 +146,7 @@ def _show(output: TaskOutput, feedback: Feedback | None, run_store: Path | None,
     console.print(str(output.answer), markup=False)
 
 
-def _tools(names: list[str], corpus: Path | None) -> list[Any]:
+def named_tools(names: list[str], corpus: Path | None) -> list[Any]:
     """The tools that were named, or the built-in ones."""
     from ace.core import ToolRegistrationError
     from ace.tools import CorpusSearch, builtin_tools

@@ -13,6 +13,7 @@ from ace.curator import Curator, Gate, GateVerdict
 from ace.learner.credit import credit
 from ace.learner.report import LearningReport
 from ace.learner.run_queue import MAX_KEPT_RUNS, ObservedRun, RunQueue
+from ace.learner.traces import request_of
 from ace.playbook import Playbook, Tag
 from ace.playbook.delta import Delta
 from ace.playbook.insight import Insight
@@ -94,6 +95,8 @@ class LearningPipeline:
                 raise PlaybookError(f"run {run.key} waits for a judge; give the Learner one, or another state file")
             feedback = self.judge(run.output)
         with self._lock:
+            if run.output.task.history:
+                run = run.model_copy(update={"output": self._request(run, feedback)})
             self.schema_hashes = run.schema_hashes or self.schema_hashes
             self.schemas = run.schemas or self.schemas
             try:
@@ -122,6 +125,12 @@ class LearningPipeline:
             self.propose(now=not gated)
         return feedback
 
+    def _request(self, run: ObservedRun, feedback: Feedback) -> TaskOutput:
+        """The message of a conversation that a verdict is about, as a task of its own."""
+        schemas = run.schemas or self.schemas
+        reads = {name for name, schema in schemas.items() if schema.get("read_only")}
+        return request_of(run.output, reads, feedback.details.get("request"))
+
     def read_again(self) -> None:
         """Learn from the runs whose reflection found no model."""
         for key, run in list(self.unread.items()):
@@ -145,6 +154,8 @@ class LearningPipeline:
 
     def _insights(self, run: ObservedRun, feedback: Feedback) -> list[Insight]:
         other = self._other_way(run.output, feedback.success)
+        if run.output.task.history and not run.output.structured_trace:
+            return []  # what can be answered out of a conversation cannot be answered at once without it
         if run.output.run_id in self._taught:
             return []  # learned before its process ended: a language model might answer differently now
         known: list[str] = []

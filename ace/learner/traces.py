@@ -5,11 +5,12 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, cast
 
 from pydantic import ValidationError
 
+from ace.agent.conversation import Turn
 from ace.core import RunUsage, clean_text, clean_value, json_value, truncate, value_to_text
 from ace.learner.trace_formats import TraceEvent, events_of
 from ace.playbook.masking import WORD
@@ -134,6 +135,77 @@ def read_requests(
         runs.append(run)
         said += words
     return runs
+
+
+def request_of(output: TaskOutput, read_only: Collection[str] = (), number: int | None = None) -> TaskOutput:
+    """A message of a conversation as a task of its own, with the words and reads that it needs from earlier ones.
+
+    Messages belong to one request until what it asked for was changed: "Yes, go ahead" is no task.
+
+    Args:
+        output: A run with a history; any other comes back as it is.
+        read_only: Tools that change nothing.
+        number: The message, counted from 0; the run's own by default.
+
+    Raises:
+        ValueError: There is no such message.
+
+    Example:
+        >>> history = ({"task": "Is order 17 of Ana open?", "answer": "Yes"},)
+        >>> step = ReasoningStep(iteration=1, tool_call_id="c", tool_name="cancel", tool_args={"order": "17"},
+        ...                      outcome="success", observation="cancelled", executed=True, changes_state=True)
+        >>> run = TaskOutput(task_id="t", run_id="r", task=TaskInput(inputs={"task": "Cancel it"}, history=history),
+        ...                  structured_trace=(step,), termination_reason="completed")
+        >>> request_of(run).task.inputs["task"].splitlines()
+        ['Is order 17 of Ana open?', 'Cancel it']
+    """
+    history = output.task.history
+    if number is not None and not 0 <= number <= len(history):
+        raise ValueError(f"feedback names message {number!r}; the conversation has 0 to {len(history)}")
+    if number is not None and number < len(history):
+        output = _earlier_run(output, number, frozenset(read_only))
+        history = output.task.history
+    if not history:
+        return output
+    asked = next(iter(output.task.inputs), "task")
+    own = [TraceEvent("user", value_to_text(output.task.inputs.get(asked, "")))]
+    made = [
+        TraceEvent("call", name=s.tool_name, args=s.tool_args, call_id=s.tool_call_id) for s in output.structured_trace
+    ]
+    events = [event for entry in history for event in _entry_events(entry)] + own + made
+    *before, last = _requests(events, frozenset(read_only))
+    known = [event for part in before for event in part]
+    earlier = [*_handed_on(known, last, frozenset(read_only)), *last[: len(last) - len(own) - len(made)]]
+    words = [event.text for event in last if event.kind == "user"]
+    needed = _needed([event.text for event in known if event.kind == "user"], last)
+    read = _run(earlier, "\n".join(words), frozenset(read_only), None, None).structured_trace if earlier else ()
+    rounds = max((step.iteration for step in read), default=0)
+    steps = [step.model_copy(update={"iteration": step.iteration + rounds}) for step in output.structured_trace]
+    inputs = {**output.task.inputs, asked: "\n".join(words)} | ({"earlier": needed} if needed else {})
+    task = output.task.model_copy(update={"inputs": inputs})
+    return output.model_copy(update={"task": task, "structured_trace": (*read, *steps)})
+
+
+def _earlier_run(output: TaskOutput, number: int, read_only: frozenset[str]) -> TaskOutput:
+    """The run of an earlier message, as far as the history holds it."""
+    task = output.task
+    events = list(_entry_events(task.history[number]))
+    run = _run(events, None, read_only, task.domain, task.tenant)
+    inputs = {"task": run.task.text}
+    told = {"inputs": inputs, "history": task.history[:number], "user": task.user}
+    return run.model_copy(update={"task": run.task.model_copy(update=told)})
+
+
+def _entry_events(entry: Mapping[str, Any]) -> Iterator[TraceEvent]:
+    """An entry of a history as events."""
+    turn = Turn.read(entry, ())
+    told = {name: value for name, value in turn.inputs.items() if name != "answer"}
+    yield TraceEvent("user", value_to_text(next(iter(told.values()), "")))
+    for number, (thought, name, args, observation) in enumerate(turn.steps):
+        yield TraceEvent("thought", thought)
+        yield TraceEvent("call", name=name, args=args, call_id=f"call-{number}")
+        yield TraceEvent("result", observation, call_id=f"call-{number}")
+    yield TraceEvent("answer", value_to_text(entry.get("answer", "")))
 
 
 def _requests(events: Sequence[TraceEvent], read_only: frozenset[str]) -> list[list[TraceEvent]]:

@@ -55,6 +55,7 @@ from ace.core.errors import AGENT_ERRORS
 from ace.playbook import Playbook
 from ace.playbook.bullet import PlaybookBullet
 from ace.playbook.render import render_bullets
+from ace.react.chat import Chat
 from ace.react.inputs import InputFields, RunOptions, check_json, near_name
 from ace.react.memory import MEMORY_TIMEOUT, Memory, PlaybookLearning
 from ace.react.model import PredictorModel, Prompts, ToolCatalog
@@ -312,6 +313,41 @@ class ReActGenerator(dspy.Module, Agent):
     async def aforward(self, task: TaskInput | str | None = None, /, **fields: Any) -> ReActPrediction:
         """`forward` for async callers; async tools run on the event loop."""
         return self._prediction(*await self._asolve(task, fields))
+
+    async def apredict(
+        self, task: TaskInput | str | None = None, /, *, listener: Listener, **fields: Any
+    ) -> ReActPrediction:
+        """`aforward`, with every event told to a function as it happens: a stream that ends with a prediction."""
+        return self._prediction(*await self._asolve(task, fields, listener))
+
+    def chat(self, chat_id: str | None = None, **options: Any) -> Chat:
+        """Begin a conversation, or open one that is in the `run_store`.
+
+        Args:
+            chat_id: Its name; a new one by default.
+            **options: For each message, as `forward` takes them.
+
+        Example:
+            >>> from ace.testing import ScriptedLM, decision
+            >>> lm = ScriptedLM([decision("finish", answer="At home"), decision("finish", answer="At the depot")])
+            >>> chat = ReActGenerator(tools=[], lm=lm).chat()
+            >>> chat.send("Where is Ana's order?").answer, chat.send("And Ben's?").answer
+            ('At home', 'At the depot')
+        """
+        return Chat(self, chat_id, **options)
+
+    def history_of(self, stored: RunSnapshot) -> tuple[dict[str, Any], ...]:
+        """The conversation that a stored run belongs to, with that run as its last turn, whatever tools it had."""
+        record = stored.record(self.finish)
+        return self._inputs.value.history(record.so_far(stored.context.get("playbook", ""), record.steps).entries())
+
+    def output_of(self, stored: RunSnapshot) -> TaskOutput:
+        """What came out of a stored run.
+
+        Raises:
+            RunStoreError: It began with other tools.
+        """
+        return AgentRun.restore(stored, self._spec(stored.task, max_iters=stored.max_iters)).output()
 
     @property
     def run_store(self) -> RunStore:

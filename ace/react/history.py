@@ -1,13 +1,17 @@
-"""What callers pass as `history`, as the entries that a run takes: see `ace.agent.conversation`."""
+"""Histories from and for elsewhere: what callers pass as `history`, and a conversation as another framework's messages.
+
+What stands in between are the entries that `ace.agent.conversation` describes.
+"""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 import dspy
 
-from ace.agent.conversation import OWN_KEYS
+from ace.agent.conversation import OWN_KEYS, Turn
 from ace.core import SignatureError, value_to_text
 from ace.core.text import any_json
 from ace.learner.trace_formats import TraceEvent, events_of
@@ -51,15 +55,17 @@ class HistoryReader:
             raise SignatureError(f"history cannot be read: {error}; expected {_WANTED}") from error
 
     def _entry(self, message: Mapping[Any, Any]) -> dict[str, Any]:
-        """A message of a `dspy.History`; what the signature does not name is kept as text, in its first input."""
+        """A message of a `dspy.History`; what the signature does not name is kept as text, where nothing else is known."""
         plain = {str(name): any_json(value) for name, value in message.items()}
         known = {name for name in plain if name in self.inputs or name in self.outputs or name in OWN_KEYS}
         other = {name: value for name, value in plain.items() if name not in known and value is not None}
         entry = {name: plain[name] for name in plain if name in known}
-        if other and not any(name in entry for name in self.inputs):
+        if other:
             said = [value_to_text(v) if len(other) == 1 else f"{name}: {value_to_text(v)}" for name, v in other.items()]
-            entry = {self.inputs[0]: "\n".join(said), **entry}
-        return entry
+            asked = not any(name in entry for name in self.inputs)
+            if asked or not any(name in entry for name in self.outputs):
+                entry = {(self.inputs if asked else self.outputs)[0]: "\n".join(said)} | entry
+        return {name: entry[name] for name in (*self.inputs, *self.outputs, *OWN_KEYS) if name in entry}
 
     def _conversation(self, events: Iterable[TraceEvent]) -> tuple[dict[str, Any], ...]:
         """Messages of other frameworks: each of the user's begins a turn."""
@@ -112,3 +118,77 @@ class _Messages:
         said = {asked: "\n".join(self.said)} if self.said else {}
         answered = {answer: "\n".join(self.answers)} if self.answers else {}
         return {**said, **answered, "trajectory": self.trajectory}
+
+
+def to_messages(history: Any, form: Literal["openai", "langchain", "pydantic_ai"] = "openai") -> list[Any]:
+    """A conversation as another framework's messages: what the user said, each call with its result, each answer.
+
+    Args:
+        history: `out.history`, `chat.history`, or their entries.
+        form: ``openai``: dicts as its chat API takes them. ``langchain``: LangChain's messages, as LangGraph's
+            `MessagesState` holds them. ``pydantic_ai``: what an agent's `run(message_history=...)` takes.
+
+    Raises:
+        ValueError: There is no such form.
+        ModuleNotFoundError: The framework is not installed.
+
+    Example:
+        >>> to_messages([{"task": "Where is it?", "answer": "At home"}])
+        [{'role': 'user', 'content': 'Where is it?'}, {'role': 'assistant', 'content': 'At home'}]
+    """
+    entries: Any = history.messages if isinstance(history, dspy.History) else history
+    events = [event for number, entry in enumerate(entries) for event in _events(entry, number)]
+    if form == "pydantic_ai":
+        from pydantic_ai.messages import ModelMessagesTypeAdapter
+
+        return ModelMessagesTypeAdapter.validate_python([_pydantic_ai(event) for event in events])
+    messages = [_openai(event) for event in events]
+    if form == "langchain":
+        from langchain_core.messages import convert_to_messages
+
+        return convert_to_messages(messages)
+    if form != "openai":
+        raise ValueError(f"form is {form!r}, expected 'openai', 'langchain' or 'pydantic_ai'")
+    return messages
+
+
+def _events(entry: Mapping[str, Any], number: int) -> Iterable[TraceEvent]:
+    """An entry as events; a call's thought is its text."""
+    answers = [name for name in entry if name not in OWN_KEYS][1:]
+    turn = Turn.read(entry, answers)
+    yield TraceEvent("user", "\n".join(map(value_to_text, turn.inputs.values())))
+    for index, (thought, name, args, observation) in enumerate(turn.steps):
+        call_id = f"m{number}-c{index}"  # unique in the conversation
+        given = cast("Mapping[str, Any]", args) if isinstance(args, Mapping) else {"value": args}
+        yield TraceEvent("call", thought, name, given, call_id)
+        yield TraceEvent("result", observation, name, call_id=call_id)
+    if turn.outputs:
+        yield TraceEvent("answer", "\n".join(map(value_to_text, turn.outputs.values())))
+
+
+def _openai(event: TraceEvent) -> dict[str, Any]:
+    match event.kind:
+        case "user":
+            return {"role": "user", "content": event.text}
+        case "call":
+            function = {"name": event.name, "arguments": json.dumps(event.args)}
+            call = {"id": event.call_id, "type": "function", "function": function}
+            return {"role": "assistant", "content": event.text, "tool_calls": [call]}
+        case "result":
+            return {"role": "tool", "tool_call_id": event.call_id, "content": event.text}
+        case _:
+            return {"role": "assistant", "content": event.text}
+
+
+def _pydantic_ai(event: TraceEvent) -> dict[str, Any]:
+    call = {"tool_name": event.name, "tool_call_id": event.call_id}
+    text = [{"part_kind": "text", "content": event.text}] if event.text else []
+    match event.kind:
+        case "user":
+            return {"kind": "request", "parts": [{"part_kind": "user-prompt", "content": event.text}]}
+        case "call":
+            return {"kind": "response", "parts": [*text, {"part_kind": "tool-call", "args": event.args, **call}]}
+        case "result":
+            return {"kind": "request", "parts": [{"part_kind": "tool-return", "content": event.text, **call}]}
+        case _:
+            return {"kind": "response", "parts": text}

@@ -52,7 +52,7 @@ class InputFields:
         talk = history_field(signature)
         self._fields = {name: field for name, field in signature.input_fields.items() if name != talk}
         self._history = talk or "history"
-        self._reader = HistoryReader(list(self._fields), signature.output_fields)
+        self.history = HistoryReader(list(self._fields), signature.output_fields).read
         self.names = tuple(self._fields)
         self._ignored: set[str] = set()
 
@@ -76,7 +76,7 @@ class InputFields:
         else:
             options = {name: fields.pop(name) for name in _TASK_OPTIONS if name in fields and name not in self.names}
             history = fields.pop(self._history, None) if self._history not in self.names else None
-            options["history"] = self._reader.read(history)
+            options["history"] = self.history(history)
             if task is not None:
                 fields = {**fields, self._only(): task}
             try:

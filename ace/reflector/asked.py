@@ -17,12 +17,14 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, cast
 
+from ace.agent.conversation import Turn
+from ace.core import value_to_text
 from ace.playbook.masking import common_words
 from ace.reflector.imperatives import asking, is_verb
 from ace.reflector.knowledge import Knowledge, stop_words
 from ace.reflector.mining import refused
 from ace.reflector.values import as_key, as_text, flat, leaves, said_in
-from ace.tasks import ReasoningStep, TaskOutput
+from ace.tasks import ReasoningStep, TaskInput, TaskOutput
 
 _SENTENCE = re.compile(r"(?<=[.!?;])\s+|\n+")
 _FIELD = re.compile(r"^\s*[-*]?\s*['\"]?([\w ./-]{1,40})['\"]?\s*[:=]\s*(.+?)\s*,?\s*$")
@@ -51,6 +53,10 @@ _REPORT = re.compile(r"\W*([A-Za-z]+) +#?[\w-]*\d[\w-]*(?: *\([^)]*\))? +([a-z]+
 _MAX_VALUE = 8
 """Words; a longer text is what the model wrote."""
 _ENDINGS = tuple("ations ation ions ion ments ment ings ing ied ies ers er ed es s e y".split())  # noqa: SIM905
+
+
+EARLIER = "an earlier answer"
+"""Who said what the agent itself had answered before."""
 
 
 @dataclass(frozen=True)
@@ -84,6 +90,8 @@ def asked_for(output: TaskOutput, knowledge: Knowledge) -> list[Asked]:
     task = output.task.text
     wanted = stems(task)
     heard = _Heard(task)
+    for said in heard_before(output.task):
+        heard.hear(said, trusted=knowledge.trusts(said.tool_name))
     found: list[Asked] = []
     for number, step in enumerate(output.structured_trace, 1):
         if not step.executed:
@@ -98,6 +106,19 @@ def asked_for(output: TaskOutput, knowledge: Knowledge) -> list[Asked]:
             heard.known += "".join(f"\n{value}" for value in call.loose if not heard.told(value))
         heard.hear(step, trusted=knowledge.trusts(step.tool_name))
     return found
+
+
+def heard_before(task: TaskInput) -> list[ReasoningStep]:
+    """What answers said in the earlier messages of a conversation: those of the tools, and the agent's own."""
+    said: list[tuple[str, str]] = []
+    for entry in task.history:
+        turn = Turn.read(entry, ())
+        said += [(name, observation) for _, name, _, observation in turn.steps]
+        said += [(EARLIER, value_to_text(value)) for value in list(turn.inputs.values())[1:]]
+    return [
+        ReasoningStep(iteration=0, tool_call_id="", tool_name=name, outcome="success", observation=text, executed=True)
+        for name, text in said
+    ]
 
 
 def stems(text: str) -> frozenset[str]:

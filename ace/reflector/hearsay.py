@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator
 from itertools import pairwise
 
 from ace.playbook.masking import PERSONAL, WORD
-from ace.reflector.asked import ADDRESS, free_text, sentences, stem
+from ace.reflector.asked import ADDRESS, free_text, heard_before, sentences, stem
 from ace.reflector.knowledge import Knowledge, stop_words
 from ace.reflector.mining import refused
 from ace.tasks import TaskOutput
@@ -49,7 +49,7 @@ def rests_on(text: str, output: TaskOutput, knowledge: Knowledge, others: Collec
     known = output.task.text
     told = [
         step.observation
-        for step in output.structured_trace
+        for step in (*heard_before(output.task), *output.structured_trace)
         if step.executed and not knowledge.trusts(step.tool_name) and not refused(step.observation)
     ]
     told += others

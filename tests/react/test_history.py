@@ -8,7 +8,7 @@ from react.test_native import NativeLM
 
 from ace import ReActGenerator
 from ace.core import SignatureError
-from ace.react.history import HistoryReader
+from ace.react.history import HistoryReader, to_messages
 from ace.testing import ScriptedLM, decision
 from ace.tools import tool
 
@@ -160,3 +160,26 @@ def test_saved_state_of_plain_react_with_a_history_fits(tmp_path):
     fields = agent.agent.react.signature.input_fields
     assert fields["question"].json_schema_extra["desc"] == "what they want"
     assert list(fields) == ["tools", "playbook", "question", "trajectory"]
+
+
+def test_a_conversation_as_messages_of_other_frameworks():
+    from pydantic_ai import Agent
+    from pydantic_ai.messages import ModelResponse, TextPart
+    from pydantic_ai.models.function import FunctionModel
+
+    lm = scripted("Ana")
+    history = ReActGenerator(tools=[look], lm=lm)("Where is Ana's order?").history
+    reader = HistoryReader(["task"], ["answer"])
+    for form in ("openai", "langchain", "pydantic_ai"):
+        [turn] = reader.read(to_messages(history, form))
+        assert (turn["task"], turn["answer"]) == ("Where is Ana's order?", "Ana is here")
+        assert turn["trajectory"]["observation_0"] == "the order of Ana"
+    seen = []
+    model = FunctionModel(lambda messages, info: seen.append(messages) or ModelResponse([TextPart("At home")]))
+    result = Agent(model).run_sync("And Ben's?", message_history=to_messages(history, "pydantic_ai"))
+    assert len(seen[0]) == 5
+    out = ReActGenerator(tools=[look], lm=(lm := scripted("Cy")))("And Cy's?", history=result.all_messages())
+    assert "At home" in lm.prompts[0].before[-1]
+    assert len(out.history.messages) == 3
+    with pytest.raises(ValueError, match="expected 'openai'"):
+        to_messages(history, "xml")

@@ -1,0 +1,177 @@
+"""`ace chat`: a conversation in the terminal."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ace.cli._shared import ApiBaseOption, LmOption, console
+
+if TYPE_CHECKING:
+    from ace.core import Event
+    from ace.react import Chat
+    from ace.tasks import TaskOutput
+
+EXAMPLES = (
+    "Examples: ace chat --lm ollama_chat/llama3.2 | "
+    "ace chat --tools my_shop:tools --playbook shop.db --lm openai/gpt-5-mini | "
+    "ace chat --resume --lm openai/gpt-5-mini | "
+    "ace chat --name refunds --lm openai/gpt-5-mini"
+)
+HELP = (
+    "/good    the last answer was right: learn from it\n"
+    "/bad     it was wrong; say why after it: /bad order 18 was meant\n"
+    "/quit    end; Ctrl-D does the same, and --resume goes on later"
+)
+LATEST = "latest"
+"""The file in the chats' folder that names the last chat."""
+
+
+def chat(
+    lm: LmOption = "",
+    tools: Annotated[
+        list[str] | None,
+        typer.Option(help="MODULE:NAME of a tool or a list of tools; repeat for more. Built-ins by default."),
+    ] = None,
+    corpus: Annotated[Path | None, typer.Option(help="A folder of texts that the agent may search.")] = None,
+    playbook: Annotated[
+        Path | None, typer.Option(help="Retrieve bullets from this playbook, and learn into it (/good, /bad).")
+    ] = None,
+    domain: Annotated[str | None, typer.Option(help="Narrow the bullets to a domain.")] = None,
+    name: Annotated[str | None, typer.Option(help="The conversation's name: a new one, or one to go on with.")] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on with the last conversation.")] = False,
+    chats: Annotated[
+        Path | None, typer.Option(help="The folder that keeps conversations; by default in your own settings.")
+    ] = None,
+    api_base: ApiBaseOption = None,
+) -> None:
+    """Talk with the agent. Every step is on the disk before it is shown."""
+    from ace.cli.run import named_tools
+    from ace.core import RunStoreError, SuiteError
+    from ace.evaluation.models import choose_model
+    from ace.playbook import Playbook
+    from ace.react import ReActGenerator
+
+    if resume and name is not None:
+        raise SuiteError("pass --resume for the last conversation, or --name for one by its name, not both")
+    folder = chats if chats is not None else Path(typer.get_app_dir("ace")) / "chats"
+    latest = folder / LATEST
+    if resume:
+        if not latest.exists():
+            raise RunStoreError(f"there is no conversation in {str(folder)!r} yet; begin one without --resume")
+        name = latest.read_text(encoding="utf-8").strip()
+    choice = choose_model(lm, None, api_base)
+    agent = ReActGenerator(
+        tools=named_tools(tools or [], corpus),
+        playbook=Playbook.open(playbook) if playbook is not None else None,
+        lm=choice.lm_for(0),
+        policy=choice.policy,
+        run_store=folder,
+    )
+    talk = _Talk(agent.chat(name, domain=domain))
+    from ace.core.durable import write_atomic
+
+    write_atomic(latest, talk.chat.id)
+    talk.go_on()
+
+
+class _Talk:
+    """Reads what is said, and shows what is answered."""
+
+    def __init__(self, chat: Chat) -> None:
+        self.chat = chat
+
+    def go_on(self) -> None:
+        """Until the input ends."""
+        if sys.stdin.isatty():
+            with suppress(ImportError):  # arrow keys, and what was typed before
+                importlib.import_module("readline")
+        console.print(f"{self.chat.id}   /help for help, Ctrl-D to end", style="dim", highlight=False)
+        for entry in self.chat.history.messages:
+            said, *answered = (
+                value for key, value in entry.items() if key not in ("trajectory", "playbook", "shortened")
+            )
+            console.print(f"> {said}", style="dim", markup=False)
+            console.print("\n".join(map(str, answered)), style="dim", markup=False, highlight=False)
+        if self.chat.waiting is not None:
+            console.print("The last message was cut off; going on with it.", style="yellow")
+            self._decided(None)
+        while (line := self._line("> ")) is not None and line.strip() != "/quit":
+            if line.strip():
+                self._take(line.strip())
+        console.print(f"Go on later with: ace chat --name {self.chat.id}", style="dim", highlight=False)
+
+    def _line(self, prompt: str) -> str | None:
+        """What is typed; None at the end of the input."""
+        try:
+            return console.input(prompt) if sys.stdin.isatty() else input()
+        except EOFError:
+            return None
+
+    def _take(self, line: str) -> None:
+        command, _, words = line.partition(" ")
+        match command:
+            case "/help":
+                console.print(HELP, highlight=False)
+            case "/good" | "/bad":
+                self._learn(command == "/good", words.strip())
+            case _ if line.startswith("/"):
+                console.print(f"there is no {command}; /help names what there is", style="yellow")
+            case _:
+                self._answer(line)
+
+    def _answer(self, line: str) -> None:
+        """Send a message, show the calls and the answer as they come."""
+        shown = False
+        with self.chat.stream(line) as stream:
+            for event in stream:
+                shown = self._event(event) or shown
+        self._end(stream.output.output, shown)
+
+    def _event(self, event: Event) -> bool:
+        """Show one event; whether it was a piece of the answer."""
+        if event.kind == "tool_call_started":
+            console.print(f"· {event.data['tool']}", style="dim", markup=False, highlight=False)
+        piece = event.data.get("answer", "") if event.kind == "model_request_delta" else ""
+        console.print(piece, end="", markup=False, highlight=False)
+        return bool(piece)
+
+    def _end(self, output: TaskOutput, shown: bool) -> None:
+        if output.request is None:
+            console.print("" if shown else str(output.answer), markup=False, highlight=False)
+        else:
+            calls = ", ".join(f"{call.tool_name}({call.tool_args})" for call in output.request.calls)
+            console.print(f"May this be called? {calls}", markup=False, highlight=False)
+            said = self._line("y or n: ")
+            if said is not None:  # at the end of the input it waits, and is asked again later
+                self._decided("approve" if said.strip().lower() in ("y", "yes") else "deny")
+        if output.request is None and output.error is not None:
+            console.print(f"{output.termination_reason}: {output.error.message}", style="red", markup=False)
+
+    def _decided(self, decision: Any) -> None:
+        from ace.core import ResumeError
+
+        try:
+            output = self.chat.resume(decision).output
+        except ResumeError:  # it waits for a decision that nobody has given yet
+            stored = self.chat.agent.run_store.load(self.chat.waiting or "")
+            if decision is not None or getattr(stored.state, "request", None) is None:
+                raise
+            output = self.chat.agent.output_of(stored)
+        self._end(output, shown=False)
+
+    def _learn(self, success: bool, words: str) -> None:
+        from ace.tasks import Feedback
+
+        try:
+            # who types it here is the user of this machine
+            report = self.chat.learn(Feedback(success=success, text=words, trusted=True))
+        except ValueError as error:
+            console.print(str(error), style="yellow", markup=False)
+        else:
+            console.print(f"learned: {report.added} new, {report.merged} merged", style="dim", highlight=False)
