@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 import uuid
+from collections.abc import Iterable
 from typing import Any, Literal
 
 from pydantic import BaseModel, Field
@@ -61,6 +62,12 @@ class TaskInput(BaseModel, frozen=True, extra="forbid", allow_inf_nan=False):
     def text(self) -> str:
         """The inputs as one text: what retrieval searches with."""
         return "\n".join(value_to_text(value) for value in self.inputs.values())
+
+
+def answer_field(outputs: Iterable[str]) -> str:
+    """The output that is the answer: the one of that name, else the first; `answer_field(["why", "answer"])`."""
+    names = list(outputs)
+    return "answer" if "answer" in names or not names else names[0]
 
 
 class StepError(BaseModel, frozen=True, extra="forbid", allow_inf_nan=False):

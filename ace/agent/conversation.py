@@ -1,7 +1,7 @@
 """The earlier messages of a conversation: as JSON that `dspy.History` takes, and as a prompt shows them.
 
 An entry holds a message's inputs and outputs by name, its `trajectory` with the keys of `dspy.ReAct`, the `playbook` as it
-was shown, and how far it was `shortened`. So it is also what ``{**inputs, **prediction}`` of plain DSPy gives. Calls in it
+was shown, and how far it was shortened. So it is also what ``{**inputs, **prediction}`` of plain DSPy gives. Calls in it
 are text: nothing here is ever executed or checked against the tools of now.
 """
 
@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, cast
 
 from ace.agent.trajectory import STUB, as_fields, layout
@@ -17,7 +18,7 @@ from ace.core import as_data, json_value, value_as_data, value_to_text
 from ace.core.text import any_json
 from ace.tasks import ReasoningStep
 
-TRAJECTORY, PLAYBOOK, SHORTENED = "trajectory", "playbook", "shortened"
+TRAJECTORY, PLAYBOOK, SHORTENED = "trajectory", "playbook", "_shortened"
 OWN_KEYS = frozenset({TRAJECTORY, PLAYBOOK, SHORTENED, "reasoning"})
 """Keys of an entry that are neither inputs nor outputs."""
 
@@ -45,11 +46,11 @@ class ShownTurn:
         """Its characters."""
         return len(self.text)
 
-    @property
+    @cached_property
     def text(self) -> str:
         """All of it, for measuring and searching."""
         parts = [*self.inputs.values(), self.playbook, self.trajectory, self.thought, *self.args.values()]
-        return "\n".join(map(value_to_text, parts))
+        return "\n".join(part if isinstance(part, str) else value_to_text(part) for part in parts)
 
 
 @dataclass(frozen=True)
@@ -181,11 +182,21 @@ class SoFar:
         ]
         optional = {PLAYBOOK: self.playbook, SHORTENED: self.shortened}
         new = {
-            **{name: any_json(value) for name, value in {**self.inputs, **self.outputs}.items()},
+            **{name: _plain(value) for name, value in {**self.inputs, **self.outputs}.items()},
             TRAJECTORY: json_value(as_fields(self.steps, {}, {}, self.closing)),
             **{name: value for name, value in optional.items() if value},
         }
         return (*earlier, new)
+
+
+def _plain(value: Any) -> Any:
+    """A value as JSON; of an image or the like, its kind: it was sent with its own message and is not sent again."""
+    if hasattr(value, "serialize_model"):  # DSPy's own types
+        return f"[{type(value).__name__} of an earlier message]"
+    try:
+        return any_json(value)
+    except RecursionError:
+        return value_to_text(value)
 
 
 def _as_data(values: Mapping[str, Any]) -> dict[str, Any]:

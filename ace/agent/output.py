@@ -16,6 +16,7 @@ from ace.tasks import (
     TaskInput,
     TaskOutput,
     TerminationReason,
+    answer_field,
 )
 
 
@@ -38,13 +39,12 @@ def build_output(
     memory: MemoryUse | None = None,
 ) -> TaskOutput:
     """What came out of a run; `cited` lists only bullets that were shown, all others are reported as invented."""
-    first = next(iter(outputs.values()), None)
     invented = [bullet for bullet in dict.fromkeys(cited) if bullet not in injected]
     return TaskOutput(
         task_id=task.task_id,
         run_id=run_id,
         task=task,
-        answer=outputs.get("answer", first),
+        answer=outputs.get(answer_field(outputs)),
         outputs=outputs,
         partial=forced,
         structured_trace=tuple(steps),

@@ -88,14 +88,14 @@ class _Talk:
 
     def go_on(self) -> None:
         """Until the input ends."""
+        from ace.agent.conversation import OWN_KEYS
+
         if sys.stdin.isatty():
             with suppress(ImportError):  # arrow keys, and what was typed before
                 importlib.import_module("readline")
         console.print(f"{self.chat.id}   /help for help, Ctrl-D to end", style="dim", highlight=False)
         for entry in self.chat.history.messages:
-            said, *answered = (
-                value for key, value in entry.items() if key not in ("trajectory", "playbook", "shortened")
-            )
+            said, *answered = (value for key, value in entry.items() if key not in OWN_KEYS)
             console.print(f"> {said}", style="dim", markup=False)
             console.print("\n".join(map(str, answered)), style="dim", markup=False, highlight=False)
         if self.chat.waiting is not None:

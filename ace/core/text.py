@@ -96,7 +96,7 @@ def any_json(value: Any) -> Any:
 
     Example:
         >>> any_json({"sum": complex(1, 2)})
-        {'sum': '(1+2j)'}
+        {'sum': '1+2j'}
     """
     return json_value(to_jsonable_python(value, fallback=value_to_text, inf_nan_mode="constants", bytes_mode="base64"))
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import groupby
-from typing import Any
+from typing import Any, cast
 
 from langchain_core.messages import AIMessage, AIMessageChunk, AnyMessage, HumanMessage, ToolMessage
 from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, LLMResult
 from langchain_core.runnables import RunnableConfig
-from langchain_core.runnables.config import get_callback_manager_for_config
+from langchain_core.runnables.config import get_async_callback_manager_for_config, get_callback_manager_for_config
 
 from ace.core import value_to_text
 from ace.react.history import HistoryReader
@@ -39,24 +39,44 @@ def last_message(messages: Sequence[Any], asked: str, answer: str) -> tuple[str,
     if not said:
         raise ValueError("the state's messages hold none of the user's; the agent needs one to answer")
     last = turns[said[-1]]
+    if _kind(messages[-1]) in ("human", "user") and said[-1] != len(turns) - 1:
+        raise ValueError("the user's last message is empty")
     waits = said[-1] == len(turns) - 1 and answer not in last and not last["trajectory"]
     return last[asked], turns[:-1] if waits else turns
 
 
-def as_messages(output: TaskOutput, answer_id: str | None = None) -> list[AnyMessage]:
+def instructions(messages: Sequence[Any]) -> str:
+    """What system messages say: a graph's instructions, which belong to the agent's signature otherwise."""
+    told = [message for message in messages if _kind(message) in ("system", "developer")]
+    return "\n".join(value_to_text(_get(message, "content")) for message in told)
+
+
+def _kind(message: Any) -> str:
+    return str(_get(message, "role") or _get(message, "type") or "")
+
+
+def _get(message: Any, name: str) -> Any:
+    return (
+        cast("Mapping[str, Any]", message).get(name) if isinstance(message, Mapping) else getattr(message, name, None)
+    )
+
+
+def as_messages(output: TaskOutput, sent: Mapping[str, str] | None = None) -> list[AnyMessage]:
     """A run as messages: the calls of each decision, their results, and the answer.
 
     Args:
         output: The run.
-        answer_id: The id of the last message, where its tokens were sent already.
+        sent: Answers whose tokens were sent already, to the ids of their messages: the same answer keeps its id.
     """
     made: list[AnyMessage] = []
     for _, steps in groupby(output.structured_trace, key=lambda step: step.iteration):
         made += _decision(list(steps), output.run_id[-8:])
     usage = output.usage
     tokens = {"input_tokens": usage.input_tokens, "output_tokens": usage.output_tokens}
-    text = value_to_text(output.answer) if output.answer is not None else f"No answer: {output.termination_reason}."
-    last = AIMessage(text, id=answer_id)
+    text = f"No answer: {output.termination_reason}."
+    if output.answer is not None:
+        text = output.answer if isinstance(output.answer, str) else value_to_text(output.answer)
+    last = AIMessage(text, id=(sent or {}).get(text))
     last.usage_metadata = {**tokens, "total_tokens": usage.input_tokens + usage.output_tokens}  # pyright: ignore
     return [*made, last]
 
@@ -92,22 +112,44 @@ class AnswerTokens:
         self._name = name
         self._run: Any = None
         self._text = ""
-        self.message_id: str | None = None
-        """Of the last answer that was sent."""
+        self.sent: dict[str, str] = {}
+        """What was sent as an answer, to the id of its message."""
 
     def send(self, text: str) -> None:
         """One piece."""
         if self._run is None:
             manager = get_callback_manager_for_config(self._config)
-            self._run = manager.on_chat_model_start({"name": self._name}, [[HumanMessage(self._asked)]])[0]
-            self._text, self.message_id = "", f"run-{self._run.run_id}"
-        self._text += text
-        chunk = ChatGenerationChunk(message=AIMessageChunk(content=text, id=self.message_id))
-        self._run.on_llm_new_token(text, chunk=chunk)
+            self._begun(manager.on_chat_model_start({"name": self._name}, [[HumanMessage(self._asked)]])[0])
+        run: Any = self._run
+        run.on_llm_new_token(text, chunk=self._chunk(text))
 
     def end(self) -> None:
         """The answer is whole, or was given up."""
         if self._run is not None:
-            message = AIMessage(self._text, id=self.message_id)
-            self._run.on_llm_end(LLMResult(generations=[[ChatGeneration(message=message)]]))
+            self._run.on_llm_end(self._whole())
             self._run = None
+
+    async def asend(self, text: str) -> None:
+        """`send` on the event loop."""
+        if self._run is None:
+            manager = get_async_callback_manager_for_config(self._config)
+            self._begun((await manager.on_chat_model_start({"name": self._name}, [[HumanMessage(self._asked)]]))[0])
+        run: Any = self._run
+        await run.on_llm_new_token(text, chunk=self._chunk(text))
+
+    async def aend(self) -> None:
+        """`end` on the event loop."""
+        if self._run is not None:
+            await self._run.on_llm_end(self._whole())
+            self._run = None
+
+    def _begun(self, run: Any) -> None:
+        self._run, self._text = run, ""
+
+    def _chunk(self, text: str) -> ChatGenerationChunk:
+        self._text += text
+        return ChatGenerationChunk(message=AIMessageChunk(content=text, id=f"run-{self._run.run_id}"))
+
+    def _whole(self) -> LLMResult:
+        self.sent[self._text] = message_id = f"run-{self._run.run_id}"
+        return LLMResult(generations=[[ChatGeneration(message=AIMessage(self._text, id=message_id))]])

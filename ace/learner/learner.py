@@ -92,7 +92,7 @@ class Learner:
         self.memory = playbook.view(experiment=Experiment(explore=explore, holdout=holdout, seed=seed))
         self._tools = known_tools(tools)
         self._queue = RunQueue(state) if state is not None else None
-        self._postponed = PostponedRuns(playbook.postponed)
+        self._postponed = PostponedRuns.of(playbook)
         if state is not None:
             playbook.remember_queue(state)
         self.pipeline = LearningPipeline(

@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 import logging
+import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
+from weakref import WeakKeyDictionary
 
 from ace.core import PlaybookError, describe_error
 from ace.learner.run_queue import ObservedRun, RunQueue
+from ace.playbook import Playbook
 
+BUSY_SECONDS = 2.0
+"""How long another process may hold the queue."""
+_ALL: WeakKeyDictionary[Playbook, PostponedRuns] = WeakKeyDictionary()
+_ALL_LOCK = threading.Lock()
 _log = logging.getLogger(__name__)
 
 
@@ -24,9 +32,18 @@ class PostponedRuns:
         0
     """
 
+    @classmethod
+    def of(cls, playbook: Playbook) -> PostponedRuns:
+        """Those of a playbook: all learners of it in this process share them."""
+        with _ALL_LOCK:
+            if playbook not in _ALL:
+                _ALL[playbook] = cls(playbook.postponed)
+            return _ALL[playbook]
+
     def __init__(self, file: Path | None) -> None:
         self._file = file
         self._memory: dict[str, ObservedRun] = {}
+        self._lock = threading.Lock()
 
     def keep(self, run: ObservedRun, why: Exception) -> None:
         """Keep a run; on return it survives the process.
@@ -38,12 +55,13 @@ class PostponedRuns:
         try:
             if self._file is None or not self._file.parent.is_dir():
                 raise PlaybookError("there is no folder for it")
-            queue = RunQueue(self._file)
-            try:
-                queue.put(run)
-                queue.sync()
-            finally:
-                queue.close()
+            with self._lock:
+                queue = self._opened(self._file)
+                try:
+                    queue.put(run)
+                    queue.sync()
+                finally:
+                    queue.close()
         except (OSError, PlaybookError) as error:
             self._memory[run.key] = run
             raise PlaybookError(
@@ -57,19 +75,28 @@ class PostponedRuns:
         done = 0
         for key, run in list(self._memory.items()):
             learn(run)
-            del self._memory[key]
+            self._memory.pop(key, None)
             done += 1
         if self._file is None or not self._file.exists():
             return done
-        queue = RunQueue(self._file)
-        try:
-            for run in list(queue.waiting.values()):
-                learn(run)
-                queue.done(run, success=True)
-                done += 1
-        finally:
-            empty = not queue.waiting
-            queue.close()
-            if empty:
-                self._file.unlink(missing_ok=True)
+        with self._lock:
+            queue = self._opened(self._file)
+            try:
+                for run in list(queue.waiting.values()):
+                    learn(run)
+                    queue.done(run, success=True)
+                    done += 1
+            finally:
+                queue.close(remove_empty=True)
         return done
+
+    def _opened(self, file: Path) -> RunQueue:
+        """The queue; another process may be writing to it at this moment."""
+        until = time.monotonic() + BUSY_SECONDS
+        while True:
+            try:
+                return RunQueue(file)
+            except PlaybookError:
+                if time.monotonic() > until:
+                    raise
+                time.sleep(0.02)

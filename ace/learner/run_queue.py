@@ -113,14 +113,20 @@ class RunQueue:
         """Force what was written to the disk."""
         self._log.sync()
 
-    def close(self) -> None:
-        """Write the file again without what has been learned from, and let others have it."""
+    def close(self, *, remove_empty: bool = False) -> None:
+        """Write the file again without what has been learned from, and let others have it.
+
+        Args:
+            remove_empty: Whether a file in which nothing waits is removed, before others may write to it.
+        """
         with self._lock:
             if self._closed:
                 return
             self._closed = True
             with ExitStack() as stack:  # whatever fails, the lock is released
                 stack.callback(self._claim.close)
+                if remove_empty and not self.waiting:
+                    stack.callback(self.path.unlink, missing_ok=True)
                 stack.callback(self._log.close)
                 self._compact()
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, cast
 
-from ace.core import value_to_text
+from ace.core import clean_text, value_to_text
 
 Kind = Literal["user", "thought", "call", "result", "answer"]
 
@@ -189,9 +189,22 @@ def _content(content: Any) -> str:
     if content is None:
         return ""
     parts = cast("Sequence[Any]", content) if isinstance(content, (list, tuple)) else ()
-    if parts and all(_get(part, "text") is not None for part in parts):
-        return "\n".join(str(_get(part, "text")) for part in parts)
+    if isinstance(content, str):
+        return clean_text(content)
+    if parts:
+        return clean_text("\n".join(_part(part) for part in parts))
     return value_to_text(content)
+
+
+def _part(part: Any) -> str:
+    """A part of a content: its text, or the name of what is none."""
+    if isinstance(part, str):
+        return part
+    if (text := _get(part, "text")) is not None:
+        return str(text)
+    kind = str(_get(part, "type") or _get(part, "kind") or type(part).__name__)
+    media = any(word in kind.lower() for word in ("image", "audio", "video", "file", "document", "binary", "url"))
+    return f"[{kind}]" if media else value_to_text(part)
 
 
 _READERS: tuple[tuple[str, Callable[[Any, Any], Iterator[TraceEvent]]], ...] = (

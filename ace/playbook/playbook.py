@@ -36,7 +36,10 @@ from ace.tasks import TaskInput
 
 
 def _reopened(url: str | None, options: dict[str, Any], lessons: str | None) -> Playbook:
-    """A playbook that was pickled: opened anew by its path, or with the lessons that it had in memory."""
+    """A playbook that was pickled: opened anew by its path, or with the lessons that it had in memory.
+
+    A pickle holds no password of a server; where one is needed, ``PGPASSWORD`` or a ``.pgpass`` file has it.
+    """
     if url is not None:
         return Playbook.open(url, **options)
     book = Playbook(**options)
@@ -105,6 +108,20 @@ class Playbook:
                 f"cache_size is {cache_size}, expected at least 1: a retrieval keeps what it is working on"
             )
         self._quantization: Quantization = quantization
+        self._options = {
+            "masker": masker,
+            "prompt_budget": prompt_budget,
+            "book_budget": book_budget,
+            "cache_size": cache_size,
+            "count_tokens": count_tokens,
+            "half_life_days": half_life_days,
+            "quantization": quantization,
+            "index_folder": index_folder,
+            "screen": screen,
+            "tools": tuple(tools),
+            "promote_after": promote_after,
+        }
+        """As they were given, for a copy in another process."""
         self._state = PlaybookState(
             Store(url),
             as_embedder(embedder),
@@ -150,9 +167,9 @@ class Playbook:
     def __reduce__(self) -> tuple[Any, ...]:
         store, embedder = self._state.store, self._state.embedder
         known = None if type(embedder).__module__.startswith("ace.") and not callable(embedder) else embedder
-        options = {} if known is None else {"embedder": known}
-        if store.file is not None or store.server_url is not None:
-            return _reopened, (store.file or store.url, options, None)
+        options = {**self._options, **({} if known is None else {"embedder": known})}
+        if store.address is not None:
+            return _reopened, (store.address, options, None)
         with tempfile.TemporaryDirectory() as folder:
             file = Path(folder) / "lessons.jsonl"
             self.export_jsonl(file)

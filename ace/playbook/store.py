@@ -325,6 +325,18 @@ class Store:
         self.engine.dispose()
 
     @property
+    def address(self) -> str | None:
+        """Where another process opens it again: its file, or its URL without the password; None for memory."""
+        if self.file is not None:
+            return str(self.file)
+        if self.server_url is None:
+            return None
+        url = self.engine.url
+        return sa.URL.create(
+            url.drivername, url.username, None, url.host, url.port, url.database, url.query
+        ).render_as_string()
+
+    @property
     def server_url(self) -> str | None:
         """Where other machines reach it, password included; None for a file and for memory."""
         url = self.engine.url

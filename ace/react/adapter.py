@@ -15,6 +15,8 @@ from ace.core import InvalidModelAction
 from ace.react.reading.reader import CallReader, Reading
 
 _DECISION = {"next_thought", "next_tool_name", "next_tool_args"}
+_NAME_HEADING = "[[ ## next_tool_name ## ]]"
+"""Where it stands twice, two decisions were written: the reader says what becomes of each."""
 _HEADING = re.compile(r"\[\[ ## (\w+) ## \]\]")
 
 
@@ -117,7 +119,7 @@ def _reading_class(base: type) -> type:
         if fields.keys() != _DECISION:
             return _undecorated(base)(self, signature, completion)
         plain = plain_fields(fields, completion)
-        if plain is not None and self.reader.has(plain["next_tool_name"]):
+        if plain is not None and self.reader.has(plain["next_tool_name"]) and completion.count(_NAME_HEADING) == 1:
             return plain
         found = self.reader.read(completion, self.shown)
         if not found.calls:
@@ -129,19 +131,20 @@ def _reading_class(base: type) -> type:
     return type(base.__name__, (base,), {"parse": parse, "__doc__": base.__doc__})
 
 
-def conversing(adapter: Any, turns: Sequence[Mapping[str, Any]]) -> Any:
+def conversing(adapter: Any, turns: Sequence[Mapping[str, Any]], rendered: dict[Any, list[dict[str, Any]]]) -> Any:
     """A copy of an adapter, for one request, that puts earlier turns before the message: as DSPy does with a `dspy.History`.
 
     Args:
         adapter: Any of DSPy's.
         turns: The fields of each turn, inputs and outputs.
+        rendered: Keeps the messages of these turns, which are the same for each request of a run.
     """
-    if not turns:
-        return adapter
     made: Any = _conversing_class(cast(Any, type(adapter)))
     copied: Any = made.__new__(made)
     copied.__dict__.update(adapter.__dict__)
-    copied.turns = turns
+    copied.turns, copied.rendered = turns, rendered
+    if hasattr(copied, "use_json_adapter_fallback"):
+        copied.use_json_adapter_fallback = False  # another adapter would not know of the turns
     return copied
 
 
@@ -152,13 +155,16 @@ def _conversing_class(base: type) -> type:
         first = {name: text for name, text in inputs.items() if name == "tools"}
         message = {name: text for name, text in inputs.items() if name != "tools"}
         messages: list[dict[str, Any]] = _plain_format(base)(self, signature, demos, message)
-        earlier: list[dict[str, Any]] = []
-        for turn in self.turns:
-            asked = self.format_user_message_content(signature, {**first, **turn}, main_request=True)
-            earlier.append({"role": "user", "content": asked})
-            earlier.append({"role": "assistant", "content": self.format_assistant_message_content(signature, turn)})
-            first = {}
-        return [*messages[:-1], *earlier, messages[-1]]
+        key = (signature, first.get("tools"))
+        if key not in self.rendered:
+            earlier: list[dict[str, Any]] = []
+            self.rendered[key] = earlier
+            for turn in self.turns:
+                asked = self.format_user_message_content(signature, {**first, **turn}, main_request=True)
+                answered = self.format_assistant_message_content(signature, turn)
+                earlier += [{"role": "user", "content": asked}, {"role": "assistant", "content": answered}]
+                first = {}
+        return [*messages[:-1], *map(dict, self.rendered[key]), messages[-1]]
 
     return type(base.__name__, (base,), {"format": format, "__doc__": base.__doc__})
 

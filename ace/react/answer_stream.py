@@ -9,7 +9,12 @@ from typing import Any, cast
 import jiter
 from dspy.streaming.messages import StreamResponse
 
-_ARGS = re.compile(r"\[\[ ## next_tool_name ## \]\]\s*finish\s*\[\[ ## next_tool_args ## \]\]\s*(\{.*)", re.S)
+_ARGS = re.compile(
+    r"(?:\[\[ ## next_tool_name ## \]\]\s*finish\s*\[\[ ## next_tool_args ## \]\]"
+    r"|<next_tool_name>\s*finish\s*</next_tool_name>\s*<next_tool_args>)\s*(\{.*)",
+    re.S,
+)
+_END = re.compile(r"\n\[\[ ##|</next_tool_args>")
 
 
 class AnswerStream:
@@ -55,19 +60,22 @@ class AnswerStream:
             for name in grown.keys() & set(self._fields):
                 await self._outer.send(StreamResponse("agent", name, grown[name], is_last_chunk=False))
 
+    def _finish(self) -> Any:
+        """The arguments of `finish` so far, in any of DSPy's layouts."""
+        if self._name:
+            return _partial(self._args) if self._name == "finish" else None
+        if "finish" not in self._text:
+            return None
+        if found := _ARGS.search(self._text):
+            return _partial(_END.split(found[1], maxsplit=1)[0])
+        reply = self._text.lstrip("`json \n")
+        decision = _partial(reply) if reply.startswith("{") else None
+        named = isinstance(decision, dict) and cast("dict[str, Any]", decision).get("next_tool_name") == "finish"
+        return cast("dict[str, Any]", decision).get("next_tool_args") if named else None
+
     def _growth(self) -> dict[str, str]:
         """What the last piece has added to the outputs that somebody wants."""
-        if self._name == "finish":
-            begun = self._args
-        else:
-            found = _ARGS.search(self._text)
-            begun = found[1].partition("\n[[ ##")[0] if found else ""
-        if not begun:
-            return {}
-        try:
-            known: Any = jiter.from_json(begun.encode(), partial_mode="trailing-strings")
-        except ValueError:
-            return {}
+        known = self._finish()
         grown: dict[str, str] = {}
         for name, value in cast("dict[str, Any]", known).items() if isinstance(known, dict) else ():
             wanted = name in self._fields or name == self._answer
@@ -75,3 +83,11 @@ class AnswerStream:
                 grown[name] = value[self._sent.get(name, 0) :]
                 self._sent[name] = len(value)
         return grown
+
+
+def _partial(text: str) -> Any:
+    """An object that has not come to its end; None for what is none."""
+    try:
+        return jiter.from_json(text.encode(), partial_mode="trailing-strings")
+    except ValueError:
+        return None

@@ -374,6 +374,7 @@ class ReActGenerator(dspy.Module, Agent):
             >>> kinds[0], kinds[-1], stream.output.answer
             ('run_started', 'run_completed', '42')
         """
+        self._check_loop()
         token = fields.pop("cancellation", None) or CancellationToken()
         return RunStream.of(self.astream(task, cancellation=token, **fields))
 
@@ -403,6 +404,7 @@ class ReActGenerator(dspy.Module, Agent):
             RunStoreError: The run is unknown, damaged, driven by another process, or began with other tools.
             ResumeError: A decision is missing or not needed; nothing has changed.
         """
+        self._check_loop()
         with self.run_store.claim(run_id):
             run, model = self._reopen(run_id, decision, lm=lm, cancellation=cancellation)
             with self._span() as open_span:
@@ -423,6 +425,7 @@ class ReActGenerator(dspy.Module, Agent):
         self, run_id: str, decision: Decision = None, *, lm: Any = None, cancellation: Token = None
     ) -> RunStream[Event, TaskOutput]:
         """`resume` as a stream of the events from there on."""
+        self._check_loop()
         return RunStream.of(self.astream_resume(run_id, decision, lm=lm, cancellation=cancellation))
 
     def astream_resume(
@@ -556,13 +559,14 @@ class ReActGenerator(dspy.Module, Agent):
         return span("invoke_agent", name, agent__name=name)
 
     def _solve(self, task: TaskInput | str | None, fields: dict[str, Any]) -> tuple[TaskOutput, Any, AgentRun]:
-        if self._on_a_loop:
-            self._check_loop()
+        self._check_loop()
         with self._span() as open_span:
             return _told(open_span, self._drive(*self._prepare(task, fields)))
 
     def _check_loop(self) -> None:
         """A sync run would wait for a session that lives on this very loop, and the loop for the run."""
+        if not self._on_a_loop:
+            return
         loops = {tool.metadata["loop"] for tool in self.registry if tool.metadata.get("loop") is not None}
         if loops and asyncio._get_running_loop() in loops:
             raise ToolRegistrationError(

@@ -15,6 +15,7 @@ from ace.agent.conversation import OWN_KEYS, Turn
 from ace.core import SignatureError, value_to_text
 from ace.core.text import any_json
 from ace.learner.trace_formats import TraceEvent, events_of
+from ace.tasks import answer_field
 
 _WANTED = "out.history, a dspy.History, or a list of messages"
 
@@ -48,11 +49,18 @@ class HistoryReader:
             raise SignatureError(f"history is {cast(Any, given)!r:.100}, expected {_WANTED}")
         found = list(cast("Iterable[Any]", messages))
         try:
-            if any(not isinstance(message, Mapping) or "role" in message for message in found):
+            if any(self._of_a_framework(message) for message in found):
                 return self._conversation(events_of(found)) if found else ()
             return tuple(self._entry(cast("Mapping[Any, Any]", message)) for message in found)
         except (ValueError, TypeError, RecursionError) as error:
             raise SignatureError(f"history cannot be read: {error}; expected {_WANTED}") from error
+
+    def _of_a_framework(self, message: Any) -> bool:
+        """Whether it is a message of another framework, and no entry."""
+        if not isinstance(message, Mapping):
+            return True
+        names = set(cast("Mapping[str, Any]", message))
+        return "role" in names and "role" not in self.inputs and "role" not in self.outputs
 
     def _entry(self, message: Mapping[Any, Any]) -> dict[str, Any]:
         """A message of a `dspy.History`; what the signature does not name is kept as text, where nothing else is known."""
@@ -62,7 +70,7 @@ class HistoryReader:
         entry = {name: plain[name] for name in plain if name in known}
         if other:
             said = [value_to_text(v) if len(other) == 1 else f"{name}: {value_to_text(v)}" for name, v in other.items()]
-            asked = not any(name in entry for name in self.inputs)
+            asked = bool(self.inputs) and not any(name in entry for name in self.inputs)
             if asked or not any(name in entry for name in self.outputs):
                 entry = {(self.inputs if asked else self.outputs)[0]: "\n".join(said)} | entry
         return {name: entry[name] for name in (*self.inputs, *self.outputs, *OWN_KEYS) if name in entry}
@@ -74,7 +82,8 @@ class HistoryReader:
             if not turns or (event.kind == "user" and turns[-1].begun):
                 turns.append(_Messages())
             turns[-1].take(event)
-        return tuple(turn.entry(self.inputs[0], self.outputs[0]) for turn in turns)
+        asked = self.inputs[0] if self.inputs else "message"
+        return tuple(turn.entry(asked, answer_field(self.outputs)) for turn in turns)
 
 
 class _Messages:

@@ -72,11 +72,12 @@ class InputFields:
         if isinstance(task, TaskInput):
             if fields:
                 raise SignatureError(f"pass a TaskInput or fields, not both; got also {sorted(fields)}")
-            given = task
+            given, history = task, self.history(task.history)
         else:
             options = {name: fields.pop(name) for name in _TASK_OPTIONS if name in fields and name not in self.names}
-            history = fields.pop(self._history, None) if self._history not in self.names else None
-            options["history"] = self.history(history)
+            named = [name for name in (self._history, "history") if name in fields and name not in self.names]
+            options["history"] = fields.pop(named[0]) if named else ()
+            history = self.history(options.pop("history"))
             if task is not None:
                 fields = {**fields, self._only(): task}
             try:
@@ -86,7 +87,7 @@ class InputFields:
                 raise SignatureError(f"{problem['loc'][0]}: {problem['msg']}, got {problem['input']!r}") from error
         inputs = self._known(given.inputs)
         try:
-            return given.model_copy(update={"inputs": clean_value(inputs)})
+            return given.model_copy(update={"inputs": clean_value(inputs), "history": history})
         except RecursionError as error:
             raise SignatureError("an input is nested too deeply to be shown to a model") from error
 

@@ -6,6 +6,7 @@ import contextvars
 import logging
 import queue
 import threading
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
@@ -34,6 +35,10 @@ class Recalled:
     use: MemoryUse | None = None
 
 
+MAX_READERS = 16
+"""Retrievals from one memory side by side, so that not more than these may hang; others wait for their turn in time."""
+
+
 class Memory:
     """A playbook, or anything like it, as runs read it: within a time limit, and whatever it raises.
 
@@ -51,6 +56,7 @@ class Memory:
         self.timeout = timeout
         self._out = threading.Event()
         self._warned = False
+        self._places = threading.Semaphore(MAX_READERS)
         if timeout is not None and (warm := getattr(source, "warm", None)) is not None:
             self._in_thread(warm, WARM_SECONDS)
 
@@ -71,7 +77,7 @@ class Memory:
         """`recall`, unseen by callbacks."""
         if self._out.is_set():  # an earlier retrieval still hangs: another would hang as well
             return self._unavailable("an earlier retrieval has not come back")
-        retrieve = partial(self.source.retrieve_for, task, tools)
+        retrieve = partial(_bullets, self.source, task, tools)
         bullets, error = _outcome(retrieve) if self.timeout is None else self._in_thread(retrieve, self.timeout)
         if isinstance(error, queue.Empty):
             return self._unavailable(f"no answer within memory_timeout={self.timeout:g} s")
@@ -87,11 +93,15 @@ class Memory:
 
         def work() -> None:
             box.put(context.run(_outcome, body))
+            self._places.release()
             self._out.clear()
 
-        _READERS.submit(work, extra=True)  # of each memory at most one hangs
+        began = time.monotonic()
+        if not self._places.acquire(timeout=seconds):
+            return None, queue.Empty()
+        _READERS.submit(work, extra=True)
         try:
-            return box.get(timeout=seconds)
+            return box.get(timeout=max(0.0, seconds - (time.monotonic() - began)))
         except queue.Empty as late:
             self._out.set()
             if not box.empty():
@@ -103,6 +113,20 @@ class Memory:
             self._warned = True
             _log.warning("the playbook cannot be read, and runs go on without it: %s", reason)
         return Recalled([], MemoryUse(status="unavailable", reason=reason))
+
+
+def _bullets(source: Any, task: TaskInput, tools: Mapping[str, str]) -> Any:
+    """What a source gives; a list is taken as it is, with what it says beside its bullets.
+
+    Raises:
+        TypeError: It gives something else.
+    """
+    found = source.retrieve_for(task, tools)
+    bullets = cast("list[Any]", found if isinstance(found, list) else list(found))
+    for bullet in bullets:
+        if not (hasattr(bullet, "id") and hasattr(bullet, "content")):
+            raise TypeError(f"retrieve_for of {type(source).__name__} gave {bullet!r:.100}, expected playbook bullets")
+    return bullets
 
 
 def _outcome(body: Callable[[], Any]) -> tuple[Any, BaseException | None]:

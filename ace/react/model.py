@@ -13,12 +13,14 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
+import anyio.to_thread
 import dspy
 from dspy.utils.exceptions import AdapterParseError, ContextWindowExceededError
 from dspy.utils.usage_tracker import UsageTracker
 from pydantic import BaseModel
 
 from ace.agent import AskModel, ModelReply
+from ace.agent.conversation import ShownTurn
 from ace.agent.machine import FINISH
 from ace.core import (
     AgentError,
@@ -40,7 +42,7 @@ from ace.react.answer_stream import AnswerStream
 from ace.react.native import CUT_SHORT, NativeAdapter, function_specs, read_reply
 from ace.react.reading.reader import CallReader
 from ace.react.seen import SeenTools
-from ace.tasks import RunSummary
+from ace.tasks import RunSummary, answer_field
 from ace.tools import Tool, ToolRegistry
 from ace.tools.media import Media
 
@@ -79,6 +81,7 @@ class PredictorModel:
         options = {"lm": self.lm, "config": self.config}
         self.options = {name: value for name, value in options.items() if value is not None}
         self.shown = {name: _as_data(value) for name, value in self.inputs.items()}
+        self._rendered: tuple[tuple[ShownTurn, ...], dict[str, dict[Any, list[dict[str, Any]]]]] = ((), {})
 
     def ask(self, request: AskModel) -> ModelReply:
         """Ask and wait."""
@@ -88,7 +91,9 @@ class PredictorModel:
             return self._reply(request, adapter, self._predictor(request)(**fields), asked)
 
     async def aask(self, request: AskModel) -> ModelReply:
-        """Ask without blocking the loop."""
+        """Ask without blocking the loop; a model that can only be asked and waited for is, in a thread."""
+        if _only_waits(self.options.get("lm") or getattr(self._predictor(request), "lm", None) or dspy.settings.lm):
+            return await anyio.to_thread.run_sync(self.ask, request)
         adapter, fields = self._adapter(request), self._fields(request)
         self._check_window(request, fields)
         with _asking(adapter, self._stream(request)) as asked:
@@ -110,11 +115,19 @@ class PredictorModel:
                     "tool_calling='text'"
                 )
             native = NativeAdapter(self.prompts.catalog.functions(request.excluded), self.prompts.catalog.signatures)
-            return conversing(native, self._turns(request))
+            return self._conversing(native, request)
         adapter = dspy.settings.adapter or _ADAPTER
         if request.purpose == "decide":
             adapter = reading(adapter, self.prompts.catalog.reader, lambda: self._data(request))
-        return adapter if request.purpose == "summarize" else conversing(adapter, self._turns(request))
+        return adapter if request.purpose == "summarize" else self._conversing(adapter, request)
+
+    def _conversing(self, adapter: Any, request: AskModel) -> Any:
+        """An adapter that shows the earlier turns; their texts are made once while nothing of them is shortened."""
+        if not request.turns:
+            return adapter
+        if self._rendered[0] != request.turns:
+            self._rendered = (request.turns, {})
+        return conversing(adapter, self._turns(request), self._rendered[1].setdefault(request.purpose, {}))
 
     def _turns(self, request: AskModel) -> list[dict[str, Any]]:
         """The earlier turns as fields of the predictor: each ended with its `finish`."""
@@ -173,8 +186,8 @@ class PredictorModel:
         outputs = list(self.prompts.react.signature.output_fields)
         fields = {listener.signature_field_name for listener in listeners} & set(outputs)
         if request.purpose != "decide" or outer is None or not fields:
-            return None if self.on_delta is None else AnswerStream(None, (), self.on_delta, outputs[0])
-        return AnswerStream(outer, fields, self.on_delta, outputs[0])
+            return None if self.on_delta is None else AnswerStream(None, (), self.on_delta, answer_field(outputs))
+        return AnswerStream(outer, fields, self.on_delta, answer_field(outputs))
 
     def _predictor(self, request: AskModel) -> Any:
         react = self.prompts.react
@@ -241,6 +254,17 @@ def _known_window(name: str) -> int | None:
 def _metadata(name: str) -> dict[str, Any]:
     provider, _, model = name.partition("/")
     return sys.modules["dspy.clients.model_metadata"].model_info(provider, model)
+
+
+def _only_waits(lm: Any) -> bool:
+    """Whether a model of the user's own has no async way: DSPy's documents show one with `forward` alone."""
+    kind = type(lm)
+    return (
+        isinstance(lm, dspy.BaseLM)
+        and not isinstance(lm, dspy.LM)
+        and kind.aforward is dspy.BaseLM.aforward
+        and kind.acall is dspy.BaseLM.acall
+    )
 
 
 def _sees(lm: Any) -> bool:

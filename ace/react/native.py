@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import dspy
@@ -138,6 +139,17 @@ CUT_SHORT: dict[str, str] = {
 """Ends of a reply that are not the model's own doing, and what the model is told."""
 
 
+IN_PROSE = (
+    "The reply writes a call inside a text, and nothing was made. If it is to be made, call the tool; if the text is the "
+    "answer, call `finish` with it."
+)
+_MARKUP = re.compile(
+    r"<[^<>]{1,60}>|\[\[ ## \w+ ## \]\]|\[/?[A-Z_]{3,20}\]|```\w*|[`\s\[\](){}|,;:./]+|[<>]"
+    r"|\b(?:tool_calls?|function_calls?|json|python)\b"
+)
+"""What stands around a call and says nothing."""
+
+
 def read_reply(prediction: Any, catalog: Any, usage: RunUsage, ended: str, shown: str) -> ModelReply:
     """A native reply as a decision; without calls, a text that the model finished by itself is the answer.
 
@@ -158,13 +170,29 @@ def read_reply(prediction: Any, catalog: Any, usage: RunUsage, ended: str, shown
     if ended in CUT_SHORT:
         raise InvalidModelAction(ended, CUT_SHORT[ended], raw_response=thought)
     found = catalog.reader.read(thought, lambda: shown)
-    calls = [RequestedTool(call.name, call.args) for call in found.calls if catalog.reader.knows(call)]
-    if calls:
-        first, *more = calls
+    known = [call for call in found.calls if catalog.reader.knows(call)]
+    if known:
+        if _prose(thought, known) and not all(_only_reads(call.name, catalog.registry) for call in known):
+            raise InvalidModelAction("unparsable", IN_PROSE, raw_response=thought)
+        first, *more = [RequestedTool(call.name, call.args) for call in known]
         return ModelReply(found.thought, first.name, first.args, tuple(more), usage=usage)
     if found.cut and catalog.reader.mentions(thought):
         raise nothing_to_do(found, thought)
     return ModelReply(thought="", tool_name=FINISH, tool_args=_answer(thought, catalog.finish), usage=usage)
+
+
+def _prose(reply: str, calls: list[Any]) -> bool:
+    """Whether anything but calls and their markup stands in a reply: then a call may be an example or a question."""
+    rest = reply
+    for call in calls:
+        if not call.source or call.source not in rest:
+            return True
+        rest = rest.replace(call.source, " ", 1)
+    return bool(_MARKUP.sub("", rest))
+
+
+def _only_reads(name: Any, registry: ToolRegistry) -> bool:
+    return name == FINISH or (registry.has(name) and registry.get(name).read_only)
 
 
 def _requested(call: Any, registry: ToolRegistry) -> RequestedTool:

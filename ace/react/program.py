@@ -16,7 +16,7 @@ from ace.react.native import native_signature
 from ace.tools import Tool, ToolRegistry, from_dspy
 
 RESERVED_FIELDS = frozenset(
-    {"trajectory", "tools", "playbook", "shortened", "max_iters", "domain", "lm", "config", "demos", "cited_bullets"}
+    {"trajectory", "tools", "playbook", "max_iters", "domain", "lm", "config", "demos", "cited_bullets"}
     | {"next_thought", "next_tool_name", "next_tool_args", "reasoning", "signature", "new_signature"}
 )
 _BEHAVIOUR = (

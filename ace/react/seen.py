@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextvars
 import copy
+import logging
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from types import FunctionType
@@ -12,11 +13,16 @@ from typing import Any, cast
 import dspy
 from dspy.utils import callback as dspy_callback
 
-from ace.core import ToolContext
+from ace.core import ToolContext, describe_error
 from ace.react.spans import Span, span, traced
 from ace.tools import Tool, ToolCall, ToolResult, acall_tool, call_tools
 
 _SETTINGS: Any = dspy.settings
+_OF_METHODS = frozenset({"self", "instance"})
+"""Arguments that DSPy's tool cannot be given by these names: they are its own."""
+MAX_NESTED = 50
+"""Calls side by side that are opened inside one another; more are made in several rounds."""
+_log = logging.getLogger(__name__)
 _DSPYS = cast(Any, dspy_callback).with_callbacks.__code__.co_filename
 
 
@@ -36,8 +42,11 @@ class SeenTools:
 
     def call(self, items: Sequence[tuple[Tool, ToolCall, ToolContext | None]]) -> list[ToolResult]:
         """`call_tools`, seen."""
-        if not listened_to() or any("self" in call.args for _, call, _ in items):
+        if not listened_to() or any(_OF_METHODS & call.args.keys() for _, call, _ in items):
             return call_tools(items)
+        if len(items) > MAX_NESTED:
+            parts = [items[start : start + MAX_NESTED] for start in range(0, len(items), MAX_NESTED)]
+            return [result for part in parts for result in self.call(part)]
         if len(items) == 1:
             return [self._alone(*items[0])]
         outer, results = contextvars.copy_context(), list[ToolResult]()
@@ -60,8 +69,11 @@ class SeenTools:
                 value = self._with(tool, body)(**call.args)
                 open_span.tell(tool__call__result=value)
 
-        outer.copy().run(make, 0)
-        return results
+        try:
+            outer.copy().run(make, 0)
+        except Exception as error:  # a border: what watches a call must not end the run
+            _blind(error)
+        return results or call_tools(items)
 
     def _alone(self, tool: Tool, call: ToolCall, context: ToolContext | None) -> ToolResult:
         results: list[ToolResult] = []
@@ -70,16 +82,19 @@ class SeenTools:
             results.extend(call_tools([(tool, call, context)]))
             return _value(results[0])
 
-        with suppress(ToolCallFailed), _span(tool, call) as open_span:
-            open_span.tell(tool__call__arguments=call.args)
-            # with nobody but our own span there is no need for DSPy's tool around it
-            value = self._with(tool, body)(**call.args) if _SETTINGS.callbacks or replaced() else body()
-            open_span.tell(tool__call__result=value)
-        return results[0]
+        try:
+            with suppress(ToolCallFailed), _span(tool, call) as open_span:
+                open_span.tell(tool__call__arguments=call.args)
+                # with nobody but our own span there is no need for DSPy's tool around it
+                value = self._with(tool, body)(**call.args) if _SETTINGS.callbacks or replaced() else body()
+                open_span.tell(tool__call__result=value)
+        except Exception as error:  # a border: what watches a call must not end the run
+            _blind(error)
+        return results[0] if results else call_tools([(tool, call, context)])[0]
 
     async def acall(self, tool: Tool, call: ToolCall, context: ToolContext | None) -> ToolResult:
         """`acall_tool`, seen."""
-        if not listened_to() or "self" in call.args:
+        if not listened_to() or _OF_METHODS & call.args.keys():
             return await acall_tool(tool, call, context)
         results: list[ToolResult] = []
 
@@ -87,11 +102,14 @@ class SeenTools:
             results.append(await acall_tool(tool, call, context))
             return _value(results[0])
 
-        with suppress(ToolCallFailed), _span(tool, call) as open_span:
-            open_span.tell(tool__call__arguments=call.args)
-            value = await self._with(tool, body).acall(**call.args)
-            open_span.tell(tool__call__result=value)
-        return results[0]
+        try:
+            with suppress(ToolCallFailed), _span(tool, call) as open_span:
+                open_span.tell(tool__call__arguments=call.args)
+                value = await self._with(tool, body).acall(**call.args)
+                open_span.tell(tool__call__result=value)
+        except Exception as error:  # a border: what watches a call must not end the run
+            _blind(error)
+        return results[0] if results else await acall_tool(tool, call, context)
 
     def _with(self, tool: Tool, body: Callable[..., Any]) -> Any:
         """The tool as DSPy's, with a body for one call."""
@@ -106,6 +124,10 @@ class SeenTools:
             shown: Any = dspy.Tool(_nothing, name=tool.name, desc=tool.description, args={}, arg_types={})
             known = self._shown[tool.name] = (tool, shown)
         return known[1]
+
+
+def _blind(error: Exception) -> None:
+    _log.warning("a tracer failed on a tool call, which is not affected: %s", describe_error(error))
 
 
 def listened_to() -> bool:

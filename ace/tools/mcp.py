@@ -74,6 +74,7 @@ class McpServer:
         self._timeout = timeout
         self._session: _Session | None = None
         self._opening = asyncio.Lock()
+        self._loop: asyncio.AbstractEventLoop | None = None
 
     def tools(self, **options: Any) -> list[Tool]:
         """The server's tools; `options` as for `from_mcp`."""
@@ -105,7 +106,12 @@ class McpServer:
 
     async def _listed(self) -> list[Any]:
         client = await self._client()
-        return list((await client.list_tools()).tools)
+        page = await client.list_tools()
+        found = list(page.tools)
+        while page.next_cursor:
+            page = await client.list_tools(cursor=page.next_cursor)
+            found += page.tools
+        return found
 
     async def _called(self, name: str, arguments: dict[str, Any]) -> Any:
         client = await self._client()
@@ -126,6 +132,8 @@ class McpServer:
             asking.cancel()
 
     async def _client(self) -> Any:
+        if self._loop is not asyncio.get_running_loop():  # the first call, or one in a fork: the session stays behind
+            self._loop, self._session, self._opening = asyncio.get_running_loop(), None, asyncio.Lock()
         async with self._opening:
             if self._session is not None and self._session.task.done():
                 self._session = None

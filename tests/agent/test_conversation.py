@@ -89,7 +89,7 @@ def test_foreign_text_of_earlier_turns_is_data():
     assert "[[ ## next_tool_name ## ]]" not in shown.text
 
 
-@pytest.mark.parametrize("odd", [{"trajectory": "text"}, {"trajectory": {"tool_name_0": None}}, {"shortened": "very"}])
+@pytest.mark.parametrize("odd", [{"trajectory": "text"}, {"trajectory": {"tool_name_0": None}}, {"_shortened": "very"}])
 def test_an_entry_that_is_odd_is_read_as_far_as_it_goes(odd):
     turn = Turn.read({"task": "x", "answer": "y", **odd}, ["answer"])
     assert (turn.inputs, turn.shortened) == ({"task": "x"}, IN_FULL)

@@ -6,6 +6,7 @@ import copy
 import cloudpickle
 import dspy
 import pytest
+import sqlalchemy as sa
 from loopback import openai_server
 
 from ace import Playbook, ReActGenerator
@@ -131,3 +132,27 @@ class Told(dspy.streaming.StatusMessageProvider):
 
     def tool_end_status_message(self, outputs):
         return None
+
+
+def refuse_all(lesson, known):
+    return "everything waits"
+
+
+def test_a_pickled_book_keeps_its_rules(tmp_path):
+    path = tmp_path / "shop.db"
+    with Playbook.open(path, embedder=CallableEmbedder("toy", toy), promote_after=3, screen=refuse_all) as book:
+        copied = cloudpickle.loads(cloudpickle.dumps(book))
+        assert copied._options == book._options
+        with copied:
+            it = agent(copied)
+            it.learn(it(task="What is 21 times 2?"))
+            assert copied.retrieve("What is 21 times 2?") == []
+
+
+def test_a_pickle_holds_no_password(monkeypatch):
+    book = Playbook(embedder=CallableEmbedder("toy", toy))
+    monkeypatch.setattr(type(book._state.store), "server_url", "postgresql+psycopg://ana:secret@localhost/book")
+    monkeypatch.setattr(book._state.store, "engine", sa.create_engine("postgresql+psycopg://ana:secret@localhost/book"))
+    _, (address, *_) = book.__reduce__()
+    assert "secret" not in address
+    assert "ana@localhost" in address

@@ -16,9 +16,12 @@ from pathlib import Path
 import pytest
 from databases import fresh_database
 
-from ace import Playbook, ReActGenerator, check_events
+from ace import Feedback, Playbook, ReActGenerator, check_events
 from ace.core import PlaybookError
+from ace.learner.postponed import PostponedRuns
+from ace.learner.run_queue import ObservedRun
 from ace.playbook import CallableEmbedder
+from ace.react.memory import MAX_READERS
 from ace.testing import FunctionLM, decision
 from ace.testing.engine import Prompt
 from ace.tools import calculator
@@ -264,3 +267,52 @@ def test_a_run_that_waits_and_cannot_be_learned_keeps_no_other_from_it(path, cap
         with caplog.at_level(logging.WARNING):
             assert it.learn(it("What is 6 times 7?")).merged == 1
         assert "wait on" in caplog.text
+
+
+@pytest.mark.parametrize("given", [None, ["text"], (n for n in range(3)), 7])
+def test_a_memory_that_gives_no_bullets_is_no_memory(given):
+    class Odd:
+        def retrieve_for(self, task, tools):
+            return given
+
+    out = agent(Odd()).run("What is 6 times 7?")
+    assert (out.answer, out.memory.status) == ("42", "unavailable")
+
+
+def test_only_so_many_retrievals_hang():
+    stop = threading.Event()
+
+    class Hanging:
+        def retrieve_for(self, task, tools):
+            stop.wait(20)
+            return []
+
+    it = agent(Hanging(), memory_timeout=0.3)
+    threads = [threading.Thread(target=it.run, args=("What is 6 times 7?",)) for _ in range(40)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sum(thread.name.startswith("ace-memory") for thread in threading.enumerate()) <= MAX_READERS
+    stop.set()
+
+
+def test_runs_that_are_kept_at_the_same_time_are_all_kept(path):
+    book = Playbook.open(path, embedder=TOY)
+    it = agent(book)
+    outs = [it("What is 6 times 7?") for _ in range(12)]
+    hold = sqlite3.connect(path, isolation_level=None)
+    hold.execute("BEGIN EXCLUSIVE")
+    postponed = PostponedRuns.of(book)
+    run = [ObservedRun(key=out.run_id, output=out.output, feedback=Feedback(success=True)) for out in outs]
+    threads = [threading.Thread(target=postponed.keep, args=(one, OSError("locked"))) for one in run]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    hold.execute("ROLLBACK")
+    hold.close()
+    assert PostponedRuns.of(book) is postponed
+    assert postponed.retry(lambda one: None) == 12
+    assert not book.postponed.exists()
+    book.close()

@@ -6,11 +6,14 @@ import dspy
 import pytest
 from dropin_replies import ADAPTERS, play, same
 from hypothesis import given, settings, strategies as st
+from react.test_native import NativeLM
 from reply_shapes import CALLS, SHAPES, cut_off, hostile, readable
 
 from ace import ReActGenerator
 from ace.core import InvalidModelAction
 from ace.react.reading.reader import CallReader
+from ace.testing import ScriptedLM, decision
+from ace.tools import tool
 
 SCHEMAS = {
     "refund": {"type": "object", "properties": {"order_id": {"type": "string"}, "amount": {"type": "number"}}},
@@ -169,3 +172,81 @@ def test_other_outputs_are_read_by_dspys_own_adapter():
         agent = ReActGenerator(tools=[], lm=ScriptedLM([decision("finish"), '{"reasoning": "r", "answer": "42"}']))
         assert agent(task="x").answer == "42"
     assert CALLS
+
+
+@pytest.mark.parametrize(
+    "written", ["None, since list_orders is too dangerous", "I will not call list_orders", "do not use list_orders"]
+)
+def test_a_name_inside_a_sentence_is_no_call(written):
+    found = READER.read(
+        f"[[ ## next_tool_name ## ]]\n{written}\n\n[[ ## next_tool_args ## ]]\n{{}}\n\n[[ ## completed ## ]]"
+    )
+    assert [call.name for call in found.calls] == [written]
+    [call] = READER.read(
+        "[[ ## next_tool_name ## ]]\nI will call the list_orders tool\n\n[[ ## next_tool_args ## ]]\n{}\n"
+    ).calls
+    assert call.name == "list_orders"
+
+
+def test_the_asked_fields_go_before_a_call_that_the_thought_tells_of():
+    thought = '```\n{"action": "refund", "action_input": {"order_id": "1", "amount": 2}}\n```'
+    for name, args in (("find_order", "Kerry Moore"), ("unknown_tool", "{}")):
+        text = f"[[ ## next_thought ## ]]\n{thought}\n\n[[ ## next_tool_name ## ]]\n{name}\n\n[[ ## next_tool_args ## ]]\n{args}\n"
+        assert [call.name for call in READER.read(f"{text}\n[[ ## completed ## ]]").calls] == [name]
+
+
+def test_of_two_decisions_in_the_plain_layout_the_first_is_made_and_the_other_is_named():
+    asked = []
+
+    @tool(read_only=True)
+    def find_order(customer: str) -> str:
+        """Find an order."""
+        asked.append(customer)
+        return f"order of {customer}"
+
+    both = decision("find_order", customer="Ana").replace("[[ ## completed ## ]]", "") + decision(
+        "find_order", customer="Ben"
+    )
+    lm = ScriptedLM([both, decision("finish", answer="x")])
+    out = ReActGenerator(tools=[find_order], lm=lm)("Where?")
+    assert asked == ["Ana"]
+    assert "Not made" in out.structured_trace[0].observation
+    early = decision("finish", answer="early").replace("[[ ## completed ## ]]", "") + decision(
+        "find_order", customer="Cy"
+    )
+    out = ReActGenerator(tools=[find_order], lm=ScriptedLM([early, decision("finish", answer="late")]))("Where?")
+    assert (out.answer, asked) == ("late", ["Ana", "Cy"])
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Nothing was cancelled. To cancel everything yourself, run:\n\n```python\ncancel_all()\n```\n",
+        "To cancel everything you would call\n\ncancel_all()\n\nDo you want me to do that?",
+        'The call would be {"name": "cancel_all", "arguments": {}} - shall I make it?',
+    ],
+)
+def test_a_native_text_that_tells_of_a_call_does_not_make_it(text):
+    made = []
+
+    @tool
+    def cancel_all() -> str:
+        """Cancel everything."""
+        made.append(1)
+        return "done"
+
+    lm = NativeLM([text, [("finish", {"answer": "ok"})]])
+    out = ReActGenerator(tools=[cancel_all], lm=lm, tool_calling="native", policy="lenient")("x")
+    assert (made, out.answer) == ([], "ok")
+    lm = NativeLM(['<tool_call>{"name": "cancel_all", "arguments": {}}</tool_call>', [("finish", {"answer": "ok"})]])
+    ReActGenerator(tools=[cancel_all], lm=lm, tool_calling="native", policy="lenient")("x")
+    assert made == [1]
+
+
+@pytest.mark.parametrize(
+    "unit", ["look {\n" * 50 + '"x" ' * 200_000 + ")", "<tool_call><name>refund</name><args></tool_call>" * 20_000]
+)
+def test_replies_that_were_slow_once_are_read_within_a_second(unit):
+    started = time.process_time()
+    CallReader({**SCHEMAS, "look": SCHEMAS["refund"]}).read(unit)
+    assert time.process_time() - started < 1

@@ -11,7 +11,7 @@ from conftest import ROOT
 
 from ace import Playbook, ReActGenerator
 from ace.playbook import CallableEmbedder
-from ace.testing import FunctionLM, ScriptedLM
+from ace.testing import FunctionLM, ScriptedLM, decision
 from ace.tools import tool
 
 pytest.importorskip("opentelemetry.sdk", reason="no tracer: pip install 'dspy-ace[dev]'")
@@ -91,3 +91,52 @@ def test_spans_cost_nothing_without_a_provider():
     from ace.react.spans import traced
 
     assert not traced()
+
+
+def test_a_tool_may_have_an_argument_that_dspy_has_too():
+    @tool(read_only=True)
+    def start(instance: str) -> str:
+        """Start an instance."""
+        return f"{instance} runs"
+
+    lm = ScriptedLM([decision("start", instance="i-1"), decision("finish", answer="ok")])
+    with dspy.context(callbacks=[dropin_spans.Heard()]):
+        out = ReActGenerator(tools=[start], lm=lm)(task="x")
+    assert out.structured_trace[0].observation == "i-1 runs"
+
+
+def test_hundreds_of_calls_side_by_side_are_seen():
+    @tool(read_only=True)
+    def look_up(key: str) -> str:
+        """Look up."""
+        return key
+
+    many = [("look_up", {"key": str(n)}) for n in range(200)]
+    lm = dropin_spans.CallingLM([many, [("finish", {"answer": "done"})]])
+    heard = dropin_spans.Heard()
+    with dspy.context(callbacks=[heard]):
+        out = ReActGenerator(tools=[look_up], lm=lm, tool_calling="native")(task="x")
+    assert [step.observation for step in out.structured_trace] == [str(n) for n in range(200)]
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_a_tracer_that_fails_does_not_end_the_run(monkeypatch, when):
+    made = []
+
+    @tool
+    def count() -> str:
+        """Count."""
+        made.append(1)
+        return "one"
+
+    real = dspy.Tool.__call__
+
+    def broken(self, *args, **kwargs):
+        if when == "after":
+            real(self, *args, **kwargs)
+        raise ValueError("the tracer broke")
+
+    monkeypatch.setattr(dspy.Tool, "__call__", broken)
+    lm = ScriptedLM([decision("count"), decision("finish", answer="ok")])
+    out = ReActGenerator(tools=[count], lm=lm)(task="x")
+    assert (out.answer, out.structured_trace[0].observation, made) == ("ok", "one", [1])

@@ -11,9 +11,10 @@ from langgraph.graph.message import add_messages
 
 import ace.graph
 from ace import ReActGenerator
-from ace.graph import JsonlCheckpointer, ReActAgentNode
+from ace.graph import JsonlCheckpointer, NodeFailed, ReActAgentNode, WorkflowInterrupted
 from ace.graph.messages import as_messages, last_message
-from ace.testing import ScriptedLM, decision
+from ace.testing import FunctionLM, ScriptedLM, decision
+from ace.tools import tool
 
 MODES = ["messages", "custom", "updates"]
 
@@ -128,3 +129,73 @@ def test_the_saver_keeps_langchains_messages(tmp_path, schema):
     again = ace.graph.compile(graph_of(node, schema), checkpointer=JsonlCheckpointer(tmp_path))
     assert again.state("t").values["messages"] == state["messages"]
     assert [message.type for message in state["messages"]] == ["human", "ai", "tool"]
+
+
+def test_an_approval_is_not_spent_on_a_call_that_nobody_saw(tmp_path):
+    made = []
+
+    @tool(requires_approval=True)
+    def refund(order: str) -> str:
+        """Refund an order."""
+        made.append(order)
+        return "refunded"
+
+    def started(*replies, **options):
+        it = ReActGenerator(tools=[refund], lm=ScriptedLM(replies), **options)
+        return ace.graph.compile(graph_of(ReActAgentNode(it)), checkpointer=JsonlCheckpointer(tmp_path / "threads"))
+
+    with pytest.raises(WorkflowInterrupted):
+        started(decision("refund", order="1")).invoke(asked("Refund order 1"), thread_id="t")
+    other = started(decision("refund", order="999"), decision("finish", answer="ok"))  # as after a restart
+    with pytest.raises(NodeFailed, match="run_store=FOLDER"):
+        other.resume("t", "approve")
+    assert made == []
+    runs = tmp_path / "runs"
+    with pytest.raises(WorkflowInterrupted):
+        started(decision("refund", order="1"), run_store=runs).invoke(asked("Refund order 1"), thread_id="u")
+    state = started(decision("finish", answer="ok"), run_store=runs).resume("u", "approve")
+    assert (made, state["messages"][-1].content) == (["1"], "ok")
+
+
+def test_a_long_message_and_a_long_answer_stay_whole():
+    said = []
+
+    def echo(prompt):
+        said.append(prompt.fields["task"])
+        return decision("finish", answer="word " * 6_000 + "end")
+
+    it = ReActGenerator(tools=[], lm=FunctionLM("test/echo", echo))
+    state = graph_of(ReActAgentNode(it)).compile().invoke(asked("word " * 6_000 + "What is the last word?"))
+    assert said[0].endswith("What is the last word?")
+    assert state["messages"][-1].content.endswith("end")
+
+
+def test_an_answer_that_was_rejected_gives_way_to_the_right_one():
+    it = ReActGenerator(
+        "task -> answer: int",
+        tools=[],
+        lm=ScriptedLM(
+            [
+                decision("finish", answer="wrong"),
+                "[[ ## reasoning ## ]]\nr\n\n[[ ## answer ## ]]\n42\n\n[[ ## completed ## ]]",
+            ]
+        ),
+    )
+    found = list(graph_of(ReActAgentNode(it)).compile().stream(asked(), stream_mode="messages"))
+    assert found[-1][0].content == "42"
+
+
+def test_the_field_called_answer_is_the_answer():
+    it = ReActGenerator(
+        "task -> why, answer", tools=[], lm=ScriptedLM([decision("finish", why="because", answer="42")])
+    )
+    found = list(graph_of(ReActAgentNode(it)).compile().stream(asked(), stream_mode="messages"))
+    assert [message.content for message, _ in found if message.type == "AIMessageChunk"] == ["42"]
+
+
+def test_what_is_no_text_is_named_and_what_is_empty_refused():
+    image = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}
+    parts = [{"type": "text", "text": "What is this?"}, image]
+    assert last_message([HumanMessage(parts)], "task", "answer")[0] == "What is this?\n[image_url]"
+    with pytest.raises(ValueError, match="last message is empty"):
+        last_message([HumanMessage("Hi"), AIMessage("Hello"), HumanMessage("")], "task", "answer")

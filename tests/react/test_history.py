@@ -1,8 +1,10 @@
 """A conversation over several messages, in both modes."""
 
 import itertools
+import warnings
 
 import dspy
+import litellm
 import pytest
 from react.test_native import NativeLM
 
@@ -183,3 +185,43 @@ def test_a_conversation_as_messages_of_other_frameworks():
     assert len(out.history.messages) == 3
     with pytest.raises(ValueError, match="expected 'openai'"):
         to_messages(history, "xml")
+
+
+def test_a_field_called_role_is_a_field():
+    agent = ReActGenerator("role, question -> answer", tools=[], lm=ScriptedLM([decision("finish", answer="x")] * 2))
+    out = agent(role="CEO", question="Who?", history=agent(role="CEO", question="Where?").history)
+    assert [turn["role"] for turn in out.history.messages] == ["CEO", "CEO"]
+
+
+def test_an_image_is_named_in_later_messages():
+    image = dspy.Image("data:image/png;base64," + "A" * 9_000)
+    lm = ScriptedLM([decision("finish", answer="x")] * 2)
+    agent = ReActGenerator("picture: dspy.Image, question -> answer", tools=[], lm=lm)
+    first = agent(picture=image, question="What is it?")
+    agent(picture=image, question="And now?", history=first.history)
+    assert "[Image of an earlier message]" in lm.prompts[-1].before[0]
+    assert "AAAA" not in lm.prompts[-1].before[0]
+
+
+@pytest.mark.parametrize("name", ["chat", "history"])
+def test_a_history_field_has_two_names(name):
+    lm = scripted("Ben")
+    agent = ReActGenerator("question, chat: dspy.History -> answer", tools=[look], lm=lm)
+    agent(question="And Ben's?", **{name: [{"question": "Where?", "answer": "At home"}]})
+    assert "At home" in lm.prompts[0].before[1]
+
+
+def test_a_model_without_an_async_way_can_be_streamed():
+    class Plain(dspy.BaseLM):
+        def forward(self, prompt=None, messages=None, **options):
+            message = {"role": "assistant", "content": decision("finish", answer="42")}
+            choices = [{"message": message, "finish_reason": "stop", "index": 0}]
+            return litellm.ModelResponse(
+                choices=choices, usage={"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2}
+            )
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # DSPy's, about models of this kind
+        with ReActGenerator(tools=[], lm=Plain("test/plain")).stream("x") as stream:
+            list(stream)
+    assert stream.output.answer == "42"

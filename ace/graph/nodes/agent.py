@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass, replace
@@ -17,14 +18,15 @@ from ace.agent.streaming import AsyncRunStream, RunStream
 from ace.core import CancellationToken, Event, InvalidModelAction, value_to_text
 from ace.core.errors import AGENT_ERRORS, AgentError
 from ace.graph.errors import GraphError
-from ace.graph.messages import AnswerTokens, as_messages, last_message
+from ace.graph.messages import AnswerTokens, as_messages, instructions, last_message
 from ace.graph.nodes.base import Node, Visit
 from ace.graph.session import Stopped
 from ace.graph.state import Message, needed, read
 from ace.react.program import without_history
-from ace.tasks import RequestedCall, TaskInput, TaskOutput
+from ace.tasks import RequestedCall, TaskInput, TaskOutput, answer_field
 from ace.tools import check_call
 
+_log = logging.getLogger(__name__)
 EXHAUSTED = ("max_iterations", "budget_exceeded", "no_progress")
 """Termination reasons that do not fail the node: the graph decides what to do about them."""
 
@@ -84,6 +86,7 @@ class ReActAgentNode(Node):
             raise TypeError(f"agent is {self.agent!r:.200}, expected a ReActGenerator, or something with run(task)")
         if self.max_iters is not None and self.max_iters < 1:
             raise ValueError(f"max_iters must be at least 1, got {self.max_iters!r}")
+        self._warned = False
         self.fields = dict(self.inputs) if self.inputs is not None else _inputs_of(self.agent)
 
     def invoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> dict[str, Any]:
@@ -96,6 +99,8 @@ class ReActAgentNode(Node):
             with cast("RunStream[Event, TaskOutput]", attempt.stream(decision)) as stream:
                 for event in stream:
                     attempt.send(event)
+                    if (piece := attempt.piece(event)) is not None:
+                        attempt.tokens.send(piece) if piece else attempt.tokens.end()
                 attempt.output = stream.output
         return self._update(attempt)
 
@@ -109,6 +114,8 @@ class ReActAgentNode(Node):
             async with cast("AsyncRunStream[Event, TaskOutput]", attempt.astream(decision)) as stream:
                 async for event in stream:
                     attempt.send(event)
+                    if (piece := attempt.piece(event)) is not None:
+                        await (attempt.tokens.asend(piece) if piece else attempt.tokens.aend())
                 attempt.output = stream.output
         return self._update(attempt)
 
@@ -137,7 +144,7 @@ class ReActAgentNode(Node):
         """The agent's inputs, the turns before them, and whether they are out of the state's messages."""
         source = next(iter(self.fields.values()))
         found = read(state, self.messages) if self.inputs is None and len(self.fields) == 1 else None
-        if not found or read(state, source) is not None:
+        if not found or read(state, source) not in (None, ""):
             return (
                 {name: needed(state, field, f"the agent's node {node!r}") for name, field in self.fields.items()},
                 (),
@@ -145,6 +152,11 @@ class ReActAgentNode(Node):
             )
         asked = next(iter(self.fields))
         text, history = last_message(found, asked, _answer_of(self.agent))
+        if instructions(found) and not self._warned:
+            self._warned = True
+            _log.warning(
+                "system messages are not shown to the agent; put what they say into its signature's instructions"
+            )
         return {asked: text}, history, True
 
 
@@ -160,7 +172,7 @@ class _Attempt:
         self.streams = hasattr(node.agent, "stream") and hasattr(node.agent, "astream_resume")
         fields, history, self._in_messages = node.task_of(state, self.visit.node)
         self._own_kind = any(isinstance(message, Message) for message in read(state, node.messages, ()))
-        self._tokens = AnswerTokens(config, value_to_text(fields), type(node.agent).__name__)
+        self.tokens = AnswerTokens(config, value_to_text(fields), type(node.agent).__name__)
         self._write = _writer()
         self.task = TaskInput(
             task_id=read(state, "task_id") or self.visit.thread_id or self.visit.task_id or "graph",
@@ -172,6 +184,12 @@ class _Attempt:
         )
         self._answered = 0
         self.run_id = self._open_run()
+        if self.streams and self.visit.answered and not self._stored() and self.run_id == self.visit.run_id():
+            # the answer was given about calls of a run that is gone; a new one may ask for others
+            raise GraphError(
+                f"the run that node {self.visit.node!r} asked about is not there any more, and its answer is not used for "
+                "another one; give the agent run_store=FOLDER, so that runs survive their process"
+            )
 
     def parts(self) -> Generator[ResumeDecision | None]:
         """The decision to begin each part of the run with, until the run is over.
@@ -211,18 +229,20 @@ class _Attempt:
     def send(self, event: Event) -> None:
         """Send the agent's event as an event of the graph, and as LangGraph's stream modes have it."""
         self._write({"node": self.visit.node, **event.model_dump(mode="json")})
-        if event.kind == "model_request_delta" and (piece := event.data.get("answer")):
-            self._tokens.send(piece)
-        elif event.kind != "model_request_delta":
-            self._tokens.end()
         if self.visit.session is not None:
             self.visit.session.agent_event(self.visit.node, self.visit.task_id, event)
+
+    def piece(self, event: Event) -> str | None:
+        """What an event adds to the answer; empty where the answer ends, None where nothing changes."""
+        if event.kind == "model_request_delta":
+            return event.data.get("answer")
+        return ""
 
     def messages(self) -> dict[str, Any]:
         """The update of the state's messages, where the task came out of them."""
         if not self._in_messages or self.output is None:
             return {}
-        made: list[Any] = as_messages(self.output, self._tokens.message_id)
+        made: list[Any] = as_messages(self.output, self.tokens.sent)
         if self._own_kind:
             made = [Message(role="assistant", content=value_to_text(made[-1].content))]
         return {self.node.messages: made}
@@ -295,8 +315,8 @@ def _inputs_of(agent: Any) -> dict[str, str]:
 
 def _answer_of(agent: Any) -> str:
     """The output that is the answer."""
-    with suppress(AttributeError, StopIteration):
-        return next(iter(agent.signature.output_fields))
+    with suppress(AttributeError):
+        return answer_field(agent.signature.output_fields)
     return "answer"
 
 

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Mapping
 from typing import Any
 
 from langchain_core.runnables import Runnable, RunnableConfig
 
 from ace.core.durable import digest
 from ace.graph.session import Session, session_of
+
+_SCRATCHPAD = "__pregel_scratchpad"
+"""Where LangGraph keeps the answers of a visit."""
 
 
 class Node(Runnable[Any, dict[str, Any]]):
@@ -29,6 +33,8 @@ class Visit:
         path = [part.split(":") for part in str(inner.get("checkpoint_ns", "")).split("|")]
         self.node = "/".join(part[0] for part in path if len(part) > 1 or not part[0].isdigit())
         self.task_id = path[-1][-1] if len(path[-1]) > 1 else ""
+        self.answered = _answered(inner)
+        """Whether it brings an answer to a question of an earlier process or step."""
         self.thread_id = str(inner.get("thread_id") or "")
 
     def run_id(self, attempt: int = 0) -> str:
@@ -36,3 +42,9 @@ class Visit:
         if not self.thread_id or not self.task_id:
             return ""
         return f"graph-{digest([self.thread_id, self.task_id])}" + (f"-{attempt}" if attempt else "")
+
+
+def _answered(configurable: Mapping[str, Any]) -> bool:
+    """Whether LangGraph has answers for this visit."""
+    known: Any = configurable.get(_SCRATCHPAD)
+    return known is not None and bool(known.resume or known.get_null_resume(False) is not None)

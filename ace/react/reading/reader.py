@@ -42,6 +42,11 @@ _LABELLED = re.compile(
 _OWN_WORD = re.compile(r"(\S?)\s?next_(?:thought|tool_name|tool_args)", re.I)
 _OWN_OBJECT = re.compile(r"""\{\s{0,500}["']?next_(?:thought|tool_name|tool_args)["']?\s{0,20}:""")
 
+OWN_SHAPES = 4
+"""The first shapes, which read the fields that were asked for."""
+_NAME = re.compile(r"[A-Za-z_][\w.:/-]{0,127}")
+"""What may be a tool's name."""
+
 
 @dataclass(frozen=True)
 class Written:
@@ -104,7 +109,7 @@ class CallReader:
         if len(text) > MAX_CHARS:
             return nearest
         text = _unescaped(text)
-        for shape in self._shapes(text, shown):
+        for number, shape in enumerate(self._shapes(text, shown)):
             try:
                 reading = shape(text)
             except RecursionError:
@@ -112,6 +117,10 @@ class CallReader:
             # after a call that is cut off, another shape might take a part of its arguments for a call
             if reading.cut or (reading.calls and self.knows(reading.calls[0])):
                 return reading
+            if reading.calls and number < OWN_SHAPES and _NAME.fullmatch(str(reading.calls[0].name)):
+                return (
+                    reading  # what the asked fields name is meant, right or wrong, and no call that a thought tells of
+                )
             if reading.calls and not nearest.calls:
                 nearest = reading
         return nearest
@@ -127,7 +136,7 @@ class CallReader:
         own = _OWN_WORD.search(text)
         begun = {"<": "tag", '"': "object", "'": "object", "{": "object"}.get(own[1] if own else "", "marker")
         yield asked.pop(begun)
-        yield from asked.values()
+        yield from asked.values()  # `OWN_SHAPES` so far
         yield lambda text: self._sections(_split(text, _OWN_HEADING), OWN)
         yield lambda text: self._sections(_numbered(_split(text, _MARKED)), ANY)
         others: tuple[Shape, ...] = (
@@ -214,7 +223,7 @@ class CallReader:
     def _of_tags(self, node: Node, own: Node | None, name: Any) -> Any:
         """The arguments of a call in tags: under a tag of theirs, one tag for each, or right in the call's tag."""
         if own is not None:
-            inside = own.inside if own.closed else own.text[own.start :]
+            inside = own.inside if own.closed else own.text[own.start : node.end if node.closed else len(own.text)]
             value = self.tools.body(name, inside, followed=own.closed)
             return value if value is CUT or is_object(value) else own.parts()
         parts = [child for child in node.children if child.attribute or child.name in ("parameter", "param", "arg")]
@@ -307,9 +316,15 @@ class CallReader:
         """Calls that are a tool's name and an object: ``look_up {"key": "a"}``, as many models' own formats have it."""
         calls: list[Any] = []
         position = tries = 0
+        left = 2 * len(text)  # what may be looked through: an object that does not end is looked for to the very end
         while "{" in text and tries < MAX_TRIES and (match := self._name_first.search(text, position)) is not None:
             tries += 1
-            item = next(found(text[match.end() :], re.compile(r"\{")), None)
+            rest = text[match.end() :]
+            if (left := left - len(rest)) < 0:
+                break
+            item = next(found(rest, re.compile(r"\{")), None)
+            if item is not None:
+                left += len(rest) - item.end
             if item is None or item.start != 0:
                 position = match.end()
                 continue

@@ -19,6 +19,11 @@ _FENCE = re.compile(r"^[ \t]*```[\w-]*[ \t]*\n(.*?)^[ \t]*```", re.M | re.S)
 _UNSEEN = re.compile("[\u200b-\u200f\u2060\ufeff]")
 _QUOTES = str.maketrans("“”„‟＂：，｛｝", '"""""' + ":,{}")
 _NONE = re.compile(r"\W{0,3}(none|null|nothing|empty|n/a|no arguments?( needed| required)?)\W{0,3}", re.I)
+_AROUND = frozenset(
+    "a action an and by call calling do function i invoke is it let ll me my name named next now run s should step the "  # noqa: SIM905
+    "then to tool use using want we will with".split()
+)
+"""Words beside a tool's name that leave its meaning as it is; any other may turn it around: "I will not call ..."."""
 
 
 class Tools:
@@ -75,7 +80,11 @@ class Tools:
         if known is not None:
             return known
         inside = dict.fromkeys(re.findall(rf"(?<![\w-])({self.pattern})(?![\w-])", line[:300]))
-        return next(iter(inside)) if len(inside) == 1 else bare
+        if len(inside) != 1 or len(line) > 300:
+            return bare
+        found = next(iter(inside))
+        around = re.findall(r"[^\W_]+", line.replace(found, " ").lower())
+        return found if _AROUND.issuperset(around) else bare
 
     def arguments(self, name: Any, args: Any, *, as_text: bool = False) -> Any:
         """Arguments by the names that the tool gives them.
