@@ -214,11 +214,16 @@ def main() -> None:
         "broken_prefixes": sum(
             row["broken_prefixes"] for name, row in found.items() if name.startswith(("text", "native"))
         ),
+        "own_requests": sum(row["requests"] for name, row in found.items() if name.startswith(("text", "native"))),
         "wrong_answers": sum(len(NAMES) - row["right"] for row in found.values()),
         "more_requests": max(found["text"]["requests"], found["native"]["requests"])
         - min(found["dspy.ReAct"]["requests"], found["Pydantic AI"]["requests"]),
         "cached_ahead": min(found["text"]["cached_share"], found["native"]["cached_share"])
         - max(found["dspy.ReAct"]["cached_share"], found["Pydantic AI"]["cached_share"]),
+        "cached_ahead_alike": min(
+            found["text"]["cached_share"] - found["dspy.ReAct"]["cached_share"],
+            found["native"]["cached_share"] - found["Pydantic AI"]["cached_share"],
+        ),
         "window": small_window("small"),
     }
     print(json.dumps(report, indent=2))

@@ -19,6 +19,7 @@ ISSUES = (
     "lessons",
     "trust",
     "drop-in",
+    "conversations",
 )
 
 
