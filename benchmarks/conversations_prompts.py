@@ -220,10 +220,6 @@ def main() -> None:
         - min(found["dspy.ReAct"]["requests"], found["Pydantic AI"]["requests"]),
         "cached_ahead": min(found["text"]["cached_share"], found["native"]["cached_share"])
         - max(found["dspy.ReAct"]["cached_share"], found["Pydantic AI"]["cached_share"]),
-        "cached_ahead_alike": min(
-            found["text"]["cached_share"] - found["dspy.ReAct"]["cached_share"],
-            found["native"]["cached_share"] - found["Pydantic AI"]["cached_share"],
-        ),
         "window": small_window("small"),
     }
     print(json.dumps(report, indent=2))

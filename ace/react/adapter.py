@@ -132,7 +132,7 @@ def _reading_class(base: type) -> type:
 
 
 def conversing(adapter: Any, turns: Sequence[Mapping[str, Any]], rendered: dict[Any, list[dict[str, Any]]]) -> Any:
-    """A copy of an adapter, for one request, that puts earlier turns before the message: as DSPy does with a `dspy.History`.
+    """A copy of an adapter, for one request, that puts earlier turns before the message.
 
     Args:
         adapter: Any of DSPy's.
@@ -159,14 +159,32 @@ def _conversing_class(base: type) -> type:
         if key not in self.rendered:
             earlier: list[dict[str, Any]] = []
             self.rendered[key] = earlier
-            for turn in self.turns:
-                asked = self.format_user_message_content(signature, {**first, **turn}, main_request=True)
+            for number, turn in enumerate(self.turns):
+                asked = self.format_user_message_content(signature, {**first, **turn}, main_request=not number)
                 answered = self.format_assistant_message_content(signature, turn)
                 earlier += [{"role": "user", "content": asked}, {"role": "assistant", "content": answered}]
                 first = {}
-        return [*messages[:-1], *map(dict, self.rendered[key]), messages[-1]]
+        closing: Any = getattr(self, "user_message_output_requirements", None)
+        last = _without_closing(messages[-1], closing(signature) if closing is not None else None)
+        return [*messages[:-1], *map(dict, self.rendered[key]), last]
 
     return type(base.__name__, (base,), {"format": format, "__doc__": base.__doc__})
+
+
+def _without_closing(message: dict[str, Any], closing: str | None) -> dict[str, Any]:
+    """A message without the layout of its reply: the first one of the conversation has it, and each answer shows it.
+
+    At the end of each message it would be the one part of a prompt that moves, and that no cache serves.
+    """
+    content = message["content"]
+    if not closing:
+        return message
+    if isinstance(content, str):
+        return {**message, "content": content.removesuffix(closing).rstrip()}
+    *others, end = content  # text, and images
+    if end.get("type") == "text":
+        end = {**end, "text": end["text"].removesuffix(closing).rstrip()}
+    return {**message, "content": [*others, end]}
 
 
 def _plain_format(base: Any) -> Callable[..., list[dict[str, Any]]]:

@@ -44,8 +44,11 @@ class Prompt:
 
     @cached_property
     def wants(self) -> tuple[str, ...]:
-        """The requested output fields."""
-        return tuple(name for name in _WANTED.findall(self._parts[1]) if name != "completed")
+        """The requested output fields; in a conversation the first message says which."""
+        request = self._parts[1]
+        if not request and self.before:
+            request = next((found for text in self.before if (found := Prompt(text)._parts[1])), "")
+        return tuple(name for name in _WANTED.findall(request) if name != "completed")
 
     @property
     def tools(self) -> dict[str, dict[str, Any]]:

@@ -41,7 +41,9 @@ def test_each_prompt_begins_with_the_one_before(signature):
     out = talk(ReActGenerator(signature, tools=[look], lm=lm), "Where is Ana's order?", "And Ben's?", "And Cy's?")
     prompts = [prompt.whole for prompt in lm.prompts]
     for before, after in itertools.pairwise(prompts):
-        assert after.startswith(before[: before.rindex(CLOSING)].rstrip())
+        closes = before.rindex(CLOSING) > before.rindex("[[ ## task ## ]]")
+        assert after.startswith((before[: before.rindex(CLOSING)] if closes else before).rstrip())
+    assert [prompt.count(CLOSING) for prompt in prompts] == [1] * 6  # in the first message alone
     assert [turn["task"] for turn in out.history.messages] == ["Where is Ana's order?", "And Ben's?", "And Cy's?"]
     assert out.history.messages[0]["trajectory"]["observation_0"] == "the order of Ana"
     assert prompts[-1].count('"name": "look"') == 1  # the catalog stands once
