@@ -58,6 +58,7 @@ from ace.core import (
     RunUsage,
     ToolContext,
     ToolErrorKind,
+    UsageLimits,
     clean_text,
     clean_value,
     json_value,
@@ -148,7 +149,7 @@ class AgentRun:
     def usage_now(self) -> RunUsage:
         """What was spent, with the time that has passed."""
         seconds = self.record.usage.seconds + max(0.0, self.spec.clock.now() - self._started)
-        return self.record.usage.model_copy(update={"seconds": seconds})
+        return self.record.usage.changed(seconds=seconds)
 
     def seconds_left(self) -> float | None:
         """What is left of the wall-time budget; None without one."""
@@ -468,9 +469,13 @@ class AgentRun:
 
     def tool_context(self, call: ToolCall) -> ToolContext:
         """What the tool may know about the call."""
-        limits, spent = self.spec.limits, self.usage_now()
-        left = limits.left(spent).model_copy(update={"iterations": max(0, self.spec.max_iters - self.record.spent)})
-        deadline = None if limits.seconds is None else self.spec.clock.now() + max(0.0, limits.seconds - spent.seconds)
+        limits, iterations = self.spec.limits, max(0, self.spec.max_iters - self.record.spent)
+        deadline, left = None, UsageLimits(iterations=iterations)
+        if self._limited:
+            spent = self.usage_now()
+            left = limits.left(spent).model_copy(update={"iterations": iterations})
+            if limits.seconds is not None:
+                deadline = self.spec.clock.now() + max(0.0, limits.seconds - spent.seconds)
         return ToolContext(
             run_id=self.run_id,
             correlation_id=self.record.correlation_id,
@@ -501,7 +506,9 @@ class AgentRun:
         self.record.state = state
         out = [state.calls[i] for i in group if state.calls[i].status == "out"]
         if out:
-            return CallTool(tuple(call.call.model_copy(update={"id": call.id}) for call in out))
+            return CallTool(
+                tuple(call.call if call.attempt == 1 else call.call.model_copy(update={"id": call.id}) for call in out)
+            )
         if later := [state.calls[i].not_before for i in group if state.calls[i].status == "waiting"]:
             return Wait(max(0.0, min(later) - now))
         self._advance(state)
@@ -534,7 +541,7 @@ class AgentRun:
             return self._refuse(state, index, "unavailable", refusal)
         self._call_started[call.id] = now
         self._emit("tool_call_started", tool_call_id=call.id, tool=name, attempt=call.attempt)
-        return state.update(index, replace(call, status="out"))
+        return state.update(index, call.changed(status="out"))
 
     def _refuse(self, state: Acting, index: int, kind: ToolErrorKind, text: str) -> Acting:
         call = state.calls[index]
@@ -561,7 +568,7 @@ class AgentRun:
     def _settle(self, state: Acting, index: int, result: ToolResult) -> Acting:
         """Record one result, tell the observers, and ask the policy what a failure means."""
         call = state.calls[index]
-        self.record.usage += RunUsage(tool_calls=1) + result.usage
+        self._spend_call(result)
         failed = result.outcome != "success"
         now = self.spec.clock.now()
         self._breakers.settle(call.call.name, result.outcome, result.error_kind or "exception", now)
@@ -577,9 +584,10 @@ class AgentRun:
             outcome="retried" if retried else result.outcome,
             **({"error": result.error_kind or "exception"} if failed else {}),
         )
-        stored = result.model_copy(update={"content": None})  # the run keeps what the model reads
+        # the run keeps what the model reads
+        stored = result if result.content is None else result.model_copy(update={"content": None})
         self._keep(call.id, result.content)
-        done = replace(call, status="done", result=stored)
+        done = call.changed(status="done", result=stored)
         if failed:
             self._record_error(call, result)
         match decision:
@@ -878,9 +886,14 @@ class AgentRun:
         if self.spec.tally is not None:
             self.spec.tally.add(usage)
 
+    def _spend_call(self, result: ToolResult) -> None:
+        self.record.usage = self.record.usage.changed(tool_calls=self.record.usage.tool_calls + 1)
+        if any(result.usage.__dict__.values()):  # most tools cost nothing
+            self.record.usage += result.usage
+
     def _commit(self, thought: str) -> None:
         """Commit a decision: the notes about rejected replies are no longer needed."""
-        self.record.usage += RunUsage(iterations=1)
+        self.record.usage = self.record.usage.changed(iterations=self.record.usage.iterations + 1)
         self.record.cited.extend(_CITED.findall(thought))
         self.record.notes.clear()
         self.record.reprompts_here = 0

@@ -63,6 +63,10 @@ class CallState:
     """The policy's reason, when the failure of this call ends the run."""
     stop_reason: str = ""
 
+    def changed(self, **fields: Any) -> CallState:
+        """`dataclasses.replace` at a fifth of its time: each call changes twice."""
+        return CallState(**{**self.__dict__, **fields})
+
     @property
     def tried(self) -> int:
         """Attempts that came back, the present one included: what a retry policy counts."""
@@ -109,7 +113,7 @@ class Thinking(_Active):
 
     def ask(self) -> Thinking:
         """The request goes out."""
-        return replace(self, asked=True)
+        return Thinking(self.iteration, self.purpose, self.forced_by, self.attempt, self.not_before, asked=True)
 
     def retry(self, not_before: float) -> Thinking:
         """The same request once more, later."""
@@ -153,7 +157,8 @@ class Acting(_Active):
 
     def update(self, index: int, call: CallState) -> Acting:
         """One call got further."""
-        return replace(self, calls=(*self.calls[:index], call, *self.calls[index + 1 :]))
+        calls = (*self.calls[:index], call, *self.calls[index + 1 :])
+        return Acting(self.iteration, self.thought, calls, self.remark)
 
     def observe(self) -> Observing:
         """Every result is back."""

@@ -15,6 +15,11 @@ from ace.core import InvalidModelAction
 from ace.react.reading.reader import CallReader, Reading
 
 _DECISION = {"next_thought", "next_tool_name", "next_tool_args"}
+_DECISION_LAYOUT = re.compile(
+    r"\[\[ ## next_thought ## \]\]\n(.*?)\n\[\[ ## next_tool_name ## \]\]\n(.*?)\n\[\[ ## next_tool_args ## \]\]\n(.*?)\n"
+    r"\[\[ ## completed ## \]\]\s*",
+    re.S,
+)
 _NAME_HEADING = "[[ ## next_tool_name ## ]]"
 """Where it stands twice, two decisions were written: the reader says what becomes of each."""
 _HEADING = re.compile(r"\[\[ ## (\w+) ## \]\]")
@@ -118,7 +123,7 @@ def _reading_class(base: type) -> type:
         fields = signature.output_fields
         if fields.keys() != _DECISION:
             return _undecorated(base)(self, signature, completion)
-        plain = plain_fields(fields, completion)
+        plain = _plain_decision(completion) or plain_fields(fields, completion)
         if plain is not None and self.reader.has(plain["next_tool_name"]) and completion.count(_NAME_HEADING) == 1:
             return plain
         found = self.reader.read(completion, self.shown)
@@ -207,6 +212,19 @@ def nothing_to_do(found: Reading, completion: str) -> InvalidModelAction:
             "once, in the format that was asked for; next_tool_args is a JSON object."
         )
     return InvalidModelAction("unparsable" if completion.strip() else "empty", text, raw_response=completion)
+
+
+def _plain_decision(completion: str) -> dict[str, Any] | None:
+    """`plain_fields` of a decision that is nothing but its four headings: most are, and so they are read at once."""
+    found = _DECISION_LAYOUT.fullmatch(completion)
+    if found is None or completion.count("[[ ## ") != len(_DECISION) + 1:
+        return None
+    args = _json_object(found[3])
+    return (
+        None
+        if args is None
+        else {"next_thought": found[1].strip(), "next_tool_name": found[2].strip(), "next_tool_args": args}
+    )
 
 
 def plain_fields(fields: Mapping[str, Any], completion: str) -> dict[str, Any] | None:

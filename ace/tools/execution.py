@@ -13,7 +13,7 @@ import inspect
 import queue
 import time
 from collections.abc import AsyncIterator, Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import islice
 from typing import Any, cast
 
@@ -175,7 +175,8 @@ def _work(tool: Tool, call: ToolCall, context: ToolContext | None) -> _Work:
     left = given.seconds_left
     timeout = tool.timeout if left is None else min(tool.timeout, left)
     # a token of its own: that this call is no longer waited for must not cancel the run
-    own = replace(given, cancellation=CancellationToken(), deadline=SystemClock().now() + timeout)
+    changes: dict[str, Any] = {"cancellation": CancellationToken(), "deadline": SystemClock().now() + timeout}
+    own = ToolContext(**{**given.__dict__, **changes})
     try:
         model = tool.args_model.model_validate(call.args)
     except Exception as error:  # they fitted before: what they refer to, for example a file, has changed since
