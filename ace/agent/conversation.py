@@ -1,14 +1,15 @@
 """The earlier messages of a conversation: as JSON that `dspy.History` takes, and as a prompt shows them.
 
 An entry holds a message's inputs and outputs by name, its `trajectory` with the keys of `dspy.ReAct`, the `playbook` as it
-was shown, and how far it was shortened. So it is also what ``{**inputs, **prediction}`` of plain DSPy gives. Calls in it
-are text: nothing here is ever executed or checked against the tools of now.
+was shown, how far it was shortened, which of its values are outputs, and the ids of its run and task. What
+``{**inputs, **prediction}`` of plain DSPy gives is one, too. Calls in it are text: nothing here is ever executed or checked
+against the tools of now.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, cast
@@ -18,14 +19,16 @@ from ace.core import as_data, json_value, value_as_data, value_to_text
 from ace.core.text import any_json
 from ace.tasks import ReasoningStep
 
-TRAJECTORY, PLAYBOOK, SHORTENED = "trajectory", "playbook", "_shortened"
-OWN_KEYS = frozenset({TRAJECTORY, PLAYBOOK, SHORTENED, "reasoning"})
+TRAJECTORY, PLAYBOOK, SHORTENED, OUTPUTS, RUN = "trajectory", "playbook", "_shortened", "_outputs", "_run"
+OWN_KEYS = frozenset({TRAJECTORY, PLAYBOOK, SHORTENED, OUTPUTS, RUN, "reasoning"})
 """Keys of an entry that are neither inputs nor outputs."""
 
 IN_FULL, SHORT, NO_CALLS, LEFT_OUT = range(4)
 """How much of a turn a prompt shows: all; its observations shortened; the message and the answer alone; nothing."""
 
 _STEP = re.compile(r"tool_name_(\d+)")
+TURN_LAYOUT = 240
+"""About what the layout around a turn takes, in characters."""
 Step = tuple[str, str, Any, str]
 """Thought, tool, arguments, observation."""
 
@@ -66,18 +69,16 @@ class Turn:
     shortened: int = IN_FULL
 
     @classmethod
-    def read(cls, entry: Mapping[str, Any], outputs: Collection[str]) -> Turn:
-        """An entry of a history.
-
-        Args:
-            entry: As this module describes it.
-            outputs: Names of the signature's outputs.
+    def read(cls, entry: Mapping[str, Any]) -> Turn:
+        """An entry of a history; one that does not say which of its values are outputs has `answer` as the only one.
 
         Example:
-            >>> turn = Turn.read({"task": "Where is it?", "answer": "At home"}, ["answer"])
+            >>> turn = Turn.read({"task": "Where is it?", "answer": "At home"})
             >>> turn.inputs, turn.outputs
             ({'task': 'Where is it?'}, {'answer': 'At home'})
         """
+        named: Any = entry.get(OUTPUTS)
+        outputs = [str(name) for name in cast("list[Any]", named)] if isinstance(named, list) else ["answer"]
         found: Any = entry.get(TRAJECTORY)
         fields = cast("Mapping[str, Any]", found) if isinstance(found, Mapping) else dict[str, Any]()
         steps, closing = list[Step](), None
@@ -121,14 +122,11 @@ class Conversation:
 
     Args:
         history: Entries, oldest first.
-        outputs: Names of the signature's outputs.
         levels: What this run has shortened so far: a turn's index to its level.
     """
 
-    def __init__(
-        self, history: Sequence[Mapping[str, Any]], outputs: Collection[str], levels: Mapping[int, int] | None = None
-    ) -> None:
-        self.turns = [Turn.read(entry, outputs) for entry in history]
+    def __init__(self, history: Sequence[Mapping[str, Any]], levels: Mapping[int, int] | None = None) -> None:
+        self.turns = [Turn.read(entry) for entry in history]
         self.levels = {index: turn.shortened for index, turn in enumerate(self.turns)} | dict(levels or {})
         self._rendered: dict[tuple[int, int], ShownTurn] = {}
 
@@ -140,7 +138,7 @@ class Conversation:
 
     def size(self, index: int, level: int) -> int:
         """Characters that a turn takes at a level."""
-        return 0 if level == LEFT_OUT else len(self._shown(index, level))
+        return 0 if level == LEFT_OUT else len(self._shown(index, level)) + TURN_LAYOUT
 
     def shown(self) -> tuple[ShownTurn, ...]:
         """The turns that the prompt shows."""
@@ -172,6 +170,8 @@ class SoFar:
     playbook: str
     """The bullets, as the prompt showed them."""
     shortened: int
+    run: tuple[str, str] = ("", "")
+    """The run's id and the task's."""
 
     def entries(self) -> tuple[dict[str, Any], ...]:
         """As a run's `TaskInput.history`."""
@@ -180,10 +180,11 @@ class SoFar:
             {**entry, SHORTENED: level} if level else {**entry}
             for entry, level in zip(self.history, levels, strict=True)
         ]
-        optional = {PLAYBOOK: self.playbook, SHORTENED: self.shortened}
+        optional = {PLAYBOOK: self.playbook, SHORTENED: self.shortened, RUN: list(self.run) if self.run[0] else None}
         new = {
             **{name: _plain(value) for name, value in {**self.inputs, **self.outputs}.items()},
             TRAJECTORY: json_value(as_fields(self.steps, {}, {}, self.closing)),
+            OUTPUTS: list(self.outputs),
             **{name: value for name, value in optional.items() if value},
         }
         return (*earlier, new)

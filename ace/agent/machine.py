@@ -98,7 +98,7 @@ class AgentRun:
         self.run_id = run_id or uuid.uuid4().hex
         self.record = RunRecord(spec.task) if record is None else record
         if spec.task.history and self.record.conversation is None:
-            self.record.conversation = Conversation(spec.task.history, spec.finish.parameters)
+            self.record.conversation = Conversation(spec.task.history)
         self.error: AgentError | None = None
         """What ended the run, as it was raised; only in the process where it happened."""
         self.reasoning = ""
@@ -144,7 +144,7 @@ class AgentRun:
 
     def so_far(self) -> SoFar:
         """The conversation with this run as its last turn: what the next run is given as `TaskInput.history`."""
-        return self.record.so_far(self.spec.context.get("playbook", ""), self.steps_so_far(self.state))
+        return self.record.so_far(self.run_id, self.spec.context.get("playbook", ""), self.steps_so_far(self.state))
 
     def usage_now(self) -> RunUsage:
         """What was spent, with the time that has passed."""

@@ -195,7 +195,7 @@ class RunRecord:
         """How many steps and turns the prompt does not show in full."""
         return len(self.cuts) + len(self.turns_cut)
 
-    def so_far(self, playbook: str, steps: Sequence[ReasoningStep]) -> SoFar:
+    def so_far(self, run_id: str, playbook: str, steps: Sequence[ReasoningStep]) -> SoFar:
         """The conversation with this run as its last turn."""
         return SoFar(
             history=self.task.history,
@@ -206,6 +206,7 @@ class RunRecord:
             closing=self.closing,
             playbook="" if self.without_playbook else playbook,
             shortened=SHORT if self.cuts else IN_FULL,
+            run=(run_id, self.task.task_id),
         )
 
     def turns(self) -> tuple[ShownTurn, ...]:
@@ -336,7 +337,7 @@ class RunSnapshot(BaseModel, frozen=True, extra="forbid"):
         return RunRecord(
             task=self.task,
             repeats=RepeatDetector(self.repeats),
-            conversation=Conversation(self.task.history, finish.parameters, self.levels) if self.task.history else None,
+            conversation=Conversation(self.task.history, self.levels) if self.task.history else None,
             outputs=_typed(self.outputs, finish),
             rendered=[render_step(index, step, self.cuts.get(index)) for index, step in enumerate(self.steps)],
             **stored,

@@ -28,6 +28,7 @@ HELP = (
     "/bad     it was wrong; say why after it: /bad order 18 was meant\n"
     "/quit    end; Ctrl-D does the same, and --resume goes on later"
 )
+_DECISIONS = {"y": "approve", "yes": "approve", "n": "deny", "no": "deny"}
 LATEST = "latest"
 """The file in the chats' folder that names the last chat."""
 
@@ -143,21 +144,30 @@ class _Talk:
 
     def _end(self, output: TaskOutput, shown: bool) -> None:
         if output.request is None:
-            console.print("" if shown else str(output.answer), markup=False, highlight=False)
+            answer = "" if output.answer is None else str(output.answer)
+            console.print("" if shown else answer, markup=False, highlight=False)
         else:
             calls = ", ".join(f"{call.tool_name}({call.tool_args})" for call in output.request.calls)
             console.print(f"May this be called? {calls}", markup=False, highlight=False)
-            said = self._line("y or n: ")
-            if said is not None:  # at the end of the input it waits, and is asked again later
-                self._decided("approve" if said.strip().lower() in ("y", "yes") else "deny")
+            while (
+                said := self._line("y or n: ")
+            ) is not None:  # at the end of the input it waits, and is asked again later
+                if (word := said.strip().lower()) in _DECISIONS:
+                    self._decided(_DECISIONS[word])
+                    break
+                console.print(f"{word!r} is neither", style="yellow", markup=False)
         if output.request is None and output.error is not None:
             console.print(f"{output.termination_reason}: {output.error.message}", style="red", markup=False)
 
     def _decided(self, decision: Any) -> None:
-        from ace.core import ResumeError
+        from ace.core import ResumeError, RunStoreError
 
         try:
             output = self.chat.resume(decision).output
+        except RunStoreError as error:
+            console.print(f"{error}; the message is given up", style="yellow", markup=False)
+            self.chat.drop()
+            return
         except ResumeError:  # it waits for a decision that nobody has given yet
             stored = self.chat.agent.run_store.load(self.chat.waiting or "")
             if decision is not None or getattr(stored.state, "request", None) is None:

@@ -32,7 +32,7 @@ def last_message(messages: Sequence[Any], asked: str, answer: str) -> tuple[str,
     Example:
         >>> from langchain_core.messages import AIMessage, HumanMessage
         >>> last_message([HumanMessage("Hi"), AIMessage("Hello"), HumanMessage("Where is it?")], "task", "answer")
-        ('Where is it?', ({'task': 'Hi', 'answer': 'Hello', 'trajectory': {}},))
+        ('Where is it?', ({'task': 'Hi', 'answer': 'Hello', 'trajectory': {}, '_outputs': ['answer']},))
     """
     turns = HistoryReader([asked], [answer]).read(list(messages))
     said = [index for index, turn in enumerate(turns) if turn.get(asked)]

@@ -10,7 +10,7 @@ from typing import Any, cast
 
 from pydantic import ValidationError
 
-from ace.agent.conversation import Turn
+from ace.agent.conversation import RUN, Turn
 from ace.core import RunUsage, clean_text, clean_value, json_value, truncate, value_to_text
 from ace.learner.trace_formats import TraceEvent, events_of
 from ace.playbook.masking import WORD
@@ -20,7 +20,8 @@ from ace.reflector.values import fields, said_in
 from ace.tasks import ReasoningStep, StepError, TaskInput, TaskOutput
 
 _AGREEING = re.compile(
-    r"yes|yep|yeah|ok|okay|sure|right|correct|fine|good|great|perfect|thanks?|confirm|confirmed|agreed?|ahead|sounds|proceed"
+    r"y|yes|yep|yup|yeah|ok|okay|sure|right|correct|fine|good|great|perfect|thanks?|thats|confirm|confirmed|agreed?|ahead|sounds"
+    r"|proceed|approved?|absolutely|definitely|certainly|ja|oui"
 )
 """Words of a user who agrees."""
 FAILED = re.compile(
@@ -137,7 +138,7 @@ def read_requests(
     return runs
 
 
-def request_of(output: TaskOutput, read_only: Collection[str] = (), number: int | None = None) -> TaskOutput:
+def request_of(output: TaskOutput, read_only: Collection[str] = (), number: Any = None) -> TaskOutput:
     """A message of a conversation as a task of its own, with the words and reads that it needs from earlier ones.
 
     Messages belong to one request until what it asked for was changed: "Yes, go ahead" is no task.
@@ -160,15 +161,16 @@ def request_of(output: TaskOutput, read_only: Collection[str] = (), number: int 
         ['Is order 17 of Ana open?', 'Cancel it']
     """
     history = output.task.history
-    if number is not None and not 0 <= number <= len(history):
+    if number is not None and (
+        isinstance(number, bool) or not isinstance(number, int) or not 0 <= number <= len(history)
+    ):
         raise ValueError(f"feedback names message {number!r}; the conversation has 0 to {len(history)}")
     if number is not None and number < len(history):
         output = _earlier_run(output, number, frozenset(read_only))
         history = output.task.history
     if not history:
         return output
-    asked = next(iter(output.task.inputs), "task")
-    own = [TraceEvent("user", value_to_text(output.task.inputs.get(asked, "")))]
+    own = [TraceEvent("user", "\n".join(value_to_text(value) for value in output.task.inputs.values()))]
     made = [
         TraceEvent("call", name=s.tool_name, args=s.tool_args, call_id=s.tool_call_id) for s in output.structured_trace
     ]
@@ -181,7 +183,12 @@ def request_of(output: TaskOutput, read_only: Collection[str] = (), number: int 
     read = _run(earlier, "\n".join(words), frozenset(read_only), None, None).structured_trace if earlier else ()
     rounds = max((step.iteration for step in read), default=0)
     steps = [step.model_copy(update={"iteration": step.iteration + rounds}) for step in output.structured_trace]
-    inputs = {**output.task.inputs, asked: "\n".join(words)} | ({"earlier": needed} if needed else {})
+    inputs = dict(output.task.inputs)
+    if len(inputs) == 1:
+        inputs = dict.fromkeys(inputs, "\n".join(words))
+    else:  # the words of the same request before it: they belong to none of the inputs
+        needed = "\n".join(filter(None, [*words[:-1], needed]))
+    inputs |= {"earlier": needed} if needed else {}
     task = output.task.model_copy(update={"inputs": inputs})
     return output.model_copy(update={"task": task, "structured_trace": (*read, *steps)})
 
@@ -193,19 +200,23 @@ def _earlier_run(output: TaskOutput, number: int, read_only: frozenset[str]) -> 
     run = _run(events, None, read_only, task.domain, task.tenant)
     inputs = {"task": run.task.text}
     told = {"inputs": inputs, "history": task.history[:number], "user": task.user}
-    return run.model_copy(update={"task": run.task.model_copy(update=told)})
+    ids: Any = task.history[number].get(RUN)
+    named = [str(one) for one in cast("list[Any]", ids)] if isinstance(ids, list) else []
+    run_id, task_id = named if len(named) == 2 else (run.run_id, run.task_id)
+    told["task_id"] = task_id
+    return run.model_copy(update={"task": run.task.model_copy(update=told), "run_id": run_id, "task_id": task_id})
 
 
 def _entry_events(entry: Mapping[str, Any]) -> Iterator[TraceEvent]:
     """An entry of a history as events."""
-    turn = Turn.read(entry, ())
-    told = {name: value for name, value in turn.inputs.items() if name != "answer"}
-    yield TraceEvent("user", value_to_text(next(iter(told.values()), "")))
+    turn = Turn.read(entry)
+    if said := "\n".join(value_to_text(value) for value in turn.inputs.values()):
+        yield TraceEvent("user", said)
     for number, (thought, name, args, observation) in enumerate(turn.steps):
         yield TraceEvent("thought", thought)
         yield TraceEvent("call", name=name, args=args, call_id=f"call-{number}")
         yield TraceEvent("result", observation, call_id=f"call-{number}")
-    yield TraceEvent("answer", value_to_text(entry.get("answer", "")))
+    yield TraceEvent("answer", "\n".join(value_to_text(value) for value in turn.outputs.values()))
 
 
 def _requests(events: Sequence[TraceEvent], read_only: frozenset[str]) -> list[list[TraceEvent]]:

@@ -140,6 +140,19 @@ class Chat:
         with self._one_at_a_time(resumes=True):
             return self._taken(await self.agent.aresume(self._waiting(), decision, lm=self._options.get("lm")))
 
+    def drop(self) -> None:
+        """Give up the message that waits: it stays in the history, without an answer.
+
+        Raises:
+            ResumeError: No message waits.
+        """
+        store = self.agent.run_store
+        with self._one_at_a_time(resumes=True), store.claim(self._waiting()):
+            stored: RunSnapshot = store.load(self._waiting())
+            given_up = Failed("interrupted", "the message was given up")
+            store.save(stored.model_copy(update={"state": given_up}))
+            self._take_up(stored.run_id)
+
     # -- learning ------------------------------------------------------------------------------------------------------
 
     def learn(
@@ -172,17 +185,19 @@ class Chat:
 
     def _read(self) -> None:
         """Take up a conversation that is in the run store."""
-        store, last = self.agent.run_store, None
-        number = 0
-        while store.has(f"{self.id}-{number}"):
-            last, number = f"{self.id}-{number}", number + 1
-        if last is None:
-            return
-        stored: RunSnapshot = store.load(last)
+        store = self.agent.run_store
+        names = (name for name in getattr(store, "run_ids", tuple)() if name.startswith(f"{self.id}-"))
+        numbers = [int(end) for name in names if (end := name.removeprefix(f"{self.id}-")).isdigit()]
+        if numbers or store.has(f"{self.id}-0"):
+            self._take_up(f"{self.id}-{max(numbers, default=0)}")
+
+    def _take_up(self, run_id: str) -> None:
+        """The conversation up to a run that is in the store."""
+        stored: RunSnapshot = self.agent.run_store.load(run_id)
         if isinstance(stored.state, (Completed, Failed)):
-            self._entries = self.agent.history_of(stored)
+            self._entries, self.waiting = self.agent.history_of(stored), None
         else:
-            self._entries, self.waiting = stored.task.history, last
+            self._entries, self.waiting = stored.task.history, run_id
 
     @contextmanager
     def _one_at_a_time(self, resumes: bool = False) -> Generator[None]:
@@ -193,7 +208,8 @@ class Chat:
                 raise ResumeError(f"message {len(self)} waits for its answer; chat.resume(...) goes on with it")
             yield
         except BaseException:  # Ctrl-C and the like: what the run store has of this message waits to be resumed
-            self._read()
+            if self.agent.run_store.has(f"{self.id}-{len(self)}"):
+                self._take_up(f"{self.id}-{len(self)}")
             raise
         finally:
             self._busy.release()
@@ -207,7 +223,12 @@ class Chat:
         return () if message is None else (message,)
 
     def _given(self, fields: dict[str, Any]) -> dict[str, Any]:
-        return {**self._options, **fields, "history": self._entries, "run_id": f"{self.id}-{len(self)}"}
+        run_id = f"{self.id}-{len(self)}"
+        if self.agent.run_store.has(run_id):
+            raise ResumeError(
+                f"the conversation {self.id!r} went on elsewhere; open it again with agent.chat({self.id!r})"
+            )
+        return {**self._options, **fields, "history": self._entries, "run_id": run_id}
 
     def _taken(self, prediction: ReActPrediction) -> ReActPrediction:
         """Keep what came of a message."""

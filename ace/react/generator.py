@@ -339,7 +339,9 @@ class ReActGenerator(dspy.Module, Agent):
     def history_of(self, stored: RunSnapshot) -> tuple[dict[str, Any], ...]:
         """The conversation that a stored run belongs to, with that run as its last turn, whatever tools it had."""
         record = stored.record(self.finish)
-        return self._inputs.value.history(record.so_far(stored.context.get("playbook", ""), record.steps).entries())
+        return self._inputs.value.history(
+            record.so_far(stored.run_id, stored.context.get("playbook", ""), record.steps).entries()
+        )
 
     def output_of(self, stored: RunSnapshot) -> TaskOutput:
         """What came out of a stored run.

@@ -11,12 +11,13 @@ from typing import Any, Literal, cast
 
 import dspy
 
-from ace.agent.conversation import OWN_KEYS, Turn
+from ace.agent.conversation import OUTPUTS, OWN_KEYS, Turn
 from ace.core import SignatureError, value_to_text
 from ace.core.text import any_json
 from ace.learner.trace_formats import TraceEvent, events_of
 from ace.tasks import answer_field
 
+NO_ANSWER = "(no answer was given)"
 _WANTED = "out.history, a dspy.History, or a list of messages"
 
 
@@ -73,7 +74,8 @@ class HistoryReader:
             asked = bool(self.inputs) and not any(name in entry for name in self.inputs)
             if asked or not any(name in entry for name in self.outputs):
                 entry = {(self.inputs if asked else self.outputs)[0]: "\n".join(said)} | entry
-        return {name: entry[name] for name in (*self.inputs, *self.outputs, *OWN_KEYS) if name in entry}
+        ordered = {name: entry[name] for name in (*self.inputs, *self.outputs, *OWN_KEYS) if name in entry}
+        return {**ordered, OUTPUTS: [name for name in self.outputs if name in entry]}
 
     def _conversation(self, events: Iterable[TraceEvent]) -> tuple[dict[str, Any], ...]:
         """Messages of other frameworks: each of the user's begins a turn."""
@@ -112,7 +114,7 @@ class _Messages:
             case "answer":
                 self.answers.append(event.text)
             case "call":
-                fields = {"thought": self._thought, "tool_name": event.name, "tool_args": any_json(event.args or {})}
+                fields = {"thought": self._thought, "tool_name": event.name, "tool_args": _object(event.args)}
                 self.trajectory |= {f"{name}_{self._calls}": value for name, value in fields.items()}
                 self._open.append((event.call_id, self._calls))
                 self._calls, self._thought = self._calls + 1, ""
@@ -126,7 +128,7 @@ class _Messages:
         """As an entry of a history."""
         said = {asked: "\n".join(self.said)} if self.said else {}
         answered = {answer: "\n".join(self.answers)} if self.answers else {}
-        return {**said, **answered, "trajectory": self.trajectory}
+        return {**said, **answered, "trajectory": self.trajectory, OUTPUTS: list(answered)}
 
 
 def to_messages(history: Any, form: Literal["openai", "langchain", "pydantic_ai"] = "openai") -> list[Any]:
@@ -163,16 +165,15 @@ def to_messages(history: Any, form: Literal["openai", "langchain", "pydantic_ai"
 
 def _events(entry: Mapping[str, Any], number: int) -> Iterable[TraceEvent]:
     """An entry as events; a call's thought is its text."""
-    answers = [name for name in entry if name not in OWN_KEYS][1:]
-    turn = Turn.read(entry, answers)
+    turn = Turn.read(entry)
     yield TraceEvent("user", "\n".join(map(value_to_text, turn.inputs.values())))
     for index, (thought, name, args, observation) in enumerate(turn.steps):
         call_id = f"m{number}-c{index}"  # unique in the conversation
         given = cast("Mapping[str, Any]", args) if isinstance(args, Mapping) else {"value": args}
         yield TraceEvent("call", thought, name, given, call_id)
         yield TraceEvent("result", observation, name, call_id=call_id)
-    if turn.outputs:
-        yield TraceEvent("answer", "\n".join(map(value_to_text, turn.outputs.values())))
+    answers = list(map(value_to_text, turn.outputs.values())) or [NO_ANSWER]
+    yield TraceEvent("answer", "\n".join(answers))
 
 
 def _openai(event: TraceEvent) -> dict[str, Any]:
@@ -201,3 +202,14 @@ def _pydantic_ai(event: TraceEvent) -> dict[str, Any]:
             return {"kind": "request", "parts": [{"part_kind": "tool-return", "content": event.text, **call}]}
         case _:
             return {"kind": "response", "parts": text}
+
+
+def _object(args: Any) -> Any:
+    """A call's arguments: of JSON text, the object that it is."""
+    if isinstance(args, str):
+        try:
+            value = json.loads(args)
+        except (ValueError, RecursionError):
+            return args
+        return any_json(value) if isinstance(value, dict) else args
+    return any_json(args or {})

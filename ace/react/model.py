@@ -20,7 +20,7 @@ from dspy.utils.usage_tracker import UsageTracker
 from pydantic import BaseModel
 
 from ace.agent import AskModel, ModelReply
-from ace.agent.conversation import ShownTurn
+from ace.agent.conversation import TURN_LAYOUT, ShownTurn
 from ace.agent.machine import FINISH
 from ace.core import (
     AgentError,
@@ -158,7 +158,7 @@ class PredictorModel:
         Raises:
             ContextOverflow: It is too long; nothing was sent.
         """
-        before = sum(map(len, request.turns))
+        before = sum(len(turn) + TURN_LAYOUT for turn in request.turns)
         if len(request.trajectory) + before < SHORT:
             return
         # what tools gave as images is no text, and stands in the field beside the trajectory
@@ -170,10 +170,13 @@ class PredictorModel:
             return
         rest = [getattr(getattr(predictor, "signature", None), "instructions", ""), *beside]
         run = count_tokens("\n".join([*(turn.text for turn in request.turns), request.trajectory]))
-        other = count_tokens("\n".join(rest)) + TURN_TOKENS * len(request.turns)
+        run += TURN_LAYOUT // 4 * len(request.turns)
+        other = count_tokens("\n".join(rest))
         room = int(window * 0.95) - other - LAYOUT_TOKENS
         if run > room:
-            error = ContextOverflow(f"{other + run:,} tokens for a window of {window:,}", keep=max(0.0, room / run))
+            # in a conversation more than must go, or the next message would have to be shortened as well
+            keep = max(0.0, room / run) * (AFTER_A_CUT if request.turns else 1)
+            error = ContextOverflow(f"{other + run:,} tokens for a window of {window:,}", keep=keep)
             error.usage = RunUsage()  # pyright: ignore[reportAttributeAccessIssue] - nothing was sent
             raise error
 
@@ -232,8 +235,8 @@ LAYOUT_TOKENS = 400
 """About what an adapter's own layout takes in a prompt."""
 
 
-TURN_TOKENS = 150
-"""About what the layout takes of an earlier turn."""
+AFTER_A_CUT = 0.6
+"""Of the room for a conversation, what is used right after it was shortened."""
 
 
 def _window(lm: Any) -> int | None:

@@ -112,9 +112,9 @@ def heard_before(task: TaskInput) -> list[ReasoningStep]:
     """What answers said in the earlier messages of a conversation: those of the tools, and the agent's own."""
     said: list[tuple[str, str]] = []
     for entry in task.history:
-        turn = Turn.read(entry, ())
+        turn = Turn.read(entry)
         said += [(name, observation) for _, name, _, observation in turn.steps]
-        said += [(EARLIER, value_to_text(value)) for value in list(turn.inputs.values())[1:]]
+        said += [(EARLIER, value_to_text(value)) for value in turn.outputs.values()]
     return [
         ReasoningStep(iteration=0, tool_call_id="", tool_name=name, outcome="success", observation=text, executed=True)
         for name, text in said

@@ -10,7 +10,7 @@ OLD = {"task": "Where?", "answer": "Here", "trajectory": {"tool_name_0": "look",
 
 
 def shorter(keep, steps=3, turns=3, **given):
-    made = Shortening([STEP] * steps, {}, 0, Conversation([OLD] * turns, ["answer"]) if turns else None, **given)
+    made = Shortening([STEP] * steps, {}, 0, Conversation([OLD] * turns) if turns else None, **given)
     return made, made.to(keep)
 
 
@@ -20,7 +20,7 @@ def test_the_oldest_observations_go_first():
 
 
 def test_observations_of_earlier_turns_go_before_those_of_this_one():
-    made, _ = shorter(0.45)
+    made, _ = shorter(0.48)
     assert made.levels == dict.fromkeys(range(3), SHORT)
     assert made.cuts == {0: STUB}
 

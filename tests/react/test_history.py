@@ -2,6 +2,7 @@
 
 import itertools
 import warnings
+from itertools import pairwise
 
 import dspy
 import litellm
@@ -11,7 +12,7 @@ from react.test_native import NativeLM
 from ace import ReActGenerator
 from ace.core import SignatureError
 from ace.react.history import HistoryReader, to_messages
-from ace.testing import ScriptedLM, decision
+from ace.testing import FunctionLM, ScriptedLM, decision
 from ace.tools import tool
 
 CLOSING = "Respond with the corresponding output fields"
@@ -87,8 +88,10 @@ def test_a_trajectory_of_plain_react_is_shown_and_its_finish_is_no_call():
 
 def test_an_older_schema_is_text():
     reader = HistoryReader(["task"], ["answer"])
-    assert reader.read([{"question": "Where?", "result": None}]) == ({"task": "Where?"},)
-    assert reader.read([{"city": "Oslo", "day": 3, "answer": "y"}]) == ({"task": "city: Oslo\nday: 3", "answer": "y"},)
+    [turn] = reader.read([{"question": "Where?", "result": None}])
+    assert turn == {"task": "Where?", "_outputs": []}
+    [turn] = reader.read([{"city": "Oslo", "day": 3, "answer": "y"}])
+    assert turn == {"task": "city: Oslo\nday: 3", "answer": "y", "_outputs": ["answer"]}
 
 
 def test_messages_of_other_frameworks_are_taken():
@@ -106,7 +109,7 @@ def test_messages_of_other_frameworks_are_taken():
     assert turn["trajectory"] == {
         "thought_0": "I look",
         "tool_name_0": "look",
-        "tool_args_0": '{"name": "Ana"}',
+        "tool_args_0": {"name": "Ana"},
         "observation_0": "at home",
     }
 
@@ -227,3 +230,29 @@ def test_a_model_without_an_async_way_can_be_streamed():
         with ReActGenerator(tools=[], lm=Plain("test/plain")).stream("x") as stream:
             list(stream)
     assert stream.output.answer == "42"
+
+
+def test_two_inputs_are_the_users_and_come_back_so():
+    lm = ScriptedLM([decision("finish", reply="B"), decision("finish", reply="C")])
+    agent = ReActGenerator("customer, question -> reply", tools=[], lm=lm)
+    history = agent(customer="Ana", question="Q?").history
+    assert to_messages(history)[0] == {"role": "user", "content": "Ana\nQ?"}
+    [turn] = HistoryReader(["task"], ["answer"]).read(to_messages(history))
+    assert (turn["task"], turn["answer"]) == ("Ana\nQ?", "B")
+    [same] = HistoryReader(["task"], ["answer"]).read(to_messages([turn]))
+    assert same == turn
+
+
+def test_a_known_window_is_cut_once_in_several_messages(monkeypatch):
+    monkeypatch.setattr("ace.react.model._window", lambda lm: 3_000)
+    lm = FunctionLM("test/window", lambda prompt: decision("finish", answer=f"{len(prompt.before)} " + "word " * 60))
+    chat = ReActGenerator(tools=[], lm=lm).chat()
+    shown = [int(chat.send("Please say " + "something " * 60).answer.split()[0]) for _ in range(30)]
+    cuts = [n for n, (before, after) in enumerate(pairwise(shown)) if after <= before]
+    assert 1 <= len(cuts) <= 8
+    assert max(shown) >= 16  # most of the window is used
+    history = [{"task": "Please " + "word " * 20, "answer": "x"}] * 25
+    reader = ReActGenerator(
+        tools=[], lm=FunctionLM("t/t", lambda prompt: decision("finish", answer=str(len(prompt.before))))
+    )
+    assert reader("And?", history=history).answer == "50"
