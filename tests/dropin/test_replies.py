@@ -1,5 +1,6 @@
 """Any reply that a person can read, under each adapter; the rest is never guessed, and costs no time."""
 
+import gc
 import time
 
 import dspy
@@ -47,6 +48,16 @@ def test_what_is_cut_off_is_never_completed():
         assert first(reply.text) in (None, reply.call), reply
 
 
+@pytest.fixture
+def small_heap():
+    """Without the objects of all tests before: the garbage collector would walk over them for each reply."""
+    gc.collect()
+    gc.freeze()
+    yield
+    gc.unfreeze()
+
+
+@pytest.mark.usefixtures("small_heap")
 def test_long_and_malformed_replies_are_read_within_a_second_and_raise_nothing():
     for reply in hostile():
         started = time.process_time()
@@ -243,6 +254,7 @@ def test_a_native_text_that_tells_of_a_call_does_not_make_it(text):
     assert made == [1]
 
 
+@pytest.mark.usefixtures("small_heap")
 @pytest.mark.parametrize(
     "unit", ["look {\n" * 50 + '"x" ' * 200_000 + ")", "<tool_call><name>refund</name><args></tool_call>" * 20_000]
 )

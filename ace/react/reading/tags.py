@@ -12,7 +12,7 @@ from typing import Any
 from ace.react.reading.objects import MAX_DEPTH
 from ace.react.reading.words import word
 
-MAX_TAGS = 20_000
+MAX_TAGS = 5_000
 """Tags of a reply that are read."""
 
 _TAG = re.compile(r"<(/?)([A-Za-z_][\w.:-]{0,60})((?:[ =][^<>]{0,200})?)(/?)>")
