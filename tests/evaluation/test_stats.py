@@ -16,6 +16,7 @@ from ace.evaluation.stats import (
     learning_curve,
     mcnemar,
     mean,
+    paired_difference,
     pass_hat_k,
     ratio,
     share,
@@ -92,6 +93,61 @@ def test_a_ratio_covers_what_fieller_does():
     unsure = ratio(below, rng.normal(0, 1, 60), families)
     assert unsure.interval == (None, None), "what it is divided by may be 0"
     assert math.isnan(share_closed([1, 1], [1, 1], [1, 1], ["a", "b"]).value)
+
+
+@pytest.mark.parametrize(("families", "low"), [(4, 0.0), (5, 0.0), (6, 0.26), (8, 0.42), (12, 0.59), (25, 0.79)])
+def test_all_gained_is_no_certainty(families, low):
+    found = paired_difference([0.0] * families, [1.0] * families)
+    assert (found.rule, found.estimate.value, found.estimate.high) == ("newcombe", 1.0, 1.0)
+    assert found.estimate.low == pytest.approx(low, abs=0.02)
+    assert found.estimate.p >= 2.0 ** (1 - families)
+
+
+@pytest.mark.parametrize(("families", "half"), [(6, 0.52), (8, 0.41), (12, 0.29), (25, 0.15)])
+def test_nothing_solved_by_either_arm_is_no_certainty(families, half):
+    found = paired_difference([0.0] * families, [0.0] * families).estimate
+    assert (-found.low, found.high) == pytest.approx((half, half), abs=0.01)
+    assert found.p == pytest.approx(1, abs=1e-6)
+
+
+def test_families_decide_how_many_runs_there_are():
+    before, after = [0.0] * 24, [1.0] * 12 + [0.0] * 12
+    alone = paired_difference(before, after).estimate
+    whole = paired_difference(before, after, [n // 4 for n in range(24)]).estimate
+    assert alone.value == whole.value == 0.5
+    assert whole.high - whole.low > 1.5 * (alone.high - alone.low)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "clusters", "rule"),
+    [
+        ([], [], None, "no runs"),
+        ([0, 1, 0], [1, 1, 1], None, "too few families"),
+        ([0] * 9, [1] * 9, list("aaabbbccc"), "too few families"),
+        ([3.0] * 6, [2.0] * 6, None, "no variance"),
+        ([3.0, 2.0] * 3, [2.0, 2.0] * 3, None, "student"),
+    ],
+)
+def test_the_rule_is_named(before, after, clusters, rule):
+    found = paired_difference(before, after, clusters)
+    assert found.rule == rule
+    assert found.reason
+    if rule not in ("student", "newcombe"):
+        assert found.estimate.interval == (None, None)
+        assert math.isnan(found.estimate.p)
+    if rule == "student":
+        assert found.estimate == mean([late - early for early, late in zip(before, after, strict=True)])
+
+
+def test_an_interval_that_leaves_0_out_has_a_p_below_5_percent():
+    rng = np.random.default_rng(3)
+    for _ in range(200):
+        k = int(rng.integers(6, 20))
+        before, after = rng.random((2, k, 3)) < np.array([0.3, rng.choice([0.3, 0.7])])[:, None, None]
+        found = paired_difference(
+            before.ravel() * 1.0, after.ravel() * 1.0, np.repeat(np.arange(k), 3).tolist()
+        ).estimate
+        assert (found.p < 0.05) == (found.low > 0 or found.high < 0), found
 
 
 def test_mcnemar_is_the_exact_test_less_half_of_the_point():

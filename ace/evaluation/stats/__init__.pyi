@@ -9,6 +9,7 @@ from .clustered import (
     share_interval as share_interval,
     spread as spread,
 )
+from .differences import PairedDifference as PairedDifference, paired_difference as paired_difference
 from .paired import (
     compare as compare,
     holm as holm,

@@ -1,0 +1,168 @@
+"""The difference of two arms on the same tasks, where families are few and outcomes are right or wrong.
+
+Student's interval fails where differences hardly vary: six tasks gained of six give ``1.0 [1.0, 1.0]``. Here the interval is
+Newcombe's square-and-add of two Wilson intervals for pairs (Newcombe, Statistics in Medicine 1998), for the number of
+independent runs that makes the 2x2 table vary as much as the families do, with Student's quantile at Satterthwaite's
+degrees of freedom. The correlation of the arms is shrunk where it is positive, by half a run more gained and half a run
+more lost. How often it covers: `benchmarks/coverage.py`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import scipy.special
+from numpy.typing import NDArray
+
+from ace.evaluation.stats.clustered import LEVEL, Estimate, Labels, spread
+
+special: Any = scipy.special
+"""Without types of its own."""
+_Floats = NDArray[np.float64]
+
+LEAST_FAMILIES = 4
+"""With fewer, nothing is said but the difference itself."""
+HALF_A_RUN = 0.5
+"""Gained, and lost, beside those that were: what shrinks a positive correlation of the arms."""
+_ALIKE = 1e-12
+"""A variance below it is none."""
+
+Rule = Literal["newcombe", "student", "too few families", "no variance", "no runs"]
+"""How an interval was made, or why there is none."""
+REASONS: dict[Rule, str] = {
+    "newcombe": "right or wrong: Newcombe's interval for pairs, with as many runs as would vary like these families",
+    "student": "counts: Student's interval of the families",
+    "too few families": f"fewer than {LEAST_FAMILIES} families are too few for an interval",
+    "no variance": "all differences are alike: they say nothing of how far others may lie",
+    "no runs": "there are no runs",
+}
+
+
+@dataclass(frozen=True)
+class PairedDifference:
+    """After minus before, its interval, and the rule that gave it."""
+
+    estimate: Estimate
+    rule: Rule
+    families: int
+
+    @property
+    def reason(self) -> str:
+        """The rule in words."""
+        return REASONS[self.rule]
+
+
+def paired_difference(
+    before: Sequence[float] | _Floats, after: Sequence[float] | _Floats, clusters: Labels = None, seeds: Labels = None
+) -> PairedDifference:
+    """The difference of two arms, paired by position.
+
+    With 4 or 5 families the interval reaches 0, as no test of the signs of so few families could exclude it; and p is never
+    below 2^(1-K), the smallest that such a test of K families gives.
+
+    Args:
+        before: Shape (n,).
+        after: Shape (n,), the same tasks and seeds.
+        clusters: The family of each; each by itself when None.
+        seeds: See `spread`.
+
+    Returns:
+        An estimate with infinite bounds, and nan for p, where there is no interval.
+
+    Raises:
+        ValueError: They are not as many.
+
+    Example:
+        >>> found = paired_difference([0, 0, 0, 0, 0, 0], [1, 1, 1, 1, 1, 1])
+        >>> found.rule, round(found.estimate.low, 2), found.estimate.high, found.estimate.p
+        ('newcombe', 0.26, 1.0, 0.03125)
+    """
+    x, y = np.asarray(before, dtype=float), np.asarray(after, dtype=float)
+    if len(x) != len(y):
+        raise ValueError(f"expected as many runs of both arms, got {len(x)} and {len(y)}: argument 2 differs")
+    if not len(x):
+        return _none(float("nan"), "no runs", 0)
+    names: Sequence[object] = range(len(x)) if clusters is None else clusters
+    changes, families = y - x, len(set(names))
+    value = float(changes.mean())
+    if families < LEAST_FAMILIES:
+        return _none(value, "too few families", families)
+    found = spread(changes, names, seeds)
+    if not np.isin(np.concatenate([x, y]), (0.0, 1.0)).all():
+        if not found.variance > _ALIKE:
+            return _none(value, "no variance", families)
+        error, t = math.sqrt(found.variance), float(special.stdtrit(found.df, (1 + LEVEL) / 2))
+        p = 2 * float(special.stdtr(found.df, -abs(value) / error))
+        return PairedDifference(Estimate(value, value - t * error, value + t * error, p), "student", families)
+    table = _Table.of(x, y, found.variance, families)
+    low, high = table.limits(LEVEL, found.df)
+    floor = 2.0 ** (1 - families)
+    if floor > 1 - LEVEL:
+        low, high = min(low, 0.0), max(high, 0.0)
+    estimate = Estimate(value, max(-1.0, low), min(1.0, high), max(floor, table.p(found.df)))
+    return PairedDifference(estimate, "newcombe", families)
+
+
+def _none(value: float, rule: Rule, families: int) -> PairedDifference:
+    return PairedDifference(Estimate(value, -math.inf, math.inf), rule, families)
+
+
+@dataclass(frozen=True)
+class _Table:
+    """The shares of pairs, and the number of independent ones that would vary as much."""
+
+    both: float
+    gained: float
+    lost: float
+    effective: float
+
+    @classmethod
+    def of(cls, x: _Floats, y: _Floats, variance: float, families: int) -> _Table:
+        gained, lost = float(((y - x) > 0).mean()), float(((y - x) < 0).mean())
+        # where nothing varies, each family counts once
+        effective = float(families)
+        if variance > _ALIKE:
+            effective = float(np.clip((gained + lost - (gained - lost) ** 2) / variance, 1, len(x)))
+        return cls(float((x * y).mean()), gained, lost, effective)
+
+    def limits(self, level: float, df: float) -> tuple[float, float]:
+        t = float(special.stdtrit(df, (1 + level) / 2))
+        first, second = self.both + self.lost, self.both + self.gained
+        (low_1, high_1), (low_2, high_2) = (_wilson(share, self.effective, t) for share in (first, second))
+        phi = self._phi()
+
+        def together(one: float, other: float) -> float:
+            return math.sqrt(max(0.0, one * one - 2 * phi * one * other + other * other))
+
+        change = self.gained - self.lost
+        return change - together(second - low_2, high_1 - first), change + together(first - low_1, high_2 - second)
+
+    def p(self, df: float) -> float:
+        """One minus the level of the interval that just reaches 0."""
+        low, high = 0.0, 1.0
+        for _ in range(40):
+            middle = (low + high) / 2
+            below, above = self.limits(1 - middle, df)
+            low, high = (middle, high) if below < 0 < above else (low, middle)
+        return high
+
+    def _phi(self) -> float:
+        """The correlation of the arms."""
+        found = self._correlation(0.0)
+        return max(0.0, self._correlation(HALF_A_RUN)) if found > 0 else found
+
+    def _correlation(self, more: float) -> float:
+        a, b, c = self.both * self.effective, self.gained * self.effective + more, self.lost * self.effective + more
+        d = max(0.0, 1 - self.both - self.gained - self.lost) * self.effective
+        below = math.sqrt((a + b) * (c + d) * (a + c) * (b + d))
+        return (a * d - b * c) / below if below > 1e-9 else 0.0
+
+
+def _wilson(share: float, n: float, t: float) -> tuple[float, float]:
+    centre, below = share + t * t / 2 / n, 1 + t * t / n
+    half = t * math.sqrt(max(0.0, share * (1 - share) / n + t * t / 4 / n**2))
+    return (centre - half) / below, (centre + half) / below
