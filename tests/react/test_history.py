@@ -1,5 +1,6 @@
 """A conversation over several messages, in both modes."""
 
+import asyncio
 import itertools
 import warnings
 from itertools import pairwise
@@ -183,7 +184,7 @@ def test_a_conversation_as_messages_of_other_frameworks():
         assert turn["trajectory"]["observation_0"] == "the order of Ana"
     seen = []
     model = FunctionModel(lambda messages, info: seen.append(messages) or ModelResponse([TextPart("At home")]))
-    result = Agent(model).run_sync("And Ben's?", message_history=to_messages(history, "pydantic_ai"))
+    result = asyncio.run(Agent(model).run("And Ben's?", message_history=to_messages(history, "pydantic_ai")))
     assert len(seen[0]) == 5
     out = ReActGenerator(tools=[look], lm=(lm := scripted("Cy")))("And Cy's?", history=result.all_messages())
     assert "At home" in lm.prompts[0].before[-1]

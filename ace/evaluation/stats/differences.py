@@ -44,7 +44,7 @@ REASONS: dict[Rule, str] = {
 
 @dataclass(frozen=True)
 class PairedDifference:
-    """After minus before, its interval, and the rule that gave it."""
+    """After minus before, its interval, and the rule that gave it: `paired_difference([0] * 6, [1] * 6).rule`."""
 
     estimate: Estimate
     rule: Rule
