@@ -70,6 +70,12 @@ SplitOption = Annotated[
         "where every task is a family of its own."
     ),
 ]
+ToolsOption = Annotated[
+    list[str] | None,
+    typer.Option(help="MODULE:NAME of a tool or a list of tools; repeat for more. Built-ins by default."),
+]
+CorpusOption = Annotated[Path | None, typer.Option(help="A folder of texts that the agent may search.")]
+DomainOption = Annotated[str | None, typer.Option(help="Narrow the bullets to a domain.")]
 ApiBaseOption = Annotated[
     str | None, typer.Option("--api-base", envvar="ACE_API_BASE", help="Base URL of an OpenAI-compatible server.")
 ]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ace.cli._shared import ApiBaseOption, LmOption, console
+from ace.cli._shared import ApiBaseOption, CorpusOption, DomainOption, LmOption, ToolsOption, console
 
 if TYPE_CHECKING:
     from ace.core import Event
@@ -28,22 +28,18 @@ HELP = (
     "/bad     it was wrong; say why after it: /bad order 18 was meant\n"
     "/quit    end; Ctrl-D does the same, and --resume goes on later"
 )
-_DECISIONS = {"y": "approve", "yes": "approve", "n": "deny", "no": "deny"}
 LATEST = "latest"
 """The file in the chats' folder that names the last chat."""
 
 
 def chat(
     lm: LmOption = "",
-    tools: Annotated[
-        list[str] | None,
-        typer.Option(help="MODULE:NAME of a tool or a list of tools; repeat for more. Built-ins by default."),
-    ] = None,
-    corpus: Annotated[Path | None, typer.Option(help="A folder of texts that the agent may search.")] = None,
+    tools: ToolsOption = None,
+    corpus: CorpusOption = None,
     playbook: Annotated[
         Path | None, typer.Option(help="Retrieve bullets from this playbook, and learn into it (/good, /bad).")
     ] = None,
-    domain: Annotated[str | None, typer.Option(help="Narrow the bullets to a domain.")] = None,
+    domain: DomainOption = None,
     name: Annotated[str | None, typer.Option(help="The conversation's name: a new one, or one to go on with.")] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with the last conversation.")] = False,
     chats: Annotated[
@@ -86,6 +82,8 @@ class _Talk:
 
     def __init__(self, chat: Chat) -> None:
         self.chat = chat
+        self._streamed = ""
+        """The pieces of the answer that are on the screen."""
 
     def go_on(self) -> None:
         """Until the input ends."""
@@ -128,36 +126,48 @@ class _Talk:
 
     def _answer(self, line: str) -> None:
         """Send a message, show the calls and the answer as they come."""
-        shown = False
+        self._streamed = ""
         with self.chat.stream(line) as stream:
             for event in stream:
-                shown = self._event(event) or shown
-        self._end(stream.output.output, shown)
+                self._event(event)
+        self._end(stream.output.output)
 
-    def _event(self, event: Event) -> bool:
-        """Show one event; whether it was a piece of the answer."""
+    def _event(self, event: Event) -> None:
+        """Show a call, or a piece of the answer."""
         if event.kind == "tool_call_started":
             console.print(f"· {event.data['tool']}", style="dim", markup=False, highlight=False)
-        piece = event.data.get("answer", "") if event.kind == "model_request_delta" else ""
-        console.print(piece, end="", markup=False, highlight=False)
-        return bool(piece)
+        elif event.kind == "model_request_started" and self._streamed:  # what was shown was no answer that fits
+            console.print("", highlight=False)
+            self._streamed = ""
+        elif event.kind == "model_request_delta" and (piece := event.data.get("answer", "")):
+            console.print(piece, end="", markup=False, highlight=False)
+            self._streamed += piece
 
-    def _end(self, output: TaskOutput, shown: bool) -> None:
+    def _end(self, output: TaskOutput) -> None:
         if output.request is None:
             answer = "" if output.answer is None else str(output.answer)
-            console.print("" if shown else answer, markup=False, highlight=False)
+            shown, self._streamed = self._streamed, ""
+            if shown:
+                console.print("", highlight=False)
+            if answer != shown:
+                console.print(answer, markup=False, highlight=False)
         else:
             calls = ", ".join(f"{call.tool_name}({call.tool_args})" for call in output.request.calls)
             console.print(f"May this be called? {calls}", markup=False, highlight=False)
-            while (
-                said := self._line("y or n: ")
-            ) is not None:  # at the end of the input it waits, and is asked again later
-                if (word := said.strip().lower()) in _DECISIONS:
-                    self._decided(_DECISIONS[word])
-                    break
-                console.print(f"{word!r} is neither", style="yellow", markup=False)
+            said = self._asked()
+            if said is not None:  # at the end of the input it waits, and is asked again later
+                self._decided("approve" if said == "y" else "deny")
         if output.request is None and output.error is not None:
             console.print(f"{output.termination_reason}: {output.error.message}", style="red", markup=False)
+
+    def _asked(self) -> str | None:
+        """``y`` or ``n``, asked for until it is one of them; None at the end of the input."""
+        while (said := self._line("y or n: ")) is not None:
+            word = said.strip().lower()
+            if word in ("y", "yes", "n", "no"):
+                return word[0]
+            console.print(f"{word!r} is neither", style="yellow", markup=False)
+        return None
 
     def _decided(self, decision: Any) -> None:
         from ace.core import ResumeError, RunStoreError
@@ -165,7 +175,10 @@ class _Talk:
         try:
             output = self.chat.resume(decision).output
         except RunStoreError as error:
-            console.print(f"{error}; the message is given up", style="yellow", markup=False)
+            console.print(str(error), style="yellow", markup=False)
+            console.print("Give this message up? Its calls so far stay in the history.", highlight=False)
+            if self._asked() != "y":
+                raise
             self.chat.drop()
             return
         except ResumeError:  # it waits for a decision that nobody has given yet
@@ -173,7 +186,7 @@ class _Talk:
             if decision is not None or getattr(stored.state, "request", None) is None:
                 raise
             output = self.chat.agent.output_of(stored)
-        self._end(output, shown=False)
+        self._end(output)
 
     def _learn(self, success: bool, words: str) -> None:
         from ace.tasks import Feedback

@@ -7,7 +7,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ace.cli._shared import ApiBaseOption, JsonOption, JudgeOption, LmOption, check_writable, console, write_json
+from ace.cli._shared import (
+    ApiBaseOption,
+    CorpusOption,
+    DomainOption,
+    JsonOption,
+    JudgeOption,
+    LmOption,
+    ToolsOption,
+    check_writable,
+    console,
+    write_json,
+)
 
 if TYPE_CHECKING:
     from ace.evaluation.models import ModelChoice
@@ -27,13 +38,10 @@ EXAMPLES = (
 def run(
     task: Annotated[str | None, typer.Argument(help="What to do, in words.")] = None,
     lm: LmOption = "",
-    tools: Annotated[
-        list[str] | None,
-        typer.Option(help="MODULE:NAME of a tool or a list of tools; repeat for more. Built-ins by default."),
-    ] = None,
-    corpus: Annotated[Path | None, typer.Option(help="A folder of texts that the agent may search.")] = None,
+    tools: ToolsOption = None,
+    corpus: CorpusOption = None,
     playbook: Annotated[Path | None, typer.Option(help="Retrieve bullets from this playbook.")] = None,
-    domain: Annotated[str | None, typer.Option(help="Narrow the bullets to a domain.")] = None,
+    domain: DomainOption = None,
     max_iters: Annotated[int | None, typer.Option(min=0, help="Limit on iterations; 10 by default.")] = None,
     suite: Annotated[str | None, typer.Option(help="Run a task of this suite instead.")] = None,
     task_id: Annotated[str | None, typer.Option("--task", help="The task's id in the suite.")] = None,
