@@ -6,12 +6,14 @@ from typing import Annotated, TypedDict
 import pytest
 from graph.graphs import look
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, RemoveMessage, ToolMessage
+from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.graph.message import add_messages
+from langgraph.types import Command, interrupt
 
 import ace.graph
 from ace import ReActGenerator
-from ace.graph import JsonlCheckpointer, NodeFailed, ReActAgentNode, WorkflowInterrupted
+from ace.graph import JsonlCheckpointer, ReActAgentNode, WorkflowInterrupted
 from ace.graph.messages import as_messages, last_message
 from ace.testing import FunctionLM, ScriptedLM, decision
 from ace.tools import tool
@@ -147,14 +149,46 @@ def test_an_approval_is_not_spent_on_a_call_that_nobody_saw(tmp_path):
     with pytest.raises(WorkflowInterrupted):
         started(decision("refund", order="1")).invoke(asked("Refund order 1"), thread_id="t")
     other = started(decision("refund", order="999"), decision("finish", answer="ok"))  # as after a restart
-    with pytest.raises(NodeFailed, match="run_store=FOLDER"):
+    with pytest.raises(WorkflowInterrupted) as asks_again:
         other.resume("t", "approve")
     assert made == []
+    assert asks_again.value.interrupts[0].value["calls"][0]["tool_args"] == {"order": "999"}
+    assert other.resume("t", "approve")["messages"][-1].content == "ok"
+    assert made.pop() == "999"  # seen, and approved
     runs = tmp_path / "runs"
     with pytest.raises(WorkflowInterrupted):
         started(decision("refund", order="1"), run_store=runs).invoke(asked("Refund order 1"), thread_id="u")
     state = started(decision("finish", answer="ok"), run_store=runs).resume("u", "approve")
     assert (made, state["messages"][-1].content) == (["1"], "ok")
+
+
+def test_an_answer_to_another_node_is_none_to_the_agent():
+    def more(state):
+        return {"messages": [HumanMessage(interrupt("more?"))]}
+
+    @tool(requires_approval=True)
+    def refund() -> str:
+        """Refund."""
+        return "refunded"
+
+    def chain(it):
+        return (
+            StateGraph(MessagesState)
+            .add_sequence([("more", more), ("agent", ReActAgentNode(it))])
+            .add_edge(START, "more")
+        )
+
+    config = {"configurable": {"thread_id": "t"}}
+    plain = ReActGenerator(tools=[], lm=ScriptedLM([decision("finish", answer="ok")]))
+    outer = graph_of(chain(plain).compile()).compile(checkpointer=InMemorySaver())
+    outer.invoke(asked(), config)
+    assert outer.invoke(Command(resume="and more"), config)["messages"][-1].content == "ok"
+    careful = ReActGenerator(tools=[refund], lm=ScriptedLM([decision("refund"), decision("finish", answer="done")]))
+    outer = graph_of(chain(careful).compile()).compile(checkpointer=InMemorySaver())
+    outer.invoke(asked(), config)
+    waits = outer.invoke(Command(resume="approve"), config)  # meant for `more`
+    assert waits["__interrupt__"][0].value["calls"][0]["tool_name"] == "refund"
+    assert outer.invoke(Command(resume="approve"), config)["messages"][-1].content == "done"
 
 
 def test_a_long_message_and_a_long_answer_stay_whole():

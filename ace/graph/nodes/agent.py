@@ -184,12 +184,9 @@ class _Attempt:
         )
         self._answered = 0
         self.run_id = self._open_run()
-        if self.streams and self.visit.answered and not self._stored() and self.run_id == self.visit.run_id():
-            # the answer was given about calls of a run that is gone; a new one may ask for others
-            raise GraphError(
-                f"the run that node {self.visit.node!r} asked about is not there any more, and its answer is not used for "
-                "another one; give the agent run_store=FOLDER, so that runs survive their process"
-            )
+        # a visit brings one new answer, to what the run asked last; a run that is not there has asked nothing, and an answer
+        # about the calls of another one is not used
+        self._stale = max(0, self.visit.answers - self._stored())
 
     def parts(self) -> Generator[ResumeDecision | None]:
         """The decision to begin each part of the run with, until the run is over.
@@ -273,14 +270,15 @@ class _Attempt:
         question["calls"] = [call.model_dump(mode="json") for call in request.calls]
         question["choices"] = ["approve", "deny"]
         # LangGraph gives the answers of this visit again, from the first: skip those that the run already has
-        for _ in range(self._answered, stored.decisions):
+        known = max(stored.decisions, self._stale)
+        for _ in range(self._answered, known):
             interrupt(question)
         decision, problem, answers = None, "", 0
         while decision is None:
             decision, problem = self._read(interrupt({**question, "problem": problem}), request.calls)
             answers += 1
-        self._answered = stored.decisions + answers
-        return replace(decision, answers=answers)
+        self._answered = known + answers
+        return replace(decision, answers=self._answered - stored.decisions)
 
     def _read(self, answer: Any, calls: Sequence[RequestedCall]) -> tuple[Approve | Deny | None, str]:
         """An answer as a decision, or what is wrong with it."""

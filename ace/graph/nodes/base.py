@@ -33,8 +33,8 @@ class Visit:
         path = [part.split(":") for part in str(inner.get("checkpoint_ns", "")).split("|")]
         self.node = "/".join(part[0] for part in path if len(part) > 1 or not part[0].isdigit())
         self.task_id = path[-1][-1] if len(path[-1]) > 1 else ""
-        self.answered = _answered(inner)
-        """Whether it brings an answer to a question of an earlier process or step."""
+        self.answers = _answers(inner)
+        """How many answers LangGraph has for it."""
         self.thread_id = str(inner.get("thread_id") or "")
 
     def run_id(self, attempt: int = 0) -> str:
@@ -44,7 +44,7 @@ class Visit:
         return f"graph-{digest([self.thread_id, self.task_id])}" + (f"-{attempt}" if attempt else "")
 
 
-def _answered(configurable: Mapping[str, Any]) -> bool:
-    """Whether LangGraph has answers for this visit."""
+def _answers(configurable: Mapping[str, Any]) -> int:
+    """The answers of earlier visits, which LangGraph gives again, and the new one."""
     known: Any = configurable.get(_SCRATCHPAD)
-    return known is not None and bool(known.resume or known.get_null_resume(False) is not None)
+    return 0 if known is None else len(known.resume) + (known.get_null_resume(False) is not None)
