@@ -57,8 +57,7 @@ class JsonCodec:
     """A LangGraph serialiser that writes JSON only.
 
     `ace.graph.compile` declares the classes that the state's annotations name; others are declared here, and LangChain's
-    messages are known. It serves
-    `JsonlCheckpointer`, and LangGraph's savers as ``serde=JsonCodec()``.
+    messages are known. It serves `JsonlCheckpointer`, and LangGraph's savers as ``serde=JsonCodec()``.
 
     Args:
         classes: Pydantic models, dataclasses and enums that the state may hold.

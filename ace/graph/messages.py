@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import groupby
-from typing import Any, cast
+from typing import Any
 
 from langchain_core.messages import AIMessage, AIMessageChunk, AnyMessage, HumanMessage, ToolMessage
 from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, LLMResult
@@ -12,6 +12,7 @@ from langchain_core.runnables import RunnableConfig
 from langchain_core.runnables.config import get_async_callback_manager_for_config, get_callback_manager_for_config
 
 from ace.core import value_to_text
+from ace.learner.trace_formats import field_of
 from ace.react.history import HistoryReader
 from ace.tasks import ReasoningStep, TaskOutput
 
@@ -45,20 +46,13 @@ def last_message(messages: Sequence[Any], asked: str, answer: str) -> tuple[str,
     return last[asked], turns[:-1] if waits else turns
 
 
-def instructions(messages: Sequence[Any]) -> str:
-    """What system messages say: a graph's instructions, which belong to the agent's signature otherwise."""
-    told = [message for message in messages if _kind(message) in ("system", "developer")]
-    return "\n".join(value_to_text(_get(message, "content")) for message in told)
+def has_instructions(messages: Sequence[Any]) -> bool:
+    """Whether there are system messages: `has_instructions([SystemMessage("Be brief")])`."""
+    return any(_kind(message) in ("system", "developer") for message in messages)
 
 
 def _kind(message: Any) -> str:
-    return str(_get(message, "role") or _get(message, "type") or "")
-
-
-def _get(message: Any, name: str) -> Any:
-    return (
-        cast("Mapping[str, Any]", message).get(name) if isinstance(message, Mapping) else getattr(message, name, None)
-    )
+    return str(field_of(message, "role") or field_of(message, "type") or "")
 
 
 def as_messages(output: TaskOutput, sent: Mapping[str, str] | None = None) -> list[AnyMessage]:

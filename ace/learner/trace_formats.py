@@ -38,7 +38,7 @@ def events_of(trace: Any) -> Iterator[TraceEvent]:
         ValueError: The form is not known.
     """
     for wanted, reader in _READERS:
-        found = _get(trace, wanted)
+        found = field_of(trace, wanted)
         if found is not None:
             yield from reader(trace, found)
             return
@@ -53,8 +53,8 @@ def events_of(trace: Any) -> Iterator[TraceEvent]:
     )
 
 
-def _get(thing: Any, name: str, default: Any = None) -> Any:
-    """A field of an object or a dict."""
+def field_of(thing: Any, name: str, default: Any = None) -> Any:
+    """A field of an object or a dict: `field_of({"role": "user"}, "role")`."""
     if isinstance(thing, Mapping):
         return cast("Mapping[str, Any]", thing).get(name, default)
     return default if isinstance(thing, (str, bytes, list, tuple)) else getattr(thing, name, default)
@@ -66,7 +66,7 @@ def _get(thing: Any, name: str, default: Any = None) -> Any:
 def _trajectory(trace: Any, trajectory: Mapping[str, Any]) -> Iterator[TraceEvent]:
     """The flat dict of `dspy.ReAct`: thought_0, tool_name_0, tool_args_0, observation_0, thought_1 ..."""
     for name in ("task", "question", "input", "query"):
-        if isinstance(asked := _get(trace, name), str):
+        if isinstance(asked := field_of(trace, name), str):
             yield TraceEvent("user", asked)
             break
     for index in sorted(int(name.rpartition("_")[2]) for name in trajectory if re.fullmatch(r"tool_name_\d+", name)):
@@ -77,7 +77,7 @@ def _trajectory(trace: Any, trajectory: Mapping[str, Any]) -> Iterator[TraceEven
         yield TraceEvent("call", name=name, args=trajectory.get(f"tool_args_{index}"))
         if (observed := trajectory.get(f"observation_{index}")) is not None:
             yield TraceEvent("result", value_to_text(observed))
-    answer = _get(trace, "answer")
+    answer = field_of(trace, "answer")
     yield TraceEvent("answer", value_to_text(answer) if answer is not None else "")
 
 
@@ -86,19 +86,19 @@ def _trajectory(trace: Any, trajectory: Mapping[str, Any]) -> Iterator[TraceEven
 
 def _intermediate_steps(trace: Any, steps: Sequence[Any]) -> Iterator[TraceEvent]:
     """Pairs of an agent action (tool, tool_input, log) and an observation."""
-    if isinstance(asked := _get(trace, "input", _get(trace, "query")), str):
+    if isinstance(asked := field_of(trace, "input", field_of(trace, "query")), str):
         yield TraceEvent("user", asked)
     for step in steps:
         action, observed = step[0], step[1]
         if not isinstance(action, Mapping) and isinstance(action, Sequence) and not isinstance(action, str):
             action = dict(zip(("tool", "tool_input", "log"), cast("Sequence[Any]", action), strict=False))
-        yield TraceEvent("thought", str(_get(action, "log", "") or ""))
-        given = _get(action, "tool_input")
+        yield TraceEvent("thought", str(field_of(action, "log", "") or ""))
+        given = field_of(action, "tool_input")
         if isinstance(given, str) and given.strip() and not given.strip().startswith("{"):
             given = {"input": given}  # a tool of one argument is called with its bare text
-        yield TraceEvent("call", name=str(_get(action, "tool", "")), args=given)
+        yield TraceEvent("call", name=str(field_of(action, "tool", "")), args=given)
         yield TraceEvent("result", value_to_text(observed))
-    if (answer := _get(trace, "output")) is not None:
+    if (answer := field_of(trace, "output")) is not None:
         stopped = str(answer).startswith("Agent stopped due to")
         yield TraceEvent("thought" if stopped else "answer", value_to_text(answer))
 
@@ -109,34 +109,36 @@ def _intermediate_steps(trace: Any, steps: Sequence[Any]) -> Iterator[TraceEvent
 def _messages(_: Any, messages: Sequence[Any]) -> Iterator[TraceEvent]:
     """Messages of OpenAI's API, LangGraph or Pydantic AI."""
     for message in messages:
-        parts = _get(message, "parts")
+        parts = field_of(message, "parts")
         yield from _parts(parts) if parts is not None else _message(message)
 
 
 def _message(message: Any) -> Iterator[TraceEvent]:
-    role = str(_get(message, "role") or _get(message, "type") or "")
-    content = _get(message, "content")
+    role = str(field_of(message, "role") or field_of(message, "type") or "")
+    content = field_of(message, "content")
     blocks = cast("Sequence[Any]", content) if isinstance(content, (list, tuple)) else ()
-    if any(_get(b, "type") in ("tool_use", "tool_result") for b in blocks):
+    if any(field_of(b, "type") in ("tool_use", "tool_result") for b in blocks):
         yield from _blocks(role, blocks)
         return
-    content = _content(_get(message, "content"))
+    content = _content(field_of(message, "content"))
     if role in ("user", "human"):
         yield TraceEvent("user", content)
     elif role in ("assistant", "ai"):
-        legacy = _get(message, "function_call")
-        calls = _get(message, "tool_calls") or ([legacy] if legacy else ())
+        legacy = field_of(message, "function_call")
+        calls = field_of(message, "tool_calls") or ([legacy] if legacy else ())
         if content:
             yield TraceEvent("thought" if calls else "answer", content)
         for call in calls:
-            made = _get(call, "function", call)
-            args = _get(made, "arguments", _get(made, "args"))
-            yield TraceEvent("call", name=str(_get(made, "name", "")), args=args, call_id=str(_get(call, "id") or ""))
+            made = field_of(call, "function", call)
+            args = field_of(made, "arguments", field_of(made, "args"))
+            yield TraceEvent(
+                "call", name=str(field_of(made, "name", "")), args=args, call_id=str(field_of(call, "id") or "")
+            )
     elif role in ("tool", "function"):
-        status = _get(message, "status")
+        status = field_of(message, "status")
         failed = None if status is None else status == "error"
         # LangGraph marks what a tool raised; "success" is its default also for a tool that returned its error as text
-        yield TraceEvent("result", content, call_id=str(_get(message, "tool_call_id") or ""), failed=failed or None)
+        yield TraceEvent("result", content, call_id=str(field_of(message, "tool_call_id") or ""), failed=failed or None)
     elif role not in ("system", "developer"):
         raise ValueError(f"a message has the role {role!r}; expected user, assistant, tool or system")
 
@@ -144,28 +146,28 @@ def _message(message: Any) -> Iterator[TraceEvent]:
 def _blocks(role: str, blocks: Sequence[Any]) -> Iterator[TraceEvent]:
     """The content blocks of Anthropic's API: text, calls, and results inside a message of the user."""
     for block in blocks:
-        kind = _get(block, "type")
+        kind = field_of(block, "type")
         if kind == "tool_use":
             yield TraceEvent(
                 "call",
-                name=str(_get(block, "name", "")),
-                args=_get(block, "input"),
-                call_id=str(_get(block, "id") or ""),
+                name=str(field_of(block, "name", "")),
+                args=field_of(block, "input"),
+                call_id=str(field_of(block, "id") or ""),
             )
         elif kind == "tool_result":
-            failed = True if _get(block, "is_error") else None
-            text = _content(_get(block, "content"))
-            yield TraceEvent("result", text, call_id=str(_get(block, "tool_use_id") or ""), failed=failed)
+            failed = True if field_of(block, "is_error") else None
+            text = _content(field_of(block, "content"))
+            yield TraceEvent("result", text, call_id=str(field_of(block, "tool_use_id") or ""), failed=failed)
         elif kind == "text":
-            yield TraceEvent("user" if role == "user" else "thought", str(_get(block, "text", "")))
+            yield TraceEvent("user" if role == "user" else "thought", str(field_of(block, "text", "")))
 
 
 def _parts(parts: Sequence[Any]) -> Iterator[TraceEvent]:
     """The parts of a Pydantic AI request or response."""
-    calls = any(_get(part, "part_kind") == "tool-call" for part in parts)
+    calls = any(field_of(part, "part_kind") == "tool-call" for part in parts)
     for part in parts:
-        kind, content = _get(part, "part_kind"), _content(_get(part, "content"))
-        call_id, name = str(_get(part, "tool_call_id") or ""), str(_get(part, "tool_name") or "")
+        kind, content = field_of(part, "part_kind"), _content(field_of(part, "content"))
+        call_id, name = str(field_of(part, "tool_call_id") or ""), str(field_of(part, "tool_name") or "")
         if kind == "user-prompt":
             yield TraceEvent("user", content)
         elif kind == "thinking" or (kind == "text" and calls):
@@ -173,12 +175,12 @@ def _parts(parts: Sequence[Any]) -> Iterator[TraceEvent]:
         elif kind == "text":
             yield TraceEvent("answer", content)
         elif kind == "tool-call" and name.startswith("final_result"):
-            yield TraceEvent("answer", value_to_text(_get(part, "args")))
+            yield TraceEvent("answer", value_to_text(field_of(part, "args")))
         elif kind == "tool-call":
-            yield TraceEvent("call", name=name, args=_get(part, "args"), call_id=call_id)
+            yield TraceEvent("call", name=name, args=field_of(part, "args"), call_id=call_id)
         elif kind == "tool-return" and not name.startswith("final_result"):
             # newer versions mark in `outcome` that a call was retried, denied or interrupted; older ones sent a retry-prompt
-            failed = _get(part, "outcome", "success") != "success"
+            failed = field_of(part, "outcome", "success") != "success"
             yield TraceEvent("result", content, call_id=call_id, failed=failed or None)
         elif kind == "retry-prompt" and call_id and name:
             yield TraceEvent("result", content, call_id=call_id, failed=True)
@@ -200,9 +202,9 @@ def _part(part: Any) -> str:
     """A part of a content: its text, or the name of what is none."""
     if isinstance(part, str):
         return part
-    if (text := _get(part, "text")) is not None:
+    if (text := field_of(part, "text")) is not None:
         return str(text)
-    kind = str(_get(part, "type") or _get(part, "kind") or type(part).__name__)
+    kind = str(field_of(part, "type") or field_of(part, "kind") or type(part).__name__)
     media = any(word in kind.lower() for word in ("image", "audio", "video", "file", "document", "binary", "url"))
     return f"[{kind}]" if media else value_to_text(part)
 

@@ -174,7 +174,7 @@ def request_of(output: TaskOutput, read_only: Collection[str] = (), number: Any 
     made = [
         TraceEvent("call", name=s.tool_name, args=s.tool_args, call_id=s.tool_call_id) for s in output.structured_trace
     ]
-    events = [event for entry in history for event in _entry_events(entry)] + own + made
+    events = [event for turn, entry in enumerate(history) for event in _entry_events(entry, turn)] + own + made
     *before, last = _requests(events, frozenset(read_only))
     known = [event for part in before for event in part]
     earlier = [*_handed_on(known, last, frozenset(read_only)), *last[: len(last) - len(own) - len(made)]]
@@ -196,7 +196,7 @@ def request_of(output: TaskOutput, read_only: Collection[str] = (), number: Any 
 def _earlier_run(output: TaskOutput, number: int, read_only: frozenset[str]) -> TaskOutput:
     """The run of an earlier message, as far as the history holds it."""
     task = output.task
-    events = list(_entry_events(task.history[number]))
+    events = list(_entry_events(task.history[number], number))
     run = _run(events, None, read_only, task.domain, task.tenant)
     inputs = {"task": run.task.text}
     told = {"inputs": inputs, "history": task.history[:number], "user": task.user}
@@ -207,15 +207,16 @@ def _earlier_run(output: TaskOutput, number: int, read_only: frozenset[str]) -> 
     return run.model_copy(update={"task": run.task.model_copy(update=told), "run_id": run_id, "task_id": task_id})
 
 
-def _entry_events(entry: Mapping[str, Any]) -> Iterator[TraceEvent]:
-    """An entry of a history as events."""
+def _entry_events(entry: Mapping[str, Any], number: int) -> Iterator[TraceEvent]:
+    """An entry of a history as events; a call's id is its own in the whole conversation."""
     turn = Turn.read(entry)
     if said := "\n".join(value_to_text(value) for value in turn.inputs.values()):
         yield TraceEvent("user", said)
-    for number, (thought, name, args, observation) in enumerate(turn.steps):
+    for index, (thought, name, args, observation) in enumerate(turn.steps):
+        call_id = f"m{number}-c{index}"
         yield TraceEvent("thought", thought)
-        yield TraceEvent("call", name=name, args=args, call_id=f"call-{number}")
-        yield TraceEvent("result", observation, call_id=f"call-{number}")
+        yield TraceEvent("call", name=name, args=args, call_id=call_id)
+        yield TraceEvent("result", observation, call_id=call_id)
     yield TraceEvent("answer", "\n".join(value_to_text(value) for value in turn.outputs.values()))
 
 

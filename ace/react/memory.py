@@ -92,9 +92,11 @@ class Memory:
         context = contextvars.copy_context()
 
         def work() -> None:
-            box.put(context.run(_outcome, body))
-            self._places.release()
-            self._out.clear()
+            try:
+                box.put(context.run(_outcome, body))
+            finally:
+                self._places.release()
+                self._out.clear()
 
         began = time.monotonic()
         if not self._places.acquire(timeout=seconds):

@@ -14,7 +14,9 @@ import pytest
 
 from ace import Feedback, ReActGenerator
 from ace.core import ResumeError, RunStoreError
+from ace.learner.traces import request_of
 from ace.playbook import Playbook
+from ace.tasks import ReasoningStep, TaskInput, TaskOutput
 from ace.testing import FunctionLM, ScriptedLM, decision
 from ace.tools import tool
 
@@ -254,3 +256,19 @@ def test_a_message_that_is_learned_twice_is_one_piece_of_evidence():
         assert [bullet.provenance.task_ids for bullet in book.bullets] == before
         with pytest.raises(ValueError, match="names message '0'"):
             agent.learn(out, Feedback(success=True, details={"request": "0"}))
+
+
+def test_calls_of_two_messages_are_told_apart():
+    def asked(name, number):
+        trajectory = {"tool_name_0": "find_order", "tool_args_0": {"name": name}, "observation_0": f"order-{number}"}
+        changed = {"tool_name_1": "cancel_order", "tool_args_1": {"order": "x"}, "observation_1": "cancelled"}
+        return {"task": f"About {name}", "answer": "ok", "trajectory": {**trajectory, **changed}}
+
+    step = ReasoningStep(
+        iteration=1, tool_call_id="c", tool_name="cancel_order", tool_args={"order": "order-17"}, outcome="success",
+        observation="cancelled", executed=True, changes_state=True,
+    )  # fmt: skip
+    task = TaskInput(inputs={"task": "Cancel the first one"}, history=(asked("Ana", 17), asked("Ben", 18)))
+    run = TaskOutput(task_id="t", run_id="r", task=task, structured_trace=(step,), termination_reason="completed")
+    handed = [s.tool_args for s in request_of(run, {"find_order"}).structured_trace if s.tool_name == "find_order"]
+    assert handed == [{"name": "Ana"}]

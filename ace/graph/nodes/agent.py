@@ -18,7 +18,7 @@ from ace.agent.streaming import AsyncRunStream, RunStream
 from ace.core import CancellationToken, Event, InvalidModelAction, value_to_text
 from ace.core.errors import AGENT_ERRORS, AgentError
 from ace.graph.errors import GraphError
-from ace.graph.messages import AnswerTokens, as_messages, instructions, last_message
+from ace.graph.messages import AnswerTokens, as_messages, has_instructions, last_message
 from ace.graph.nodes.base import Node, Visit
 from ace.graph.session import Stopped
 from ace.graph.state import Message, needed, read
@@ -152,7 +152,7 @@ class ReActAgentNode(Node):
             )
         asked = next(iter(self.fields))
         text, history = last_message(found, asked, _answer_of(self.agent))
-        if instructions(found) and not self._warned:
+        if has_instructions(found) and not self._warned:
             self._warned = True
             _log.warning(
                 "system messages are not shown to the agent; put what they say into its signature's instructions"
