@@ -49,9 +49,9 @@ class InputFields:
     """The inputs of a signature, `InputFields(dspy.Signature("question -> answer"))`, and what callers pass for them."""
 
     def __init__(self, signature: type[dspy.Signature]) -> None:
-        talk = history_field(signature)
-        self._fields = {name: field for name, field in signature.input_fields.items() if name != talk}
-        self._history = talk or "history"
+        takes_history = history_field(signature)
+        self._fields = {name: field for name, field in signature.input_fields.items() if name != takes_history}
+        self._history = takes_history or "history"
         self.history = HistoryReader(list(self._fields), signature.output_fields).read
         self.names = tuple(self._fields)
         self._ignored: set[str] = set()
