@@ -199,7 +199,10 @@ def run(adapter: str, door: str, place: str, text: str) -> Iterator[tuple[str, b
     if door == "playbook":
         book.add(section="Strategies", content=quoted(text))
     mode = "native" if adapter == "native" else "text"
-    agent = ReActGenerator(tools=[read, wire], playbook=book, lm=lm, tool_calling=mode, policy=Policy.lenient())
+    # a run that goes on without its lessons on a busy machine would count as one whose words were lost
+    agent = ReActGenerator(
+        tools=[read, wire], playbook=book, lm=lm, tool_calling=mode, policy=Policy.lenient(), memory_timeout=None
+    )
     make = ADAPTERS[adapter]
     with dspy.context(adapter=make() if make else None):
         output = agent.run(f"Look it up: {quoted(text)}" if door == "task" else "Look it up")
