@@ -14,7 +14,10 @@ BulletArgument = Annotated[str, typer.Argument(help="For example b-12.")]
 NoteOption = Annotated[str, typer.Option("--note", help="Why, for the journal.")]
 DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Only print what would be done.")]
 BaselineOption = Annotated[
-    float, typer.Option(min=0.0, max=1.0, help="How often the tasks succeed without a bullet: 0.5 is a guess.")
+    float | None,
+    typer.Option(
+        min=0.0, max=1.0, help="How often the tasks succeed without a bullet; by its own held-out runs when left out."
+    ),
 ]
 
 # -- forgetting --------------------------------------------------------------------------------------------------------
@@ -142,11 +145,14 @@ def verify(path: BookArgument, json_file: JsonOption = None) -> None:
 
 @app.command("prune", epilog="Example: ace playbook prune pb.db --baseline 0.6 --dry-run")
 def prune(
-    path: BookArgument, baseline: BaselineOption = 0.5, dry_run: DryRunOption = False, author: AuthorOption = "prune"
+    path: BookArgument, baseline: BaselineOption = None, dry_run: DryRunOption = False, author: AuthorOption = "prune"
 ) -> None:
     """Retire bullets that are worse than nothing beyond doubt, promote shadow bullets that are better."""
+    from ace.playbook.maintenance import own_controls
+
     with open_book(path) as book:
-        due = book.maintenance.prune(baseline, dry_run=dry_run, author=author)
+        known = own_controls if baseline is None else baseline
+        due = book.maintenance.prune(known, dry_run=dry_run, author=author)
         for assessment in due:
             bullet = assessment.bullet
             console.print(

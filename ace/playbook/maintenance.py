@@ -23,8 +23,17 @@ from ace.playbook.statistics import (
     should_prune,
 )
 
-DEFAULT_BASELINE = 0.5
-"""The default success rate of tasks without a bullet: too low for easy tasks, too high for hard ones."""
+
+def own_controls(bullet: PlaybookBullet) -> Record:
+    """The runs that a bullet fitted and was held out of; with none of them, nothing is known of the rate without it.
+
+    A fixed guess would be too low for easy tasks, and for hard ones so high that lessons which help are retired.
+
+    Example:
+        >>> own_controls(PlaybookBullet(section="Pitfalls", content="x", control_successes=1, control_failures=9)).uses
+        10
+    """
+    return Record(bullet.control_successes, bullet.control_failures)
 
 
 class Maintenance:
@@ -83,12 +92,12 @@ class Maintenance:
                 tx.add(Update(bullet_id=bullet_id, changes={"distinct_from": kept}, reason=reason))
         return self._state.revision
 
-    def assess(self, baseline: Baseline | Callable[[PlaybookBullet], Baseline] = DEFAULT_BASELINE) -> list[Assessment]:
+    def assess(self, baseline: Baseline | Callable[[PlaybookBullet], Baseline] = own_controls) -> list[Assessment]:
         """Compare each bullet's record with the success rate without it.
 
         Args:
             baseline: That rate, a record of runs without the bullet, or a function of the bullet that knows its task
-                family.
+                family; by default each bullet's own record of runs that it was held out of (`Experiment(holdout=...)`).
         """
         if isinstance(baseline, (int, float)) and not 0 <= baseline <= 1:
             raise ValueError(
@@ -120,7 +129,7 @@ class Maintenance:
 
     def prune(
         self,
-        baseline: Baseline | Callable[[PlaybookBullet], Baseline] = DEFAULT_BASELINE,
+        baseline: Baseline | Callable[[PlaybookBullet], Baseline] = own_controls,
         *,
         dry_run: bool = False,
         author: str = "prune",

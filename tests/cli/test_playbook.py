@@ -207,8 +207,9 @@ def test_an_import_is_not_trusted_unless_a_person_says_so(path, tmp_path):
 
 
 def test_housekeeping(path):
-    assert "prune" in ace("prune", path, "--dry-run")
-    assert "1 bullets changed" in ace("prune", path)
+    assert "0 bullets" in ace("prune", path, "--dry-run")
+    assert "prune" in ace("prune", path, "--baseline", "0.5", "--dry-run")
+    assert "1 bullets changed" in ace("prune", path, "--baseline", "0.5")
     ace("keep", path, "b-1", "b-2", "--note", "on purpose")
     ace("rollback", path, 3, "--yes")
     assert "would go" in ace("dedup", path, "--dry-run", "--threshold", "0.9")

@@ -36,6 +36,16 @@ def test_pruning_retires_and_promotes_beyond_doubt_only(book):
     assert book.maintenance.stats().stages == {"active": 3, "retired": 1}
 
 
+def test_without_a_baseline_a_lesson_for_hard_tasks_stays(book):
+    """One run of four succeeds with it: much, where none does without it, and little, where half of them do."""
+    filled(book, "hard", "controlled", "useless")
+    for number, (helpful, harmful) in enumerate([(10, 30), (10, 30), (0, 120)], start=1):
+        book.commit([Tag(bullet_id=f"b-{number}", helpful=helpful, harmful=harmful)])
+    book.commit(Tag(bullet_id="b-2", arm="control", success=run % 2 == 0, run_id=f"run-{run}") for run in range(60))
+    assert {j.bullet.content for j in book.maintenance.prune(0.5, dry_run=True)} == {"hard", "controlled", "useless"}
+    assert {j.bullet.content for j in book.maintenance.prune()} == {"controlled", "useless"}
+
+
 def test_duplicates_are_merged_and_the_journal_names_the_successor(book):
     filled(
         book,
