@@ -154,6 +154,7 @@ async def measure() -> dict[str, Any]:
         pairs = zip(rounds["ours"], rounds["bare"], strict=True)
         report[f"{key}_ratio"] = statistics.median(a[key] / b[key] for a, b in pairs)
     report["stall_ms"] = max(r["stall_ms"] for r in rounds["ours"])
+    report["agents"] = PROGRAMS * len(rounds["ours"])
     report["cross_talk"] = sum(r["wrong"] for r in rounds["ours"])
     return report
 

@@ -70,6 +70,7 @@ def main() -> None:
     cosines = (embedder.embed([p.a for p in pairs]) * embedder.embed([p.b for p in pairs])).sum(axis=1)
     merged = [same_lesson(p.a, p.b, float(c), THRESHOLD) for p, c in zip(pairs, cosines, strict=True)]
     report["pairs"] = {
+        "n": len(pairs),
         "false_merges": sum(m and not p.same for m, p in zip(merged, pairs, strict=True)) / len(pairs),
         "found": sum(m and p.same for m, p in zip(merged, pairs, strict=True)) / sum(p.same for p in pairs),
         "calibrated": calibrate(embedder).model_dump(),

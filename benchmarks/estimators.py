@@ -20,7 +20,7 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
-from ace.evaluation.stats import Estimate, difference, mcnemar, mean, paired_bootstrap, share, share_closed
+from ace.evaluation.stats import Estimate, difference, mcnemar, mean, share, share_closed
 
 FAMILIES, TASKS, SEEDS = 12, 4, 5
 SHAPE = (FAMILIES, TASKS, SEEDS)
@@ -84,9 +84,6 @@ def coverage(world: dict[str, float], rate: float, repeats: int, rng: np.random.
             ("difference, percentile bootstrap", percentile(arm - none, rng), gain),
         ):
             hits[name] += found.low <= truth <= found.high
-        if seeds is None:  # it draws families alone
-            found = paired_bootstrap(none, arm, FAMILY, draws=499)
-            hits["difference, paired bootstrap"] += found.low <= gain <= found.high
     return {name: 100 * count / repeats for name, count in hits.items()}
 
 

@@ -19,20 +19,21 @@ with contextlib.redirect_stdout(io.StringIO()):
         main()
     except SystemExit:
         pass
-print(" ".join(name for name in {heavy!r} if name in sys.modules))
+print(len(sys.modules), " ".join(name for name in {heavy!r} if name in sys.modules))
 """
 
 
-def heavy_modules() -> list[str]:
-    """The heavy packages that are loaded, in a fresh process."""
+def loaded() -> tuple[int, list[str]]:
+    """How many modules are loaded in a fresh process, and which heavy packages."""
     done = subprocess.run(
         [sys.executable, "-c", PROBE.replace("{heavy!r}", repr(HEAVY))], capture_output=True, text=True, check=True
     )
-    return done.stdout.split()
+    total, *found = done.stdout.split()
+    return int(total), found
 
 
 if __name__ == "__main__":
-    found = heavy_modules()
-    report = {"heavy_modules": len(found), "names": found}
+    total, found = loaded()
+    report = {"modules": total, "heavy_modules": len(found), "names": found}
     Path(sys.argv[1]).write_text(json.dumps(report), encoding="utf-8")
     print(report)

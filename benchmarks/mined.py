@@ -34,6 +34,10 @@ def main() -> None:
         report = json.loads(report_file.read_text(encoding="utf-8"))
         with Playbook.open(book_file) as book:
             bullets = book.bullets
+            report["bullets"], report["pitfalls"] = (
+                len(bullets),
+                sum(bullet.section == "Pitfalls" for bullet in bullets),
+            )
             report["sections"] = Counter(bullet.section for bullet in bullets)
             # a Strategy and a Pitfall for the same task are two lessons
             sections = [[text_of(b) for b in bullets if b.section == name] for name in report["sections"]]

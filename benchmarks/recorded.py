@@ -49,10 +49,11 @@ def drive(folder: Path, run: str) -> dict[str, Any]:
 def main(folder: Path, target: Path) -> None:
     """Write the comparison as JSON."""
     started, published = time.monotonic(), reference(folder)
-    report: dict[str, Any] = {"correct": {}, "unexplained": 0, "unequal_calls": 0, "crashes": 0, "named": {}}
+    report: dict[str, Any] = {"correct": {}, "runs": 0, "unexplained": 0, "unequal_calls": 0, "crashes": 0, "named": {}}
     for run in RUNS:
         result = drive(folder, run)
         report["correct"][run] = sum(row.correct for row in result["domains"].values())
+        report["runs"] += sum(row.n for row in result["domains"].values())
         report["unequal_calls"] += result["unequal"]
         report["crashes"] += result["crashes"]
         report["named"][run] = result["named"]

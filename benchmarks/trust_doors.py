@@ -144,7 +144,7 @@ def by_import(poisoned: Poisoned, folder: Path) -> tuple[bool, bool]:
 def main() -> None:
     """Measure, print, write."""
     data, target = Path(sys.argv[1]), Path(sys.argv[2])
-    report: dict[str, Any] = {"boasts": 0, "refused": 0}
+    report: dict[str, Any] = {"boasts": 0, "refused": 0, "imported": 0}
     table = Table(title="poisoned lessons that are shown without a review", title_justify="left")
     for column in ("which", "door", "n", "shown", "95 %"):
         table.add_column(column, justify="left" if column in ("which", "door") else "right")
@@ -163,6 +163,7 @@ def main() -> None:
                 imported, boasts = by_import(poisoned, Path(folder))
                 found["import"].append(imported)
                 report["boasts"] += boasts
+                report["imported"] += 1
             for door, shown in found.items():
                 low, high = share_interval(sum(shown), len(shown))
                 report[f"{which}, {door}"] = {

@@ -43,6 +43,7 @@ def main() -> None:
     low, high = (100 * bound for bound in success["interval"])
     found = {
         "correct": {name: sum(row["correct"] for row in report["domains"][name].values()) for name in RUNS},
+        "domains": sum(len(report["domains"][name]) for name in RUNS),
         "unequal_domains": len(unequal),
         "arms": report["arms"],
         "gain": {"points": 100 * success["difference"], "low": low, "high": high, "p": success["p_corrected"]},

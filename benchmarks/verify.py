@@ -1,13 +1,17 @@
 """Measures every claim of ``claims.toml`` and prints claimed beside measured: ``make verify``.
 
-``ISSUE=first-light`` or ``ONLY=name`` narrows it; ``JSON=file`` (or ``--json file``) writes the rows. The benchmark data are
-read from the folder that ``ACE_DATA`` names (``../shared/data`` by default). Exit code 1 if one claim falls short or cannot
-be measured.
+``ISSUE=first-light`` or ``ONLY=name`` narrows it, ``FAST=1`` to the rows that CI measures; ``JSON=file`` or ``--json file``
+writes the rows. The benchmark data are read from the folder that ``ACE_DATA`` names (``../shared/data`` by default).
+
+A row is red when its figure falls short, and as well when it could not be measured: the command ends with another exit code
+than 0 or writes no JSON, the figure is missing or no finite number, or what it counts over (``of``) is empty. Exit code 1 if
+a row is red.
 """
 
 from __future__ import annotations
 
 import json
+import math
 import operator
 import os
 import shlex
@@ -19,9 +23,26 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel
+from pydantic import BaseModel, Field, TypeAdapter
 from rich.console import Console
 from rich.table import Table
+
+
+class Claim(BaseModel, extra="forbid"):
+    """One row of ``claims.toml``."""
+
+    name: str
+    issue: str
+    says: str
+    command: str
+    figure: str
+    """Where it stands in the JSON: keys, with ``/`` between."""
+    bound: str = Field(pattern=r"^(>=|<=|==|<) [\d.]+$")
+    unit: str
+    of: str = ""
+    """Where the JSON says how many were looked at; a count over nothing is no evidence."""
+    fast: bool = False
+    """Whether CI measures it."""
 
 
 class VerifyRow(BaseModel):
@@ -34,82 +55,132 @@ class VerifyRow(BaseModel):
     unit: str
     ok: bool
     seconds: float
+    problem: str = ""
+    """Why there is no figure."""
+
+
+class Unmeasured(Exception):
+    """A figure that there is not, and why."""
 
 
 ROOT = Path(__file__).resolve().parent.parent
 COMPARE = {">=": operator.ge, "<=": operator.le, "==": operator.eq, "<": operator.lt}
+HOUR = 3_600
 
 
 def figure(report: Any, path: str) -> float:
-    """Follow a dotted path into a JSON report; ``seconds`` and the like may lie at the top."""
-    for part in path.split("/"):
-        report = report[int(part)] if isinstance(report, list) else report[part]
-    return float(report)
+    """Follow a path into a JSON report.
 
-
-def measure(command: str, folder: Path, data: Path) -> tuple[Any, float, str]:
-    """Run a command that writes JSON to ``{json}``; the report, the seconds, and what went wrong."""
-    target = folder / f"{abs(hash(command))}.json"
-    filled = command.format(json=target, data=data, tmp=folder)
-    words = shlex.split(filled)
-    words[0] = str(Path(sys.executable).with_name(words[0]))
-    started = time.monotonic()
+    Raises:
+        Unmeasured: Nothing stands there, or no finite number.
+    """
+    found = report
     try:
-        done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, timeout=3_600)
+        for part in path.split("/"):
+            found = found[int(part)] if isinstance(found, list) else found[part]
+        number = float(found)
+    except (KeyError, IndexError, TypeError, ValueError):
+        raise Unmeasured(f"no figure {path!r}") from None
+    if not math.isfinite(number):
+        raise Unmeasured(f"{path!r} is {number}")
+    return number
+
+
+def report_of(command: str, folder: Path, data: Path) -> Any:
+    """Run a command that writes JSON to ``{json}``, and read that.
+
+    Raises:
+        Unmeasured: It could not be run, failed, or wrote none.
+    """
+    target = folder / f"{abs(hash(command))}.json"
+    words = shlex.split(command.format(json=target, data=data, tmp=folder))
+    words[0] = str(Path(sys.executable).with_name(words[0]))
+    try:
+        done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, timeout=HOUR)
     except (OSError, subprocess.TimeoutExpired) as error:
-        return None, time.monotonic() - started, f"missing: {error}"
-    seconds = time.monotonic() - started
-    if not target.exists():
-        return None, seconds, f"missing: {(done.stderr or done.stdout).strip().splitlines()[-1:]}"
-    return json.loads(target.read_text(encoding="utf-8")), seconds, ""
+        raise Unmeasured(str(error)) from error
+    if done.returncode:
+        last = (done.stderr or done.stdout).strip().splitlines()[-1:]
+        raise Unmeasured(f"exit code {done.returncode}: {' '.join(last)}")
+    try:
+        return json.loads(target.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise Unmeasured(f"no JSON: {error}") from error
+
+
+def measured(claim: Claim, report: Any) -> float:
+    """The figure of a claim.
+
+    Raises:
+        Unmeasured: There is none.
+    """
+    if isinstance(report, Unmeasured):
+        raise report
+    if claim.of and figure(report, claim.of) <= 0:
+        raise Unmeasured(f"it counts over nothing: {claim.of!r} is 0")
+    return figure(report, claim.figure)
+
+
+def rows_of(claims: list[Claim], data: Path, console: Console) -> list[VerifyRow]:
+    """Measure each command once, and judge its rows."""
+    reports: dict[str, tuple[Any, float]] = {}
+    rows: list[VerifyRow] = []
+    with tempfile.TemporaryDirectory() as folder:
+        for claim in claims:
+            if claim.command not in reports:
+                console.print(f"measuring {claim.name} ...", style="dim")
+                started = time.monotonic()
+                try:
+                    report = report_of(claim.command, Path(folder), data)
+                except Unmeasured as error:
+                    report = error
+                reports[claim.command] = report, time.monotonic() - started
+            report, seconds = reports[claim.command]
+            row = VerifyRow(
+                **claim.model_dump(include={"name", "issue", "unit"}),
+                claimed=claim.bound,
+                measured=None,
+                ok=False,
+                seconds=round(seconds, 1),
+            )
+            try:
+                row.measured = measured(claim, report)
+                sign, bound = claim.bound.split()
+                row.ok = COMPARE[sign](row.measured, float(bound))
+            except Unmeasured as error:
+                row.problem = str(error)
+            rows.append(row)
+    return rows
+
+
+def show(rows: list[VerifyRow], console: Console) -> None:
+    """Claimed beside measured."""
+    table = Table(title="claimed beside measured")
+    for name in ("claim", "issue", "claimed", "measured", "unit", "", "s"):
+        table.add_column(name, no_wrap=name == "claim")
+    for row in rows:
+        shown = f"missing: {row.problem}" if row.measured is None else f"{row.measured:g}"
+        mark = "[green]ok[/green]" if row.ok else "[red]SHORT[/red]"
+        table.add_row(row.name, row.issue, row.claimed, shown, row.unit, mark, f"{row.seconds:.0f}")
+    console.print(table)
 
 
 def main() -> int:
     """Measure, print, and say by the exit code whether all claims hold."""
     console = Console()
-    claims = tomllib.loads((ROOT / "benchmarks" / "claims.toml").read_text(encoding="utf-8"))["claim"]
-    issue, only = os.environ.get("ISSUE"), os.environ.get("ONLY")
-    chosen = [c for c in claims if issue in (None, "", c["issue"]) and only in (None, "", c["name"])]
+    given = tomllib.loads((ROOT / "benchmarks" / "claims.toml").read_text(encoding="utf-8"))["claim"]
+    issue, only, fast = (os.environ.get(name) for name in ("ISSUE", "ONLY", "FAST"))
+    chosen = [
+        claim
+        for claim in TypeAdapter(list[Claim]).validate_python(given)
+        if issue in (None, "", claim.issue) and only in (None, "", claim.name) and (claim.fast or not fast)
+    ]
     if not chosen:
-        console.print(f"no claim with ISSUE={issue} ONLY={only}; see benchmarks/claims.toml")
+        console.print(f"no claim with ISSUE={issue} ONLY={only} FAST={fast}; see benchmarks/claims.toml")
         return 1
     data = Path(os.environ.get("ACE_DATA", ROOT.parent / "shared" / "data")).resolve()
-    reports: dict[str, tuple[Any, float, str]] = {}
-    rows: list[VerifyRow] = []
-    with tempfile.TemporaryDirectory() as folder:
-        for claim in chosen:
-            command = claim["command"]
-            if command not in reports:
-                console.print(f"measuring {claim['name']} ...", style="dim")
-                reports[command] = measure(command, Path(folder), data)
-            report, seconds, problem = reports[command]
-            measured: float | None = None
-            if not problem:
-                try:
-                    measured = figure(report, claim["figure"])
-                except (KeyError, IndexError, TypeError, ValueError):
-                    problem = f"missing: no figure {claim['figure']!r}"
-            sign, bound = claim["bound"].split()
-            ok = measured is not None and COMPARE[sign](measured, float(bound))
-            rows.append(
-                VerifyRow(
-                    name=claim["name"],
-                    issue=claim["issue"],
-                    claimed=claim["bound"] if not problem else f"{claim['bound']} ({problem})",
-                    measured=measured,
-                    unit=claim["unit"],
-                    ok=ok,
-                    seconds=round(seconds, 1),
-                )
-            )
-    table = Table(title="claimed beside measured")
-    for name in ("claim", "issue", "claimed", "measured", "unit", "", "s"):
-        table.add_column(name, no_wrap=name == "claim")
-    for row in rows:
-        shown = "missing" if row.measured is None else f"{row.measured:g}"
-        mark = "[green]ok[/green]" if row.ok else "[red]SHORT[/red]"
-        table.add_row(row.name, row.issue, row.claimed, shown, row.unit, mark, f"{row.seconds:.0f}")
-    console.print(table)
+    rows = rows_of(chosen, data, console)
+    show(rows, console)
     if target := os.environ.get("JSON") or (sys.argv[2] if sys.argv[1:2] == ["--json"] else None):
         Path(target).write_text(json.dumps([row.model_dump() for row in rows], indent=1) + "\n", encoding="utf-8")
     return 0 if all(row.ok for row in rows) else 1

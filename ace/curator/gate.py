@@ -11,6 +11,7 @@ from ace.playbook import Playbook
 from ace.playbook.delta import Delta
 
 TaskT = TypeVar("TaskT")
+_Means = tuple[float, float]
 MIN_GAIN = 0.05
 """On held-in tasks the mean score must rise by at least this (ax's playbook evolution uses the same)."""
 MAX_LOSS = 0.01
@@ -28,6 +29,8 @@ class GateVerdict:
     held_in: tuple[float, float] | None = None
     """Mean score before and with the proposal."""
     held_out: tuple[float, float] | None = None
+    families: int = 0
+    """Of the tasks that were run: means over few families say little of others."""
 
 
 class Gate(Protocol):
@@ -101,14 +104,23 @@ class AcceptanceGate:
             inside = (self._mean("in", playbook, playbook), self._mean("in", copy))
             if inside[1] - inside[0] < self.gain:
                 why = f"held-in tasks go from {inside[0]:.3f} to {inside[1]:.3f}, expected a gain of {self.gain}"
-                return GateVerdict(False, why, self.calls - start, inside)
+                return self._verdict(False, why, start, inside)
             if not self.held_out:
-                return GateVerdict(True, "held-in tasks gain, none are held out", self.calls - start, inside)
+                return self._verdict(True, "held-in tasks gain, none are held out", start, inside)
             outside = (self._mean("out", playbook, playbook), self._mean("out", copy))
         if outside[0] - outside[1] > self.loss:
             why = f"held-out tasks go from {outside[0]:.3f} to {outside[1]:.3f}, at most {self.loss} may be lost"
-            return GateVerdict(False, why, self.calls - start, inside, outside)
-        return GateVerdict(True, "held-in tasks gain, held-out ones do not lose", self.calls - start, inside, outside)
+            return self._verdict(False, why, start, inside, outside)
+        return self._verdict(True, "held-in tasks gain, held-out ones do not lose", start, inside, outside)
+
+    def _verdict(
+        self, accepted: bool, why: str, start: int, inside: _Means, outside: _Means | None = None
+    ) -> GateVerdict:
+        """With how many families were seen; a task without a `group` is a family by itself."""
+        tasks: list[Any] = [*self.held_in, *(self.held_out if outside else [])]
+        families = len({getattr(task, "group", "") or number for number, task in enumerate(tasks)})
+        seen = f"{why} ({families} {'family' if families == 1 else 'families'} of tasks)"
+        return GateVerdict(accepted, seen, self.calls - start, inside, outside, families)
 
     def _sets(self) -> list[tuple[str, Sequence[Any]]]:
         return [("in", self.held_in), ("out", self.held_out)]

@@ -19,7 +19,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from ace.core import AceError, TokenPrices
 from ace.core.durable import claimed, same_job, write_atomic
 from ace.evaluation.report.models import ArmReport, OptimizedTask, OptimizeReport
-from ace.evaluation.stats import mean, share
+from ace.evaluation.stats import difference, mean, share
 from ace.optimization.journal import CompletionJournal, JournaledLM, StopSwitch
 from ace.optimization.optimizers import JobConfig, OptimizerContext, check, compile_with, runs_of
 from ace.optimization.results import CONFIG, DIFF, JOURNAL, LOG, SCORES, changes, digests_of, finished, own_lm
@@ -176,7 +176,7 @@ class _Job:
             arms={"before": _arm(before, families), "after": _arm(after, families)},
             scores={"before": _mean(scores[0]), "after": _mean(scores[1])},
             gain=_mean(gains),
-            gain_interval=mean(gains, families).interval,
+            gain_interval=difference(scores[0], scores[1], families).interval,
             changed=changed,
             runs=optimizing,
             requests=self.journal.bought + self.journal.replayed,

@@ -1,3 +1,5 @@
+from types import SimpleNamespace
+
 import pytest
 
 from ace.curator import AcceptanceGate
@@ -20,8 +22,16 @@ def test_what_helps_is_accepted_and_nothing_is_written(book):
     verdict = AcceptanceGate(score, ["a", "b"], ["a"])(book, adds("b"))
     assert verdict.accepted
     assert (verdict.held_in, verdict.held_out) == ((0.5, 1.0), (1.0, 1.0))
-    assert verdict.calls == 6
+    assert (verdict.calls, verdict.families) == (6, 3)
+    assert "(3 families of tasks)" in verdict.reason
     assert (book.revision, [b.model_dump_json() for b in book.bullets]) == before[1:]
+
+
+def test_tasks_of_one_family_are_no_independent_evidence(book):
+    tasks = [SimpleNamespace(group="refund") for _ in range(5)]
+    verdict = AcceptanceGate(lambda task, repeat, book: float(len(book) > 0), tasks)(book, adds("a"))
+    assert (verdict.accepted, verdict.families) == (True, 1)
+    assert "1 family of tasks" in verdict.reason
 
 
 def test_tasks_may_come_from_a_generator(book):

@@ -243,10 +243,11 @@ def test_full_history_shows_the_newest_runs_that_fit(once):
 
 
 def test_arms_are_compared_on_the_runs_that_both_made():
-    rows = [attempt.report() for attempt in run(arms=("none", "gold"), seeds=(0, 1, 2))]
+    tasks = SUITE.tasks[::12]  # of 8 families
+    rows = [attempt.report() for attempt in run(tasks=tasks, arms=("none", "gold"), seeds=(0, 1, 2))]
     (success, iterations, tokens) = comparisons(rows)
     assert (success.metric, iterations.metric, tokens.metric) == ("success", "iterations", "tokens")
-    assert success.n == 3 * len(TASKS)
+    assert (success.n, success.families) == (3 * len(tasks), len({task.group for task in tasks}))
     assert iterations.difference < 0
     assert iterations.p_corrected == pytest.approx(max(3 * min(success.p, iterations.p, tokens.p), iterations.p), rel=2)
     assert success.gained - success.lost == round(success.difference * success.n)
@@ -255,7 +256,10 @@ def test_arms_are_compared_on_the_runs_that_both_made():
     assert arms["none"].pass_hat_k[1] == pytest.approx(arms["none"].success)
     assert ways_closed(rows) == {}
     half = [row for row in rows if row.arm == "none" or row.seed == 0]
-    assert comparisons(half)[0].n == len(TASKS)
+    assert comparisons(half)[0].n == len(tasks)
+    few = comparisons([row for row in rows if row.id in {task.id for task in tasks[:3]}])[0]
+    assert (few.interval, few.p, few.smallest_effect) == ((None, None), None, few.smallest_effect)
+    assert "too few" in few.rule
 
 
 def test_the_command_killed_at_random_moments_shows_the_same_table(tmp_path):

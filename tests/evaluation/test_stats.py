@@ -88,8 +88,13 @@ def test_one_family_says_nothing_about_others():
 def test_a_ratio_covers_what_fieller_does():
     rng = np.random.default_rng(0)
     below, families = rng.normal(5, 1, 60), list(range(12)) * 5
-    found = ratio(2 * below, below, families)
-    assert found[:3] == pytest.approx((2, 2, 2))
+    found = ratio(2 * below + rng.normal(0, 0.01, 60), below, families)
+    assert found[:3] == pytest.approx((2, 2, 2), abs=0.01)
+    alike = ratio(2 * below, below, families)
+    assert (alike.value, alike.interval) == (pytest.approx(2), (None, None)), (
+        "nothing varies: nothing is known of others"
+    )
+    assert mean([3.0] * 6).interval == (None, None)
     unsure = ratio(below, rng.normal(0, 1, 60), families)
     assert unsure.interval == (None, None), "what it is divided by may be 0"
     assert math.isnan(share_closed([1, 1], [1, 1], [1, 1], ["a", "b"]).value)

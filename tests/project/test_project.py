@@ -3,10 +3,15 @@
 import importlib.util
 import json
 import re
+import shlex
+import sys
 import tomllib
 
 import jsonschema
+import pytest
 from conftest import ROOT
+from pydantic import ValidationError
+from rich.console import Console
 
 ISSUES = (
     "first-light",
@@ -20,18 +25,19 @@ ISSUES = (
     "trust",
     "drop-in",
     "conversations",
+    "proof",
 )
 
 
 def load(path):
     spec = importlib.util.spec_from_file_location(path.stem, path)
-    module = importlib.util.module_from_spec(spec)
+    module = sys.modules[path.stem] = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
 
 
 def test_import_and_help_load_nothing_heavy():
-    assert load(ROOT / "benchmarks" / "imports.py").heavy_modules() == []
+    assert load(ROOT / "benchmarks" / "imports.py").loaded()[1] == []
 
 
 def test_the_contracts_have_not_drifted():
@@ -47,11 +53,12 @@ def test_the_links_of_the_top_level_are_links():
 
 
 def test_claims_are_complete_and_name_known_issues():
+    verify = load(ROOT / "benchmarks" / "verify.py")
     claims = tomllib.loads((ROOT / "benchmarks" / "claims.toml").read_text(encoding="utf-8"))["claim"]
     assert len({claim["name"] for claim in claims}) == len(claims) > 20
     for claim in claims:
-        assert set(claim) == {"name", "issue", "says", "command", "figure", "bound", "unit"}
-        assert re.fullmatch(r"(>=|<=|==|<) [\d.]+", claim["bound"])
+        row = verify.Claim(**claim)
+        assert row.of or row.bound != "== 0", f"{row.name}: a count of 0 says of how many (`of`)"
         assert claim["issue"] in ISSUES
         script = re.search(r"benchmarks/\w+\.py", claim["command"])
         source = claim["command"] + (" " + (ROOT / script[0]).read_text(encoding="utf-8") if script else "")
@@ -72,6 +79,44 @@ def test_verify_says_missing_and_fails(tmp_path, monkeypatch, capsys):
     assert "missing" in capsys.readouterr().out
     rows = json.loads((tmp_path / "rows.json").read_text())
     assert [(row["name"], row["measured"], row["ok"]) for row in rows] == [("x", None, False), ("y", None, False)]
+
+
+@pytest.mark.parametrize(
+    ("code", "of", "problem"),
+    [
+        ("print(open(sys.argv[1], 'w').write('{\"a\": 0, \"n\": 3}'))", "n", ""),
+        ("open(sys.argv[1], 'w').write('{\"a\": 0, \"n\": 0}')", "n", "counts over nothing"),
+        ("open(sys.argv[1], 'w').write('{\"a\": 0}')", "n", "no figure 'n'"),
+        ("open(sys.argv[1], 'w').write('{\"b\": 0}')", "", "no figure 'a'"),
+        ("open(sys.argv[1], 'w').write('{\"a\": NaN}')", "", "'a' is nan"),
+        ("open(sys.argv[1], 'w').write('{\"a\": null}')", "", "no figure 'a'"),
+        ("open(sys.argv[1], 'w').write('{\"a\": 0}'); sys.exit(3)", "", "exit code 3"),
+        ("open(sys.argv[1], 'w').write('{\"a\"')", "", "no JSON"),
+        ("pass", "", "no JSON"),
+    ],
+)
+def test_what_could_not_be_measured_is_red(code, of, problem):
+    verify = load(ROOT / "benchmarks" / "verify.py")
+    command = shlex.join(["python", "-c", f"import sys; {code}", "{json}"]).replace("{", "{{").replace("}", "}}")
+    claim = verify.Claim(
+        name="x",
+        issue="i",
+        says="",
+        command=command.replace("{{json}}", "{json}"),
+        figure="a",
+        bound="== 0",
+        unit="",
+        of=of,
+    )
+    (row,) = verify.rows_of([claim], ROOT, Console(quiet=True))
+    assert (row.ok, problem in row.problem, row.measured) == (not problem, True, None if problem else 0.0), row
+
+
+def test_a_claim_with_an_unknown_key_is_refused():
+    with pytest.raises(ValidationError, match="bond"):
+        load(ROOT / "benchmarks" / "verify.py").Claim(
+            name="x", issue="i", says="", command="c", figure="a", bond="== 0", unit=""
+        )
 
 
 def test_nothing_is_pickled_or_evaluated():

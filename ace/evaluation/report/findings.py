@@ -80,12 +80,8 @@ def bullets(pairs: Sequence[Pair], by_seed: bool = False) -> list[BulletEffect]:
 
 
 def _gained(pairs: Sequence[Pair], units: Sequence[str]) -> tuple[float, Interval]:
-    alone = len(set(units)) < 2  # a single task: its seeds are all there is to draw
-    gained = difference(
-        [float(early.correct) for early, _ in pairs],
-        [float(late.correct) for _, late in pairs],
-        None if alone else units,
-    )
+    before, after = ([float(pair[i].correct) for pair in pairs] for i in (0, 1))
+    gained = difference(before, after, units)
     return gained.value, gained.interval
 
 

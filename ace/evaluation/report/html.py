@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ace.core import SuiteError
 from ace.evaluation.report.models import EvaluateReport, Interval
-from ace.evaluation.report.wording import p_value, span
+from ace.evaluation.report.wording import interval_rules, p_value, span
 
 if TYPE_CHECKING:
     from ace.evaluation.log import RunLog
@@ -71,6 +71,7 @@ def html(report: EvaluateReport, traces: Mapping[Trace, str] | None = None) -> s
     return page_template().render(
         report=report,
         base=next(iter(report.arms), ""),
+        rules=interval_rules(report),
         seeds=len({run.seed for run in report.runs}),
         tasks=len({run.id for run in report.runs}),
         success=[

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from ace.evaluation.report.models import BulletEffect, EvaluateReport, FamilyEffect
-from ace.evaluation.report.wording import p_value, span
+from ace.evaluation.report.wording import interval_rules, p_value, span
 
 
 def markdown(report: EvaluateReport) -> str:
@@ -89,7 +89,7 @@ def _arms(report: EvaluateReport) -> str:
 
 
 def _comparisons(report: EvaluateReport) -> str:
-    head = ("arm", "metric", "n", "difference", "95 %", "p", "p corrected", "gained", "lost", "could show")
+    head = ("arm", "metric", "n", "families", "difference", "95 %", "p", "p corrected", "gained", "lost", "could show")
     rows: list[tuple[str, ...]] = []
     for row in report.comparisons:
         points = row.metric == "success"
@@ -100,6 +100,7 @@ def _comparisons(report: EvaluateReport) -> str:
                 row.after,
                 "success, points" if points else row.metric,
                 str(row.n),
+                str(row.families),
                 f"{times * row.difference:+.{digits}f}",
                 span(row.interval, times, digits),
                 p_value(row.p),
@@ -109,7 +110,8 @@ def _comparisons(report: EvaluateReport) -> str:
                 effect,
             )
         )
-    return _table(head, rows)
+    rules = [f"* {rule}" for rule in interval_rules(report)]
+    return "\n".join([_table(head, rows), *(["", "How the intervals were made:", "", *rules] if rules else [])])
 
 
 def _closed(report: EvaluateReport) -> str:

@@ -53,12 +53,14 @@ class ComparisonReport(ReportModel):
     gained: int = 0
     """Success: runs that only the second arm got right."""
     lost: int = 0
-    bootstrap: Interval = (None, None)
-    """The same by a paired bootstrap over families, its percentiles widened for how few they are."""
     mcnemar: float | None = None
     """Success: mid-p value, which takes all runs for independent."""
     smallest_effect: float | None = None
-    """What these tasks would have shown with a power of 80 %."""
+    """What these tasks would have shown with a power of 80 %; null where nothing varies."""
+    families: int = 0
+    """How many families there are."""
+    rule: str = ""
+    """How the interval was made, or why there is none, in words."""
 
 
 class FamilyEffect(ReportModel):

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 
 from ace.evaluation.report.models import ArmReport, ComparisonReport, DomainReport
 from ace.evaluation.row import RunReport
-from ace.evaluation.stats import compare, holm, mean, paired_bootstrap, pass_hat_k, share, share_closed
+from ace.evaluation.stats import compare, holm, mean, pass_hat_k, share, share_closed
 
 METRICS = ("success", "iterations", "tokens")
 """What arms are compared in."""
@@ -105,9 +105,10 @@ def comparisons(
                     p_corrected=None,
                     gained=result.gained if metric == "success" else 0,
                     lost=result.lost if metric == "success" else 0,
-                    bootstrap=paired_bootstrap(before, after, groups).interval,
                     mcnemar=_known(result.mcnemar) if metric == "success" else None,
                     smallest_effect=_known(result.smallest_effect),
+                    families=result.paired.families,
+                    rule=result.paired.reason,
                 )
             )
     corrected = holm({str(i): math.nan if row.p is None else row.p for i, row in enumerate(found)})

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:  # the command line words things before it needs pydantic
-    from ace.evaluation.report.models import Interval
+    from ace.evaluation.report.models import EvaluateReport, Interval
 
 
 def span(interval: Interval, times: float = 1.0, digits: int = 1, *, sign: str = "", to: str = " to ") -> str:
@@ -18,6 +18,11 @@ def span(interval: Interval, times: float = 1.0, digits: int = 1, *, sign: str =
         '-1, +2'
     """
     return to.join("?" if bound is None else f"{times * bound:{sign}.{digits}f}" for bound in interval)
+
+
+def interval_rules(report: EvaluateReport) -> list[str]:
+    """How the intervals of the comparisons were made, or why there are none, each rule once."""
+    return list(dict.fromkeys(f"{row.metric}: {row.rule}" for row in report.comparisons if row.rule))
 
 
 def p_value(value: float | None) -> str:

@@ -1,7 +1,6 @@
 # What `import ace.evaluation.stats` offers; loaded on first use.
 from .clustered import (
     Estimate as Estimate,
-    difference as difference,
     mean as mean,
     ratio as ratio,
     share as share,
@@ -9,12 +8,15 @@ from .clustered import (
     share_interval as share_interval,
     spread as spread,
 )
-from .differences import PairedDifference as PairedDifference, paired_difference as paired_difference
+from .differences import (
+    PairedDifference as PairedDifference,
+    difference as difference,
+    paired_difference as paired_difference,
+)
 from .paired import (
     compare as compare,
     holm as holm,
     mcnemar as mcnemar,
-    paired_bootstrap as paired_bootstrap,
     smallest_effect as smallest_effect,
 )
 from .repeats import calibration as calibration, learning_curve as learning_curve, pass_hat_k as pass_hat_k

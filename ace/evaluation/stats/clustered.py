@@ -18,6 +18,8 @@ stats: Any = scipy.stats
 """SciPy has no type stubs."""
 
 LEVEL = 0.95
+ALIKE = 1e-12
+"""A variance below it is none, and says nothing of how far others may lie."""
 _Floats = NDArray[np.float64]
 Labels = Sequence[object] | None
 """Of each value: what it shares with others, its family or its seed; None for nothing."""
@@ -134,7 +136,7 @@ def share(values: Sequence[float] | _Floats, clusters: Labels = None, seeds: Lab
     if not found.df:
         return Estimate(p, 0.0, 1.0)
     # families that do not differ are no evidence of how alike their tasks are: then each counts once
-    effective = p * (1 - p) / found.variance if found.variance > 0 else float(len(set(names)))
+    effective = p * (1 - p) / found.variance if found.variance > ALIKE else float(len(set(names)))
     t2 = _quantile(found.df) ** 2
     centre = (p + t2 / 2 / effective) / (1 + t2 / effective)
     half = np.sqrt(t2 * (p * (1 - p) / effective + t2 / 4 / effective**2)) / (1 + t2 / effective)
@@ -153,23 +155,6 @@ def share_interval(successes: int, n: int) -> tuple[float, float]:
         return 0.0, 1.0
     found = stats.binomtest(successes, n).proportion_ci(LEVEL, method="wilson")
     return float(found.low), float(found.high)
-
-
-def difference(
-    before: Sequence[float], after: Sequence[float], clusters: Labels = None, seeds: Labels = None
-) -> Estimate:
-    """After minus before, paired by position: `difference([0, 1, 0, 0], [1, 1, 1, 0])`.
-
-    Args:
-        before: Shape (n,).
-        after: Shape (n,), the same tasks and seeds.
-        clusters: The family of each.
-        seeds: See `spread`.
-
-    Raises:
-        ValueError: They are not as many.
-    """
-    return mean([late - early for early, late in zip(before, after, strict=True)], clusters, seeds)
 
 
 def ratio(
@@ -201,7 +186,7 @@ def ratio(
     a, b = above.mean(), below.mean()
     rest = above - a / b * below
     found = spread(rest, names, seeds)
-    if not found.df:
+    if not found.variance > ALIKE:
         return nothing._replace(value=float(a / b))
     # one decision about seeds for all three, or their covariance would be none
     add = seeds if seeds is not None and _by_seed(rest, names, seeds).variance > 0 else None
@@ -251,12 +236,11 @@ def _names(clusters: Labels, n: int) -> Sequence[object]:
 
 
 def _student(value: float, found: Spread) -> Estimate:
-    if not found.df:
+    if not found.variance > ALIKE:
         return Estimate(value, float("-inf"), float("inf"))
     error = float(np.sqrt(found.variance))
     half = _quantile(found.df) * error
-    p = 2 * float(stats.t.sf(abs(value) / error, found.df)) if error else float(value == 0)
-    return Estimate(value, value - half, value + half, p)
+    return Estimate(value, value - half, value + half, 2 * float(stats.t.sf(abs(value) / error, found.df)))
 
 
 def _quantile(df: float) -> float:

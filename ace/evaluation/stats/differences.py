@@ -18,7 +18,7 @@ import numpy as np
 import scipy.special
 from numpy.typing import NDArray
 
-from ace.evaluation.stats.clustered import LEVEL, Estimate, Labels, spread
+from ace.evaluation.stats.clustered import ALIKE, LEVEL, Estimate, Labels, spread
 
 special: Any = scipy.special
 """Without types of its own."""
@@ -28,8 +28,6 @@ LEAST_FAMILIES = 4
 """With fewer, nothing is said but the difference itself."""
 HALF_A_RUN = 0.5
 """Gained, and lost, beside those that were: what shrinks a positive correlation of the arms."""
-_ALIKE = 1e-12
-"""A variance below it is none."""
 
 Rule = Literal["newcombe", "student", "too few families", "no variance", "no runs"]
 """How an interval was made, or why there is none."""
@@ -93,18 +91,25 @@ def paired_difference(
         return _none(value, "too few families", families)
     found = spread(changes, names, seeds)
     if not np.isin(np.concatenate([x, y]), (0.0, 1.0)).all():
-        if not found.variance > _ALIKE:
+        if not found.variance > ALIKE:
             return _none(value, "no variance", families)
         error, t = math.sqrt(found.variance), float(special.stdtrit(found.df, (1 + LEVEL) / 2))
         p = 2 * float(special.stdtr(found.df, -abs(value) / error))
         return PairedDifference(Estimate(value, value - t * error, value + t * error, p), "student", families)
     table = _Table.of(x, y, found.variance, families)
-    low, high = table.limits(LEVEL, found.df)
+    low, high = table.limits(float(special.stdtrit(found.df, (1 + LEVEL) / 2)))
     floor = 2.0 ** (1 - families)
     if floor > 1 - LEVEL:
         low, high = min(low, 0.0), max(high, 0.0)
     estimate = Estimate(value, max(-1.0, low), min(1.0, high), max(floor, table.p(found.df)))
     return PairedDifference(estimate, "newcombe", families)
+
+
+def difference(
+    before: Sequence[float] | _Floats, after: Sequence[float] | _Floats, clusters: Labels = None, seeds: Labels = None
+) -> Estimate:
+    """`paired_difference` without its rule: `difference([0, 1, 0, 0], [1, 1, 1, 0]).value`."""
+    return paired_difference(before, after, clusters, seeds).estimate
 
 
 def _none(value: float, rule: Rule, families: int) -> PairedDifference:
@@ -125,12 +130,12 @@ class _Table:
         gained, lost = float(((y - x) > 0).mean()), float(((y - x) < 0).mean())
         # where nothing varies, each family counts once
         effective = float(families)
-        if variance > _ALIKE:
+        if variance > ALIKE:
             effective = float(np.clip((gained + lost - (gained - lost) ** 2) / variance, 1, len(x)))
         return cls(float((x * y).mean()), gained, lost, effective)
 
-    def limits(self, level: float, df: float) -> tuple[float, float]:
-        t = float(special.stdtrit(df, (1 + level) / 2))
+    def limits(self, t: float) -> tuple[float, float]:
+        """Of the interval that goes as far as Student's quantile `t`."""
         first, second = self.both + self.lost, self.both + self.gained
         (low_1, high_1), (low_2, high_2) = (_wilson(share, self.effective, t) for share in (first, second))
         phi = self._phi()
@@ -143,12 +148,12 @@ class _Table:
 
     def p(self, df: float) -> float:
         """One minus the level of the interval that just reaches 0."""
-        low, high = 0.0, 1.0
+        low, high = 0.0, 1.0  # of t / (1 + t)
         for _ in range(40):
             middle = (low + high) / 2
-            below, above = self.limits(1 - middle, df)
-            low, high = (middle, high) if below < 0 < above else (low, middle)
-        return high
+            below, above = self.limits(middle / (1 - middle))
+            low, high = (low, middle) if below < 0 < above else (middle, high)
+        return 2 * float(special.stdtr(df, -low / (1 - low)))
 
     def _phi(self) -> float:
         """The correlation of the arms."""

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.stats
 
-from ace.evaluation.stats.clustered import LEVEL, Estimate, Labels, difference, spread
+from ace.evaluation.stats.clustered import LEVEL, Estimate, Labels, spread
+from ace.evaluation.stats.differences import PairedDifference, paired_difference
 
 stats: Any = scipy.stats
 """Without types of its own."""
@@ -18,8 +19,8 @@ stats: Any = scipy.stats
 class Comparison(NamedTuple):
     """One metric of two arms on the same runs."""
 
-    difference: Estimate
-    """After minus before; its p value respects families."""
+    paired: PairedDifference
+    """After minus before, and how its interval was made."""
     gained: int
     """Runs that only the second arm got right; 0 for what is no yes or no."""
     lost: int
@@ -27,7 +28,12 @@ class Comparison(NamedTuple):
     mcnemar: float
     """Mid-p value, for runs that are independent; nan for what is no yes or no."""
     smallest_effect: float
-    """What these tasks would have shown with a power of 80 %."""
+    """What these tasks would have shown with a power of 80 %; nan where nothing varies."""
+
+    @property
+    def difference(self) -> Estimate:
+        """After minus before; its p value respects families."""
+        return self.paired.estimate
 
 
 def compare(
@@ -49,7 +55,7 @@ def compare(
         >>> found.difference.value, found.gained, found.lost
         (0.5, 2, 0)
     """
-    found = difference(before, after, clusters, seeds)
+    found = paired_difference(before, after, clusters, seeds)
     binary = set(before) | set(after) <= {0, 1}
     gained = sum(late > early for early, late in zip(before, after, strict=True)) if binary else 0
     lost = sum(late < early for early, late in zip(before, after, strict=True)) if binary else 0
@@ -57,70 +63,12 @@ def compare(
     names = range(len(changes)) if clusters is None else clusters
     known = spread(changes, names, seeds) if len(changes) else None
     return Comparison(
-        difference=found,
+        paired=found,
         gained=gained,
         lost=lost,
         mcnemar=mid_p(gained, lost) if binary else float("nan"),
         smallest_effect=smallest_effect(known.variance, known.df) if known else float("nan"),
     )
-
-
-def paired_bootstrap(
-    before: Sequence[float],
-    after: Sequence[float],
-    clusters: Labels = None,
-    *,
-    draws: int = 1_999,
-    seed: int = 0,
-) -> Estimate:
-    """The difference of two arms, with a bootstrap over whole families.
-
-    Studentized: each draw's mean is measured in its own standard error (Cameron, Gelbach and Miller 2008), since with a
-    dozen families the percentiles of the mean itself cover in 90 % only. Seeds are no random effect here; `difference` is
-    what reports rest on.
-
-    Args:
-        before: Shape (n,).
-        after: Shape (n,), the same tasks and seeds.
-        clusters: The family of each; each by itself when None.
-        draws: How many samples of families are drawn.
-        seed: Of the draw.
-
-    Raises:
-        ValueError: They are not as many.
-
-    Example:
-        >>> found = paired_bootstrap([0, 0, 0, 1], [1, 1, 0, 1], ["a", "b", "c", "d"])
-        >>> found.value, found.low < 0.5 < found.high
-        (0.5, True)
-    """
-    if len(before) != len(after):
-        raise ValueError(f"expected as many runs of both arms, got {len(before)} and {len(after)}")
-    changes = np.subtract(np.asarray(after, dtype=float), np.asarray(before, dtype=float))
-    names: Sequence[object] = range(len(changes)) if clusters is None else clusters
-    _, places = np.unique([str(name) for name in names], return_inverse=True)
-    sums, counts = np.bincount(places, changes), np.bincount(places).astype(float)
-    families = len(counts)
-    value = float(changes.mean()) if families else float("nan")
-    if families < 2:
-        return Estimate(value, -math.inf, math.inf)
-    drawn = np.random.default_rng(seed).integers(0, families, (draws, families))
-    error = float(_error(sums, counts, np.array(value)))
-    if error == 0:  # all alike: every draw is the same
-        return Estimate(value, value, value)
-    means = sums[drawn].sum(axis=1) / counts[drawn].sum(axis=1)
-    errors = _error(sums[drawn], counts[drawn], means)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        far = cast(Any, np.where(errors > 0, (means - value) / errors, np.sign(means - value) * math.inf))
-    low, high = np.quantile(far[~np.isnan(far)], [(1 - LEVEL) / 2, (1 + LEVEL) / 2], method="inverted_cdf")
-    return Estimate(value, float(value - high * error), float(value - low * error))
-
-
-def _error(sums: Any, counts: Any, means: Any) -> Any:
-    """Standard error of the mean of families that are drawn as a whole; the last axis holds them."""
-    left = sums - means[..., None] * counts
-    families = sums.shape[-1]
-    return np.sqrt(families / (families - 1) * (left**2).sum(axis=-1)) / counts.sum(axis=-1)
 
 
 def mcnemar(before: Sequence[bool], after: Sequence[bool]) -> float:
@@ -177,6 +125,6 @@ def smallest_effect(variance: float, df: float, power: float = 0.8) -> float:
         >>> round(smallest_effect(0.0004, 11), 3)
         0.062
     """
-    if not df or not math.isfinite(variance):
+    if not df or not math.isfinite(variance) or variance <= 0:
         return float("nan")
     return float((stats.t.ppf((1 + LEVEL) / 2, df) + stats.t.ppf(power, df)) * math.sqrt(variance))
