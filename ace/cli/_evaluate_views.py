@@ -22,6 +22,8 @@ def show(report: EvaluateReport, by_domain: Sequence[str]) -> None:
     for arm in by_domain:
         console.print(_domains(report, arm, label))
     console.print(arms_table(f"arms{label}", report.arms))
+    for sentence in report.verdicts:
+        console.print(sentence, highlight=False)
     if report.comparisons:
         console.print(_comparisons(report.comparisons, first_arm, label))
         for arm, found in report.closed.items():

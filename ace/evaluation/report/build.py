@@ -9,6 +9,7 @@ from ace.evaluation.models import ModelChoice
 from ace.evaluation.report import findings
 from ace.evaluation.report.models import BulletEffect, EvaluateReport
 from ace.evaluation.report.summary import by_domain, comparisons, summarise, ways_closed
+from ace.evaluation.report.verdict import verdict
 from ace.evaluation.row import RunReport
 from ace.playbook import Playbook
 from ace.playbook.render import render_bullet
@@ -35,19 +36,22 @@ def build_report(
     seeded = [*LEARNING, *(("playbook", "random") if learns else ())]
     pairs = {name: findings.pairs_of(rows, arms[0], name) for name in arms[1:]}
     shows = {name: found for name, found in pairs.items() if name not in ("gold", "random", "none", *LEARNING)}
+    told = [name for name in arms[1:] if name not in ("gold", "random")] or list(arms[1:])
+    found_arms, differences = summarise(rows), comparisons(rows, arms[0], seeded)
     return EvaluateReport(
         run=choice.name,
         suite=suite.name,
         label=choice.label,
         policy=choice.policy.name,
         domains={name: by_domain([run for run in rows if run.arm == name]) for name in arms},
-        arms=summarise(rows),
+        arms=found_arms,
         runs=list(rows),
-        comparisons=comparisons(rows, arms[0], seeded),
+        comparisons=differences,
+        verdicts=[verdict(name, found_arms, differences, pairs[name], choice.label) for name in told if pairs[name]],
         closed=ways_closed(rows, seeded),
         families=[effect for found in pairs.values() for effect in findings.families(found)],
         bullets=[effect for name, found in shows.items() for effect in findings.bullets(found, name in seeded)],
-        regressions=[row for found in pairs.values() for row in findings.regressions(found)],
+        tasks=[row for name in told for row in findings.tasks(pairs[name])],
         curves=[point for name in arms for point in findings.curve(rows, name)],
         calibrations=findings.calibrations(rows),
     )

@@ -11,14 +11,14 @@ from ace.evaluation.report.models import (
     CurvePoint,
     FamilyEffect,
     Interval,
-    Regression,
     RunReport,
+    TaskEffect,
 )
 from ace.evaluation.stats import calibration, difference, learning_curve, share
 
 MIN_RUNS = 5
 """A bullet that was shown in fewer runs is not reported."""
-MOST_REGRESSIONS = 10
+OUTCOMES = ("won", "lost", "equal")
 MOST_BULLETS = 10
 """Of those that helped most, and of those that hurt most."""
 Pair = tuple[RunReport, RunReport]
@@ -85,30 +85,31 @@ def _gained(pairs: Sequence[Pair], units: Sequence[str]) -> tuple[float, Interva
     return gained.value, gained.interval
 
 
-def regressions(pairs: Sequence[Pair]) -> list[Regression]:
-    """Tasks that the second arm loses, those lost with the most seeds first; each with one seed to look at."""
-    tasks: dict[str, list[Pair]] = {}
+def tasks(pairs: Sequence[Pair]) -> list[TaskEffect]:
+    """Each task, those won first and then those lost, the clearest first; each with one seed to look at."""
+    by_id: dict[str, list[Pair]] = {}
     for pair in pairs:
-        tasks.setdefault(pair[0].id, []).append(pair)
-    found: list[Regression] = []
-    for task, some in tasks.items():
+        by_id.setdefault(pair[0].id, []).append(pair)
+    found: list[TaskEffect] = []
+    for task, some in by_id.items():
         lost = [pair for pair in some if pair[0].correct and not pair[1].correct]
-        gained = sum(not early.correct and late.correct for early, late in some)
-        if len(lost) > gained:
-            worst = max(lost, key=lambda pair: pair[1].iterations - pair[0].iterations)
-            found.append(
-                Regression(
-                    after=worst[1].arm,
-                    id=task,
-                    group=worst[0].group,
-                    lost=len(lost),
-                    gained=gained,
-                    n=len(some),
-                    seed=worst[0].seed,
-                    bullets=worst[1].bullets,
-                )
+        gained = [pair for pair in some if pair[1].correct and not pair[0].correct]
+        change = len(gained) - len(lost)
+        shown = max(gained if change > 0 else lost or some, key=lambda pair: pair[1].iterations - pair[0].iterations)
+        found.append(
+            TaskEffect(
+                after=shown[1].arm,
+                id=task,
+                group=shown[0].group,
+                outcome="won" if change > 0 else "lost" if change < 0 else "equal",
+                gained=len(gained),
+                lost=len(lost),
+                n=len(some),
+                seed=shown[0].seed,
+                bullets=shown[1].bullets,
             )
-    return sorted(found, key=lambda row: (row.gained - row.lost, row.id))[:MOST_REGRESSIONS]
+        )
+    return sorted(found, key=lambda row: (OUTCOMES.index(row.outcome), -abs(row.gained - row.lost), row.id))
 
 
 def curve(runs: Iterable[RunReport], arm: str, points: int = 10) -> list[CurvePoint]:

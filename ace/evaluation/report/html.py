@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ace.core import SuiteError
+from ace.evaluation.report.findings import OUTCOMES
 from ace.evaluation.report.models import EvaluateReport, Interval
 from ace.evaluation.report.wording import interval_rules, p_value, span
 
@@ -14,6 +15,8 @@ if TYPE_CHECKING:
 
 Trace = tuple[str, int, str]
 """Arm, seed and task of a run."""
+MOST_TRACES = 1_000
+"""Tasks whose runs a page holds, of all arms together: more would make it slow to open."""
 
 
 class Mark(NamedTuple):
@@ -62,7 +65,7 @@ def html(report: EvaluateReport, traces: Mapping[Trace, str] | None = None) -> s
 
     Args:
         report: What `ace evaluate` found.
-        traces: Runs to read, for the tasks that an arm loses; see `traces_of`.
+        traces: Runs to read, of the tasks in both arms; see `traces_of`.
 
     Raises:
         SuiteError: Jinja is missing.
@@ -98,27 +101,29 @@ def html(report: EvaluateReport, traces: Mapping[Trace, str] | None = None) -> s
             ]
             for arm, found in report.calibrations.items()
         },
-        regressions=[
-            (
-                row,
-                (traces or {}).get((base, row.seed, row.id), ""),
-                (traces or {}).get((row.after, row.seed, row.id), ""),
-            )
-            for base in [next(iter(report.arms), "")]
-            for row in report.regressions
-        ],
+        outcomes_of=_tasks(report, traces or {}),
+        most_traces=MOST_TRACES,
     )
 
 
 def traces_of(report: EvaluateReport, log: RunLog) -> dict[Trace, str]:
     """The traces that a page shows, out of an evaluation's log."""
     base = next(iter(report.arms), "")
-    wanted = {(arm, row.seed, row.id) for row in report.regressions for arm in (base, row.after)}
+    wanted = {(arm, row.seed, row.id) for row in report.tasks[:MOST_TRACES] for arm in (base, row.after)}
     return {
         (row.arm, row.seed, row.id): f"{output.task.text}\n\n{output.reasoning_trace}\n\n{feedback.text}".strip()
         for row, output, feedback in log.runs()
         if (row.arm, row.seed, row.id) in wanted
     }
+
+
+def _tasks(report: EvaluateReport, traces: Mapping[Trace, str]) -> dict[str, dict[str, list[Any]]]:
+    """By arm and outcome: each task with both traces."""
+    base, found = next(iter(report.arms), ""), dict[str, dict[str, list[Any]]]()
+    for row in report.tasks:
+        sides = [traces.get((arm, row.seed, row.id), "") for arm in (base, row.after)]
+        found.setdefault(row.after, {outcome: [] for outcome in OUTCOMES})[row.outcome].append((row, *sides))
+    return found
 
 
 def _mark(name: str, value: float, interval: Interval, times: float, note: str) -> Mark:

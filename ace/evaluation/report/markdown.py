@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 
+from ace.evaluation.report.findings import OUTCOMES
 from ace.evaluation.report.models import BulletEffect, EvaluateReport, FamilyEffect
 from ace.evaluation.report.wording import interval_rules, p_value, span
 
@@ -12,6 +14,9 @@ def markdown(report: EvaluateReport) -> str:
     """The tables of a report as Markdown; whatever a stand-in produced is labelled."""
     label = f", **{report.label}**" if report.label else ""
     parts = [f"# {report.suite}: {report.run}{label}", f"Policy `{report.policy}`, {len(report.runs)} runs."]
+    parts += report.verdicts
+    if report.tasks:
+        parts += ["## Tasks", _tasks(report)]
     parts += ["## Arms", _arms(report)]
     if any(len(found) > 1 for found in report.domains.values()):
         parts += ["## Domains, % of n", _domains(report)]
@@ -35,15 +40,6 @@ def markdown(report: EvaluateReport) -> str:
         )
         title = f"## Confidence of `{arm}`: Brier score {found.brier:.3f}, expected calibration error {found.error:.3f}"
         parts += [title, _table(("sure, %", "success, %", "95 %", "n"), bins)]
-    if report.regressions:
-        lost = (
-            (r.after, f"`{r.id}`", f"{r.lost} of {r.n}", str(r.gained), str(r.seed), " ".join(r.bullets))
-            for r in report.regressions
-        )
-        parts += [
-            "## Where it hurts",
-            _table(("arm", "task", "lost", "gained", "seed to look at", "bullets shown"), lost),
-        ]
     return "\n\n".join(parts) + "\n"
 
 
@@ -51,6 +47,29 @@ def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
     lines += ["| " + " | ".join(cell.replace("|", "\\|").replace("\n", " ") for cell in row) + " |" for row in rows]
     return "\n".join(lines)
+
+
+def _tasks(report: EvaluateReport) -> str:
+    """How many are won, lost and equal, and which are not equal."""
+    counts = Counter((row.after, row.outcome) for row in report.tasks)
+    names = dict.fromkeys(row.after for row in report.tasks)
+    totals = ((name, *(str(counts[name, outcome]) for outcome in OUTCOMES)) for name in names)
+    rows = (
+        (
+            row.after,
+            f"`{row.id}`",
+            row.outcome,
+            str(row.gained),
+            str(row.lost),
+            str(row.n),
+            str(row.seed),
+            " ".join(row.bullets),
+        )
+        for row in report.tasks
+        if row.outcome != "equal"
+    )
+    head = ("arm", "task", "", "gained", "lost", "of", "seed to look at", "bullets shown")
+    return f"{_table(('arm', *OUTCOMES), totals)}\n\n{_table(head, rows)}"
 
 
 def _domains(report: EvaluateReport) -> str:

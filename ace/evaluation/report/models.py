@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from pydantic import Field
 
 from ace.evaluation.row import ReportModel, RunReport
@@ -88,19 +90,23 @@ class BulletEffect(ReportModel):
     text: str = ""
 
 
-class Regression(ReportModel):
-    """A task that the first arm solves more often."""
+class TaskEffect(ReportModel):
+    """A task in two arms."""
 
     after: str
     id: str
     group: str
+    outcome: Literal["won", "lost", "equal"]
+    """Whether this arm solves it with more seeds than the first arm, with fewer, or with as many."""
+    gained: int
+    """Seeds that this arm solved and the first one did not."""
     lost: int
     """Seeds that the first arm solved and this one did not."""
-    gained: int
     n: int
     seed: int
-    """One of those lost."""
+    """The one to look at: of those gained or lost."""
     bullets: list[str]
+    """What was shown with that seed."""
 
 
 class CurvePoint(ReportModel):
@@ -176,7 +182,10 @@ class EvaluateReport(ReportModel):
     """For each arm and metric, how much of the way from `none` to `gold` it went: estimate, low, high."""
     families: list[FamilyEffect] = Field(default_factory=list)
     bullets: list[BulletEffect] = Field(default_factory=list)
-    regressions: list[Regression] = Field(default_factory=list)
+    verdicts: list[str] = Field(default_factory=list)
+    """One sentence for each arm with a memory, or model, of its own: whether it helped, on how many tasks, how sure that is,
+    and what it cost."""
+    tasks: list[TaskEffect] = Field(default_factory=list)
     curves: list[CurvePoint] = Field(default_factory=list)
     calibrations: dict[str, CalibrationReport] = Field(default_factory=dict)
     """Of arms whose runs state a confidence."""

@@ -6,6 +6,7 @@ from ace.evaluation.report import findings
 from ace.evaluation.report.markdown import markdown
 from ace.evaluation.report.models import EvaluateReport
 from ace.evaluation.report.summary import by_domain, comparisons, summarise
+from ace.evaluation.report.verdict import verdict
 from ace.evaluation.row import RunReport
 
 
@@ -57,12 +58,35 @@ def test_bullets_that_helped_and_hurt_are_told_by_name(rows):
     assert apart == [], "four runs each: too few to speak of"
 
 
-def test_regressions_name_a_seed_to_look_at(rows):
-    found = findings.regressions(findings.pairs_of(rows, "none", "mine"))
-    assert [(r.id, r.lost, r.gained, r.n, r.seed) for r in found] == [(f"ship#{n}", 2, 0, 2, 0) for n in range(4)]
-    assert found[0].bullets == ["b-2"]
-    many = [row(arm, f"x#{n}", 0, arm == "none") for arm in ("none", "mine") for n in range(30)]
-    assert len(findings.regressions(findings.pairs_of(many, "none", "mine"))) == findings.MOST_REGRESSIONS
+def test_every_task_is_won_lost_or_equal_and_names_a_seed_to_look_at(rows):
+    found = findings.tasks(findings.pairs_of(rows, "none", "mine"))
+    assert [row.outcome for row in found] == sorted((row.outcome for row in found), key=findings.OUTCOMES.index)
+    assert {row.id for row in found} == set(TASKS)
+    lost = [row for row in found if row.outcome == "lost"]
+    assert [(r.id, r.lost, r.gained, r.n, r.seed) for r in lost] == [(f"ship#{n}", 2, 0, 2, 0) for n in range(4)]
+    assert lost[0].bullets == ["b-2"]
+
+
+@pytest.mark.parametrize(
+    ("solved", "start"),
+    [
+        (lambda arm, n: arm == "mine", "mine helped (simulated): it solved 100 % of runs where none solved 0 %"),
+        (lambda arm, n: arm == "none", "mine hurt (simulated)"),
+        (lambda arm, n: n % 2, "No difference of mine and none was shown (simulated)"),
+    ],
+)
+def test_the_first_sentence_says_whether_it_helped_and_how_sure_that_is(solved, start):
+    rows = [row(arm, f"x{n}#0", 0, bool(solved(arm, n))) for arm in ("none", "mine") for n in range(8)]
+    rows = [r.model_copy(update={"group": r.id}) for r in rows]
+    pairs = findings.pairs_of(rows, "none", "mine")
+    sentence = verdict("mine", summarise(rows), comparisons(rows), pairs, "simulated")
+    assert sentence.startswith(start)
+    assert "on 8 tasks of 8 families" in sentence
+    few = [r for r in rows if r.id < "x3"]
+    pairs = findings.pairs_of(few, "none", "mine")
+    unsure = verdict("mine", summarise(few), comparisons(few), pairs)
+    assert unsure.startswith("Whether mine helps more than none cannot be said yet")
+    assert "too few for an interval" in unsure
 
 
 def test_a_curve_is_drawn_for_arms_that_learn(rows):
@@ -88,7 +112,8 @@ def test_markdown_holds_every_table_and_the_label(rows):
         comparisons=comparisons(rows),
         families=findings.families(pairs),
         bullets=[effect.model_copy(update={"text": "a | b\nc"}) for effect in findings.bullets(pairs)],
-        regressions=findings.regressions(pairs),
+        tasks=findings.tasks(pairs),
+        verdicts=["It helped."],
         curves=findings.curve(rows, "mine"),
     )
     text = markdown(report)
@@ -99,7 +124,8 @@ def test_markdown_holds_every_table_and_the_label(rows):
         "## Families",
         "## Bullets",
         "## While it learns",
-        "## Where it hurts",
+        "## Tasks",
+        "It helped.",
     ):
         assert part in text
     assert "a \\| b c" in text, "what would break a table is escaped"

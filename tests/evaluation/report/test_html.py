@@ -9,9 +9,9 @@ import pytest
 
 from ace.evaluation import evaluate
 from ace.evaluation.log import RunLog
-from ace.evaluation.report.findings import calibrations, curve, families, pairs_of
+from ace.evaluation.report.findings import calibrations, curve, families, pairs_of, tasks as tasks_of
 from ace.evaluation.report.html import html, traces_of
-from ace.evaluation.report.models import BulletEffect, EvaluateReport, Regression
+from ace.evaluation.report.models import BulletEffect, EvaluateReport
 from ace.evaluation.report.summary import by_domain, comparisons, summarise, ways_closed
 from ace.suites.office import OfficeSuite
 from ace.testing import SimulatedLM
@@ -41,7 +41,7 @@ def page(tmp_path_factory):
         arms = ("none", "gold", "online")
         list(evaluate(suite, lambda seed: SimulatedLM(suite, seed=seed), tasks=tasks, arms=arms, seeds=(0, 1), log=log))
         rows = list(log.rows())
-        lost = Regression(after="online", id=tasks[0].id, group="g", lost=1, gained=0, n=2, seed=0, bullets=["b-1"])
+        found = tasks_of(pairs_of(rows, "none", "online"))
         hurt = BulletEffect(
             after="online", bullet="b-1", seed=None, n=9, difference=-0.5, interval=(None, 0.1), text=EVIL
         )
@@ -57,7 +57,8 @@ def page(tmp_path_factory):
             closed=ways_closed(rows),
             families=[effect for arm in arms[1:] for effect in families(pairs_of(rows, "none", arm))],
             bullets=[hurt],
-            regressions=[lost],
+            verdicts=["online helped"],
+            tasks=found,
             curves=curve(rows, "online"),
             calibrations=calibrations([row.model_copy(update={"confidence": 0.8}) for row in rows]),
         )
@@ -83,7 +84,8 @@ def test_the_page_needs_nothing_and_runs_nothing(page):
         "Against none",
         "While it learns",
         "Where it helps",
-        "Where it hurts",
+        "Tasks: online against none",
+        "online helped",
         "pass^k",
         "Share of the way",
         "By domain",
@@ -100,11 +102,13 @@ def opened_in_chromium(path, width=1100, scheme="light"):
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
         try:
             opened = browser.new_page(viewport={"width": width, "height": 800}, color_scheme=scheme, bypass_csp=True)
-            asked = []
+            asked, said = [], []
+            opened.on("console", lambda message: said.append(message.text))
+            opened.on("pageerror", lambda error: said.append(str(error)))
             opened.on("request", lambda request: asked.append(request.url))
             opened.goto(path.as_uri())
-            assert asked == [path.as_uri()]
             yield opened
+            assert (asked, said) == ([path.as_uri()], [])
         finally:
             browser.close()
 
@@ -115,7 +119,7 @@ needs_chromium = pytest.mark.skipif(
 
 
 @needs_chromium
-@pytest.mark.parametrize("width", [360, 1100])
+@pytest.mark.parametrize("width", [390, 1280])
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_it_reads_well_in_chromium(page, width, scheme):
     with opened_in_chromium(page, width, scheme) as opened:
@@ -129,6 +133,9 @@ def test_it_reads_well_in_chromium(page, width, scheme):
         assert opened.locator(".dot").count() > 9
         box = opened.locator(".track").first.bounding_box()
         assert box["width"] > 100, "the plot has enough space"
-        opened.locator("details", has_text="loses").locator("summary").click()
-        sides = [side.bounding_box() for side in opened.locator(".sides > div").all()]
+        for outcome in opened.locator("details.outcome").all():
+            outcome.evaluate("part => { part.open = true }")
+        task = opened.locator("details.outcome details").first
+        task.locator("summary").click()
+        sides = [side.bounding_box() for side in task.locator(".sides > div").all()]
         assert (sides[0]["y"] == sides[1]["y"]) == (width > 800), "side by side where the page is wide enough"

@@ -1,0 +1,56 @@
+"""The sentence that a report starts with: whether an arm helped, on how many tasks, how sure that is, and what it cost."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from ace.evaluation.report.models import ArmReport, ComparisonReport
+from ace.evaluation.report.wording import span
+from ace.evaluation.row import RunReport
+
+
+def verdict(
+    arm: str,
+    arms: Mapping[str, ArmReport],
+    differences: Sequence[ComparisonReport],
+    pairs: Sequence[tuple[RunReport, RunReport]],
+    label: str = "",
+) -> str:
+    """One arm against the first, in one sentence.
+
+    Args:
+        arm: Which.
+        arms: All of them; the first is what is compared with.
+        differences: Of all arms against the first.
+        pairs: The runs that both have made.
+        label: As results are labelled, `simulated` for example.
+
+    Example:
+        >>> from ace.evaluation import Study, StudyConfig
+        >>> config = StudyConfig("office", "simulated", "none,gold", limit=4, out=getfixture("tmp_path"))
+        >>> Study(config).run().verdicts[0].partition(":")[0]
+        'Whether gold helps more than none cannot be said yet (simulated)'
+    """
+    base = next(iter(arms))
+    success = next(row for row in differences if (row.after, row.metric) == (arm, "success"))
+    steps = next(row for row in differences if (row.after, row.metric) == (arm, "iterations"))
+    low, high = success.interval
+    tasks = len({early.id for early, _ in pairs})
+    if low is None or high is None:
+        found = f"Whether {arm} helps more than {base} cannot be said yet"
+    elif low > 0:
+        found = f"{arm} helped"
+    elif high < 0:
+        found = f"{arm} hurt"
+    else:
+        found = f"No difference of {arm} and {base} was shown"
+    how = f" ({label})" if label else ""
+    sure = f"95 %: {span(success.interval, 100, sign='+')}" if low is not None else success.rule
+    memory = arms[arm].memory_tokens - arms[base].memory_tokens
+    tokens = f"{memory:+,.0f} tokens of memory and " if memory else ""
+    return (
+        f"{found}{how}: it solved {100 * arms[arm].success:.0f} % of runs where {base} solved "
+        f"{100 * arms[base].success:.0f} %, a difference of {100 * success.difference:+.1f} points ({sure}), on {tasks} "
+        f"tasks of {success.families} {'family' if success.families == 1 else 'families'}; a run took {tokens}"
+        f"{steps.difference:+.1f} iterations."
+    )
