@@ -10,7 +10,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ace.cli._shared import ApiBaseOption, CorpusOption, DomainOption, LmOption, ToolsOption, console
+from ace.cli._shared import (
+    ApiBaseOption,
+    CorpusOption,
+    DomainOption,
+    JsonOption,
+    LmOption,
+    ToolsOption,
+    check_writable,
+    console,
+    write_json,
+)
 
 if TYPE_CHECKING:
     from ace.core import Event
@@ -46,6 +56,7 @@ def chat(
         Path | None, typer.Option(help="The folder that keeps conversations; by default in your own settings.")
     ] = None,
     api_base: ApiBaseOption = None,
+    json_file: JsonOption = None,
 ) -> None:
     """Talk with the agent. Every step is on the disk before it is shown."""
     from ace.cli.run import named_tools
@@ -54,6 +65,7 @@ def chat(
     from ace.playbook import Playbook
     from ace.react import ReActGenerator
 
+    check_writable(json_file)
     if resume and name is not None:
         raise SuiteError("pass --resume for the last conversation, or --name for one by its name, not both")
     folder = chats if chats is not None else Path(typer.get_app_dir("ace")) / "chats"
@@ -75,6 +87,7 @@ def chat(
 
     write_atomic(latest, talk.chat.id)
     talk.go_on()
+    write_json({"id": talk.chat.id, "messages": talk.chat.history.messages}, json_file)
 
 
 class _Talk:

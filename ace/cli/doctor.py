@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import sys
+from typing import Any
 
 import typer
 
-from ace.cli._shared import console
+from ace.cli._shared import JsonOption, check_writable, console, write_json
 
 EXAMPLES = "Example: ace doctor"
 _REQUIRED = (
@@ -14,15 +15,15 @@ _REQUIRED = (
 )  # fmt: skip
 
 
-def doctor() -> None:
+def doctor(json_file: JsonOption = None) -> None:
     """Check the installation: versions, the embedder's weights, other packages that own the module `ace`."""
     from importlib.metadata import PackageNotFoundError, packages_distributions, version
 
-    problems = 0
+    check_writable(json_file)
+    checks: list[dict[str, Any]] = []
 
     def report(ok: bool, text: str, advice: str = "") -> None:
-        nonlocal problems
-        problems += not ok
+        checks.append({"ok": ok, "what": text, "advice": "" if ok else advice})
         console.print("ok     " if ok else "PROBLEM", style="green" if ok else "red", end=" ")
         console.print(f"{text}{'' if ok else '; ' + advice}", highlight=False)
 
@@ -39,7 +40,8 @@ def doctor() -> None:
         "uninstall the others: they install a module of the same name",
     )
     _check_weights(report)
-    if problems:
+    write_json(checks, json_file)
+    if not all(check["ok"] for check in checks):
         raise typer.Exit(1)
 
 

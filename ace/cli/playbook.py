@@ -149,10 +149,17 @@ def stats(
 
 
 @app.command("export", epilog="Example: ace playbook export pb.db bullets.jsonl")
-def export(path: BookArgument, target: Annotated[Path, typer.Argument(help="A JSON-lines file.")]) -> None:
+def export(
+    path: BookArgument,
+    target: Annotated[Path, typer.Argument(help="A JSON-lines file.")],
+    json_file: JsonOption = None,
+) -> None:
     """Write every bullet as one JSON line, in a stable order."""
+    check_writable(json_file)
     with open_book(path) as book:
-        console.print(f"{book.export_jsonl(target)} bullets written to {target}", highlight=False)
+        written = book.export_jsonl(target)
+        console.print(f"{written} bullets written to {target}", highlight=False)
+        write_json({"written": written, "file": str(target)}, json_file)
 
 
 @app.command("import", epilog="Example: ace playbook import new.db bullets.jsonl")
@@ -163,12 +170,16 @@ def import_bullets(
         bool, typer.Option("--trust", help="They come from a book of yours: they keep stage, trust and counts.")
     ] = False,
     author: AuthorOption = "import",
+    json_file: JsonOption = None,
 ) -> None:
     """Add the bullets of a file under new ids, all or none; shadow and without counts, unless you trust them."""
     from ace.core import PlaybookError
     from ace.playbook import Playbook
 
+    check_writable(json_file)
     if not file.exists():
         raise PlaybookError(f"there is no file {str(file)!r}")
     with Playbook.open(path) as book:
-        console.print(f"{book.import_jsonl(file, author=author, trust=trust)} bullets added to {path}", highlight=False)
+        added = book.import_jsonl(file, author=author, trust=trust)
+        console.print(f"{added} bullets added to {path}", highlight=False)
+        write_json({"added": added, "revision": book.revision}, json_file)

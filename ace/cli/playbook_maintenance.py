@@ -32,8 +32,10 @@ def purge(
     exact: Annotated[bool, typer.Option("--exact", help="Leave single words of the text alone.")] = False,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
     author: AuthorOption = "",
+    json_file: JsonOption = None,
 ) -> None:
     """Take something out of the playbook and its history for good; the journal keeps a tombstone."""
+    check_writable(json_file)
     with open_book(path) as book:
         target: dict[str, Any] = {"text": text, "run_id": run, "tenant": tenant, "exact": exact}
         found = book.purge(**target, dry_run=True)
@@ -44,11 +46,13 @@ def purge(
             markup=False,
         )
         if not found.entries and not found.queue_lines:
+            write_json(found, json_file)
             return
         if not yes:
             typer.confirm("This cannot be undone. Go on?", abort=True)
         done = book.purge(**target, author=author)
         console.print(f"purged; {done.entries} entries changed, the journal verifies: {book.history.verify().ok}")
+        write_json(done, json_file)
 
 
 # -- history -----------------------------------------------------------------------------------------------------------
@@ -59,12 +63,15 @@ def history(
     path: BookArgument,
     bullet: Annotated[str | None, typer.Option(help="Only what concerns this bullet.")] = None,
     limit: Annotated[int, typer.Option(min=1, help="At most this many entries, the newest last.")] = 30,
+    json_file: JsonOption = None,
 ) -> None:
     """Who changed what, when, and why."""
     from ace.cli._playbook_views import moment
 
+    check_writable(json_file)
     with open_book(path) as book:
         entries = book.history.entries(bullet)
+        write_json(entries[-limit:], json_file)
         table = Table(title=Text(f"{len(entries)} changes"), title_justify="left")
         for name in ("revision", "when", "by", "what", "bullet", "why"):
             table.add_column(name)
@@ -107,10 +114,12 @@ def rollback(
     revision: Annotated[int, typer.Argument(min=0, help="What the book is to be again.")],
     author: AuthorOption = "",
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    json_file: JsonOption = None,
 ) -> None:
     """Make the book what it was at a revision; the journal keeps everything, so a rollback can be rolled back."""
     from ace.cli._playbook_views import diff_view
 
+    check_writable(json_file)
     with open_book(path) as book:
         newest = book.revision
         console.print(diff_view(book.history.diff(newest, revision)))
@@ -118,6 +127,7 @@ def rollback(
             typer.confirm(f"Go back to revision {revision}?", abort=True)
         now = book.history.rollback(revision, author=author)
         console.print(f"revision {now} equals revision {revision}; undo with: ace playbook rollback {path} {newest}")
+        write_json({"revision": now, "equals": revision, "before": newest}, json_file)
 
 
 @app.command("verify", epilog="Example: ace playbook verify pb.db")
@@ -145,11 +155,16 @@ def verify(path: BookArgument, json_file: JsonOption = None) -> None:
 
 @app.command("prune", epilog="Example: ace playbook prune pb.db --baseline 0.6 --dry-run")
 def prune(
-    path: BookArgument, baseline: BaselineOption = None, dry_run: DryRunOption = False, author: AuthorOption = "prune"
+    path: BookArgument,
+    baseline: BaselineOption = None,
+    dry_run: DryRunOption = False,
+    author: AuthorOption = "prune",
+    json_file: JsonOption = None,
 ) -> None:
     """Retire bullets that are worse than nothing beyond doubt, promote shadow bullets that are better."""
     from ace.playbook.maintenance import own_controls
 
+    check_writable(json_file)
     with open_book(path) as book:
         known = own_controls if baseline is None else baseline
         due = book.maintenance.prune(known, dry_run=dry_run, author=author)
@@ -161,6 +176,8 @@ def prune(
                 highlight=False,
             )
         console.print(f"{len(due)} bullets {'would change' if dry_run else 'changed'} their stage", highlight=False)
+        rows = [{"id": one.bullet.id, "action": one.action, "better": one.better} for one in due]
+        write_json({"dry_run": dry_run, "changed": rows}, json_file)
 
 
 @app.command("dedup", epilog="Example: ace playbook dedup pb.db --dry-run")
@@ -171,8 +188,10 @@ def dedup(
     ] = None,
     dry_run: DryRunOption = False,
     author: AuthorOption = "dedup",
+    json_file: JsonOption = None,
 ) -> None:
     """Merge duplicate bullets; nothing that a text names is lost."""
+    check_writable(json_file)
     with open_book(path) as book:
         report = book.maintenance.dedup(dry_run=dry_run, threshold=threshold, author=author)
         for pair in report.duplicates:
@@ -182,17 +201,28 @@ def dedup(
             console.print(f"kept apart: {one}, {other}  cosine {cosine:.3f}  {what}", highlight=False, style="dim")
         verb = "would go" if dry_run else "merged"
         console.print(f"{len(report.duplicates)} of {report.bullets} bullets {verb}", highlight=False)
+        rows = [
+            {"removed": pair.removed.id, "successor": pair.successor.id, "kind": pair.kind, "cosine": pair.cosine}
+            for pair in report.duplicates
+        ]
+        write_json({"dry_run": dry_run, "bullets": report.bullets, "merged": rows}, json_file)
 
 
 @app.command("keep", epilog="Example: ace playbook keep pb.db b-3 b-7 --note 'different carriers'")
 def keep(
-    path: BookArgument, one: BulletArgument, other: BulletArgument, author: AuthorOption = "", note: NoteOption = ""
+    path: BookArgument,
+    one: BulletArgument,
+    other: BulletArgument,
+    author: AuthorOption = "",
+    note: NoteOption = "",
+    json_file: JsonOption = None,
 ) -> None:
     """Remember that two near bullets are different; `dedup` never asks again."""
+    check_writable(json_file)
     with open_book(path) as book:
-        console.print(
-            f"kept both, revision {book.maintenance.keep_both(one, other, author=author, note=note)}", highlight=False
-        )
+        revision = book.maintenance.keep_both(one, other, author=author, note=note)
+        console.print(f"kept both, revision {revision}", highlight=False)
+        write_json({"kept": [one, other], "revision": revision}, json_file)
 
 
 @app.command("stage", epilog="Example: ace playbook stage pb.db b-12 pinned --note 'holds for every refund'")
@@ -202,6 +232,7 @@ def stage(
     to: Annotated[str, typer.Argument(help="shadow, active, pinned or retired.")],
     author: AuthorOption = "",
     note: NoteOption = "",
+    json_file: JsonOption = None,
 ) -> None:
     """Pin a bullet, retire it, or bring it back."""
     from typing import cast, get_args
@@ -209,15 +240,20 @@ def stage(
     from ace.core import PlaybookError
     from ace.playbook.review import SetStage
 
+    check_writable(json_file)
     if to not in get_args(SetStage):
         raise PlaybookError(f"no stage {to!r}; expected {', '.join(get_args(SetStage))}")
     with open_book(path) as book:
         revision = book.review.set_stage(bullet_id, cast(SetStage, to), author=author, note=note)
         console.print(f"{bullet_id} is {to}, revision {revision}", highlight=False)
+        write_json({"id": bullet_id, "stage": to, "revision": revision}, json_file)
 
 
 @app.command("gc", epilog="Example: ace playbook gc pb.db")
-def gc(path: BookArgument) -> None:
+def gc(path: BookArgument, json_file: JsonOption = None) -> None:
     """Forget vectors that no bullet needs any more, and those of other embedders."""
+    check_writable(json_file)
     with open_book(path) as book:
-        console.print(f"{book.maintenance.gc()} vectors forgotten", highlight=False)
+        forgotten = book.maintenance.gc()
+        console.print(f"{forgotten} vectors forgotten", highlight=False)
+        write_json({"forgotten": forgotten}, json_file)

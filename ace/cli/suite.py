@@ -31,14 +31,18 @@ SuiteArgument = Annotated[str, typer.Argument(help=SUITE_SPECS)]
 @app.command("list", epilog="Example: ace suite list office")
 def list_tasks(
     suite: Annotated[str | None, typer.Argument(help="A suite; without one, the suites are listed.")] = None,
-    limit: Annotated[int, typer.Option(min=1)] = 40,
+    limit: Annotated[int, typer.Option(min=1, help="At most this many tasks are shown; the JSON has all.")] = 40,
+    json_file: JsonOption = None,
 ) -> None:
     """List the suites, or the tasks of one."""
+    check_writable(json_file)
     if suite is None:
         for name, about in described_suites():
             console.print(f"{name}: {about}")
+        write_json([{"name": name, "about": about} for name, about in described_suites()], json_file)
         return
     loaded = load_suite(suite)
+    write_json([task.model_dump(mode="json") for task in loaded.tasks], json_file)
     table = Table(title=f"{loaded.name}: {len(loaded.tasks)} tasks", title_justify="left")
     for name in ("id", "domain", "calls", "task"):
         table.add_column(name)
@@ -51,8 +55,11 @@ def list_tasks(
 
 
 @app.command("show", epilog="Example: ace suite show office 'refund#0'")
-def show(suite: SuiteArgument, task_id: Annotated[str, typer.Argument(help="A task's id.")]) -> None:
+def show(
+    suite: SuiteArgument, task_id: Annotated[str, typer.Argument(help="A task's id.")], json_file: JsonOption = None
+) -> None:
     """Show a task and its reference solution."""
+    check_writable(json_file)
     from ace.core import SuiteError
 
     loaded = load_suite(suite)
@@ -64,6 +71,7 @@ def show(suite: SuiteArgument, task_id: Annotated[str, typer.Argument(help="A ta
     for call in task.gold:
         mark = "writes" if call.name in loaded.writing_tools else "reads"
         console.print(f"  {mark} {call.name}({json.dumps(call.args)})", markup=False, highlight=False)
+    write_json(task, json_file)
 
 
 @app.command("check", epilog="Example: ace suite check tau:FOLDER --json check.json")

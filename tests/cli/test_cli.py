@@ -2,6 +2,9 @@
 
 import pytest
 from command import ace
+from typer.main import get_command
+
+from ace.cli import app
 
 COMMANDS = [
     "demo",
@@ -59,3 +62,17 @@ def test_help_has_examples(command):
 def test_errors_are_one_clear_line(words, says, tmp_path):
     text = ace(*words, cwd=tmp_path, code=2, ACE_LM="")
     assert says in text
+
+
+def commands(command, name="ace"):
+    """All of them, with the names of their options."""
+    for word, inner in getattr(command, "commands", {}).items():
+        yield from commands(inner, f"{name} {word}")
+    if not hasattr(command, "commands"):
+        yield name, {option for parameter in command.params for option in getattr(parameter, "opts", ())}
+
+
+def test_every_command_has_the_option():
+    found = dict(commands(get_command(app)))
+    assert len(found) > 30
+    assert [name for name, options in found.items() if "--json" not in options] == []

@@ -249,3 +249,30 @@ def test_brackets_in_a_playbook_are_text(tmp_path):
     for words in (["list"], ["show"], ["search"]):
         more = {"show": ["b-1"], "search": ["[/x] refund"]}.get(words[0], [])
         assert "[bold]refund[order_id]" in process("playbook", *words, tmp_path / "p.db", *more)
+
+
+@pytest.mark.parametrize(
+    ("words", "holds"),
+    [
+        (("history",), lambda found: [entry["kind"] for entry in found][:3] == ["add"] * 3),
+        (("rollback", 1, "--yes"), lambda found: found["equals"] == 1 and found["revision"] > found["before"]),
+        (("prune", "--baseline", 0.5), lambda found: [one["action"] for one in found["changed"]] == ["prune"]),
+        (("dedup", "--dry-run", "--threshold", "0.9"), lambda found: found["dry_run"] and found["bullets"] > 1),
+        (("keep", "b-1", "b-2"), lambda found: found["kept"] == ["b-1", "b-2"]),
+        (("stage", "b-1", "pinned"), lambda found: found["stage"] == "pinned"),
+        (("gc",), lambda found: found["forgotten"] >= 0),
+        (("purge", "--text", "nowhere to be found", "--yes"), lambda found: found["entries"] == 0),
+    ],
+)
+def test_commands_on_a_playbook_write_json(path, tmp_path, words, holds):
+    command, *rest = words
+    ace(command, path, *rest, "--json", tmp_path / "out.json")
+    found = json.loads((tmp_path / "out.json").read_text(encoding="utf-8"))
+    assert holds(found), found
+
+
+def test_export_and_import_say_how_many(path, tmp_path):
+    ace("export", path, tmp_path / "b.jsonl", "--json", tmp_path / "out.json")
+    written = json.loads((tmp_path / "out.json").read_text(encoding="utf-8"))["written"]
+    ace("import", tmp_path / "new.db", tmp_path / "b.jsonl", "--json", tmp_path / "in.json")
+    assert json.loads((tmp_path / "in.json").read_text(encoding="utf-8"))["added"] == written > 0

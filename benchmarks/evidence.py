@@ -1,0 +1,301 @@
+"""Makes the evidence that `docs/evidence.md` shows: ``make evidence`` (at most 60 minutes on two cores).
+
+``python benchmarks/evidence.py [--data DATA] [--only PART ...] [--show]``. Each part is a study of its own that writes JSON
+into ``evidence/``; one that is there already, made by the same code, is not made again, so an interrupted run goes on. At
+the end ``benchmarks/evidence.json``, the tables between the marks in `docs/evidence.md` and the plot beside it are written
+anew. ``--show`` only writes these. Parts that need the public data are left as they were where DATA is not there.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+ROOT = Path(__file__).resolve().parent.parent
+FOLDER = ROOT / "evidence"
+KEPT, PAGE, PLOT = ROOT / "benchmarks" / "evidence.json", ROOT / "docs" / "evidence.md", ROOT / "docs" / "evidence.svg"
+PARTS: Mapping[str, tuple[str, ...]] = {
+    "coverage": ("coverage.py", "{out}"),
+    "curves": ("curves.py", "{out}"),
+    "peers": ("fair_peers.py", "{out}", "--seeds", "3"),
+    "retention": ("retention.py", "{out}"),
+    "decisions": ("decisions.py", "{data}", "{out}"),
+    "tau2": ("tau2_study.py", "{out}", "--data", "{data}"),
+}
+"""Each study and its arguments."""
+BEGIN, END = "<!-- {} -->", "<!-- end of {} -->"
+
+
+def code_digest() -> str:
+    """Of all code that a figure can rest on."""
+    files = sorted([*(ROOT / "ace").rglob("*.py"), *(ROOT / "benchmarks").rglob("*.py")])
+    return sha256(b"".join(path.read_bytes() for path in files)).hexdigest()
+
+
+def make(names: Iterable[str], data: Path, console: Console) -> None:
+    """Run the studies that are not there yet."""
+    FOLDER.mkdir(exist_ok=True)
+    digest = code_digest()
+    for name in names:
+        out, stamp = FOLDER / f"{name}.json", FOLDER / f"{name}.digest"
+        if out.exists() and stamp.exists() and stamp.read_text(encoding="utf-8") == digest:
+            console.print(f"{name}: there already, made by the same code")
+            continue
+        script, *arguments = PARTS[name]
+        if "{data}" in arguments and not data.is_dir():
+            console.print(f"{name}: left as it was, there are no data at {data}")
+            continue
+        started = time.monotonic()
+        console.print(f"{name}: running ...")
+        fresh = FOLDER / f"{name}.fresh.json"
+        filled = [word.format(out=fresh, data=data) for word in arguments]
+        subprocess.run([sys.executable, ROOT / "benchmarks" / script, *filled], check=True)
+        os.replace(fresh, out)
+        stamp.write_text(digest, encoding="utf-8")
+        console.print(f"{name}: done in {time.monotonic() - started:.0f} s")
+
+
+def kept() -> dict[str, Any]:
+    """What was measured: the newest of each study, without what only a reader of its own JSON needs."""
+    found: dict[str, Any] = json.loads(KEPT.read_text(encoding="utf-8")) if KEPT.exists() else {}
+    for name in PARTS:
+        file = FOLDER / f"{name}.json"
+        if file.exists():
+            found[name] = rounded(json.loads(file.read_text(encoding="utf-8")))
+    return found
+
+
+def rounded(value: Any) -> Any:
+    """Numbers to four digits after the point: more would differ from machine to machine."""
+    if isinstance(value, float):
+        return round(value, 4)
+    if isinstance(value, dict):
+        return {key: rounded(one) for key, one in value.items()}
+    return [rounded(one) for one in value] if isinstance(value, list) else value
+
+
+# -- tables ------------------------------------------------------------------------------------------------------------
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """Markdown."""
+    lines = [f"| {' | '.join(head)} |", "|" + "---|" * len(head)]
+    return "\n".join([*lines, *(f"| {' | '.join(row)} |" for row in rows)])
+
+
+def span(figure: Mapping[str, Any], digits: int = 0, sign: str = "") -> str:
+    """``62 (55 to 69)``."""
+    low, high = (("?" if figure[key] is None else f"{figure[key]:{sign}.{digits}f}") for key in ("low", "high"))
+    return f"{figure['value']:{sign}.{digits}f} ({low} to {high})"
+
+
+def curves_table(found: Mapping[str, Any]) -> str:
+    """What a playbook adds, one thing varied at a time."""
+    rows = (
+        (
+            f"**{row['attempts']}**" if row == found["in_the_middle"] else str(row["attempts"]),
+            row["split"],
+            row["reader"],
+            f"{row['none']:.0f}",
+            span(row["success"]),
+            span(row["gain_success"], 0, "+"),
+            span(row["closed_success"]),
+            span(row["gain_iterations"], 1, "+"),
+        )
+        for row in found["cells"]
+    )
+    head = ("attempts", "split by", "reader", "none, %", "playbook, %", "points", "way to gold, %", "iterations")
+    return table(head, rows)
+
+
+def peers_table(found: Mapping[str, Any]) -> str:
+    """The same notes in every memory."""
+    rows = (
+        (
+            row["memory"],
+            row["notes"],
+            row["reader"],
+            span(row["success"]),
+            "" if row["memory"] == "ours" else span(row["ours_ahead"], 0, "+"),
+            f"{row['iterations']:.1f}",
+            f"{row['tokens']:,.0f}",
+        )
+        for row in found["rows"]
+    )
+    return table(("memory", "notes of", "reader", "success, %", "ours is ahead by", "iterations", "tokens"), rows)
+
+
+def retention_table(found: Mapping[str, Any]) -> str:
+    """A's tasks, before and after."""
+    rows = (
+        (
+            name if name in ("exprag", "mem0", "episodic") else f"ours, {name}",
+            *(
+                text
+                for metric in ("hit", "success")
+                for text in (
+                    f"{row[metric]['before']:.1f}",
+                    f"{row[metric]['after']:.1f}",
+                    span(row[metric]["change"], 1, "+"),
+                )
+            ),
+        )
+        for name, row in found["memories"].items()
+    )
+    return table(("memory", "right plan shown, %", "then", "change", "solved, %", "then", "change"), rows)
+
+
+def decisions_table(found: Mapping[str, Any]) -> str:
+    """What memory could have won, and cost."""
+    rows = (
+        (
+            model,
+            memory,
+            str(row[memory]["won"]["n"]),
+            span(row[memory]["won"]),
+            str(row[memory]["cost"]["n"]),
+            span(row[memory]["cost"]),
+        )
+        for model, row in found["models"].items()
+        for memory in row
+        if isinstance(row[memory], dict)
+    )
+    return table(("recorded model", "memory", "failed", "could have won, %", "succeeded", "could have cost, %"), rows)
+
+
+def tau2_table(found: Mapping[str, Any]) -> str:
+    """Gold replay and retrieval."""
+    rows = []
+    for domain, gold in found["gold"].items():
+        searched = found["retrieval"].get(domain)
+        cells = ("", "")
+        if searched:
+            cells = tuple(
+                span({"value": searched[left]["all"]["hit@3"], "low": low, "high": high})
+                for left in ("loo", "group")
+                for low, high in [searched[left]["all"]["interval"]]
+            )
+        idle = f"{gold['empty_wrong']} of {gold['empty_expected']}"
+        rows.append((domain, str(gold["n"]), str(gold["oracle_right"]), idle, *cells))
+    head = ("domain", "tasks", "right after gold calls", "wrong when idle", "hit@3, task out, %", "family out, %")
+    learned = found.get("learning")
+    text = table(head, rows)
+    if learned:
+        lessons, strategies = sum(learned["sections"].values()), learned["sections"].get("Strategies", 0)
+        text += (
+            f"\n\nFrom {learned['runs']} recorded conversations of GPT-4o {lessons} lessons were learned, {strategies} of "
+            f"them strategies. Of {learned['unseen_with_writes']} airline tasks with writes that were not recorded a lesson "
+            f"holds the gold writes in {span(learned['held'])} %, and is among three found in {span(learned['found'])} %."
+        )
+    return text
+
+
+def coverage_table(found: Mapping[str, Any]) -> str:
+    """How often intervals cover."""
+    rows = (
+        (
+            k,
+            *(f"{row[name]:.1f}" for name in ("mean", "worst", "earlier_mean", "earlier_worst", "false_alarms")),
+            f"{row['width_ratio']:.2f}",
+            f"{row['rare_bad_family']:.0f}",
+        )
+        for k, row in found["families"].items()
+    )
+    head = (
+        "families",
+        "covers, %",
+        "worst cell",
+        "Student's",
+        "its worst",
+        "false alarms, %",
+        "width to Student's",
+        "rare bad family",
+    )
+    return table(head, rows)
+
+
+TABLES = {
+    "coverage": coverage_table,
+    "curves": curves_table,
+    "peers": peers_table,
+    "retention": retention_table,
+    "decisions": decisions_table,
+    "tau2": tau2_table,
+}
+
+
+def page(text: str, found: Mapping[str, Any]) -> str:
+    """The page with its tables as they were measured."""
+    for name, shown in TABLES.items():
+        if name in found:
+            begin, end = BEGIN.format(name), END.format(name)
+            pattern = re.compile(re.escape(begin) + ".*?" + re.escape(end), re.S)
+            if not pattern.search(text):
+                raise SystemExit(f"docs/evidence.md has no place for {name!r}: expected {begin} and {end}")
+            made = f"{begin}\n{shown(found[name])}\n{end}"
+            text = pattern.sub(lambda _, made=made: made, text)
+    return text
+
+
+def plot(found: Mapping[str, Any], target: Path) -> None:
+    """The way to gold of each cell, as dots with intervals."""
+    import matplotlib as mpl
+
+    mpl.use("svg")
+    mpl.rcParams |= {"svg.hashsalt": "evidence", "svg.fonttype": "none", "font.size": 9}
+    from matplotlib import pyplot
+
+    cells = found["cells"]
+    figure, axis = pyplot.subplots(figsize=(7.2, 3.6))
+    names = [f"{row['attempts']} attempts, by {row['split']}, {row['reader']}" for row in cells]
+    for place, row in enumerate(reversed(cells)):
+        closed = row["closed_success"]
+        colour = "#b4530a" if row == found["in_the_middle"] else "#1f5fbf"
+        if closed["low"] is not None:
+            axis.plot([closed["low"], closed["high"]], [place, place], color=colour, linewidth=1.5)
+        axis.plot([closed["value"]], [place], "o", color=colour, markersize=5)
+    axis.set_yticks(range(len(cells)), names[::-1])
+    axis.axvline(0, color="#5b6675", linewidth=0.8)
+    axis.axvline(100, color="#5b6675", linewidth=0.8, linestyle=":")
+    axis.set_xlabel("way from no memory to gold bullets in success, %, with 95 % intervals (simulated)")
+    figure.tight_layout()
+    figure.savefig(target, metadata={"Date": None})
+    pyplot.close(figure)
+
+
+def write(found: Mapping[str, Any]) -> None:
+    """The summary, the page and the plot."""
+    KEPT.write_text(json.dumps(found, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    PAGE.write_text(page(PAGE.read_text(encoding="utf-8"), found), encoding="utf-8")
+    if "curves" in found:
+        plot(found["curves"], PLOT)
+
+
+def main() -> None:
+    """Make what is missing, and write."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    data = Path(os.environ.get("ACE_DATA", ROOT.parent / "shared" / "data"))
+    parser.add_argument("--data", type=Path, default=data, help="the folder of the public data")
+    parser.add_argument("--only", nargs="+", choices=PARTS, default=list(PARTS), metavar="PART")
+    parser.add_argument("--show", action="store_true", help="only write the page anew")
+    given = parser.parse_args()
+    console = Console()
+    if not given.show:
+        make(given.only, given.data.resolve(), console)
+    write(kept())
+    console.print(f"written: {KEPT.relative_to(ROOT)}, {PAGE.relative_to(ROOT)}, {PLOT.relative_to(ROOT)}")
+
+
+if __name__ == "__main__":
+    main()
