@@ -11,10 +11,10 @@ export TOKENIZERS_PARALLELISM ?= false
 export LITELLM_LOCAL_MODEL_COST_MAP ?= True
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all check fix bench bench-peers coverage gate verify contracts rates clean
+.PHONY: help demo test test-all check fix bench bench-peers coverage gate verify verify-fast verify-sensitivity evidence mutation contracts rates clean
 
 help: ## show this help
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 # One stamp for users (demo), one for developers (test, check); pip runs again only when the metadata changed.
 $(VENV)/.user: pyproject.toml constraints.txt
@@ -34,8 +34,12 @@ demo: $(VENV)/.user ## learn on half of the office tasks, show what the playbook
 test: $(VENV)/.dev ## run the tests (short form of the long ones), WORKERS=2 files at once
 	$(PYTEST) -m "not full"
 
-test-all: $(VENV)/.dev ## run every test at its full count (at most 120 minutes)
+test-all: $(VENV)/.dev ## run every test at its full count, and the mutation run (at most 120 minutes)
 	$(PYTEST)
+	$(MAKE) --no-print-directory mutation
+
+mutation: $(VENV)/.dev ## change playbook, learner and statistics in 200 places: does a test notice? Goes on where it was stopped
+	$(BIN)/python benchmarks/mutation.py benchmarks/mutation_memory.json --room memory --sample 200 --workers $(WORKERS)
 
 check: $(VENV)/.dev ## lint, types, import rules
 	$(BIN)/ruff check .
@@ -66,6 +70,15 @@ gate: $(VENV)/.dev ## compare speed and memory with BASE (the commit before by d
 
 verify: $(VENV)/.dev ## measure every claim; ISSUE=first-light or ONLY=name narrows it
 	$(BIN)/python benchmarks/verify.py
+
+verify-fast: $(VENV)/.dev ## measure the claims that CI measures (at most 4 minutes)
+	FAST=1 $(BIN)/python benchmarks/verify.py
+
+verify-sensitivity: $(VENV)/.dev ## break ten claims on purpose: each has to turn red
+	$(BIN)/python benchmarks/sensitivity.py
+
+evidence: $(VENV)/.dev ## make the tables and the plot of docs/evidence.md (at most 60 minutes; goes on where it was stopped)
+	$(BIN)/python benchmarks/evidence.py
 
 contracts: $(VENV)/.dev ## export the JSON Schemas
 	$(BIN)/python contracts/export.py

@@ -89,6 +89,7 @@ def main() -> None:
             span(found["closed_success"]),
             span(found["gain_iterations"], 2, "+"),
         )
+    report["cells_made"] = len(report["cells"])
     report["in_the_middle"] = next(
         row for row in report["cells"] if (row["attempts"], row["split"], row["reader"]) == MIDDLE
     )

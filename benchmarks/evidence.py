@@ -26,9 +26,9 @@ ROOT = Path(__file__).resolve().parent.parent
 FOLDER = ROOT / "evidence"
 KEPT, PAGE, PLOT = ROOT / "benchmarks" / "evidence.json", ROOT / "docs" / "evidence.md", ROOT / "docs" / "evidence.svg"
 PARTS: Mapping[str, tuple[str, ...]] = {
-    "coverage": ("coverage.py", "{out}"),
+    "coverage": ("interval_coverage.py", "{out}"),
     "curves": ("curves.py", "{out}"),
-    "peers": ("fair_peers.py", "{out}", "--seeds", "3"),
+    "peers": ("fair_peers.py", "{out}"),
     "retention": ("retention.py", "{out}"),
     "decisions": ("decisions.py", "{data}", "{out}"),
     "tau2": ("tau2_study.py", "{out}", "--data", "{data}"),

@@ -1,4 +1,4 @@
-"""Ours beside other memories that got the same: ``python benchmarks/fair_peers.py OUT.json [--seeds 3]`` (simulated).
+"""Ours beside other memories that got the same: ``python benchmarks/fair_peers.py OUT.json [--seeds 5]`` (simulated).
 
 Each training task of `office` is tried without a memory until it is solved, at most ten times. Every run is written as a
 note of one form, failed ones as what did not work, and every memory gets these notes: the whole book (ace-framework,

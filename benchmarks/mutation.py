@@ -1,8 +1,13 @@
-"""A mutation run over policy, budget and the state machine: small wrong changes, and whether a test notices.
+"""A mutation run: small wrong changes, and whether a test notices.
 
-``python benchmarks/mutation.py OUT.json [--sample 240] [--seed 0]``. Each mutant runs in a process forked from one that has
-imported DSPy, against ``tests/agent`` and ``tests/core``, then, when it survives, against the laws. A mutant that makes the
-tests hang counts as caught. Survivors are listed with file, line and change.
+``python benchmarks/mutation.py OUT.json [--room run] [--sample 240] [--seed 0] [--workers 1] [--kept]``. Rooms: ``run`` is
+policy, budget and the state machine; ``memory`` is playbook, learner and statistics. Each mutant runs in a process forked
+from one that has imported DSPy, against the tests that reach its line (found once, with coverage.py), nearest first; one
+that makes a test hang counts as caught, one that no test reaches survives. What was tried is kept in ``evidence/``, so that
+an interrupted run goes on. Survivors are listed with file, line and change; those that change nothing anybody could see
+stand one by one, with the reason, in ``mutation_equivalents.toml``.
+
+``--kept`` shows what ``mutation_memory.json`` holds, and fails when it is not of the code as it is.
 """
 
 from __future__ import annotations
@@ -16,28 +21,81 @@ import json
 import os
 import random
 import signal
+import subprocess
 import sys
+import tempfile
 import time
+import tomllib
 import traceback
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+from rich.console import Console
+from rich.progress import track
+
 ROOT = Path(__file__).resolve().parent.parent
-TARGETS = (
-    "ace/core/usage.py",
-    "ace/agent/policy.py",
-    "ace/agent/retry.py",
-    "ace/agent/breaker.py",
-    "ace/agent/progress.py",
-    "ace/agent/states.py",
-    "ace/agent/machine.py",
-    "ace/agent/record.py",
-)
-FIRST = ["tests/agent", "tests/core"]
-THEN = ["tests/laws", "tests/react"]
-SECONDS = 60
+KEPT, EQUIVALENTS = ROOT / "benchmarks" / "mutation_memory.json", ROOT / "benchmarks" / "mutation_equivalents.toml"
+TRIED = ROOT / "evidence"
+
+
+@dataclass(frozen=True)
+class Room:
+    """Code that is changed, and the tests that should notice."""
+
+    code: tuple[str, ...]
+    """Files, or folders with all their modules."""
+    tests: tuple[str, ...]
+
+    @property
+    def files(self) -> list[str]:
+        """Every module."""
+        found: list[str] = []
+        for name in self.code:
+            path = ROOT / name
+            inside = sorted(path.rglob("*.py")) if path.is_dir() else [path]
+            found += [str(one.relative_to(ROOT)) for one in inside if "migrations" not in one.parts]
+        return found
+
+    @property
+    def digest(self) -> str:
+        """Of the code."""
+        return sha256(b"".join((ROOT / file).read_bytes() for file in self.files)).hexdigest()
+
+
+ROOMS = {
+    "run": Room(
+        (
+            "ace/core/usage.py",
+            "ace/agent/policy.py",
+            "ace/agent/retry.py",
+            "ace/agent/breaker.py",
+            "ace/agent/progress.py",
+            "ace/agent/states.py",
+            "ace/agent/machine.py",
+            "ace/agent/record.py",
+        ),
+        ("tests/agent", "tests/core", "tests/laws/test_run_laws.py", "tests/react"),
+    ),
+    "memory": Room(
+        ("ace/playbook", "ace/learner", "ace/evaluation/stats"),
+        (
+            "tests/playbook",
+            "tests/learner",
+            "tests/curator",
+            "tests/reflector",
+            "tests/evaluation/test_stats.py",
+            "tests/evaluation/report",
+            "tests/laws/test_playbook_laws.py",
+        ),
+    ),
+}
+SECONDS = 900
+"""For all tests of a mutant; each test has 30 of its own."""
 REWRITE = "ignore::pytest.PytestAssertRewriteWarning"
 COMPARE: dict[type[ast.cmpop], type[ast.cmpop]] = {
     ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt, ast.Eq: ast.NotEq, ast.NotEq: ast.Eq,
@@ -135,8 +193,69 @@ class Mutated(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         exec(self.code, module.__dict__)
 
 
-def survives(file: str, number: int | None, suites: list[str]) -> bool:
-    """Whether no test notices the nth change of a file, or none at all; run in a child."""
+# -- which tests reach a line ----------------------------------------------------------------------------------------------
+
+
+def reached(room: Room) -> dict[str, dict[int, list[str]]]:
+    """By file and line: the tests that run it; line 0 holds all tests of the file. Measured once for a state of the code."""
+    tests = sorted(path for name in room.tests for path in _inside(ROOT / name))
+    key = sha256((room.digest + "".join(path.read_text(encoding="utf-8") for path in tests)).encode()).hexdigest()[:16]
+    known = TRIED / f"reached-{key}.json"
+    if not known.exists():
+        known.parent.mkdir(exist_ok=True)
+        with tempfile.TemporaryDirectory() as folder:
+            data = Path(folder) / "data"
+            command = [
+                sys.executable,
+                "-m",
+                "coverage",
+                "run",
+                f"--data-file={data}",
+                f"--include={','.join(room.files)}",
+            ]
+            plugin = ["-m", "pytest", "-q", "-p", "coverage_contexts", "-p", "no:cacheprovider", "-m", "not full"]
+            environment = os.environ | {"PYTHONPATH": str(ROOT / "benchmarks")}
+            done = subprocess.run([*command, *plugin, *room.tests], cwd=ROOT, env=environment, stdout=sys.stderr)
+            if done.returncode:
+                raise SystemExit("the tests fail without any change; mend them first")
+            known.write_text(json.dumps(_by_line(data, room.files)), encoding="utf-8")
+    found = json.loads(known.read_text(encoding="utf-8"))
+    return {file: {int(line): names for line, names in lines.items()} for file, lines in found.items()}
+
+
+def _inside(path: Path) -> Iterable[Path]:
+    return path.rglob("*.py") if path.is_dir() else [path]
+
+
+def _by_line(data: Path, files: Iterable[str]) -> dict[str, dict[int, list[str]]]:
+    from coverage import CoverageData
+
+    measured = CoverageData(basename=str(data))
+    measured.read()
+    found: dict[str, dict[int, list[str]]] = {}
+    for file in measured.measured_files() & {str(ROOT / file) for file in files}:
+        lines = {line: sorted(filter(None, names)) for line, names in measured.contexts_by_lineno(file).items()}
+        everything = sorted({name for names in lines.values() for name in names})
+        found[str(Path(file).relative_to(ROOT))] = {0: everything, **lines}
+    return found
+
+
+def tests_of(file: str, node: ast.AST, lines: dict[int, list[str]]) -> list[str]:
+    """The tests that reach a node, those of its own module first; of what runs at import, all of the file's tests."""
+    first = getattr(node, "lineno", 0)
+    reach = [name for line in range(first, getattr(node, "end_lineno", first) + 1) for name in lines.get(line, ())]
+    names = dict.fromkeys(reach or (lines.get(0, ()) if first in lines else ()))
+    own = f"test_{Path(file).name}"
+    return sorted(names, key=lambda name: (own not in name, name))
+
+
+# -- trying ------------------------------------------------------------------------------------------------------------
+
+
+def survives(file: str, number: int, tests: list[str]) -> bool:
+    """Whether none of some tests notices the nth change of a file; run in a child."""
+    if not tests:
+        return True
     pid = os.fork()
     if pid == 0:
         quiet = os.open(os.environ.get("MUTATION_LOG", os.devnull), os.O_WRONLY | os.O_CREAT | os.O_APPEND)
@@ -145,38 +264,20 @@ def survives(file: str, number: int | None, suites: list[str]) -> bool:
         os.setpgid(0, 0)
         try:
             tree = ast.parse((ROOT / file).read_text(encoding="utf-8"))
-            if number is not None:
-                node, how = list(places(tree))[number]
-                tree = Swap(node, how).visit(tree)
+            node, how = list(places(tree))[number]
+            tree = Swap(node, how).visit(tree)
             code = compile(ast.fix_missing_locations(tree), file, "exec")
-            module = file.removesuffix(".py").replace("/", ".")
+            module = file.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
             sys.meta_path.insert(0, Mutated(module, code, ROOT / file))
             import pytest
 
-            os._exit(
-                int(
-                    pytest.main(
-                        [
-                            "-x",
-                            "-q",
-                            "-p",
-                            "no:cacheprovider",
-                            "-m",
-                            "not full",
-                            "--timeout",
-                            "30",
-                            "-W",
-                            REWRITE,
-                            *suites,
-                        ]
-                    )
-                )
-            )
+            words = ["-x", "-q", "-p", "no:cacheprovider", "-m", "not full", "--timeout", "30", "-W", REWRITE]
+            os._exit(int(pytest.main([*words, *tests])))
         except BaseException:
             if os.environ.get("MUTATION_LOG"):
                 traceback.print_exc()
             os._exit(1)  # it does not even import
-    until = time.monotonic() + SECONDS * len(suites)
+    until = time.monotonic() + SECONDS
     while time.monotonic() < until:
         done, status = os.waitpid(pid, os.WNOHANG)
         if done:
@@ -187,46 +288,119 @@ def survives(file: str, number: int | None, suites: list[str]) -> bool:
     return False
 
 
-def main() -> None:
-    """Draw mutants, try them, write and print what survived."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("target", type=Path)
-    parser.add_argument("--sample", type=int, default=240, help="mutants to try; 0 for all")
-    parser.add_argument("--seed", type=int, default=0)
-    given = parser.parse_args()
-    os.chdir(ROOT)
-    everything = [
-        (file, number)
-        for file in TARGETS
-        for number, _ in enumerate(places(ast.parse((ROOT / file).read_text(encoding="utf-8"))))
-    ]
-    chosen = random.Random(given.seed).sample(everything, min(given.sample or len(everything), len(everything)))
+@dataclass(frozen=True)
+class Tried:
+    """Mutants that were tried, on disk as they come."""
+
+    path: Path
+
+    def known(self) -> dict[str, bool]:
+        """By file and number: whether it survived."""
+        if not self.path.exists():
+            return {}
+        rows = [json.loads(line) for line in self.path.read_text(encoding="utf-8").splitlines() if line.endswith("}")]
+        return {row["mutant"]: row["survives"] for row in rows}
+
+    def add(self, mutant: str, survived: bool) -> None:
+        """One more."""
+        with self.path.open("a", encoding="utf-8") as file:
+            file.write(json.dumps({"mutant": mutant, "survives": survived}) + "\n")
+
+
+def equivalents() -> set[tuple[str, str, str]]:
+    """File, code and change of mutants that were shown to change nothing."""
+    rows = tomllib.loads(EQUIVALENTS.read_text(encoding="utf-8")).get("mutant", [])
+    return {(row["file"], row["code"], row["change"]) for row in rows if row["why"]}
+
+
+def tried(room: Room, chosen: list[tuple[str, int]], workers: int, log: Path) -> dict[str, bool]:
+    """Try what was not tried yet."""
+    lines, kept = reached(room), Tried(log)
+    known = kept.known()
+    left = [(file, number) for file, number in chosen if f"{file}:{number}" not in known]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        for slow in ("dspy", "faiss", "sentence_transformers"):  # imported once, for all forks
+        for slow in (
+            "dspy",
+            "faiss",
+            "sentence_transformers",
+            "sqlalchemy",
+            "pytest",
+            "hypothesis",
+        ):  # once, for all forks
             importlib.import_module(slow)
+    trees = {
+        file: list(places(ast.parse((ROOT / file).read_text(encoding="utf-8")))) for file in {f for f, _ in chosen}
+    }
 
-    if not all(survives(TARGETS[0], None, suites) for suites in (FIRST, THEN)):
-        raise SystemExit("the tests fail without any change; mend them first")
-    survivors = []
-    for index, (file, number) in enumerate(chosen):
-        if survives(file, number, FIRST) and survives(file, number, THEN):
+    def one(mutant: tuple[str, int]) -> None:
+        file, number = mutant
+        survived = survives(file, number, tests_of(file, trees[file][number][0], lines.get(file, {})))
+        kept.add(f"{file}:{number}", survived)
+        known[f"{file}:{number}"] = survived
+
+    with ThreadPoolExecutor(workers) as pool:
+        list(track(pool.map(one, left), "mutants", total=len(left), console=Console(stderr=True)))
+    return known
+
+
+def report_of(room: Room, sample: int, seed: int, workers: int, name: str) -> dict[str, Any]:
+    """Draw mutants, try them, and count."""
+    counts = {file: sum(1 for _ in places(ast.parse((ROOT / file).read_text(encoding="utf-8")))) for file in room.files}
+    everything = [(file, number) for file, count in counts.items() for number in range(count)]
+    chosen = random.Random(seed).sample(everything, min(sample or len(everything), len(everything)))
+    found = tried(room, chosen, workers, TRIED / f"mutants-{name}-{room.digest[:16]}.jsonl")
+    survivors: list[dict[str, Any]] = []
+    for file, number in chosen:
+        if found[f"{file}:{number}"]:
             node, how = list(places(ast.parse((ROOT / file).read_text(encoding="utf-8"))))[number]
-            survivors.append({"file": file, "line": node.lineno, "change": how, "code": ast.unparse(node)[:120]})
-            print(f"survives: {survivors[-1]}", file=sys.stderr, flush=True)
-        if index % 20 == 19:
-            print(f"{index + 1} of {len(chosen)}: {len(survivors)} survive", file=sys.stderr, flush=True)
-    report = {
+            row = {"file": file, "line": node.lineno, "change": how, "code": ast.unparse(node)[:120]}
+            survivors.append(row)
+    same = equivalents()
+    for row in survivors:
+        row["equivalent"] = (row["file"], row["code"], row["change"]) in same
+    counted = len(chosen) - sum(row["equivalent"] for row in survivors)
+    left = [row for row in survivors if not row["equivalent"]]
+    return {
+        "code": room.digest,
         "mutants": len(chosen),
         "of": len(everything),
+        "counted": counted,
+        "killed_percent": 100 * (1 - len(left) / counted),
         "survivors": survivors,
-        "share": len(survivors) / len(chosen),
+        "share": len(left) / counted,
     }
+
+
+def main() -> int:
+    """Try, write, and print what survived."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("target", type=Path)
+    parser.add_argument("--room", choices=ROOMS, default="run")
+    parser.add_argument("--sample", type=int, default=240, help="mutants to try; 0 for all")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--workers", type=int, default=1, help="mutants at once")
+    parser.add_argument("--kept", action="store_true", help="only show what is kept, if it is of this code")
+    given = parser.parse_args()
+    os.chdir(ROOT)
+    room = ROOMS[given.room]
+    if given.kept:
+        report = json.loads(KEPT.read_text(encoding="utf-8"))
+        if report["code"] != room.digest:
+            print(f"{KEPT.name} is older than the code that it is about; run: make mutation", file=sys.stderr)
+            return 1
+    else:
+        report = report_of(room, given.sample, given.seed, given.workers, given.room)
     given.target.write_text(json.dumps(report, indent=1), encoding="utf-8")
-    print(f"{len(survivors)} of {len(chosen)} mutants survive ({report['share']:.1%}); {len(everything)} could be made")
-    for row in survivors:
+    left = [row for row in report["survivors"] if not row["equivalent"]]
+    print(
+        f"{report['killed_percent']:.1f} % of {report['counted']} mutants are noticed; {len(left)} survive, and "
+        f"{report['mutants'] - report['counted']} more change nothing; {report['of']} could be made"
+    )
+    for row in left:
         print(f"  {row['file']}:{row['line']} {row['change']}: {row['code']}")
+    return 0
 
 
 if __name__ == "__main__":
-    main()
+    raise SystemExit(main())

@@ -123,3 +123,17 @@ def test_nothing_is_pickled_or_evaluated():
     for path in (ROOT / "ace").rglob("*.py"):
         text = path.read_text(encoding="utf-8")
         assert not re.search(r"\bpickle\.|\bimport pickle|(?<![\w.\"])eval\(|(?<![\w.])exec\(", text), path
+
+
+def test_the_evidence_that_is_shown_is_what_was_measured():
+    """The tables between the marks are those of `benchmarks/evidence.json`; `make evidence` writes both."""
+    evidence = load(ROOT / "benchmarks" / "evidence.py")
+    found = json.loads(evidence.KEPT.read_text(encoding="utf-8"))
+    assert set(found) == set(evidence.PARTS)
+    text = evidence.PAGE.read_text(encoding="utf-8")
+    assert evidence.page(text, found) == text, "run: python benchmarks/evidence.py --show"
+    middle = found["curves"]["in_the_middle"]
+    readme = " ".join((ROOT / "README.md").read_text(encoding="utf-8").split())
+    for figure in (middle["success"], middle["gain_success"]):
+        assert f"{figure['value']:.0f}" in readme
+        assert f"{figure['low']:.0f} to {figure['high']:.0f}" in readme

@@ -1,4 +1,6 @@
-"""How often the interval of a paired difference holds the truth: ``python benchmarks/coverage.py OUT.json [--repeats 400]``.
+"""How often the interval of a paired difference holds the truth.
+
+``python benchmarks/interval_coverage.py OUT.json [--repeats 400]`` (simulated).
 
 Simulated pairs of arms with known truth: whether a run succeeds hangs on a family, a task and chance (a Gaussian copula, so
 that success rates are exact), and the arms share half of a family's and of a task's part. Families 4, 6, 8, 12, 25 x tasks
