@@ -258,7 +258,9 @@ def plot(found: Mapping[str, Any], target: Path) -> None:
 
     cells = found["cells"]
     figure, axis = pyplot.subplots(figsize=(7.2, 3.6))
-    names = [f"{row['attempts']} attempts, by {row['split']}, {row['reader']}" for row in cells]
+    names = [
+        f"{row['attempts']} attempt{'s' * (row['attempts'] > 1)}, by {row['split']}, {row['reader']}" for row in cells
+    ]
     for place, row in enumerate(reversed(cells)):
         closed = row["closed_success"]
         colour = "#b4530a" if row == found["in_the_middle"] else "#1f5fbf"
@@ -268,7 +270,7 @@ def plot(found: Mapping[str, Any], target: Path) -> None:
     axis.set_yticks(range(len(cells)), names[::-1])
     axis.axvline(0, color="#5b6675", linewidth=0.8)
     axis.axvline(100, color="#5b6675", linewidth=0.8, linestyle=":")
-    axis.set_xlabel("way from no memory to gold bullets in success, %, with 95 % intervals (simulated)")
+    axis.set_xlabel("way from no memory to gold bullets in success, % (simulated)")
     figure.tight_layout()
     figure.savefig(target, metadata={"Date": None})
     pyplot.close(figure)

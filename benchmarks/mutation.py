@@ -94,6 +94,8 @@ ROOMS = {
         ),
     ),
 }
+_KEY = ("file", "source", "code", "change")
+"""What tells a mutant from others, whatever is written above it."""
 SECONDS = 900
 """For all tests of a mutant; each test has 30 of its own."""
 REWRITE = "ignore::pytest.PytestAssertRewriteWarning"
@@ -307,10 +309,10 @@ class Tried:
             file.write(json.dumps({"mutant": mutant, "survives": survived}) + "\n")
 
 
-def equivalents() -> set[tuple[str, str, str]]:
-    """File, code and change of mutants that were shown to change nothing."""
+def equivalents() -> set[tuple[str, ...]]:
+    """File, line of code, what is changed in it and how, of mutants that were shown to change nothing."""
     rows = tomllib.loads(EQUIVALENTS.read_text(encoding="utf-8")).get("mutant", [])
-    return {(row["file"], row["code"], row["change"]) for row in rows if row["why"]}
+    return {tuple(row[name] for name in _KEY) for row in rows if row["why"]}
 
 
 def tried(room: Room, chosen: list[tuple[str, int]], workers: int, log: Path) -> dict[str, bool]:
@@ -354,11 +356,12 @@ def report_of(room: Room, sample: int, seed: int, workers: int, name: str) -> di
     for file, number in chosen:
         if found[f"{file}:{number}"]:
             node, how = list(places(ast.parse((ROOT / file).read_text(encoding="utf-8"))))[number]
-            row = {"file": file, "line": node.lineno, "change": how, "code": ast.unparse(node)[:120]}
+            source = (ROOT / file).read_text(encoding="utf-8").splitlines()[node.lineno - 1].strip()
+            row = {"file": file, "line": node.lineno, "source": source, "code": ast.unparse(node)[:120], "change": how}
             survivors.append(row)
     same = equivalents()
     for row in survivors:
-        row["equivalent"] = (row["file"], row["code"], row["change"]) in same
+        row["equivalent"] = tuple(row[name] for name in _KEY) in same
     counted = len(chosen) - sum(row["equivalent"] for row in survivors)
     left = [row for row in survivors if not row["equivalent"]]
     return {

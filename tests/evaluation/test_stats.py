@@ -234,3 +234,17 @@ def test_intervals_cover_and_tests_keep_their_size():
     tests = estimators.sizes(0.7, 400, rng)
     assert 2 <= tests["mcnemar"] <= 8, tests
     assert tests["mcnemar, clusters ignored"] > 15, tests
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "low", "high", "p"),
+    [
+        ([1, 1, 1, 0, 0, 0, 0, 0, 1, 1, 0, 0], [1, 1, 1, 1, 1, 0, 0, 0, 1, 1, 0, 1], -0.0994, 0.5086, 0.1467),
+        ([1, 0] * 6, [0, 1] * 5 + [1, 1], -0.5149, 0.6248, 0.7751),
+    ],
+    ids=["the arms agree", "the arms disagree"],
+)
+def test_the_rule_for_pairs_gives_the_figures_of_another_program(before, after, low, high, p):
+    """Worked out by a program of its own; where the arms agree, their correlation is shrunk."""
+    found = paired_difference(before, after, list("aabbccddeeff")).estimate
+    assert (found.low, found.high, found.p) == pytest.approx((low, high, p), abs=1e-4)

@@ -284,3 +284,10 @@ def test_an_interrupted_fit_still_sees_what_recurs(book, tmp_path):
         assert (learner.report.runs, learner.report.skipped) == (2, 2)
     (seen,) = [bullet for bullet in book.bullets if bullet.section == "Observations"]
     assert set(seen.provenance.run_ids) == {"r0", "r1", "r2", "r3"}
+
+
+def test_a_queue_and_a_gate_hold_at_least_one_run(book):
+    for wrong in ({"queue_size": 0}, {"gate_every": 0}):
+        with pytest.raises(ValueError, match="at least 1"):
+            Learner(book, **wrong)
+    Learner(book, queue_size=1, gate_every=1).close()

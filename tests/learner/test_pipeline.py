@@ -7,6 +7,7 @@ from ace import Feedback, Learner
 from ace.core import ModelTransport
 from ace.curator import AcceptanceGate, Curator
 from ace.playbook import Add, CallableEmbedder, Playbook, PlaybookBullet
+from ace.playbook.masking import PatternMasker
 from ace.reflector import Reflector, reflection
 from ace.testing import ScriptedLM
 
@@ -232,3 +233,35 @@ def test_the_same_failure_of_other_requests_is_one_pitfall_until_one_shows_the_d
     assert record.trigger == record.situations[0].shown
     assert (strategy.section, difference.content[:15]) == ("Strategies", "The difference:")
     assert book.history.verify().ok
+
+
+def test_what_reflects_masks_as_the_book_does_unless_it_has_a_rule_of_its_own(tmp_path):
+    toy = CallableEmbedder("lengths", lambda texts: [[len(text), 1.0] for text in texts])
+    own, of_the_book = PatternMasker(), PatternMasker()
+    with Playbook.open(tmp_path / "b.db", embedder=toy, masker=of_the_book) as book:
+        for reflector, used in ((Reflector(), of_the_book), (Reflector(masker=own), own)):
+            Learner(book, reflector=reflector)
+            assert reflector.masker is used
+
+
+def test_while_the_model_is_out_of_reach_one_run_is_tried_again_and_then_all(book, monkeypatch):
+    reached, down = [], [True]
+
+    def reflect_on(output, feedback, known, lm):
+        reached.append(output.run_id)
+        if down[0]:
+            raise ModelTransport("reflection got no answer: connection refused")
+        return reflection.Reflection()
+
+    monkeypatch.setattr(reflection, "reflect_on", reflect_on)
+    learner = Learner(book, reflector=Reflector(lm=ScriptedLM([])))
+    runs = [refund(number) for number in range(4)]
+    for run in runs[:3]:
+        learner.learn(run, GOOD)
+    first, second, third, last = (run.run_id for run in runs)
+    assert reached == [first, first, second, first, third]
+    down[0] = False
+    learner.learn(runs[3], GOOD)
+    assert sorted(reached[5:8]) == [first, second, third]
+    assert reached[8:] == [last]
+    assert (learner.report.runs, learner.report.unread) == (4, 0)

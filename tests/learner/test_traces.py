@@ -315,3 +315,36 @@ def test_names_that_no_schema_knows_are_reported_and_refused_when_strict(book):
     }
     with pytest.raises(ValueError, match=r"refund\(colour\), ring"):
         Learner(book, tools=tools).learn_from_traces(traces, [True], strict=True)
+
+
+def test_only_a_request_of_several_says_which_one_it_was():
+    (run,) = read_requests(BLOCKS)
+    assert "conversation" not in run.metadata
+    call = {"role": "assistant", "tool_calls": [{"id": "2", "function": {"name": "cancel", "arguments": "{}"}}]}
+    done = [{"role": "tool", "tool_call_id": "2", "content": "ok"}, {"role": "assistant", "content": "Done."}]
+    both = read_requests([*BLOCKS, {"role": "user", "content": "And cancel Bo's."}, call, *done])
+    assert [run.metadata["request"] for run in both] == [0, 1]
+    assert len({run.metadata["conversation"] for run in both}) == 1
+
+
+@pytest.mark.parametrize(
+    ("part", "text"),
+    [
+        ({"kind": "image-url", "url": "https://x"}, "[image-url]"),
+        ({"type": "input_image"}, "[input_image]"),
+        ({"type": "note", "kind": "audio"}, '{"type": "note", "kind": "audio"}'),
+        ({"text": "words"}, "words"),
+    ],
+)
+def test_a_part_that_is_no_text_is_named_by_its_type_or_kind(part, text):
+    call = {"role": "assistant", "tool_calls": [{"id": "1", "function": {"name": "look", "arguments": "{}"}}]}
+    run = read_trace([{"role": "user", "content": "x"}, call, {"role": "tool", "tool_call_id": "1", "content": [part]}])
+    assert run.structured_trace[0].observation == text
+
+
+def test_a_langchain_action_may_be_a_pair_or_a_triple():
+    for action in (("look", {"key": "a"}), ("look", {"key": "a"}, "I look.")):
+        run = read_trace({"input": "Find a", "output": "Done.", "intermediate_steps": [(action, "found")]})
+        assert [(step.tool_name, step.tool_args, step.observation) for step in run.structured_trace] == [
+            ("look", {"key": "a"}, "found")
+        ]

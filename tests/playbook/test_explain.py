@@ -2,7 +2,7 @@
 
 import threading
 
-from playbook_kit import bullet, opened
+from playbook_kit import bullet, filled, opened
 
 from ace.playbook import Add, Remove
 
@@ -36,3 +36,11 @@ def test_an_explanation_follows_other_processes(book, tmp_path, monkeypatch):
     with opened(tmp_path / "book.db") as other:
         other.commit([Add(bullet=bullet("order too"))])
     assert len(book.explain("order").bullets) == 2
+
+
+def test_ranks_are_counted_from_1_and_are_none_where_a_ranking_lacks_the_bullet(book):
+    filled(book, "refund the order", "zzz")
+    found = book.explain("refund the order")
+    ranks = {reason.bullet.content: (reason.dense_rank, reason.lexical_rank) for reason in found.reasons}
+    assert ranks["refund the order"] == (1, 1)
+    assert ranks["zzz"] == (2, None)

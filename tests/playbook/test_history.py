@@ -237,3 +237,11 @@ def test_a_diff_tells_what_is_so_in_the_end(book):
     book.commit([Remove(bullet_id="b-2")])
     assert [change.kind for change in book.history.diff(1).changes] == ["removed"]
     assert book.history.successor("b-2") is None
+
+
+def test_a_rollback_to_no_revision_changes_nothing(book):
+    book.add(section="Strategies", content="a")
+    for revision in (-1, 2, 99):
+        with pytest.raises(PlaybookError, match="revision"):
+            book.history.rollback(revision)
+    assert (len(book), book.revision) == (1, 1)

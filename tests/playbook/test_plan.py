@@ -186,7 +186,7 @@ def test_over_the_budget_the_least_supported_old_situation_leaves():
     kept = added(kept, fresh, "", runs=NEW_FOR)
     assert fresh in kept
     assert "Wording 0" not in {s.template for s in kept}
-    assert len(kept) == MAX_SITUATIONS
+    assert len(kept) == MAX_SITUATIONS == 12
     kept = added(kept, Situation(template="Another", support=9, since=2 * NEW_FOR), "", runs=2 * NEW_FOR)
     assert fresh not in kept
     replaced = added(kept, Situation(template="Wider"), "Another", runs=0)
@@ -245,3 +245,23 @@ def test_a_shorter_plan_keeps_its_own_indexes():
     short = Plan(calls=(FIND, refund()))
     assert plan_with(long, short, differs=True) == short
     assert plan_with(short, long, differs=True) == short
+
+
+def test_plans_write_alike_when_what_the_model_wrote_has_the_same_digest():
+    def told(*texts):
+        calls = (Call(tool="mail", args={"text": Written(digest=digest_of(text))}, changes=True) for text in texts)
+        return Plan(calls=tuple(calls))
+
+    assert told("a", "b").writes_alike(told("a", "b"))
+    assert not told("a", "b").writes_alike(told("a", "c"))
+    assert not told("a").writes_alike(told("b"))
+
+
+def test_what_is_not_counted_again_says_nothing_new_of_a_slot():
+    old = situation("Refund {name}", name="name")
+    once = joined(old, old, {"name": "Ben"}, counted=True)
+    assert once is not None
+    again = joined(once, old, {"name": "Ana"}, counted=False)
+    assert again is not None
+    assert (again.support, again.fills) == (once.support, once.fills)
+    assert joined(once, old, {"name": "Ben"}, counted=True).fills == once.fills, "the same fill is one"

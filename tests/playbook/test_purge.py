@@ -10,6 +10,8 @@ from learner.runs import run_of, step
 from ace import Feedback, Learner, Playbook
 from ace.core import PlaybookError
 from ace.playbook import Add, PlaybookBullet, Tag, Update
+from ace.playbook.bullet import readable
+from ace.playbook.plan import Call, Constant, Plan, Situation
 
 SECRET = "Zbigniew Wróblewski"
 
@@ -253,3 +255,15 @@ def test_exactly_one_thing_is_purged(book):
     for wrong in ({}, {"text": " "}, {"text": "a", "run_id": "b"}):
         with pytest.raises(PlaybookError, match="exactly one"):
             book.purge(**wrong)
+
+
+def test_a_number_goes_where_a_person_wrote_it_and_counts_stay(book):
+    plan = Plan(calls=(Call(tool="refund", args={"order": Constant(value=1764)}, changes=True),))
+    known = (Situation(template="Refund it"),)
+    lesson = PlaybookBullet(section="Strategies", **readable(plan, known))
+    book.commit([Add(bullet=lesson)])
+    book.commit([Tag(bullet_id="b-1", helpful=1764)])
+    book.purge(text="1764")
+    (left,) = book.bullets
+    assert "1764" not in left.plan.model_dump_json()
+    assert left.helpful_count == 1764

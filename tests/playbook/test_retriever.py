@@ -18,6 +18,7 @@ from ace.playbook import (
     Remove,
     Tag,
 )
+from ace.tasks import TaskInput
 
 
 def test_what_the_holdout_did_is_logged_and_pinned_bullets_always_come(book):
@@ -247,3 +248,14 @@ def test_equal_lessons_are_ranked_by_iterations_then_by_calls_that_succeeded(boo
         fields = {"avg_iterations": iterations, "tool_success_rate": rate}
         book.add(section="Strategies", trigger="Refund the order", content=tool, changing_tools=(tool,), **fields)
     assert [b.content for b in book.retrieve("Refund the order", k=4)] == ["c", "b", "a", "d"]
+
+
+def test_a_view_of_a_named_run_draws_as_that_run_does_and_others_draw_anew(book):
+    filled(book, "refund order one", "cancel order two", "return order three")
+    named, free = Experiment(holdout=0.5, run="r3"), Experiment(holdout=0.5)
+    task = TaskInput(task_id="t", inputs={"task": "Refund order 1"})
+    direct = [b.id for b in book.retrieve(task.text, experiment=named)]
+    view = book.view(experiment=named)
+    assert [[b.id for b in view.retrieve_for(task, {})] for _ in range(5)] == [direct] * 5
+    view = book.view(experiment=free)
+    assert len({tuple(b.id for b in view.retrieve_for(task, {})) for _ in range(20)}) > 1

@@ -99,3 +99,10 @@ def test_trust_leaves_an_imported_lesson_in_shadow_and_frees_one_that_waits(book
     for waiting in book.bullets:
         book.review.trust(waiting.id, author="ana")
     assert [(b.stage, b.trust) for b in book.bullets] == [("shadow", "trusted"), ("active", "trusted")]
+
+
+def test_the_journal_says_why_a_bullet_was_removed(book):
+    filled(book, "a", "b")
+    book.review.remove("b-1", note="it was wrong")
+    book.review.remove("b-2")
+    assert [entry["reason"] for entry in book.history.entries()][-2:] == ["it was wrong", "removed"]

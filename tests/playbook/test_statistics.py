@@ -93,3 +93,10 @@ def test_draws_follow_the_posterior():
     assert np.mean(draws) == pytest.approx(utility(tried), abs=0.01)
     assert happens(1, "r", "b-1", 1.0)
     assert not happens(1, "r", "b-1", 0.0)
+
+
+def test_evidence_fades_from_when_it_was_given_until_now():
+    day = 86_400.0
+    bullet = PlaybookBullet(section="Pitfalls", content="x", helpful_count=8, harmful_count=4, credited_at=5 * day)
+    assert record(bullet, now=15 * day, half_life_days=10) == Record(4, 2)
+    assert record(bullet, now=4 * day, half_life_days=10) == Record(8, 4), "a clock that was set back adds nothing"

@@ -41,3 +41,34 @@ def test_somebody_elses_database_is_left_alone(tmp_path, embedder):
     connection = sqlite3.connect(tmp_path / "app.db")
     assert connection.execute("select name from sqlite_master").fetchall() == [("users",)]
     connection.close()
+
+
+def test_a_store_says_where_another_process_opens_it(tmp_path, embedder):
+    with Playbook.open(tmp_path / "x.db", embedder=embedder) as book:
+        assert book._state.store.address == str(tmp_path / "x.db")
+    with Playbook(embedder=embedder) as book:
+        assert book._state.store.address is None
+
+
+def test_setting_the_first_id_forgets_nothing_else(tmp_path, embedder):
+    with Playbook.open(tmp_path / "x.db", embedder=embedder) as book:
+        store = book._state.store
+        store.remember_queue(tmp_path / "runs.jsonl")
+        for number in (40, 60):
+            store.start_ids_after(number)
+        assert store.queues() == [tmp_path / "runs.jsonl"]
+        assert book.add(section="Strategies", content="a").id == "b-61"
+
+
+def test_a_fresh_schema_on_a_server_is_empty(postgres, embedder):
+    from databases import fresh_database
+
+    from ace.playbook.database import schema_url
+
+    server = fresh_database(postgres)
+    with Playbook(schema_url(server, "one"), embedder=embedder) as book:
+        book.add(section="Strategies", content="a")
+    with Playbook(schema_url(server, "one"), embedder=embedder) as book:
+        assert len(book) == 1
+    with Playbook(schema_url(server, "one", fresh=True), embedder=embedder) as book:
+        assert len(book) == 0

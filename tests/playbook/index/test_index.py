@@ -8,9 +8,12 @@ from ace.playbook import (
     Add,
     CallableEmbedder,
     Playbook,
+    PlaybookBullet,
     Remove,
     Update,
 )
+from ace.playbook.bullet import readable
+from ace.playbook.plan import Call, Plan, Situation
 
 
 def test_the_index_is_saved_read_followed_and_healed(tmp_path, embedder, monkeypatch):
@@ -137,3 +140,29 @@ def test_vectors_are_computed_once(tmp_path):
                 book.commit([Add(bullet=strategy("one", "a")), Add(bullet=strategy("two", "b"))])
             book.retrieve("query")
     assert sorted(seen) == ["one", "query", "query", "two"]
+
+
+def test_a_lesson_that_lost_wordings_is_searched_by_those_that_it_has(book):
+    wordings = tuple(Situation(template=f"{word} the order") for word in ("refund", "cancel", "return"))
+    plan = Plan(calls=(Call(tool="refund", changes=True),))
+    book.commit([Add(bullet=PlaybookBullet(section="Strategies", **readable(plan, wordings)))])
+    index = book._state.index
+    book.retrieve("refund the order")
+    assert (len(index._lexical), len(index._dense)) == (3, 3)
+    for left in (2, 1):
+        kept = [one.model_dump() for one in wordings[:left]]
+        book.commit([Update(bullet_id="b-1", changes={"situations": kept})])
+        book.retrieve("refund the order")
+        assert (len(index._lexical), len(index._dense)) == (left, left)
+
+
+def test_an_index_that_is_reset_leaves_no_file(tmp_path, embedder):
+    with Playbook.open(tmp_path / "b.db", embedder=embedder) as book:
+        book.commit(bullets(3))
+        answers(book)
+        assert book.index.save()
+        index = book._state.index
+        assert index.folder.is_dir()
+        index.reset(book._state.bullets, book.revision)
+        assert not index.folder.exists()
+        assert answers(book), "it is made anew"

@@ -1,7 +1,9 @@
 """The lexical index."""
 
+import numpy as np
 import pytest
 
+from ace.playbook.index import lexical
 from ace.playbook.index.lexical import LexicalIndex
 
 
@@ -21,3 +23,23 @@ def test_the_lexical_ranking_does_not_depend_on_the_order_of_changes():
     assert scores == pytest.approx(other_scores, abs=1e-6)
     assert one.search("nothing shared", 5) == ([], [])
     assert LexicalIndex().search("x", 5) == ([], [])
+
+
+def test_only_what_is_allowed_is_found():
+    index = LexicalIndex()
+    index.put({0: "refund order", 1: "refund order", 2: "cancel order"})
+    numbers, scores = index.search("refund order", 3, np.array([False, True, True]))
+    assert numbers == [1, 2]
+    assert scores[0] > scores[1] > 0
+    assert index.search("refund order", 3, np.array([False, True]))[0] == [1], "a number beyond those that are named"
+
+
+def test_a_large_index_weighs_its_words_again_once_a_share_has_changed(monkeypatch):
+    monkeypatch.setattr(lexical, "EXACT_LIMIT", 4)
+    index = LexicalIndex()
+    index.put(dict.fromkeys(range(20), "refund order"))
+    assert index.search("parcel", 3) == ([], [])
+    few = int(20 * lexical.OUTDATED_SHARE)
+    index.put({100 + number: "parcel" for number in range(few)})
+    index.put({200 + number: "parcel" for number in range(few + 2)})
+    assert len(index.search("parcel", 50)[0]) == 2 * few + 2
