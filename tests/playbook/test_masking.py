@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from ace.playbook import CallableEmbedder, Playbook
-from ace.playbook.masking import PatternMasker, Span, common_words, masked
+from ace.playbook.masking import PatternMasker, Span, common_words, masked, shouted
 
 
 @pytest.mark.parametrize(
@@ -88,3 +88,17 @@ def test_another_masker_is_another_index(tmp_path):
             assert book.masker.name == ("capitals-1" if masker else "patterns-1")
             assert book.index.masked("Refund XY 17").words == ("Refund name 17" if masker else "Refund name number")
             book.index.save()
+
+
+@pytest.mark.parametrize(
+    ("text", "loud"),
+    [
+        ("CALL ROSE NOW", False),
+        ("CALL ROSE BANKS NOW", True),
+        ("Call Rose Banks In Paris", False),
+        ("Call Rose Banks In Paris Now", True),
+        ("Call Rose about the order of the day", False),
+    ],
+)
+def test_a_few_capitals_are_names_and_many_are_not(text, loud):
+    assert shouted(text) is loud

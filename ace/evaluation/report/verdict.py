@@ -43,14 +43,19 @@ def verdict(
     elif high < 0:
         found = f"{arm} hurt"
     else:
-        found = f"No difference of {arm} and {base} was shown"
+        found = f"It was not shown that {arm} helps more than {base}"
     how = f" ({label})" if label else ""
     sure = f"95 %: {span(success.interval, 100, sign='+')}" if low is not None else success.rule
     memory = arms[arm].memory_tokens - arms[base].memory_tokens
-    tokens = f"{memory:+,.0f} tokens of memory and " if memory else ""
+    tokens = f"{_more(memory, 0)} tokens of memory and " if memory else ""
     return (
         f"{found}{how}: it solved {100 * arms[arm].success:.0f} % of runs where {base} solved "
         f"{100 * arms[base].success:.0f} %, a difference of {100 * success.difference:+.1f} points ({sure}), on {tasks} "
         f"tasks of {success.families} {'family' if success.families == 1 else 'families'}; a run took {tokens}"
-        f"{steps.difference:+.1f} iterations."
+        f"{_more(steps.difference, 1)} iterations."
     )
+
+
+def _more(change: float, digits: int) -> str:
+    """``1.8 fewer``."""
+    return f"{abs(change):,.{digits}f} {'fewer' if change < 0 else 'more'}"

@@ -72,7 +72,7 @@ def test_every_task_is_won_lost_or_equal_and_names_a_seed_to_look_at(rows):
     [
         (lambda arm, n: arm == "mine", "mine helped (simulated): it solved 100 % of runs where none solved 0 %"),
         (lambda arm, n: arm == "none", "mine hurt (simulated)"),
-        (lambda arm, n: n % 2, "No difference of mine and none was shown (simulated)"),
+        (lambda arm, n: n % 2, "It was not shown that mine helps more than none (simulated)"),
     ],
 )
 def test_the_first_sentence_says_whether_it_helped_and_how_sure_that_is(solved, start):
