@@ -2,6 +2,7 @@
 
 import importlib.util
 import math
+from dataclasses import FrozenInstanceError
 from pathlib import Path
 
 import numpy as np
@@ -248,3 +249,17 @@ def test_the_rule_for_pairs_gives_the_figures_of_another_program(before, after, 
     """Worked out by a program of its own; where the arms agree, their correlation is shrunk."""
     found = paired_difference(before, after, list("aabbccddeeff")).estimate
     assert (found.low, found.high, found.p) == pytest.approx((low, high, p), abs=1e-4)
+
+
+def test_seeds_that_share_something_widen_the_interval_of_a_ratio():
+    rng = np.random.default_rng(3)
+    seeds, families = np.tile(np.arange(5), 24).tolist(), np.repeat(np.arange(12), 10).tolist()
+    over = 2 + rng.normal(0, 0.3, 5)[seeds] + rng.normal(0, 0.1, 120)
+    alone, together = (ratio(over, np.full(120, 4.0), families, given) for given in (None, seeds))
+    assert together.value == pytest.approx(alone.value)
+    assert together.high - together.low > 3 * (alone.high - alone.low)
+
+
+def test_what_a_comparison_found_cannot_be_changed():
+    with pytest.raises(FrozenInstanceError):
+        paired_difference([0] * 6, [1] * 6).rule = "student"

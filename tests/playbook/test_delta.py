@@ -2,6 +2,7 @@
 
 import pytest
 from playbook_kit import bullet, strategy
+from pydantic import ValidationError
 
 from ace.core import PlaybookError
 from ace.playbook import (
@@ -84,3 +85,11 @@ def test_evidence_is_as_old_as_its_mean(book):
     for at, count in ((1_000.0, 3), (5_000.0, 1)):
         book.commit([Tag(bullet_id="b-1", harmful=count, at=at)])
     assert book.get("b-1").credited_at == 2_000.0
+
+
+@pytest.mark.parametrize(
+    "delta", [Update(bullet_id="b-1", changes={"content": "x"}), Remove(bullet_id="b-1"), Tag(bullet_id="b-1")]
+)
+def test_a_delta_cannot_be_changed_once_it_is_made(delta):
+    with pytest.raises(ValidationError, match="frozen"):
+        delta.bullet_id = "b-2"

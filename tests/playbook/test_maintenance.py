@@ -114,3 +114,12 @@ def test_pruning_leads_nobody_out_of_quarantine(book, tmp_path):
 
         book.maintenance.prune(null)
     assert book.get("b-1").stage == "quarantined"
+
+
+def test_the_journal_says_why_two_bullets_were_kept(book):
+    filled(book, "a", "b", "c")
+    book.maintenance.keep_both("b-1", "b-2", note="other carriers")
+    book.maintenance.keep_both("b-2", "b-3")
+    reasons = [entry["reason"] for entry in book.history.entries() if "kept" in entry["reason"]]
+    kept = "{} and {} are kept beside each other"
+    assert reasons == [kept.format("b-1", "b-2") + ": other carriers"] * 2 + [kept.format("b-2", "b-3")] * 2
