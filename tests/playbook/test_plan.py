@@ -265,3 +265,13 @@ def test_what_is_not_counted_again_says_nothing_new_of_a_slot():
     assert again is not None
     assert (again.support, again.fills) == (once.support, once.fills)
     assert joined(once, old, {"name": "Ben"}, counted=True).fills == once.fills, "the same fill is one"
+
+
+def test_a_request_with_one_slot_more_is_the_wider_situation():
+    """Two slots of one were filled alike by chance: what tells them apart later is the more general wording."""
+    one = situation("Move {day} to {day}", day="date")
+    two = situation("Move {day} to {day_2}", day="date", day_2="date")
+    for first, second in ((one, two), (two, one)):
+        both = joined(first, second, {"day": "Monday", "day_2": "Friday"}, counted=True)
+        assert both is not None
+        assert len(both.slots) == 2, both

@@ -101,3 +101,27 @@ def test_real_playbooks_lose_their_duplicates_and_nothing_else(name, tmp_path):
                     duplicated |= {i, j}
         assert len(duplicated) < 0.01 * len(left), [left[i].content[:80] for i in duplicated]
         assert book.history.verify().ok
+
+
+def test_a_lesson_takes_three_variants_and_no_more():
+    long = "Open the list of all songs, read each entry once, keep the last song that {} shows of every artist, then write the names "
+    long += (
+        "of these artists in the order of the alphabet to the file that the user has named before, one in each line."
+    )
+    words = ("Spotify", "Deezer", "Tidal", "Qobuz", "Napster")
+    tried = {1: {"helpful_count": 9}}  # the better tried one takes in the others
+    lessons = [lesson(number, long.format(word), **tried.get(number, {})) for number, word in enumerate(words, 1)]
+    found, report = duplicates_of(*lessons)
+    assert found[:3] == [("b-1", "b-2"), ("b-1", "b-3"), ("b-1", "b-4")]
+    assert found[3:] == []
+    assert [pair.kind for pair in report.duplicates] == ["variant"] * 3
+
+
+def test_texts_that_share_nine_words_in_ten_are_looked_at_whatever_their_vectors_say():
+    ten = " ".join(f"word{chr(97 + n)}" for n in range(10))
+    nine, eight = (" ".join(ten.split()[:n]) for n in (9, 8))
+    assert jaccard(ten, nine) == 0.9
+    far = np.array([[1.0, 0.0], [0.75, np.sqrt(1 - 0.75**2)]], dtype=np.float32)
+    for other, looked_at in ((nine, True), (eight, False)):
+        report = find_duplicates([lesson(1, ten), lesson(2, other)], far, 0.9)
+        assert bool(report.duplicates or report.near) is looked_at

@@ -43,3 +43,13 @@ def test_a_large_index_weighs_its_words_again_once_a_share_has_changed(monkeypat
     index.put({100 + number: "parcel" for number in range(few)})
     index.put({200 + number: "parcel" for number in range(few + 2)})
     assert len(index.search("parcel", 50)[0]) == 2 * few + 2
+
+
+def test_a_word_that_every_text_has_is_found_and_weighs_less_than_a_rare_one():
+    index = LexicalIndex()
+    index.put({0: "order parcel", 1: "order stamp", 2: "order stamp"})
+    assert sorted(index.search("order", 3)[0]) == [0, 1, 2]
+    numbers, scores = index.search("order parcel", 3)
+    assert numbers[0] == 0
+    assert scores[0] == pytest.approx(1.0, abs=1e-6)
+    assert 0 < scores[1] < 0.5
