@@ -92,7 +92,13 @@ BREAKS = (
         '"broken_prefixes": sum(',
         '"broken_prefixes": float("nan") * sum(',
     ),
-    Break("lessons-privacy", "names are not masked", "ace/playbook/masking.py", "return sorted(found)", "return []"),
+    Break(
+        "lessons-one-wording-found",
+        "nothing is found",
+        "ace/playbook/retriever.py",
+        "candidates = self._found(query)\n",
+        "candidates = []\n",
+    ),
     Break(
         "demo-playbook-closes",
         "the worst of what is found is shown",
@@ -122,6 +128,8 @@ def main() -> int:
     target, *names = sys.argv[1:] or [""]
     console, rows = Console(), list[dict[str, object]]()
     chosen = [one for one in BREAKS if not names or one.row in names]
+    if unknown := set(names) - {one.row for one in BREAKS}:
+        raise SystemExit(f"no break for {', '.join(sorted(unknown))}; there are {', '.join(one.row for one in BREAKS)}")
     for one in track(chosen, "rows broken on purpose", console=Console(stderr=True)):
         with tempfile.TemporaryDirectory() as folder:
             project = Path(folder) / "project"
