@@ -37,17 +37,17 @@ def build_report(
     pairs = {name: findings.pairs_of(rows, arms[0], name) for name in arms[1:]}
     shows = {name: found for name, found in pairs.items() if name not in ("gold", "random", "none", *LEARNING)}
     told = [name for name in arms[1:] if name not in ("gold", "random")] or list(arms[1:])
-    found_arms, differences = summarise(rows), comparisons(rows, arms[0], seeded)
+    differences = comparisons(rows, arms[0], seeded)
     return EvaluateReport(
         run=choice.name,
         suite=suite.name,
         label=choice.label,
         policy=choice.policy.name,
         domains={name: by_domain([run for run in rows if run.arm == name]) for name in arms},
-        arms=found_arms,
+        arms=summarise(rows),
         runs=list(rows),
         comparisons=differences,
-        verdicts=[verdict(name, found_arms, differences, pairs[name], choice.label) for name in told if pairs[name]],
+        verdicts=[verdict(differences, pairs[name], choice.label) for name in told if pairs[name]],
         closed=ways_closed(rows, seeded),
         families=[effect for found in pairs.values() for effect in findings.families(found)],
         bullets=[effect for name, found in shows.items() for effect in findings.bullets(found, name in seeded)],

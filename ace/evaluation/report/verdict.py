@@ -2,27 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
-from ace.evaluation.report.models import ArmReport, ComparisonReport
+from ace.evaluation.report.models import ComparisonReport
 from ace.evaluation.report.wording import span
 from ace.evaluation.row import RunReport
 
 
 def verdict(
-    arm: str,
-    arms: Mapping[str, ArmReport],
-    differences: Sequence[ComparisonReport],
-    pairs: Sequence[tuple[RunReport, RunReport]],
-    label: str = "",
+    differences: Sequence[ComparisonReport], pairs: Sequence[tuple[RunReport, RunReport]], label: str = ""
 ) -> str:
-    """One arm against the first, in one sentence.
+    """One arm against the first, in one sentence, on the runs that both have made.
 
     Args:
-        arm: Which.
-        arms: All of them; the first is what is compared with.
         differences: Of all arms against the first.
-        pairs: The runs that both have made.
+        pairs: The runs, at least one.
         label: As results are labelled, `simulated` for example.
 
     Example:
@@ -31,9 +25,11 @@ def verdict(
         >>> Study(config).run().verdicts[0].partition(":")[0]
         'Whether gold helps more than none cannot be said yet (simulated)'
     """
-    base = next(iter(arms))
+    base, arm = pairs[0][0].arm, pairs[0][1].arm
     success = next(row for row in differences if (row.after, row.metric) == (arm, "success"))
     steps = next(row for row in differences if (row.after, row.metric) == (arm, "iterations"))
+    solved = [100 * sum(pair[i].correct for pair in pairs) / len(pairs) for i in (0, 1)]
+    memory = sum(late.memory_tokens - early.memory_tokens for early, late in pairs) / len(pairs)
     low, high = success.interval
     tasks = len({early.id for early, _ in pairs})
     if low is None or high is None:
@@ -46,11 +42,10 @@ def verdict(
         found = f"It was not shown that {arm} helps more than {base}"
     how = f" ({label})" if label else ""
     sure = f"95 %: {span(success.interval, 100, sign='+')}" if low is not None else success.rule
-    memory = arms[arm].memory_tokens - arms[base].memory_tokens
     tokens = f"{_more(memory, 0)} tokens of memory and " if memory else ""
     return (
-        f"{found}{how}: it solved {100 * arms[arm].success:.0f} % of runs where {base} solved "
-        f"{100 * arms[base].success:.0f} %, a difference of {100 * success.difference:+.1f} points ({sure}), on {tasks} "
+        f"{found}{how}: it solved {solved[1]:.0f} % of runs where {base} solved "
+        f"{solved[0]:.0f} %, a difference of {100 * success.difference:+.1f} points ({sure}), on {tasks} "
         f"tasks of {success.families} {'family' if success.families == 1 else 'families'}; a run took {tokens}"
         f"{_more(steps.difference, 1)} iterations."
     )

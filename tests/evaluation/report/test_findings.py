@@ -79,12 +79,14 @@ def test_the_first_sentence_says_whether_it_helped_and_how_sure_that_is(solved, 
     rows = [row(arm, f"x{n}#0", 0, bool(solved(arm, n))) for arm in ("none", "mine") for n in range(8)]
     rows = [r.model_copy(update={"group": r.id}) for r in rows]
     pairs = findings.pairs_of(rows, "none", "mine")
-    sentence = verdict("mine", summarise(rows), comparisons(rows), pairs, "simulated")
+    sentence = verdict(comparisons(rows), pairs, "simulated")
     assert sentence.startswith(start)
     assert "on 8 tasks of 8 families" in sentence
+    more = [*rows, *(row("mine", f"y{n}#0", 0, False) for n in range(9))]  # an evaluation that was stopped
+    assert verdict(comparisons(more), findings.pairs_of(more, "none", "mine"), "simulated") == sentence
     few = [r for r in rows if r.id < "x3"]
     pairs = findings.pairs_of(few, "none", "mine")
-    unsure = verdict("mine", summarise(few), comparisons(few), pairs)
+    unsure = verdict(comparisons(few), pairs)
     assert unsure.startswith("Whether mine helps more than none cannot be said yet")
     assert "too few for an interval" in unsure
 
