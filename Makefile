@@ -39,7 +39,7 @@ test-all: $(VENV)/.dev ## run every test at its full count, and the mutation run
 	$(MAKE) --no-print-directory mutation
 
 mutation: $(VENV)/.dev ## change playbook, learner and statistics in 200 places: does a test notice? Goes on where it was stopped
-	$(BIN)/python benchmarks/mutation.py benchmarks/mutation_memory.json --room memory --sample 200 --workers $(WORKERS)
+	$(BIN)/python benchmarks/mutation.py benchmarks/mutation_memory.json --part memory --sample 200 --workers $(WORKERS)
 
 check: $(VENV)/.dev ## lint, types, import rules
 	$(BIN)/ruff check .

@@ -3,7 +3,7 @@
 ``python benchmarks/evidence.py [--data DATA] [--only PART ...] [--show]``. Each part is a study of its own that writes JSON
 into ``evidence/``; one that is there already, made by the same code, is not made again, so an interrupted run goes on. At
 the end ``benchmarks/evidence.json``, the tables between the marks in `docs/evidence.md` and the plot beside it are written
-anew. ``--show`` only writes these. Parts that need the public data are left as they were where DATA is not there.
+again. ``--show`` only writes these. Parts that need the public data are left as they were where DATA is not there.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+from memory_study import span
 from rich.console import Console
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -92,12 +93,6 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     """Markdown."""
     lines = [f"| {' | '.join(head)} |", "|" + "---|" * len(head)]
     return "\n".join([*lines, *(f"| {' | '.join(row)} |" for row in rows)])
-
-
-def span(figure: Mapping[str, Any], digits: int = 0, sign: str = "") -> str:
-    """``62 (55 to 69)``."""
-    low, high = (("?" if figure[key] is None else f"{figure[key]:{sign}.{digits}f}") for key in ("low", "high"))
-    return f"{figure['value']:{sign}.{digits}f} ({low} to {high})"
 
 
 def curves_table(found: Mapping[str, Any]) -> str:
@@ -290,7 +285,7 @@ def main() -> None:
     data = Path(os.environ.get("ACE_DATA", ROOT.parent / "shared" / "data"))
     parser.add_argument("--data", type=Path, default=data, help="the folder of the public data")
     parser.add_argument("--only", nargs="+", choices=PARTS, default=list(PARTS), metavar="PART")
-    parser.add_argument("--show", action="store_true", help="only write the page anew")
+    parser.add_argument("--show", action="store_true", help="only write the tables and the plot again")
     given = parser.parse_args()
     console = Console()
     if not given.show:

@@ -1,6 +1,6 @@
 """A mutation run: small wrong changes, and whether a test notices.
 
-``python benchmarks/mutation.py OUT.json [--room run] [--sample 240] [--seed 0] [--workers 1] [--kept]``. Rooms: ``run`` is
+``python benchmarks/mutation.py OUT.json [--part run] [--sample 240] [--seed 0] [--workers 1] [--kept]``. Parts: ``run`` is
 policy, budget and the state machine; ``memory`` is playbook, learner and statistics. Each mutant runs in a process forked
 from one that has imported DSPy, against the tests that reach its line (found once, with coverage.py), nearest first; one
 that makes a test hang counts as caught, one that no test reaches survives. What was tried is kept in ``evidence/``, so that
@@ -44,7 +44,7 @@ TRIED = ROOT / "evidence"
 
 
 @dataclass(frozen=True)
-class Room:
+class Part:
     """Code that is changed, and the tests that should notice."""
 
     code: tuple[str, ...]
@@ -67,8 +67,8 @@ class Room:
         return sha256(b"".join((ROOT / file).read_bytes() for file in self.files)).hexdigest()
 
 
-ROOMS = {
-    "run": Room(
+PARTS = {
+    "run": Part(
         (
             "ace/core/usage.py",
             "ace/agent/policy.py",
@@ -81,7 +81,7 @@ ROOMS = {
         ),
         ("tests/agent", "tests/core", "tests/laws/test_run_laws.py", "tests/react"),
     ),
-    "memory": Room(
+    "memory": Part(
         ("ace/playbook", "ace/learner", "ace/evaluation/stats"),
         (
             "tests/playbook",
@@ -198,10 +198,10 @@ class Mutated(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 # -- which tests reach a line ----------------------------------------------------------------------------------------------
 
 
-def reached(room: Room) -> dict[str, dict[int, list[str]]]:
+def reached(part: Part) -> dict[str, dict[int, list[str]]]:
     """By file and line: the tests that run it; line 0 holds all tests of the file. Measured once for a state of the code."""
-    tests = sorted(path for name in room.tests for path in _inside(ROOT / name))
-    key = sha256((room.digest + "".join(path.read_text(encoding="utf-8") for path in tests)).encode()).hexdigest()[:16]
+    tests = sorted(path for name in part.tests for path in _inside(ROOT / name))
+    key = sha256((part.digest + "".join(path.read_text(encoding="utf-8") for path in tests)).encode()).hexdigest()[:16]
     known = TRIED / f"reached-{key}.json"
     if not known.exists():
         known.parent.mkdir(exist_ok=True)
@@ -213,14 +213,13 @@ def reached(room: Room) -> dict[str, dict[int, list[str]]]:
                 "coverage",
                 "run",
                 f"--data-file={data}",
-                f"--include={','.join(room.files)}",
             ]
             plugin = ["-m", "pytest", "-q", "-p", "coverage_contexts", "-p", "no:cacheprovider", "-m", "not full"]
             environment = os.environ | {"PYTHONPATH": str(ROOT / "benchmarks")}
-            done = subprocess.run([*command, *plugin, *room.tests], cwd=ROOT, env=environment, stdout=sys.stderr)
+            done = subprocess.run([*command, *plugin, *part.tests], cwd=ROOT, env=environment, stdout=sys.stderr)
             if done.returncode:
                 raise SystemExit("the tests fail without any change; mend them first")
-            known.write_text(json.dumps(_by_line(data, room.files)), encoding="utf-8")
+            known.write_text(json.dumps(_by_line(data, part.files)), encoding="utf-8")
     found = json.loads(known.read_text(encoding="utf-8"))
     return {file: {int(line): names for line, names in lines.items()} for file, lines in found.items()}
 
@@ -315,9 +314,9 @@ def equivalents() -> set[tuple[str, ...]]:
     return {tuple(row[name] for name in _KEY) for row in rows if row["why"]}
 
 
-def tried(room: Room, chosen: list[tuple[str, int]], workers: int, log: Path) -> dict[str, bool]:
+def tried(part: Part, chosen: list[tuple[str, int]], workers: int, log: Path) -> dict[str, bool]:
     """Try what was not tried yet."""
-    lines, kept = reached(room), Tried(log)
+    lines, kept = reached(part), Tried(log)
     known = kept.known()
     left = [(file, number) for file, number in chosen if f"{file}:{number}" not in known]
     with warnings.catch_warnings():
@@ -346,12 +345,12 @@ def tried(room: Room, chosen: list[tuple[str, int]], workers: int, log: Path) ->
     return known
 
 
-def report_of(room: Room, sample: int, seed: int, workers: int, name: str) -> dict[str, Any]:
+def report_of(part: Part, sample: int, seed: int, workers: int, name: str) -> dict[str, Any]:
     """Draw mutants, try them, and count."""
-    counts = {file: sum(1 for _ in places(ast.parse((ROOT / file).read_text(encoding="utf-8")))) for file in room.files}
+    counts = {file: sum(1 for _ in places(ast.parse((ROOT / file).read_text(encoding="utf-8")))) for file in part.files}
     everything = [(file, number) for file, count in counts.items() for number in range(count)]
     chosen = random.Random(seed).sample(everything, min(sample or len(everything), len(everything)))
-    found = tried(room, chosen, workers, TRIED / f"mutants-{name}-{room.digest[:16]}.jsonl")
+    found = tried(part, chosen, workers, TRIED / f"mutants-{name}-{part.digest[:16]}.jsonl")
     survivors: list[dict[str, Any]] = []
     for file, number in chosen:
         if found[f"{file}:{number}"]:
@@ -365,7 +364,7 @@ def report_of(room: Room, sample: int, seed: int, workers: int, name: str) -> di
     counted = len(chosen) - sum(row["equivalent"] for row in survivors)
     left = [row for row in survivors if not row["equivalent"]]
     return {
-        "code": room.digest,
+        "code": part.digest,
         "mutants": len(chosen),
         "of": len(everything),
         "counted": counted,
@@ -379,21 +378,21 @@ def main() -> int:
     """Try, write, and print what survived."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("target", type=Path)
-    parser.add_argument("--room", choices=ROOMS, default="run")
+    parser.add_argument("--part", choices=PARTS, default="run")
     parser.add_argument("--sample", type=int, default=240, help="mutants to try; 0 for all")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--workers", type=int, default=1, help="mutants at once")
     parser.add_argument("--kept", action="store_true", help="only show what is kept, if it is of this code")
     given = parser.parse_args()
     os.chdir(ROOT)
-    room = ROOMS[given.room]
+    part = PARTS[given.part]
     if given.kept:
         report = json.loads(KEPT.read_text(encoding="utf-8"))
-        if report["code"] != room.digest:
+        if report["code"] != part.digest:
             print(f"{KEPT.name} is older than the code that it is about; run: make mutation", file=sys.stderr)
             return 1
     else:
-        report = report_of(room, given.sample, given.seed, given.workers, given.room)
+        report = report_of(part, given.sample, given.seed, given.workers, given.part)
     given.target.write_text(json.dumps(report, indent=1), encoding="utf-8")
     left = [row for row in report["survivors"] if not row["equivalent"]]
     print(

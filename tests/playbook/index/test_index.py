@@ -165,4 +165,4 @@ def test_an_index_that_is_reset_leaves_no_file(tmp_path, embedder):
         assert index.folder.is_dir()
         index.reset(book._state.bullets, book.revision)
         assert not index.folder.exists()
-        assert answers(book), "it is made anew"
+        assert answers(book), "it is made again"
