@@ -10,6 +10,7 @@ from typing import Any, cast
 from pydantic_core import PydanticSerializationError, to_json, to_jsonable_python
 
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
+_SENTENCE = re.compile(r"(?<=[.!?;])\s+|\n+")
 MAX_OBSERVATION_CHARS = 20_000
 """Longer observations are cut, with a note."""
 
@@ -22,6 +23,16 @@ def clean_text(text: str) -> str:
         'a?b'
     """
     return text.encode("utf-8", "replace").decode("utf-8")
+
+
+def sentences(text: str) -> list[str]:
+    """The sentences and lines of a text.
+
+    Example:
+        >>> sentences("Cancel it. Then tell me:\\n- the total")
+        ['Cancel it.', 'Then tell me:', '- the total']
+    """
+    return [part.strip() for part in _SENTENCE.split(text) if part.strip()]
 
 
 def clean_value(value: Any) -> Any:

@@ -16,7 +16,8 @@ from ace.core import clean_text
 from ace.playbook.bullet import LIVING_STAGES, PlaybookBullet
 from ace.playbook.explain import explain
 from ace.playbook.filters import Filters
-from ace.playbook.ranking import Group, Scored, diversify, in_turn, pinned_first, without_reads
+from ace.playbook.index.sentences import compared, in_sentences
+from ace.playbook.ranking import WIDE, Group, Scored, diversify, in_turn, pinned_first, without_reads
 from ace.playbook.render import pack
 from ace.playbook.results import CacheCounts, Explanation, Retrieved
 from ace.playbook.state import PlaybookState
@@ -107,7 +108,9 @@ class Retriever:
         """`retrieve` for many queries; those that are new are embedded together."""
         index = self._state.index
         if len(self._state.bullets):
-            index.query_vectors([index.masked(clean_text(query.text)).meaning for query in queries])
+            index.query_vectors(
+                [part for query in queries for part in compared(index.masked(clean_text(query.text)).meaning)]
+            )
         return [self.retrieve(query) for query in queries]
 
     def explain(self, query: Query) -> Explanation:
@@ -183,7 +186,8 @@ class Retriever:
     ) -> tuple[list[Group], list[PlaybookBullet]]:
         """The candidates by what they teach, and the bullets in turn: pinned ones first, of those the best fit."""
         bullets = self._state.bullets
-        groups = diversify(without_reads(candidates, bullets), bullets, weigh)
+        wide = in_sentences(self._state.index.masked(query.text).meaning)
+        groups = diversify(without_reads(candidates, bullets), bullets, weigh, WIDE if wide else None)
         pinned = dict.fromkeys(bullets.pinned(query.filters, query.domain, query.tenant))
         near = [scored.number for scored in candidates if scored.number in pinned]
         order = dict.fromkeys([*near, *pinned, *in_turn(groups, bullets)])
@@ -217,11 +221,12 @@ class Retriever:
         asked = state.index.masked(query.text)
         (vector,) = state.index.query_vectors([asked.meaning])
         with state.lock:
-            key = self._key(query)
-            candidates = state.index.candidates(asked, vector, query.domain, query.tenant, query.filters)
+            key = self._key(query)  # before the search: what changes meanwhile has another key
+        candidates = state.index.candidates(asked, vector, query.domain, query.tenant, query.filters)
+        with state.lock:
             if not state.index.waiting:
                 self._candidates[key] = candidates
-            return candidates
+        return candidates
 
     def _key(self, query: Query) -> tuple[Any, ...]:
         # a lesson of another domain cannot come, so that its arrival leaves this domain's candidates as they are

@@ -19,6 +19,7 @@ from typing import Any, cast
 
 from ace.agent.conversation import Turn
 from ace.core import value_to_text
+from ace.core.text import sentences
 from ace.playbook.masking import common_words
 from ace.reflector.imperatives import asking, is_verb
 from ace.reflector.knowledge import Knowledge, stop_words
@@ -26,7 +27,6 @@ from ace.reflector.mining import refused
 from ace.reflector.values import as_key, as_text, flat, leaves, said_in
 from ace.tasks import ReasoningStep, TaskInput, TaskOutput
 
-_SENTENCE = re.compile(r"(?<=[.!?;])\s+|\n+")
 _FIELD = re.compile(r"^\s*[-*]?\s*['\"]?([\w ./-]{1,40})['\"]?\s*[:=]\s*(.+?)\s*,?\s*$")
 """A line that is a field: ``IBAN: DE89 ...``, ``W-17: one lamp, shipped``."""
 _FIELD_WORDS = 4
@@ -170,11 +170,6 @@ def free_text(answer: str) -> tuple[set[str], list[str]]:
         if len(line.split()) < 4:
             known.add(line.strip(" -'\"").lower())
     return known - {""}, [answer]
-
-
-def sentences(text: str) -> list[str]:
-    """The sentences and lines of a text."""
-    return [part.strip() for part in _SENTENCE.split(text) if part.strip()]
 
 
 def _structure(answer: str) -> Any:

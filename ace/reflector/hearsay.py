@@ -6,8 +6,9 @@ import re
 from collections.abc import Collection, Iterator
 from itertools import pairwise
 
+from ace.core.text import sentences
 from ace.playbook.masking import PERSONAL, WORD
-from ace.reflector.asked import ADDRESS, free_text, heard_before, sentences, stem
+from ace.reflector.asked import ADDRESS, free_text, heard_before, stem
 from ace.reflector.knowledge import Knowledge, stop_words
 from ace.reflector.mining import refused
 from ace.tasks import TaskOutput
