@@ -1,9 +1,11 @@
 """What other people are shown of a person: ``python benchmarks/lessons_privacy.py OUT.json [--values 2000]``.
 
 Faker makes names, e-mails, phones, cards, IBANs, URLs, addresses and ids in twelve locales. Each stands in the requests of
-verified runs, as an argument, in an answer, or only in the words; half of them in several tasks. Then every lesson is
-rendered as a prompt would show it, and the prompt of a run for somebody else is built. A value leaks when it stands in one,
-or a name when one of its words does that is no common English word. The journal and the files of the book are searched, too.
+verified runs, as an argument, in an answer, or only in the words; half of them in several tasks. A quarter of them have a
+tool of their own, so that nobody else's runs are in their lesson; the others share one for each sentence and place. Then
+every lesson is rendered as a prompt would show it, and the prompt of a run for somebody else is built. A value leaks when
+it stands in one, or a name when one of its words does that is no common English word. The journal and the files of the book
+are searched, too.
 """
 
 from __future__ import annotations
@@ -77,18 +79,21 @@ def planted(count: int, seed: int = 0) -> list[tuple[str, str]]:
 def learn(book: Playbook, values: list[tuple[str, str]], seed: int) -> None:
     """Runs that hold the values."""
     rng, learner = random.Random(seed), Learner(book)
-    jobs: list[tuple[str, str, str, str]] = []
+    jobs: list[tuple[str, str, str, str, str]] = []
     for index, (kind, text) in enumerate(values):
-        for _ in range(1 if index % 2 else rng.randint(2, MOST_TASKS)):
-            sentence = rng.choice(SENTENCES[kind])
-            jobs.append((kind, text, sentence, rng.choice(PLACES)))
+        of_kind = index // len(KINDS)
+        for _ in range(1 if of_kind % 2 else rng.randint(2, MOST_TASKS)):
+            sentence, place = rng.choice(SENTENCES[kind]), rng.choice(PLACES)
+            shared = f"{kind}_{SENTENCES[kind].index(sentence)}_{place}"
+            tool = f"look_up_{index if of_kind % 8 < 2 else shared}"
+            jobs.append((kind, text, sentence, place, tool))
     rng.shuffle(jobs)
     for number, job in enumerate(track(jobs, "runs", console=Console(stderr=True)), 1):
-        kind, text, sentence, place = job
+        kind, text, sentence, place, tool = job
         args = {kind: text} if place == "argument" else {}
         answer = json.dumps({"id": f"k{number}", "about": text if place == "answer" else "nothing"})
         calls = (
-            ("look_up", args, answer, False),
+            (tool, args, answer, False),
             ("write_note", {"record": f"k{number}", "note": f"about {number}"}, "done", True),
         )
         ticket = f" (ticket {number})" if rng.random() < 0.5 else ""
