@@ -19,7 +19,6 @@ import importlib.abc
 import importlib.util
 import json
 import os
-import random
 import signal
 import subprocess
 import sys
@@ -28,12 +27,13 @@ import time
 import tomllib
 import traceback
 import warnings
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from rich.console import Console
 from rich.progress import track
@@ -41,6 +41,34 @@ from rich.progress import track
 ROOT = Path(__file__).resolve().parent.parent
 KEPT, EQUIVALENTS = ROOT / "benchmarks" / "mutation_memory.json", ROOT / "benchmarks" / "mutation_equivalents.toml"
 TRIED = ROOT / "evidence"
+
+
+class Mutant(NamedTuple):
+    """One wrong change."""
+
+    file: str
+    number: int
+    """Among the places of the file as it is."""
+    line: int
+    source: str
+    code: str
+    change: str
+    nth: int = 1
+    """Among changes of the same words."""
+
+    @property
+    def what(self) -> tuple[str, ...]:
+        """What tells it from others, whatever is written above it."""
+        return (self.file, self.source, self.code, self.change)
+
+    @property
+    def name(self) -> str:
+        """`what` as one string, and which of several it is."""
+        return " | ".join((*self.what, str(self.nth)))
+
+    def rank(self, seed: int) -> str:
+        """Where a seed puts it: changes elsewhere move it neither into a sample nor out of it."""
+        return sha256(f"{seed} {self.name}".encode()).hexdigest()
 
 
 @dataclass(frozen=True)
@@ -66,6 +94,25 @@ class Part:
         """Of the code."""
         return sha256(b"".join((ROOT / file).read_bytes() for file in self.files)).hexdigest()
 
+    @property
+    def tests_digest(self) -> str:
+        """Of the code and the tests, short."""
+        tests = sorted(path for name in self.tests for path in _inside(ROOT / name))
+        text = self.digest + "".join(path.read_text(encoding="utf-8") for path in tests)
+        return sha256(text.encode()).hexdigest()[:16]
+
+    def mutants(self) -> list[Mutant]:
+        """Every mutant that could be made, in an order that a seed decides and other code does not change."""
+        found: list[Mutant] = []
+        for file in self.files:
+            text = (ROOT / file).read_text(encoding="utf-8")
+            lines, seen = text.splitlines(), Counter[tuple[str, ...]]()
+            for number, (node, how) in enumerate(places(ast.parse(text))):
+                one = Mutant(file, number, node.lineno, lines[node.lineno - 1].strip(), ast.unparse(node)[:120], how)
+                seen[one.what] += 1
+                found.append(one._replace(nth=seen[one.what]))
+        return found
+
 
 PARTS = {
     "run": Part(
@@ -88,14 +135,16 @@ PARTS = {
             "tests/learner",
             "tests/curator",
             "tests/reflector",
-            "tests/evaluation/test_stats.py",
-            "tests/evaluation/report",
+            "tests/evaluation",
+            "tests/react",
+            "tests/graph",
+            "tests/cli",
+            "tests/dropin/test_memory.py",
             "tests/laws/test_playbook_laws.py",
         ),
     ),
 }
 _KEY = ("file", "source", "code", "change")
-"""What tells a mutant from others, whatever is written above it."""
 SECONDS = 900
 """For all tests of a mutant; each test has 30 of its own."""
 REWRITE = "ignore::pytest.PytestAssertRewriteWarning"
@@ -200,9 +249,7 @@ class Mutated(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 
 def reached(part: Part) -> dict[str, dict[int, list[str]]]:
     """By file and line: the tests that run it; line 0 holds all tests of the file. Measured once for a state of the code."""
-    tests = sorted(path for name in part.tests for path in _inside(ROOT / name))
-    key = sha256((part.digest + "".join(path.read_text(encoding="utf-8") for path in tests)).encode()).hexdigest()[:16]
-    known = TRIED / f"reached-{key}.json"
+    known = TRIED / f"reached-{part.tests_digest}.json"
     if not known.exists():
         known.parent.mkdir(exist_ok=True)
         with tempfile.TemporaryDirectory() as folder:
@@ -291,21 +338,23 @@ def survives(file: str, number: int, tests: list[str]) -> bool:
 
 @dataclass(frozen=True)
 class Tried:
-    """Mutants that were tried, on disk as they come."""
+    """Mutants that were tried, on disk as they come: what was noticed stays so, survivors are tried again by other tests."""
 
     path: Path
+    tests: str
+    """Digest of the tests."""
 
     def known(self) -> dict[str, bool]:
-        """By file and number: whether it survived."""
+        """By mutant: whether it survived."""
         if not self.path.exists():
             return {}
         rows = [json.loads(line) for line in self.path.read_text(encoding="utf-8").splitlines() if line.endswith("}")]
-        return {row["mutant"]: row["survives"] for row in rows}
+        return {row["mutant"]: row["survives"] for row in rows if not row["survives"] or row["tests"] == self.tests}
 
     def add(self, mutant: str, survived: bool) -> None:
         """One more."""
         with self.path.open("a", encoding="utf-8") as file:
-            file.write(json.dumps({"mutant": mutant, "survives": survived}) + "\n")
+            file.write(json.dumps({"mutant": mutant, "survives": survived, "tests": self.tests}) + "\n")
 
 
 def equivalents() -> set[tuple[str, ...]]:
@@ -314,31 +363,23 @@ def equivalents() -> set[tuple[str, ...]]:
     return {tuple(row[name] for name in _KEY) for row in rows if row["why"]}
 
 
-def tried(part: Part, chosen: list[tuple[str, int]], workers: int, log: Path) -> dict[str, bool]:
+def tried(part: Part, chosen: list[Mutant], workers: int, log: Path) -> dict[str, bool]:
     """Try what was not tried yet."""
-    lines, kept = reached(part), Tried(log)
+    lines, kept = reached(part), Tried(log, part.tests_digest)
     known = kept.known()
-    left = [(file, number) for file, number in chosen if f"{file}:{number}" not in known]
+    left = [mutant for mutant in chosen if mutant.name not in known]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        for slow in (
-            "dspy",
-            "faiss",
-            "sentence_transformers",
-            "sqlalchemy",
-            "pytest",
-            "hypothesis",
-        ):  # once, for all forks
+        for slow in ("dspy", "faiss", "onnxruntime", "sqlalchemy", "pytest", "hypothesis"):  # once, for all forks
             importlib.import_module(slow)
     trees = {
-        file: list(places(ast.parse((ROOT / file).read_text(encoding="utf-8")))) for file in {f for f, _ in chosen}
+        file: list(places(ast.parse((ROOT / file).read_text(encoding="utf-8")))) for file in {m.file for m in chosen}
     }
 
-    def one(mutant: tuple[str, int]) -> None:
-        file, number = mutant
-        survived = survives(file, number, tests_of(file, trees[file][number][0], lines.get(file, {})))
-        kept.add(f"{file}:{number}", survived)
-        known[f"{file}:{number}"] = survived
+    def one(mutant: Mutant) -> None:
+        tests = tests_of(mutant.file, trees[mutant.file][mutant.number][0], lines.get(mutant.file, {}))
+        known[mutant.name] = survives(mutant.file, mutant.number, tests)
+        kept.add(mutant.name, known[mutant.name])
 
     with ThreadPoolExecutor(workers) as pool:
         list(track(pool.map(one, left), "mutants", total=len(left), console=Console(stderr=True)))
@@ -347,30 +388,25 @@ def tried(part: Part, chosen: list[tuple[str, int]], workers: int, log: Path) ->
 
 def report_of(part: Part, sample: int, seed: int, workers: int, name: str) -> dict[str, Any]:
     """Draw mutants, try them, and count."""
-    counts = {file: sum(1 for _ in places(ast.parse((ROOT / file).read_text(encoding="utf-8")))) for file in part.files}
-    everything = [(file, number) for file, count in counts.items() for number in range(count)]
-    chosen = random.Random(seed).sample(everything, min(sample or len(everything), len(everything)))
+    everything = part.mutants()
+    chosen = sorted(everything, key=lambda mutant: mutant.rank(seed))[: sample or None]
     found = tried(part, chosen, workers, TRIED / f"mutants-{name}-{part.digest[:16]}.jsonl")
-    survivors: list[dict[str, Any]] = []
-    for file, number in chosen:
-        if found[f"{file}:{number}"]:
-            node, how = list(places(ast.parse((ROOT / file).read_text(encoding="utf-8"))))[number]
-            source = (ROOT / file).read_text(encoding="utf-8").splitlines()[node.lineno - 1].strip()
-            row = {"file": file, "line": node.lineno, "source": source, "code": ast.unparse(node)[:120], "change": how}
-            survivors.append(row)
     same = equivalents()
-    for row in survivors:
-        row["equivalent"] = tuple(row[name] for name in _KEY) in same
-    counted = len(chosen) - sum(row["equivalent"] for row in survivors)
-    left = [row for row in survivors if not row["equivalent"]]
+    survivors = [
+        {**{key: getattr(one, key) for key in (*_KEY, "line")}, "equivalent": one.what in same}
+        for one in chosen
+        if found[one.name]
+    ]
+    left = sum(not row["equivalent"] for row in survivors)
+    counted = len(chosen) - len(survivors) + left
     return {
         "code": part.digest,
         "mutants": len(chosen),
         "of": len(everything),
         "counted": counted,
-        "killed_percent": 100 * (1 - len(left) / counted),
+        "killed_percent": 100 * (1 - left / counted),
         "survivors": survivors,
-        "share": len(left) / counted,
+        "share": left / counted,
     }
 
 
