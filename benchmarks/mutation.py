@@ -324,7 +324,7 @@ def tried(part: Part, chosen: list[tuple[str, int]], workers: int, log: Path) ->
         for slow in (
             "dspy",
             "faiss",
-            "sentence_transformers",
+            "onnxruntime",
             "sqlalchemy",
             "pytest",
             "hypothesis",
