@@ -56,7 +56,8 @@ class Memory:
         self._warned = False
         self._places = threading.Semaphore(MAX_READERS)
         if timeout is not None and (warm := getattr(source, "warm", None)) is not None:
-            _READERS.submit(partial(contextvars.copy_context().run, _outcome, warm), extra=True)
+            context = contextvars.copy_context()
+            _READERS.submit(lambda: context.run(_outcome, warm), extra=True)
 
     def recall(self, task: TaskInput, tools: Mapping[str, str]) -> Recalled:
         """The bullets for a task; none, and the reason, where they do not come in time."""
