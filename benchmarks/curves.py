@@ -30,13 +30,11 @@ CELLS = [
 
 def one_book(job: tuple[int, str]) -> list[dict[str, Any]]:
     """Learn one book, and run the held-out tasks with it wherever a cell asks for it."""
-    import torch
-
     from ace.evaluation.arms import arm_source
-    from ace.playbook import Playbook
+    from ace.playbook import MiniLMEmbedder, Playbook
     from ace.suites import load_suite, split
 
-    torch.set_num_threads(1)  # the jobs run side by side
+    MiniLMEmbedder(threads=1).warm()  # the jobs run side by side
     seed, how = job
     suite = load_suite("office")
     train, test = split(suite.tasks, "halves" if how == "task" else "family", seed=seed)

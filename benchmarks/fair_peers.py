@@ -144,9 +144,7 @@ def simple(notes: Sequence[PlaybookBullet], vectors: dict[str, Any], seed: int) 
 
 def one_seed(seed: int) -> list[Row]:
     """Teach every memory the same runs, and ask each for the held-out tasks."""
-    import torch
-
-    torch.set_num_threads(1)  # the jobs run side by side
+    MiniLMEmbedder(threads=1).warm()  # the jobs run side by side
     suite = load_suite("office")
     train, test = split(suite.tasks, "halves")
     runs = training_runs(suite, train, seed)

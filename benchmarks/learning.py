@@ -51,17 +51,15 @@ def learned_book(seed: int, suite: Any, policy: Any, train: Sequence[Any], book:
 
 def one_seed(seed: int) -> dict[str, Any]:
     """Learn a book and compare; everything of one seed."""
-    import torch
-
     from ace.agent import Policy
     from ace.evaluation.runner import evaluate
-    from ace.playbook import Playbook
+    from ace.playbook import MiniLMEmbedder, Playbook
     from ace.suites.office import OfficeSuite
     from ace.suites.splits import halves
     from ace.testing import SimulatedLM
     from ace.testing.rates import load_rates
 
-    torch.set_num_threads(1)  # the seeds run side by side
+    MiniLMEmbedder(threads=1).warm()  # the seeds run side by side
     suite, policy = OfficeSuite(), Policy.lenient()
     train, test = halves(suite.tasks)
     rows = []

@@ -32,16 +32,14 @@ def wording(task: Any) -> int:
 
 def one_book(job: Job) -> dict[str, Any]:
     """Learn one book and compare on held-out tasks."""
-    import torch
-
     from ace.agent import Policy
     from ace.evaluation.runner import evaluate
-    from ace.playbook import Playbook
+    from ace.playbook import MiniLMEmbedder, Playbook
     from ace.suites.office import OfficeSuite
     from ace.suites.splits import halves
     from ace.testing import SimulatedLM
 
-    torch.set_num_threads(1)  # the jobs run side by side
+    MiniLMEmbedder(threads=1).warm()  # the jobs run side by side
     seed, attempts, new_words = job
     suite, policy = OfficeSuite(), Policy.lenient()
     train, test = halves(suite.tasks)

@@ -1,7 +1,7 @@
 """What retrieval and commits take on this machine, with a playbook of the size that is asked about; nothing of it stays.
 
 ``python benchmarks/playbook_bench.py --bullets 10000 --json out.json``; ``--playbook FILE`` measures a copy of a playbook in
-place of made-up bullets, ``--store postgresql://...`` a server in place of a file, ``--fast`` the embedder on onnxruntime.
+place of made-up bullets, ``--store postgresql://...`` a server in place of a file.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from rich.console import Console
 from rich.table import Table
 
 from ace.core import PlaybookError
-from ace.playbook import Add, Embedder, MiniLMEmbedder, Playbook, PlaybookBullet, as_embedder
+from ace.playbook import Add, Embedder, MiniLMEmbedder, Playbook, PlaybookBullet
 from ace.playbook.database import drop_schema, schema_url
 from ace.playbook.duplicates import labelled_pairs
 
@@ -231,7 +231,6 @@ def main() -> None:
     parser.add_argument("--bullets", type=int, default=10_000)
     parser.add_argument("--playbook", type=Path)
     parser.add_argument("--store", default="")
-    parser.add_argument("--fast", action="store_true")
     parser.add_argument("--queries", type=int, default=100)
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
@@ -239,7 +238,6 @@ def main() -> None:
         options.bullets,
         copy_of=options.playbook,
         store=options.store,
-        embedder=as_embedder("onnx") if options.fast else None,
         queries=options.queries,
     )
     title = f"{report.bullets:,} bullets, {report.store}, {report.embedder}: milliseconds"

@@ -22,8 +22,7 @@ import numpy as np
 from playbook_bench import bullets, sentences
 from rich.console import Console
 
-from ace.playbook import CallableEmbedder, MiniLMEmbedder, Playbook
-from ace.playbook.index.onnx import OnnxMiniLMEmbedder
+from ace.playbook import CallableEmbedder, MiniLMEmbedder, Playbook, SentenceTransformerEmbedder
 
 ROUNDS = 60
 
@@ -37,7 +36,7 @@ def timed(act: Callable[[], Any]) -> float:
 
 def ten_thousand(count: int = 10_000) -> dict[str, float]:
     """Cold and cached retrievals; each round embeds one text bare and retrieves for another, with both back ends."""
-    torch, onnx = MiniLMEmbedder(), OnnxMiniLMEmbedder()
+    torch, onnx = SentenceTransformerEmbedder(), MiniLMEmbedder()
     texts, queries = sentences(count), sentences(2 * ROUNDS + 20, seed=1)
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "book.db"

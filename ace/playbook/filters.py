@@ -8,6 +8,9 @@ from functools import cached_property
 
 from ace.playbook.bullet import SHOWN_STAGES, FilterKey, Section, Stage
 
+ANY_VERSION = "*"
+"""In place of a schema hash, where only the names of an agent's tools are known."""
+
 
 @dataclass(frozen=True)
 class Filters:
@@ -95,6 +98,6 @@ def tools_mismatch(filter_key: FilterKey, tools: Mapping[str, str]) -> str:
     for name, digest in filter_key.hashes:
         if name not in tools:
             return f"the tool {name!r} is not there"
-        if tools[name] != digest:
+        if tools[name] not in (digest, ANY_VERSION):
             return f"the tool {name!r} has changed"
     return ""

@@ -29,6 +29,7 @@ from ace.playbook.render import TokenCounter
 from ace.playbook.results import CacheCounts, Explanation, Retrieved
 from ace.playbook.retriever import DEFAULT_K, Experiment, PlaybookView, Query, Retriever, outdated
 from ace.playbook.review import ReviewQueue
+from ace.playbook.skills import write_skills
 from ace.playbook.state import PlaybookState
 from ace.playbook.store import Store
 from ace.playbook.transfer import read_bullets, untrusted, write_bullets
@@ -459,6 +460,18 @@ class Playbook:
         }:
             raise PlaybookError(f"{str(path)!r} is the playbook itself; export to another file")
         return write_bullets(self.bullets, path)
+
+    def export_skills(self, folder: str | Path, *, tenant: str | None = None) -> list[Path]:
+        """Write the lessons that are shown as Agent Skills, one SKILL.md for each domain: `book.export_skills("skills")`.
+
+        Args:
+            folder: Gets a folder for each skill.
+            tenant: Whose lessons; None for those that are everybody's.
+
+        Raises:
+            PlaybookError: A file cannot be written, or is there and was not written by this method.
+        """
+        return write_skills(self.bullets, folder, tenant)
 
     def import_jsonl(self, path: str | Path, *, trust: bool = False, author: str = "import") -> int:
         """Add every bullet of a file that `export_jsonl` wrote, under new ids, as one commit; returns how many.

@@ -23,8 +23,6 @@ _log = logging.getLogger(__name__)
 _READERS = ThreadPool("ace-memory")
 MEMORY_TIMEOUT = 2.0
 """Default time limit of a retrieval, in seconds."""
-WARM_SECONDS = 30.0
-"""How long an agent that is made waits for its memory to be loaded: the first run is not to go without for that."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +41,7 @@ class Memory:
     """A playbook, or anything like it, as runs read it: within a time limit, and whatever it raises.
 
     Args:
-        source: Has `retrieve_for`; None for no memory. One with `warm` is warmed up now.
+        source: Has `retrieve_for`; None for no memory. One with `warm` is warmed up in a thread from now on.
         timeout: Seconds; None waits as long as it takes.
 
     Example:
@@ -58,7 +56,8 @@ class Memory:
         self._warned = False
         self._places = threading.Semaphore(MAX_READERS)
         if timeout is not None and (warm := getattr(source, "warm", None)) is not None:
-            self._in_thread(warm, WARM_SECONDS)
+            context = contextvars.copy_context()
+            _READERS.submit(lambda: context.run(_outcome, warm), extra=True)
 
     def recall(self, task: TaskInput, tools: Mapping[str, str]) -> Recalled:
         """The bullets for a task; none, and the reason, where they do not come in time."""

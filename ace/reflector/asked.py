@@ -21,8 +21,9 @@ from ace.agent.conversation import Turn
 from ace.core import value_to_text
 from ace.core.text import sentences
 from ace.playbook.masking import common_words
+from ace.reflector.function_words import FUNCTION_WORDS
 from ace.reflector.imperatives import asking, is_verb
-from ace.reflector.knowledge import Knowledge, stop_words
+from ace.reflector.knowledge import Knowledge
 from ace.reflector.mining import refused
 from ace.reflector.values import as_key, as_text, flat, leaves, said_in
 from ace.tasks import ReasoningStep, TaskInput, TaskOutput
@@ -129,7 +130,7 @@ def stems(text: str) -> frozenset[str]:
         ['pay', 'paye', 'send']
     """
     text = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", re.sub(r"[_.]", " ", text))
-    return frozenset(stem(w) for w in re.findall(r"[^\W\d_]{2,}", text.lower()) if w not in stop_words())
+    return frozenset(stem(w) for w in re.findall(r"[^\W\d_]{2,}", text.lower()) if w not in FUNCTION_WORDS)
 
 
 def stem(word: str) -> str:

@@ -9,7 +9,8 @@ from itertools import pairwise
 from ace.core.text import sentences
 from ace.playbook.masking import PERSONAL, WORD
 from ace.reflector.asked import ADDRESS, free_text, heard_before, stem
-from ace.reflector.knowledge import Knowledge, stop_words
+from ace.reflector.function_words import FUNCTION_WORDS
+from ace.reflector.knowledge import Knowledge
 from ace.reflector.mining import refused
 from ace.tasks import TaskOutput
 
@@ -96,4 +97,4 @@ def _addresses(text: str, knowledge: Knowledge) -> list[str]:
 def _words(text: str) -> dict[str, str]:
     """The telling words of a text by their stems."""
     text = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", re.sub(r"[_.]", " ", text)).lower()
-    return {stem(word): word for word in WORD.findall(text) if len(word) > 2 and word not in stop_words()}
+    return {stem(word): word for word in WORD.findall(text) if len(word) > 2 and word not in FUNCTION_WORDS}

@@ -13,7 +13,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from ace.playbook.masking import common_words
-from ace.reflector.knowledge import stop_words
+from ace.reflector.function_words import FUNCTION_WORDS
 
 _WORD = r"(?:e-)?[A-Za-z]+"
 _BARE = re.compile(
@@ -92,7 +92,7 @@ def is_verb(word: str) -> bool:
     if word in _ALWAYS:
         return True
     word = word.replace("e-", "")
-    if word in stop_words():
+    if word in FUNCTION_WORDS:
         return False
     known, stem = common_words(), re.sub(r"is(e?)$", r"iz\1", word).removesuffix("e")
     bases = {stem, word, word.removesuffix("e"), word + word[-1]}

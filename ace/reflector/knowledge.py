@@ -10,6 +10,7 @@ from functools import lru_cache
 from typing import Any, cast
 
 from ace.playbook.masking import PERSONAL, WORD, Kind, Masker, PatternMasker, common_words
+from ace.reflector.function_words import FUNCTION_WORDS
 from ace.reflector.values import name_words
 
 
@@ -56,7 +57,7 @@ class Knowledge:
         """Whether a request says the verb of a tool that changes something: "cancel" of ``cancel_order``."""
         verbs = {name_words(name)[0] for name, schema in self.schemas.items() if not schema.get("read_only")}
         reads = {word for name, schema in self.schemas.items() if schema.get("read_only") for word in name_words(name)}
-        return not (verbs - reads - stop_words()).isdisjoint(WORD.findall(request.lower()))
+        return not (verbs - reads - FUNCTION_WORDS).isdisjoint(WORD.findall(request.lower()))
 
     def masks(self, text: str) -> bool:
         """Whether a value is personal or a date; that a sentence begins with a capital makes no name of a word."""
@@ -122,11 +123,3 @@ def _named(spec: Any, defs: Any) -> Iterator[Any]:
     for known in _choices(spec, defs):
         yield from known.get("enum", ())
         yield from (known[name] for name in ("const", "default") if name in known)
-
-
-@lru_cache(maxsize=1)
-def stop_words() -> frozenset[str]:
-    """Words like "the" and "on", which tell nothing; scikit-learn's list, loaded when it is needed."""
-    from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
-
-    return frozenset(ENGLISH_STOP_WORDS)

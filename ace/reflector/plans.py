@@ -13,7 +13,8 @@ from typing import Any, cast
 from ace.core import value_to_text
 from ace.playbook.masking import WORD
 from ace.playbook.plan import Binding, Call, Constant, FromAnswer, FromTask, Plan, Situation, Written
-from ace.reflector.knowledge import Knowledge, stop_words
+from ace.reflector.function_words import FUNCTION_WORDS
+from ace.reflector.knowledge import Knowledge
 from ace.reflector.loops import looped
 from ace.reflector.situations import generalised
 from ace.reflector.values import as_key, as_text, flat, leaves, paths, said_in, slot_name, spellings
@@ -102,7 +103,7 @@ class _Binder:
     def _chosen(self, name: str, value: Any) -> Binding:
         """One of the values that a schema names: the task's choice, where the task says it in a word that tells."""
         text = as_text(value)
-        if value is None or isinstance(value, bool) or text.lower() in stop_words() or not self._in_task(name, text):
+        if value is None or isinstance(value, bool) or text.lower() in FUNCTION_WORDS or not self._in_task(name, text):
             return Constant(value=value)
         self.named.add(text.lower())
         return FromTask(slot=slot_name(name), value=value, seen=1)

@@ -8,7 +8,8 @@ from typing import Any, NamedTuple, cast
 
 from ace.playbook.masking import PERSONAL, SPOKEN, TITLE, WORD, Kind, shouted
 from ace.playbook.plan import Situation, Slot, digest_of, fill_of
-from ace.reflector.knowledge import Knowledge, stop_words
+from ace.reflector.function_words import FUNCTION_WORDS
+from ace.reflector.knowledge import Knowledge
 from ace.reflector.values import as_text, fields, flat, said_in
 from ace.tasks import ReasoningStep
 
@@ -52,7 +53,7 @@ def without_values(
         uncased = mark.kind == "name" and not part[0].isupper()  # a script without capitals names nobody by them
         if (mark.rare or uncased) and (read is not None or part.isdigit()):
             return len(part) > 2 and (read is None or not read.isdisjoint(words))
-        return not all(word in of_tools or (mark.kind == "text" and word in stop_words()) for word in words)
+        return not all(word in of_tools or (mark.kind == "text" and word in FUNCTION_WORDS) for word in words)
 
     given = {
         as_text(part): name
@@ -197,4 +198,4 @@ def _plain(text: str) -> str:
 
 def _said_by(words: Collection[str], value: str) -> bool:
     """Whether the tools' own words, and words like "the", are all that a value is made of."""
-    return all(word in words or word in stop_words() for word in WORD.findall(value))
+    return all(word in words or word in FUNCTION_WORDS for word in WORD.findall(value))

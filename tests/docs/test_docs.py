@@ -63,6 +63,7 @@ def test_every_snippet_runs(name, tmp_path):
         "suites",
         "workflows",
         "langgraph",
+        "serving",
     ],
 )
 def test_every_snippet_of_a_guide_runs(name, tmp_path):

@@ -316,3 +316,23 @@ def test_runs_that_are_kept_at_the_same_time_are_all_kept(path):
     assert postponed.retry(lambda one: None) == 12
     assert not book.postponed.exists()
     book.close()
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_an_agent_is_made_at_once_and_its_memory_is_loaded_meanwhile(path, fails):
+    loading, go = threading.Event(), threading.Event()
+
+    class Slow(CallableEmbedder):
+        def warm(self):
+            loading.set()
+            assert go.wait(60)
+            if fails:
+                raise RuntimeError("no model")
+
+    with Playbook.open(path, embedder=Slow("toy", TOY._func)) as book:
+        began = time.monotonic()
+        it = agent(book)
+        assert time.monotonic() - began < 10
+        assert loading.wait(10)
+        assert goes_on(it)[0].memory.status == "used"
+        go.set()

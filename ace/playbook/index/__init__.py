@@ -1,6 +1,6 @@
 """Finding bullets by meaning and by words."""
 
-from ace.playbook.index.embedders import CallableEmbedder, Embedder, as_embedder
+from ace.playbook.index.embedders import CallableEmbedder, Embedder, SentenceTransformerEmbedder, as_embedder
 from ace.playbook.index.minilm import MiniLMEmbedder
 
-__all__ = ["CallableEmbedder", "Embedder", "MiniLMEmbedder", "as_embedder"]
+__all__ = ["CallableEmbedder", "Embedder", "MiniLMEmbedder", "SentenceTransformerEmbedder", "as_embedder"]

@@ -9,9 +9,18 @@ from typing import Any
 
 from ace.core import PlaybookError
 from ace.playbook.index.minilm import Embedder, MiniLMEmbedder, Vectors, embedded, unit
-from ace.playbook.index.onnx import OnnxMiniLMEmbedder
+from ace.playbook.index.sentence_transformer import SentenceTransformerEmbedder
 
-__all__ = ["CallableEmbedder", "Embedder", "MiniLMEmbedder", "Vectors", "as_embedder", "embedded", "unit"]
+__all__ = [
+    "CallableEmbedder",
+    "Embedder",
+    "MiniLMEmbedder",
+    "SentenceTransformerEmbedder",
+    "Vectors",
+    "as_embedder",
+    "embedded",
+    "unit",
+]
 
 
 class CallableEmbedder:
@@ -35,7 +44,7 @@ def as_embedder(source: Any = None) -> Embedder:
     """Anything that can embed, as an `Embedder`.
 
     Args:
-        source: An `Embedder`; None for MiniLM; ``"onnx"`` for its fast back end; a `dspy.Embedder`; a
+        source: An `Embedder`; None for MiniLM; the name of a model of sentence-transformers; a `dspy.Embedder`; a
             `SentenceTransformer`; or a function from a list of texts to a 2-D array, named by its module and name.
 
     Raises:
@@ -49,8 +58,8 @@ def as_embedder(source: Any = None) -> Embedder:
     """
     if source is None or source == "minilm":
         return MiniLMEmbedder()
-    if source == "onnx":
-        return OnnxMiniLMEmbedder()
+    if isinstance(source, str):
+        return SentenceTransformerEmbedder(source)
     if hasattr(source, "embed") and isinstance(getattr(source, "name", None), str):
         return source
     if hasattr(source, "encode"):  # sentence-transformers
@@ -64,7 +73,8 @@ def as_embedder(source: Any = None) -> Embedder:
     if callable(source):
         return CallableEmbedder(_function_name(source), source)
     raise PlaybookError(
-        f"cannot embed with {type(source).__name__}: give an Embedder, a dspy.Embedder, a SentenceTransformer, or "
+        f"cannot embed with {type(source).__name__}: give an Embedder, the name of a model of sentence-transformers, "
+        "a dspy.Embedder, a SentenceTransformer, or "
         "CallableEmbedder(name, function)"
     )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import math
 import sys
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -47,8 +47,8 @@ def train_ivf(ids: Ids, rows: Rows, quantization: Quantization) -> tuple[Any, fl
     index.cp.spherical = True
     random = np.random.default_rng(0)
     chosen = random.choice(len(rows), size=min(len(rows), lists * TRAINING_PER_LIST), replace=False)
-    index.train(rows[np.sort(chosen)])
-    untyped: Any = faiss
+    untyped: Any = faiss  # its types name torch's, which is not installed
+    cast(Any, index).train(rows[np.sort(chosen)])
     index.set_direct_map_type(untyped.DirectMap.Hashtable)  # deletes and updates touch one entry, not all
     _fill(index, ids, rows)
     return index, _tune(index, ids, rows, quantization, random)
@@ -96,7 +96,8 @@ def _tune(index: Any, ids: Ids, rows: Rows, quantization: Quantization, random: 
     import faiss
 
     sample = rows[random.choice(len(rows), size=min(SAMPLE, len(rows)), replace=False)]
-    scores, exact = faiss.knn(sample, rows, 4, metric=faiss.METRIC_INNER_PRODUCT)
+    untyped: Any = faiss
+    scores, exact = untyped.knn(sample, rows, 4, metric=faiss.METRIC_INNER_PRODUCT)
     # the nearest of all is the vector itself; of equal ones any will do
     wanted, third = ids[exact[:, 1:]], scores[:, 3]
     most = min(index.nlist, max(MIN_PROBES, int(index.nlist * MAX_PROBE_SHARE)))

@@ -8,8 +8,9 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, cast
+from typing import NamedTuple
 
+import mmh3
 import numpy as np
 from numpy.typing import NDArray
 
@@ -40,11 +41,34 @@ COMMON_NUMBERS = 1_000_000
 """At most this many numbers of whole columns are kept: 4 MB."""
 
 
+class _Postings(NamedTuple):
+    """For each column the rows that have it, and their values."""
+
+    starts: NDArray[np.int64]
+    rows: NDArray[np.int32]
+    values: NDArray[np.float32]
+
+    def whole(self, column: int, size: int) -> NDArray[np.float32]:
+        """A column with a value for every row."""
+        part, found = slice(self.starts[column], self.starts[column + 1]), np.zeros(size, dtype=np.float32)
+        found[self.rows[part]] = self.values[part]
+        return found
+
+
+def _counted(text: str) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
+    """The columns of a text's terms, in order, and how often each stands there."""
+    counted = Counter(abs(mmh3.hash(term)) % FEATURES for term in terms(text))
+    columns = np.fromiter(counted, dtype=np.int32, count=len(counted))
+    order = np.argsort(columns)
+    return columns[order], np.fromiter(counted.values(), dtype=np.float32, count=len(counted))[order]
+
+
 class LexicalIndex:
     """Cosine of sublinear TF-IDF weights (Salton and Buckley, 1988), as scikit-learn's `TfidfVectorizer` has it.
 
-    The counts of a text are taken once. Document frequencies and weights follow from the counts that are there, so that
-    the same texts give the same ranking in whatever order they came.
+    Terms are hashed by MurmurHash3, as its `HashingVectorizer` does, without the second that importing it takes. The counts
+    of a text are taken once. Document frequencies and weights follow from the counts that are there, so that the same texts
+    give the same ranking in whatever order they came.
 
     Example:
         >>> index = LexicalIndex()
@@ -54,24 +78,12 @@ class LexicalIndex:
     """
 
     def __init__(self, per_number: int = 1) -> None:
-        # an agent without a playbook need not load scikit-learn and SciPy
-        from sklearn.feature_extraction.text import HashingVectorizer
-        from sklearn.utils import murmurhash3_32  # pyright: ignore[reportUnknownVariableType]
-
-        self._hash: Any = murmurhash3_32
-        self._vectorizer: Any = HashingVectorizer(
-            analyzer=cast(Any, terms),
-            norm=cast(Any, None),
-            alternate_sign=False,
-            n_features=FEATURES,
-            dtype=cast(Any, np.float32),
-        )
         self._per_number = per_number
         self._counts: dict[int, tuple[NDArray[np.int32], NDArray[np.float32]]] = {}
         self._changed = 1
         self._numbers = np.zeros(0, dtype=np.int64)
         self._idf = np.zeros(0, dtype=np.float32)
-        self._columns: Any = None
+        self._postings = _Postings(np.zeros(1, np.int64), np.zeros(0, np.int32), np.zeros(0, np.float32))
         self._common: dict[int, NDArray[np.float32]] = {}
         self._lock = threading.Lock()
 
@@ -82,11 +94,9 @@ class LexicalIndex:
         """Add texts by number, in place of older ones."""
         if not texts:
             return
-        rows: Any = self._vectorizer.transform(texts.values())
+        counts = {number: _counted(text) for number, text in texts.items()}
         with self._lock:
-            for row, number in enumerate(texts):
-                part = slice(rows.indptr[row], rows.indptr[row + 1])
-                self._counts[number] = (rows.indices[part].copy(), 1 + np.log(rows.data[part]))
+            self._counts |= {number: (columns, 1 + np.log(found)) for number, (columns, found) in counts.items()}
             self._changed += len(texts)
 
     def remove(self, numbers: Sequence[int]) -> None:
@@ -108,19 +118,16 @@ class LexicalIndex:
                 self._weigh()
             if not len(self._numbers):
                 return [], []
-            counted = Counter(self._column(term) for term in terms(query))
-            columns = np.fromiter(counted, dtype=np.int64, count=len(counted))
-            weights = (1 + np.log(np.fromiter(counted.values(), dtype=np.float32, count=len(counted)))) * self._idf[
-                columns
-            ]
-            indptr, rows, values = self._columns.indptr, self._columns.indices, self._columns.data
+            columns, found = _counted(query)
+            weights = (1 + np.log(found)) * self._idf[columns]
+            starts, rows, values = self._postings
             scores = np.zeros(len(self._numbers), dtype=np.float32)
             parts: list[tuple[NDArray[np.int32], NDArray[np.float32]]] = []
             for column, weight in zip(columns.tolist(), weights, strict=True):
                 if column in self._common:
                     scores += weight * self._common[column]
-                elif indptr[column] < indptr[column + 1]:
-                    part = slice(indptr[column], indptr[column + 1])
+                elif starts[column] < starts[column + 1]:
+                    part = slice(starts[column], starts[column + 1])
                     parts.append((rows[part], weight * values[part]))
             if parts:  # one pass over all postings: adding them term by term takes twice as long
                 where, products = (np.concatenate(column) for column in zip(*parts, strict=True))
@@ -138,30 +145,28 @@ class LexicalIndex:
         order = hits[np.lexsort((numbers[hits], -scores[hits]))][:depth]
         return numbers[order].tolist(), (scores[order] / norm).tolist()
 
-    def _column(self, term: str) -> int:
-        """Where scikit-learn's feature hasher counts a term; for one query this is a tenth of the vectorizer's work."""
-        return abs(int(self._hash(term, 0))) % FEATURES
-
     def _weigh(self) -> None:
         """Weights from the counts: idf over the texts that are there, rows of length one, ready to be read by column."""
-        import scipy.sparse as sp
-
         self._changed = 0
         self._numbers = np.fromiter(self._counts, dtype=np.int64, count=len(self._counts))
         if not self._counts:
             return
-        indices = np.concatenate([columns for columns, _ in self._counts.values()])
-        data = np.concatenate([values for _, values in self._counts.values()]).astype(np.float32)
-        indptr = np.concatenate([[0], np.cumsum([len(columns) for columns, _ in self._counts.values()])])
-        frequency = np.bincount(indices, minlength=FEATURES)
-        self._idf = (np.log((1 + len(self._counts)) / (1 + frequency)) + 1).astype(np.float32)
-        matrix: Any = sp.csr_matrix((data * self._idf[indices], indices, indptr), shape=(len(self._counts), FEATURES))
-        lengths = np.sqrt(np.asarray(matrix.multiply(matrix).sum(axis=1)).ravel())
-        matrix.data /= np.repeat(np.maximum(lengths, 1e-12), np.diff(indptr))
-        self._columns = matrix.tocsc()
+        columns = np.concatenate([columns for columns, _ in self._counts.values()])
+        values = np.concatenate([values for _, values in self._counts.values()])
+        sizes = np.fromiter((len(columns) for columns, _ in self._counts.values()), np.int64, len(self._counts))
+        frequency = np.bincount(columns, minlength=FEATURES)
+        self._idf = (np.log((1 + len(sizes)) / (1 + frequency)) + 1).astype(np.float32)
+        values = values * self._idf[columns]
+        rows = np.repeat(np.arange(len(sizes), dtype=np.int32), sizes)
+        lengths = np.sqrt(np.bincount(rows, values**2, len(sizes))).astype(np.float32)
+        values /= np.maximum(lengths, 1e-12)[rows]
+        keys = (columns.astype(np.int64) << 32) | np.arange(len(columns))  # numbers are sorted faster than by argsort
+        keys.sort()
+        order = keys & 0xFFFFFFFF
+        self._postings = _Postings(np.concatenate([[0], np.cumsum(frequency)]), rows[order], values[order])
         most = np.argsort(-frequency, kind="stable")[: COMMON_NUMBERS // len(self._counts)]
         self._common = {
-            int(column): self._columns[:, [column]].toarray().ravel()
+            int(column): self._postings.whole(int(column), len(sizes))
             for column in most[frequency[most] * COMMON_SHARE >= len(self._counts)]
         }
 

