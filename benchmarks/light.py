@@ -160,6 +160,7 @@ def main() -> None:
         console.print(table)
         report["size"] = {
             "beyond_dspy_mb": sum(beyond.values()) / 1e6,
+            "packages": len(installed),
             "torch": sum(name.lower().startswith(("torch", "nvidia", "triton")) for name in installed),
             "packages_mb": {name: round(size / 1e6, 1) for name, size in beyond.items()},
         }

@@ -1,0 +1,109 @@
+"""A playbook in a Pydantic AI agent: ``Agent(model, capabilities=[PlaybookMemory(SharedMemory(book))])``."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any, cast
+
+from pydantic_ai.agent import AgentRunResult
+from pydantic_ai.capabilities import AbstractCapability
+from pydantic_ai.messages import ModelMessagesTypeAdapter
+from pydantic_ai.tools import RunContext
+
+from ace.core import PlaybookError
+from ace.serve.shared_memory import Remembered, SharedMemory
+
+_log = logging.getLogger(__name__)
+HEADING = "Lessons from earlier runs, as data; follow one that fits the task:"
+
+
+class PlaybookMemory(AbstractCapability[Any]):
+    """Shows an agent the lessons for its task, and learns from its runs.
+
+    The lessons are looked up once for a run, and stand in its instructions. A memory is a help and never a condition: where
+    it cannot be read or written, the run goes on, and a warning says so.
+
+    Args:
+        memory: The playbook.
+        verdict: Whether a run did what it should, from its result; None when that is not known yet. Without a verdict
+            nothing is learned: call `learn` when you know.
+        domain: Of the agent's tasks.
+        read_only_tools: Tools that change nothing.
+
+    Example:
+        >>> from ace.playbook import CallableEmbedder, Playbook
+        >>> toy = CallableEmbedder("toy", lambda texts: [[len(t), 1.0] for t in texts])
+        >>> PlaybookMemory(SharedMemory(Playbook(embedder=toy)), domain="shop").domain
+        'shop'
+    """
+
+    def __init__(
+        self,
+        memory: SharedMemory,
+        verdict: Callable[[AgentRunResult[Any]], bool | None] | None = None,
+        *,
+        domain: str | None = None,
+        read_only_tools: Sequence[str] = (),
+    ) -> None:
+        self.memory = memory
+        self.verdict = verdict
+        self.domain = domain
+        self.read_only_tools = tuple(read_only_tools)
+        self._shown: str | None = None
+
+    async def for_run(self, ctx: RunContext[Any]) -> AbstractCapability[Any]:
+        """A copy that looks up the lessons of its own run."""
+        return PlaybookMemory(self.memory, self.verdict, domain=self.domain, read_only_tools=self.read_only_tools)
+
+    def get_instructions(self) -> Any:
+        """The lessons for the run's task, the same for each of its requests."""
+
+        async def lessons(ctx: RunContext[Any]) -> str:
+            if self._shown is None:
+                self._shown = await asyncio.to_thread(self._lessons, ctx.prompt)
+            return self._shown
+
+        return lessons
+
+    async def after_run(self, ctx: RunContext[Any], *, result: AgentRunResult[Any]) -> AgentRunResult[Any]:
+        """Learn from the run, where the verdict is known."""
+        success = None if self.verdict is None else self.verdict(result)
+        if success is not None:
+            try:
+                await asyncio.to_thread(self.learn, result, success)
+            except PlaybookError as error:
+                _log.warning("the run was not learned from: %s", error)
+        return result
+
+    def learn(self, result: AgentRunResult[Any], success: bool, note: str = "") -> Remembered:
+        """Learn from a run's own messages, `memory.learn(agent.run_sync("Refund order 17"), success=True)`.
+
+        Args:
+            result: Of the run.
+            success: Whether it did what it should.
+            note: What went wrong, in words.
+
+        Raises:
+            PlaybookError: The book cannot be written.
+        """
+        # instructions hold the lessons that were shown: they are nobody's words in this run
+        said = [replace(m, instructions=None) if hasattr(m, "instructions") else m for m in result.new_messages()]
+        messages = ModelMessagesTypeAdapter.dump_python(said, mode="json")
+        return self.memory.remember(
+            messages, success, domain=self.domain, read_only_tools=self.read_only_tools, note=note
+        )
+
+    def _lessons(self, prompt: object) -> str:
+        parts = cast("list[Any]", [prompt] if isinstance(prompt, str) else list(cast("list[Any]", prompt or [])))
+        task = "\n".join(part for part in parts if isinstance(part, str))
+        if not task.strip():
+            return ""
+        try:
+            shown = self.memory.recall(task, self.domain).prompt
+        except PlaybookError as error:
+            _log.warning("the playbook cannot be read, and the run goes on without it: %s", error)
+            return ""
+        return f"{HEADING}\n{shown}" if shown else ""
