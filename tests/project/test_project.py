@@ -26,6 +26,7 @@ ISSUES = (
     "drop-in",
     "conversations",
     "proof",
+    "reach",
 )
 
 
