@@ -263,3 +263,21 @@ def test_seeds_that_share_something_widen_the_interval_of_a_ratio():
 def test_what_a_comparison_found_cannot_be_changed():
     with pytest.raises(FrozenInstanceError):
         paired_difference([0] * 6, [1] * 6).rule = "student"
+
+
+def test_seeds_and_families_are_joined_by_satterthwaite():
+    from ace.evaluation.stats.clustered import _by_seed, _one_way, spread
+
+    values = np.asarray([0.1, 0.9, 0.2, 0.8, 0.4, 1.0, 0.3, 0.9])
+    families, seeds = list("aabbccdd"), [0, 1] * 4
+    one, seed = _one_way(values, families), _by_seed(values, families, seeds)
+    assert seed.variance > 0
+    both = spread(values, families, seeds)
+    assert both.variance == pytest.approx(one.variance + seed.variance)
+    assert both.df == pytest.approx(both.variance**2 / (one.variance**2 / one.df + seed.variance**2 / seed.df))
+    assert spread(values, families).variance == one.variance
+
+
+def test_arms_of_different_length_are_no_pairs():
+    with pytest.raises(ValueError, match=r"shorter|longer"):
+        mcnemar([True, False], [True])

@@ -2,6 +2,7 @@
 
 import threading
 
+import pytest
 from playbook_kit import bullet, opened
 
 from ace.core import PlaybookError
@@ -39,3 +40,22 @@ def test_a_budget_knows_the_ids_of_its_own_commit(tmp_path):
     with opened(tmp_path / "book.db", book_budget=1_000) as book:
         book.commit([Add(bullet=bullet()), Tag(bullet_id="b-1", helpful=1)])
         assert book.get("b-1").helpful_count == 1
+
+
+def test_a_book_that_is_over_its_budget_may_shrink_and_may_not_grow(tmp_path):
+    from ace.playbook import Remove, Update
+    from ace.playbook.render import count_tokens, render_bullets
+
+    with opened(tmp_path / "book.db") as book:
+        book.commit([Add(bullet=bullet("a long lesson about many things " * 3)), Add(bullet=bullet("a short one"))])
+        tokens = count_tokens(render_bullets(book.bullets))
+    with opened(tmp_path / "book.db", book_budget=tokens // 2) as book:
+        book.commit([Update(bullet_id="b-1", changes={"content": "a long lesson about many things " * 2})])
+        with pytest.raises(PlaybookError, match=rf"book_budget is {tokens // 2}; nothing was written"):
+            book.commit([Add(bullet=bullet("one more"))])
+        book.commit([Remove(bullet_id="b-2")])
+        assert len(book) == 1
+    with opened(tmp_path / "book.db") as book:
+        exact = count_tokens(render_bullets([*book.bullets, bullet("one more")]))
+    with opened(tmp_path / "book.db", book_budget=exact + 4) as book:
+        book.commit([Add(bullet=bullet("one more"))])

@@ -100,3 +100,48 @@ def test_evidence_fades_from_when_it_was_given_until_now():
     bullet = PlaybookBullet(section="Pitfalls", content="x", helpful_count=8, harmful_count=4, credited_at=5 * day)
     assert record(bullet, now=15 * day, half_life_days=10) == Record(4, 2)
     assert record(bullet, now=4 * day, half_life_days=10) == Record(8, 4), "a clock that was set back adds nothing"
+
+
+def test_draws_have_the_posterior_of_the_counts():
+    random = np.random.default_rng(0)
+    for helpful, harmful in ((0, 0), (3, 0), (0, 5), (4, 2)):
+        one = PlaybookBullet(section="Strategies", content="x", helpful_count=helpful, harmful_count=harmful)
+        draws = [thompson(one, random) for _ in range(4_000)]
+        assert np.mean(draws) == pytest.approx(utility(one), abs=0.02)
+        a, b = 1 + helpful, 1 + harmful
+        assert np.var(draws) == pytest.approx(a * b / (a + b) ** 2 / (a + b + 1), rel=0.15)
+
+
+@pytest.mark.parametrize(
+    ("treated", "control"), [((7, 3), (2, 4)), ((5, 0), (0, 5)), ((0, 5), (3, 1)), ((1, 1), (1, 1))]
+)
+def test_an_effect_ends_where_the_score_test_would_reject(treated, control):
+    """The rates that are most likely under a difference, found by trying all of them."""
+    (a, b), (c, d) = treated, control
+    n, m, p, q = a + b, c + d, a / (a + b), c / (c + d)
+
+    def score(delta):
+        rates = np.linspace(max(0.0, delta) + 1e-9, min(1.0, 1 + delta) - 1e-9, 200_001)
+        others = rates - delta
+        with np.errstate(divide="ignore", invalid="ignore"):
+            likely = sum(
+                np.where(k > 0, k * np.log(x), 0.0)
+                for k, x in ((a, rates), (b, 1 - rates), (c, others), (d, 1 - others))
+            )
+        x = rates[np.nanargmax(likely)]
+        y = x - delta
+        return (p - q - delta) / np.sqrt(max(x * (1 - x) / n + y * (1 - y) / m, 1e-12))
+
+    found = effect(Record(a, b), Record(c, d))
+    assert found.estimate == pytest.approx(p - q)
+    assert found.low <= p - q <= found.high
+    if found.low > -1:
+        assert score(found.low) == pytest.approx(1.95996, abs=0.02)
+    if found.high < 1:
+        assert score(found.high) == pytest.approx(-1.95996, abs=0.02)
+    assert found.low > -1 or found.high < 1
+
+
+def test_an_effect_without_controls_or_uses_is_anything():
+    assert effect(Record(3, 1), Record(0, 0)) == (None, -1.0, 1.0)
+    assert effect(Record(0, 0), Record(3, 1)) == (None, -1.0, 1.0)
