@@ -56,6 +56,4 @@ class LearningReport:
 
 def _less(usage: RunUsage, before: RunUsage) -> RunUsage:
     now, then = usage.model_dump(), before.model_dump()
-    return RunUsage.model_validate(
-        {k: v - then[k] if v is not None and then[k] is not None else v for k, v in now.items()}
-    )
+    return RunUsage(**{name: value - then[name] for name, value in now.items()})

@@ -1,5 +1,6 @@
 """The learner: online and offline."""
 
+from dataclasses import FrozenInstanceError
 from functools import partial
 
 import pytest
@@ -291,3 +292,30 @@ def test_a_queue_and_a_gate_hold_at_least_one_run(book):
         with pytest.raises(ValueError, match="at least 1"):
             Learner(book, **wrong)
     Learner(book, queue_size=1, gate_every=1).close()
+
+
+def test_what_a_call_counted_is_what_came_since_an_earlier_count():
+    from ace.core import RunUsage
+    from ace.learner import LearningReport
+
+    before = LearningReport(runs=2, added=1, usage=RunUsage(lm_calls=3, cost=0.5))
+    now = LearningReport(runs=5, added=1, merged=2, usage=RunUsage(lm_calls=7, cost=0.75))
+    since = now.since(before)
+    assert (since.runs, since.added, since.merged, since.usage.lm_calls) == (3, 0, 2, 4)
+    assert since.usage.cost == 0.25
+    assert before.plus(now).runs == 7
+
+
+def test_an_insight_and_an_event_of_a_trace_cannot_be_changed_or_misspelled():
+    from pydantic import ValidationError
+
+    from ace.learner.trace_formats import TraceEvent
+    from ace.playbook.insight import Insight
+
+    insight = Insight(section="Pitfalls", trigger="t", content="x")
+    with pytest.raises(ValidationError, match="frozen"):
+        insight.content = "y"
+    with pytest.raises(ValidationError, match="extra"):
+        Insight(section="Pitfalls", trigger="t", content="x", contents="y")
+    with pytest.raises(FrozenInstanceError):
+        TraceEvent("user", "x").text = "y"

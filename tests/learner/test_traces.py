@@ -4,7 +4,8 @@ import pytest
 from learner.runs import OLD, run_of, step
 
 from ace import Feedback, Learner
-from ace.learner import read_requests, read_trace
+from ace.learner import read_requests, read_trace, traces
+from ace.learner.trace_formats import TraceEvent
 
 BLOCKS = [
     {"role": "user", "content": "Refund Ana's order"},
@@ -348,3 +349,83 @@ def test_a_langchain_action_may_be_a_pair_or_a_triple():
         assert [(step.tool_name, step.tool_args, step.observation) for step in run.structured_trace] == [
             ("look", {"key": "a"}, "found")
         ]
+
+
+def events(*said):
+    """Events in short: "user: words", "call c1 name", "result c1 words"."""
+    found = []
+    for line in said:
+        kind, _, rest = line.partition(" ")
+        if kind == "user":
+            found.append(TraceEvent("user", rest))
+        elif kind == "call":
+            call_id, _, name = rest.partition(" ")
+            found.append(TraceEvent("call", name=name, args={}, call_id=call_id))
+        else:
+            call_id, _, text = rest.partition(" ")
+            found.append(TraceEvent("result", text, call_id=call_id, failed=kind == "failed"))
+    return found
+
+
+@pytest.mark.parametrize(
+    ("said", "changes"),
+    [
+        (["call c1 refund", "result c1 done"], True),
+        (["call c1 find", "result c1 done"], False),  # only reads
+        (["call c1 refund"], False),  # no answer yet
+        (["call c1 refund", "result c2 done"], False),  # another call's answer
+        (["call c1 refund", "failed c1 no"], False),
+        (["call c1 refund", "result c1 Error: no such order"], False),
+        (["call c1 refund", "result c1 done", "failed c1 no"], False),
+    ],
+)
+def test_a_call_changed_something_when_it_may_and_no_answer_says_that_it_failed(said, changes):
+    found = events(*said)
+    assert traces._changes(found[0], found, frozenset({"find"})) is changes
+    assert not traces._changes(TraceEvent("user", "Refund it"), found, frozenset())
+
+
+def requests(*said):
+    parts = traces._requests(events(*said), frozenset({"find"}))
+    return [[event.text or event.name for event in part] for part in parts]
+
+
+def test_a_request_begins_when_another_has_changed_something_and_more_is_called():
+    first, second = (
+        ["user Refund it now", "call c1 refund", "result c1 done"],
+        ["user Cancel the other", "call c2 cancel"],
+    )
+    assert [part[0] for part in requests(*first, *second)] == ["Refund it now", "Cancel the other"]
+    # nothing was changed before
+    assert len(requests("user Refund it now", "call c1 find", "result c1 o-1", *second)) == 1
+    # it failed, so that nothing was changed
+    assert len(requests("user Refund it now", "call c1 refund", "failed c1 no", *second)) == 1
+    assert len(requests("user Refund it now", "call c1 refund", "result c1 Error: no", *second)) == 1
+    # the user only agrees, or nothing is called any more
+    assert len(requests(*first, "user Yes please", "call c2 cancel")) == 1
+    assert len(requests(*first, "user Cancel the other")) == 1
+    # of three requests each begins after its own change
+    third = ["result c2 done", "user Mail the customer", "call c3 mail"]
+    assert [part[0] for part in requests(*first, *second, *third)] == [
+        "Refund it now",
+        "Cancel the other",
+        "Mail the customer",
+    ]
+
+
+def test_reads_are_handed_on_whose_answers_hold_what_a_later_call_was_given():
+    known = [
+        TraceEvent("call", name="find", args={}, call_id="c1"),
+        TraceEvent("result", "orders: o-17", call_id="c1"),
+        TraceEvent("call", name="find", args={}, call_id="c2"),
+        TraceEvent("result", "Error: o-17 is gone", call_id="c2"),
+        TraceEvent("call", name="find", args={}, call_id="c3"),
+        TraceEvent("result", "nothing", call_id="c3"),
+        TraceEvent("call", name="cancel", args={}, call_id="c4"),
+        TraceEvent("result", "o-17 is cancelled", call_id="c4"),
+    ]
+    later = [TraceEvent("user", "Refund it"), TraceEvent("call", name="refund", args={"order": "o-17"}, call_id="c9")]
+    handed = traces._handed_on(known, later, frozenset({"find"}))
+    assert [event.call_id for event in handed] == ["c1", "c1"]
+    told = [TraceEvent("user", "Refund o-17"), later[1]]
+    assert traces._handed_on(known, told, frozenset({"find"})) == []  # the user said it

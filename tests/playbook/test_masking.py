@@ -102,3 +102,18 @@ def test_another_masker_is_another_index(tmp_path):
 )
 def test_a_few_capitals_are_names_and_many_are_not(text, loud):
     assert shouted(text) is loud
+
+
+@pytest.mark.parametrize(
+    ("text", "loud"),
+    [
+        ("PLEASE CANCEL MY", False),  # three words are few
+        ("PLEASE CANCEL MY ORDER", True),
+        ("Please Cancel My Order Now", False),  # five are few for a headline
+        ("Please Cancel My Order Now Then", True),
+        ("please cancel my order now then", False),
+        ("Please cancel my Order now then", False),
+    ],
+)
+def test_how_many_capitals_tell_nothing(text, loud):
+    assert shouted(text) is loud

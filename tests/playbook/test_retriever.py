@@ -8,6 +8,7 @@ from playbook_kit import bullet, filled, opened, strategy
 
 from ace.playbook import (
     Add,
+    CallableEmbedder,
     Experiment,
     Filters,
     Merge,
@@ -259,3 +260,39 @@ def test_a_view_of_a_named_run_draws_as_that_run_does_and_others_draw_anew(book)
     assert [[b.id for b in view.retrieve_for(task, {})] for _ in range(5)] == [direct] * 5
     view = book.view(experiment=free)
     assert len({tuple(b.id for b in view.retrieve_for(task, {})) for _ in range(20)}) > 1
+
+
+def test_an_explanation_is_no_use_and_a_view_is_warmed_up_with_its_book(tmp_path):
+    class Warm:
+        name, warmed = "toy", 0
+
+        def embed(self, texts):
+            return [[float(len(text)), 1.0] for text in texts]
+
+        def warm(self):
+            self.warmed += 1
+
+    embedder = Warm()
+    with Playbook(embedder=embedder) as book:
+        book.add(section="Strategies", trigger="Refund", content="x")
+        book.explain("Refund")
+        assert (book.cache.hits, book.cache.misses) == (0, 0)
+        book.retrieve("Refund")
+        assert (book.cache.hits, book.cache.misses) == (1, 0), "an explanation leaves what it found"
+        book.explain("Refund")
+        assert (book.cache.hits, book.cache.misses) == (1, 0)
+        book.warm()
+        book.view().warm()
+        assert embedder.warmed == 2
+    with Playbook(embedder=CallableEmbedder("plain", embedder.embed)) as book:
+        book.warm()
+        book.view().warm()
+
+
+def test_without_an_experiment_every_slot_is_filled_and_none_is_random(embedder):
+    with Playbook(embedder=embedder) as book:
+        for n in range(4):
+            book.add(section="Strategies", trigger="Refund", content=f"way {n}", changing_tools=(str(n),))
+        found = book.retrieve("Refund", k=2)
+        assert (len(found), found.randomized, found.held_back_at_random, found.explored) == (2, (), (), ())
+        assert book.retrieve("Refund", k=0) == []
