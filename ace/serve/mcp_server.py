@@ -45,7 +45,7 @@ class Message(BaseModel):
 
 
 def mcp_server(memory: SharedMemory, name: str = "ace-memory") -> MCPServer:
-    """A server over a memory: `mcp_server(SharedMemory(book)).run("stdio")`.
+    """A server over a memory, `mcp_server(SharedMemory(book))`; its `run` speaks over standard input and output.
 
     Tools `recall`, `lessons` and `explain`, and without `read_only` also `remember` and `feedback`; resources
     ``playbook://lessons`` and ``playbook://lessons/{id}``; a prompt `solve` that brings the lessons in.

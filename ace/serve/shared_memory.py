@@ -24,7 +24,7 @@ MAX_LISTED = 200
 
 
 class Lesson(BaseModel, frozen=True):
-    """A lesson as others see it, without its evidence."""
+    """A lesson as others see it, without its evidence: `memory.lesson("b-1").content`."""
 
     id: str
     section: str

@@ -27,6 +27,7 @@ from ace.graph import JsonlCheckpointer, compile
 from ace.learner import Learner
 from ace.optimization import suite_workload
 from ace.playbook import CallableEmbedder, Playbook, PlaybookBullet
+from ace.serve import SharedMemory
 from ace.suites import load_suite
 from ace.testing import ScriptedLM, SimulatedLM, decision
 from ace.tools import Tool, ToolCall, ToolRegistry, call_tool
@@ -34,7 +35,7 @@ from ace.tools import Tool, ToolCall, ToolRegistry, call_tool
 TEXTS = {name: docstring(value) for name, value in documented().items()}
 PUBLIC = {name: getattr(importlib.import_module(p), name) for p, names in exported().items() for name in names}
 SPOKEN_OF = frozenset(
-    "Path agent asyncio book learner next policy saver source state study".split()  # noqa: SIM905
+    "Path agent asyncio book learner memory next policy saver source state study".split()  # noqa: SIM905
 )
 """What a call begins with, apart from public names; `next_step()` alone does not say whose method it is, and is not run."""
 
@@ -103,6 +104,14 @@ OF_MCP = SimpleNamespace(
 )
 
 
+TALK = [
+    {"role": "user", "content": "Look up the key a"},
+    {"role": "assistant", "tool_calls": [{"id": "c", "function": {"name": "look_up", "arguments": '{"key": "a"}'}}]},
+    {"role": "tool", "tool_call_id": "c", "content": "value of a"},
+    {"role": "assistant", "content": "It is value of a."},
+]
+
+
 def spoken_of(folder):
     """What the sentences speak of, each new for every call."""
     (folder / "tasks.jsonl").write_text(
@@ -138,6 +147,8 @@ def spoken_of(folder):
         "agent": agent,
         "asyncio": asyncio,
         "book": book,
+        "memory": SharedMemory(book),
+        "messages": TALK,
         "bullet": PlaybookBullet(section="Strategies", content="Find the order first."),
         "call": call,
         "cases": None,
