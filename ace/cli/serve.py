@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from ace.cli._shared import JsonOption, check_writable, write_json
+
 EXAMPLES = "Example, as a client's configuration has it: ace serve team.db --mcp --author ana"
 
 
@@ -16,11 +18,13 @@ def serve(
     author: Annotated[str, typer.Option(help="The name in the journal of what comes in here.")] = "mcp",
     tenant: Annotated[str | None, typer.Option(help="Whose lessons are read and written, beside everybody's.")] = None,
     read_only: Annotated[bool, typer.Option("--read-only", help="Nothing may be written.")] = False,
+    json_file: JsonOption = None,
 ) -> None:
     """Offer a playbook to any agent with an MCP client: recall, remember, feedback, lessons, explain."""
     from ace.core import PlaybookError
     from ace.playbook import Playbook
 
+    check_writable(json_file)
     if not mcp:
         raise typer.BadParameter("say how: --mcp speaks MCP over standard input and output")
     try:
@@ -32,3 +36,4 @@ def serve(
     with Playbook.open(path) as book:
         book.warm()
         mcp_server(SharedMemory(book, author=author, tenant=tenant, read_only=read_only)).run("stdio")
+        write_json({"lessons": len(book), "revision": book.revision}, json_file)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import threading
 from collections.abc import Sequence
 from typing import Any, NamedTuple, Protocol
@@ -71,6 +72,44 @@ class _Model(NamedTuple):
     tokenizer: Any
 
 
+class _NativeCalls:
+    """Calls into onnxruntime that are under way; the end of the process waits for them.
+
+    A daemon thread that returned from one when the interpreter is gone would abort the process (the thread is ended inside
+    C++ code, which allows no such thing).
+    """
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._running = 0
+        self._ended = False
+        atexit.register(self.end)
+
+    def __enter__(self) -> None:
+        if self._ended and threading.current_thread().daemon:
+            threading.Event().wait()  # it goes with the process
+        with self._changed:
+            self._running += 1
+
+    def __exit__(self, *error: object) -> None:
+        with self._changed:
+            self._running -= 1
+            self._changed.notify_all()
+
+    def end(self) -> None:
+        """Let no daemon thread begin another, and wait for those that have."""
+        self._ended = True
+        self.wait()
+
+    def wait(self, seconds: float = 10.0) -> bool:
+        """Wait until none is under way; whether that is so."""
+        with self._changed:
+            return self._changed.wait_for(lambda: not self._running, seconds)
+
+
+_NATIVE = _NativeCalls()
+
+
 class MiniLMEmbedder:
     """`all-MiniLM-L6-v2` (384 dimensions), `Playbook(embedder=MiniLMEmbedder())`; loaded on first use, shared by a process.
 
@@ -105,7 +144,8 @@ class MiniLMEmbedder:
                 "input_ids": np.asarray([e.ids for e in encoded], dtype=np.int64),
                 "attention_mask": np.asarray([e.attention_mask for e in encoded], dtype=np.int64),
             }
-            (vectors,) = session.run(None, feed)
+            with _NATIVE:
+                (vectors,) = session.run(None, feed)
             for index, vector in zip(part, vectors, strict=True):
                 found[index] = vector
         return np.stack(found) if found else np.zeros((0, 384), dtype=np.float32)
@@ -117,7 +157,7 @@ class MiniLMEmbedder:
     def _loaded(self) -> _Model:
         """The session and the tokenizer, made once for the process."""
         cls = type(self)
-        with cls._lock:
+        with cls._lock, _NATIVE:
             if cls._model is None:
                 import onnxruntime
                 from tokenizers import Tokenizer
