@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-HEAVY = ("dspy", "faiss", "torch", "sqlalchemy", "sentence_transformers", "sklearn", "scipy")
+HEAVY = ("dspy", "faiss", "onnxruntime", "torch", "sqlalchemy", "sentence_transformers", "sklearn", "scipy")
 PROBE = """
 import sys, io, contextlib
 import ace
