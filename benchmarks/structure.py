@@ -34,6 +34,8 @@ IMPORT = re.compile(r"(from \S+ )?import ")
 WAIVER = re.compile(r"^# pyright: ", re.MULTILINE)
 NOT_IN_WHEEL = ("workbench", "bfcl", "retrieval_bench", "playbook_bench", "recorded")
 """What the name of a file in the wheel must not hold."""
+MADE = frozenset({"__pycache__", "minilm"})
+"""Folders that hold no source: the embedder's weights are made by the build."""
 USER_BASES = {
     "BudgetExceeded": "users catch it: it stands for every limit, that of `UsageLimitExceeded` included",
     "Agent": "users build their own agents on it: five hooks",
@@ -45,11 +47,11 @@ Tree = tuple[str, ast.Module]
 
 
 def files(package: Path = PACKAGE) -> list[Path]:
-    """Every file of a package that is source or data."""
+    """Every file of a package that is source or data; not what Python or the build made of it."""
     return sorted(
         path
         for path in package.rglob("*")
-        if path.is_file() and "__pycache__" not in path.parts and path.suffix != ".pyc"
+        if path.is_file() and path.suffix != ".pyc" and not MADE.intersection(path.parts)
     )
 
 
