@@ -96,7 +96,7 @@ class SharedMemory:
 
     Args:
         playbook: The book.
-        author: The name in the journal, of whoever holds the token.
+        author: The name in the journal of what is written through this memory.
         tenant: Whose lessons are read and written, beside those that are everybody's.
         read_only: Whether nothing may be written.
 
@@ -239,20 +239,23 @@ class SharedMemory:
         return [Lesson.of(bullet) for bullet in found[first : first + limit]]
 
     def lesson(self, lesson: str) -> Lesson:
-        """One lesson, whatever its stage.
+        """One lesson that may be shown.
 
         Raises:
             PlaybookError: There is none of that id, for this tenant.
         """
-        return Lesson.of(self._get(lesson))
+        bullet = self._get(lesson)
+        if bullet.stage not in SHOWN_STAGES:
+            raise PlaybookError(f"the lesson {lesson!r} is {bullet.stage}, and not shown")
+        return Lesson.of(bullet)
 
     def explain(self, task: str, domain: str | None = None, tools: Sequence[str] | None = None) -> list[LessonReason]:
-        """What `recall` returns for a task and why, then what else is near."""
+        """What `recall` returns for a task and why, then what else is near; without the words of what waits for a person."""
         found = self.playbook.explain(task, domain, self._filters(tools), tenant=self.tenant)
         return [
             LessonReason(lesson=Lesson.of(reason.bullet), shown=reason.chosen, why=visible(reason.why))
             for reason in found.reasons
-            if self._visible(reason.bullet)
+            if self._visible(reason.bullet) and reason.bullet.stage in SHOWN_STAGES
         ]
 
     def _filters(self, tools: Sequence[str] | None) -> Filters:

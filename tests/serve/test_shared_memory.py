@@ -64,6 +64,10 @@ def test_what_the_text_of_an_answer_asked_for_waits_for_a_person(memory):
     assert done.waiting
     assert memory.recall("Summarise my newest mail m2").lessons == ()
     assert memory.lessons() == []
+    assert memory.explain("Summarise my newest mail m2") == []
+    for waits in done.waiting:
+        with pytest.raises(PlaybookError, match="is quarantined, and not shown"):
+            memory.lesson(waits)
     assert [lesson.stage for lesson in memory.lessons(stage="all")] == ["quarantined"]
 
 
