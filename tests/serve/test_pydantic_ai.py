@@ -52,7 +52,7 @@ def agent(memory, clerk):
 
 
 def run(agent, task):
-    return asyncio.run(agent.run(task))
+    return asyncio.run(agent.run(task))  # `run_sync` leaves its event loop open
 
 
 @pytest.fixture
@@ -121,9 +121,5 @@ def test_a_memory_that_fails_costs_no_run(book, caplog):
     assert run(agent(memory, Clerk()), "Give the money back for order o-17").output == "o-17 is done"
     assert "the playbook cannot be read" in caplog.text
     assert "was not learned from: this memory is read-only" in caplog.text
-    assert (
-        Agent(FunctionModel(lambda m, i: ModelResponse(parts=[TextPart("ok")])), capabilities=[memory])
-        .run_sync([""])
-        .output
-        == "ok"
-    )
+    silent = Agent(FunctionModel(lambda m, i: ModelResponse(parts=[TextPart("ok")])), capabilities=[memory])
+    assert run(silent, [""]).output == "ok"
