@@ -9,17 +9,23 @@ from typing import Any, Literal, NamedTuple
 
 from pydantic import BaseModel
 
-from ace.core import PlaybookError
-from ace.playbook.bullet import COUNTERS, PlaybookBullet
+from ace.core import PlaybookError, clean_text
+from ace.playbook.bullet import PlaybookBullet
 from ace.playbook.database import book_url
 from ace.playbook.delta import Add, Delta, Merge, Purge, Remove, Restore, Tag, apply
 from ace.playbook.state import PlaybookState
 from ace.playbook.store import START, Credits, Entry, Row, Store, link
+from ace.playbook.versions import (
+    BOOKKEEPING,
+    CREDIT_FIELDS,
+    Version,
+    concerning,
+    differing,
+    versions_of,
+    way_back,
+)
 
 Bullets = Mapping[str, PlaybookBullet]
-CREDIT_FIELDS = frozenset({*COUNTERS, "credited_at"})
-"""Counters: they change often, so that a diff shows them in one line."""
-_BOOKKEEPING = frozenset({"updated_revision", "created_revision"})
 
 
 class Change(BaseModel, frozen=True):
@@ -85,6 +91,7 @@ class History:
         entries: list[dict[str, Any]] = [
             {"revision": e.revision, "author": e.author, "created_at": e.created_at, **e.delta.model_dump(mode="json")}
             for e in self._store.entries()
+            if bullet_id is None or e.names(bullet_id)
         ]
         if bullet_id is None:
             return entries
@@ -143,6 +150,42 @@ class History:
             if deltas := _way_back(now, then, revision):
                 tx.replace_credits(_credits(entries))
                 tx.add(*deltas)
+        return self._state.revision
+
+    def versions(self, bullet_id: str) -> list[Version]:
+        """What one bullet was after each commit that changed it, oldest first: `book.history.versions("b-1")`.
+
+        Raises:
+            PlaybookError: There never was such a bullet.
+        """
+        return versions_of(self._store.entries(), bullet_id)
+
+    def restore(self, bullet_id: str, revision: int, *, author: str = "", note: str = "") -> int:
+        """Make one bullet say what it said at a revision: `book.history.restore("b-1", 3, author="ana")`.
+
+        Words, plan, stage and trust come back; what runs have shown since stays. A bullet that was removed comes back.
+
+        Args:
+            bullet_id: The bullet.
+            revision: One at which it was there.
+            author: Who decides.
+            note: Why, for the journal.
+
+        Returns:
+            The new revision; the old one when nothing differs.
+
+        Raises:
+            PlaybookError: It was not there at that revision, or has been merged into another bullet.
+        """
+        self._check_revision(revision)
+        with self._state.transaction(author, reviewed=True) as tx:
+            entries = concerning(tx.entries_after(0), bullet_id)
+            versions = versions_of(entries, bullet_id)
+            deltas = way_back(versions, revision, clean_text(note or f"back to revision {revision}"))
+            if versions[-1].bullet is None:
+                given = _credits(entry for entry in entries if entry.revision < versions[-1].revision)
+                tx.return_credits({pair for pair in given if f"b-{pair[1]}" == bullet_id})
+            tx.add(*deltas)
         return self._state.revision
 
     def verify(self) -> VerifyReport:
@@ -225,17 +268,17 @@ def _diff(entries: Sequence[Entry], a: int, b: int) -> Diff:
     changes: list[Change] = []
     for bullet_id in sorted(before.keys() | after.keys(), key=lambda i: int(i.removeprefix("b-"))):
         old, new = before.get(bullet_id), after.get(bullet_id)
-        if old == new or (old and new and _differing(old, new) <= _BOOKKEEPING):
+        if old == new or (old and new and differing(old, new) <= BOOKKEEPING):
             continue
         reasons, authors = explained.get(bullet_id, ([], []))
-        fields = tuple(sorted(_differing(old, new) - _BOOKKEEPING - CREDIT_FIELDS)) if old and new else ()
+        fields = tuple(sorted(differing(old, new) - BOOKKEEPING - CREDIT_FIELDS)) if old and new else ()
         kind: Literal["added", "removed", "merged", "changed", "credited"] = "changed"
         if old is None:
             kind = "added"
         elif new is None:
             kind = "merged" if a < b and bullet_id in merged else "removed"
         elif not fields:
-            kind, fields = "credited", tuple(sorted(_differing(old, new) & CREDIT_FIELDS))
+            kind, fields = "credited", tuple(sorted(differing(old, new) & CREDIT_FIELDS))
         into = merged.get(bullet_id, "") if kind == "merged" else ""
         changes.append(
             Change(
@@ -270,12 +313,6 @@ def _explained(entries: Iterable[Entry]) -> tuple[dict[str, tuple[list[str], lis
         elif isinstance(delta, Restore):
             merged.pop(delta.bullet_id, None)
     return explained, merged
-
-
-def _differing(old: PlaybookBullet | None, new: PlaybookBullet | None) -> set[str]:
-    if old is None or new is None:
-        return set()
-    return {name for name in PlaybookBullet.model_fields if getattr(old, name) != getattr(new, name)}
 
 
 def _way_back(now: Bullets, then: Bullets, revision: int) -> list[Delta]:

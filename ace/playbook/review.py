@@ -7,7 +7,7 @@ from typing import Any, Literal, get_args
 
 from ace.core import PlaybookError, clean_text
 from ace.playbook.bullet import SHOWN_STAGES, PlaybookBullet
-from ace.playbook.delta import Add, Delta, Promote, Remove, Update
+from ace.playbook.delta import Delta, Promote, Remove, Update
 from ace.playbook.doors import why_held
 from ace.playbook.plan import Situation
 from ace.playbook.results import ReviewItem
@@ -37,10 +37,10 @@ class ReviewQueue:
         waiting = {bullet.id: bullet for bullet in self._state.all() if bullet.stage == "quarantined"}
         items: dict[str, ReviewItem] = {}
         for entry in self._state.store.entries() if waiting else ():
+            if (bullet_id := entry.subject) not in waiting:
+                continue  # unread: a journal is long, and few wait
             delta = entry.delta
-            bullet_id = delta.bullet.id if isinstance(delta, Add) else delta.bullet_id
-            holds = delta.kind in ("add", "quarantine") or "held:" in delta.reason
-            if bullet_id in waiting and holds:
+            if delta.kind in ("add", "quarantine") or "held:" in delta.reason:
                 items[bullet_id] = ReviewItem(
                     bullet=waiting[bullet_id],
                     why=delta.reason or "quarantined",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import threading
 import time
 from collections.abc import Collection, Generator, Mapping, Sequence
@@ -28,6 +29,7 @@ from ace.playbook.delta import DELTAS, Add, Delta, Merge, Restore, Tag, apply
 
 START = ""
 """What stands before the first entry."""
+_SUBJECT = re.compile(r'"(?:bullet_id|id)":"(b-\d+)"')
 
 
 def link(previous: str, revision: int, position: int, delta: str, author: str, created_at: float) -> str:
@@ -80,6 +82,16 @@ class Entry:
     author: str
     created_at: float
     checksum: str
+
+    @property
+    def subject(self) -> str:
+        """Id of the bullet that it changes, found without reading the rest; empty for none."""
+        found = _SUBJECT.search(self.text)
+        return found[1] if found is not None else ""
+
+    def names(self, bullet_id: str) -> bool:
+        """Whether the id stands anywhere in it."""
+        return f'"{bullet_id}"' in self.text
 
     @cached_property
     def delta(self) -> Delta:
@@ -136,6 +148,16 @@ class Transaction:
         rows = [{"run_id": run, "number": number} for run, number in sorted(credited)]
         if rows:
             self._connection.execute(schema.credits.insert(), rows)
+
+    def return_credits(self, credited: Credits) -> None:
+        """For a bullet that comes back: the credits that it had, where they are gone."""
+        table = schema.credits
+        numbers = {number for _, number in credited}
+        query = sa.select(table.c.run_id, table.c.number).where(table.c.number.in_(numbers))
+        there = {(run, number) for run, number in self._connection.execute(query)}
+        rows = [{"run_id": run, "number": number} for run, number in sorted(set(credited) - there)]
+        if rows:
+            self._connection.execute(table.insert(), rows)
 
     def entries_after(self, revision: int) -> list[Entry]:
         """The journal after a revision, as it is when this transaction begins."""
