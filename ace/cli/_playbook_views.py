@@ -225,9 +225,7 @@ def _credit(change: Change) -> str:
 
 def standing(assessments: list[Assessment], baseline: float, limit: int) -> Table:
     """Each bullet's helpful rate with its 95 % interval on a scale from 0 to 1, its use, and its measured effect."""
-    from scipy.special import betaincinv
-
-    from ace.playbook.statistics import record
+    from ace.playbook.statistics import credible_interval, record
 
     title = (
         f"helpful rate, 95 % credible interval; | is the baseline {baseline:g}; better: than nothing, probability; effect: "
@@ -243,12 +241,12 @@ def standing(assessments: list[Assessment], baseline: float, limit: int) -> Tabl
     for assessment in order[:limit]:
         bullet = assessment.bullet
         known = record(bullet)
-        low, high = betaincinv(1 + known.successes, 1 + known.failures, [0.025, 0.975])
+        low, high = credible_interval(known)
         table.add_row(
             bullet.id,
             Text(bullet.stage, style=_STYLES[bullet.stage]),
             str(int(known.uses)),
-            _bar(float(low), known.mean, float(high), baseline),
+            _bar(low, known.mean, high, baseline),
             f"{100 * assessment.better:.1f} %" if known.uses else "-",
             effect_text(assessment),
             Text((bullet.trigger or bullet.content)[:40]),

@@ -1,4 +1,4 @@
-"""`ace serve`: one playbook for agents of any framework."""
+"""`ace serve`: one playbook for people, in a browser, and for agents of any framework."""
 
 from __future__ import annotations
 
@@ -7,33 +7,120 @@ from typing import Annotated
 
 import typer
 
-from ace.cli._shared import JsonOption, check_writable, write_json
+from ace.cli._shared import JsonOption, ToolsOption, check_writable, console, write_json
+from ace.cli.playbook import named
 
-EXAMPLES = "Example, as a client's configuration has it: ace serve team.db --mcp --author ana"
+EXAMPLES = (
+    "Examples: ace serve team.db   |   ace serve team.db --token-file tokens.toml --host 0.0.0.0 --name memory.lan   |   "
+    "as a client's configuration has it: ace serve team.db --mcp --author ana"
+)
 
 
 def serve(
     path: Annotated[str, typer.Argument(help="A playbook: a file, or postgresql://...; made when it is not there.")],
-    mcp: Annotated[bool, typer.Option("--mcp", help="Speak MCP over standard input and output.")] = False,
-    author: Annotated[str, typer.Option(help="The name in the journal of what comes in here.")] = "mcp",
+    mcp: Annotated[bool, typer.Option("--mcp", help="Speak MCP over standard input and output instead.")] = False,
+    host: Annotated[
+        str, typer.Option(help="The address to listen at; all but this machine's own need --token-file.")
+    ] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="The port; 0 takes a free one.")] = 8137,
+    name: Annotated[list[str] | None, typer.Option(help="A name under which others reach it; repeat for more.")] = None,
+    token_file: Annotated[
+        Path | None,
+        typer.Option(help="One line with a token; or TOML, a table for each name: token, tenant, read_only."),
+    ] = None,
+    author: Annotated[
+        str, typer.Option(envvar="ACE_AUTHOR", help="The name in the journal; by default mcp, or whoever is logged in.")
+    ] = "",
     tenant: Annotated[str | None, typer.Option(help="Whose lessons are read and written, beside everybody's.")] = None,
     read_only: Annotated[bool, typer.Option("--read-only", help="Nothing may be written.")] = False,
+    runs: Annotated[Path | None, typer.Option(help="A folder of runs that agents have kept, to look at.")] = None,
+    reports: Annotated[Path | None, typer.Option(help="A folder of evaluations, to look at.")] = None,
+    tools: ToolsOption = None,
+    browser: Annotated[bool, typer.Option(help="Open the page in a browser.")] = True,
     json_file: JsonOption = None,
 ) -> None:
-    """Offer a playbook to any agent with an MCP client: recall, remember, feedback, lessons, explain."""
+    """Show a playbook in a browser, and offer it to agents with an MCP client under /mcp of the same address.
+
+    People search, review, edit, undo, import and export; agents recall, remember, give feedback and ask why. Whoever asks
+    needs a token, which is printed once. Ctrl-C ends it, and nothing is lost.
+    """
     from ace.core import PlaybookError
     from ace.playbook import Playbook
 
     check_writable(json_file)
-    if not mcp:
-        raise typer.BadParameter("say how: --mcp speaks MCP over standard input and output")
     try:
-        from ace.serve import SharedMemory, mcp_server
+        from ace.serve import People, Person, SharedMemory, WebServer, mcp_server, web_app
     except ModuleNotFoundError as error:
         raise PlaybookError(f"serving needs the package {error.name!r}: pip install 'dspy-ace[serve]'") from error
     if read_only and "://" not in path and not Path(path).exists():
         raise PlaybookError(f"there is no playbook {path!r}, and --read-only makes none")
+    person = Person(author or ("mcp" if mcp else named("")), tenant, read_only)
+    people, token = (People.from_file(token_file, person), "") if token_file is not None else People.alone(person)
+    _check_folders(runs, reports)
+    if token_file is None and not mcp and not is_loopback(host):
+        raise PlaybookError(f"{host} can be reached by others: name a --token-file, whose tokens say who they are")
     with Playbook.open(path) as book:
-        book.warm()
-        mcp_server(SharedMemory(book, author=author, tenant=tenant, read_only=read_only)).run("stdio")
+        if mcp:
+            book.warm()
+            mcp_server(SharedMemory(book, author=person.name, tenant=tenant, read_only=read_only)).run("stdio")
+        else:
+            hashes = _hashes(tools)
+            app = web_app(book, people, hosts=_hosts(host, name or []), runs=runs, reports=reports, tools=hashes)
+            server = WebServer(app, host, port)
+            _welcome(path, server.url, token, token_file, browser)
+            server.run()
         write_json({"lessons": len(book), "revision": book.revision}, json_file)
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine reaches an address."""
+    import ipaddress
+
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def _hosts(host: str, names: list[str]) -> list[str]:
+    """The names under which the server is asked."""
+    from ace.serve.guard import LOOPBACK
+
+    own = f"[{host}]" if ":" in host else host
+    return [*LOOPBACK, *names, *([own] if host not in ("0.0.0.0", "::") else [])]
+
+
+def _hashes(tools: list[str] | None) -> dict[str, str] | None:
+    """Name to schema hash of the tools that were named."""
+    if not tools:
+        return None
+    from ace.cli.run import named_tools
+    from ace.tools import ToolRegistry
+
+    return dict(ToolRegistry(named_tools(tools, None)).schema_hashes)
+
+
+def _check_folders(*folders: Path | None) -> None:
+    from ace.core import PlaybookError
+
+    for folder in folders:
+        if folder is not None and not folder.is_dir():
+            raise PlaybookError(f"there is no folder {str(folder)!r}")
+
+
+def _welcome(path: str, url: str, token: str, token_file: Path | None, browser: bool) -> None:
+    """Say where it is, and how to come in; the token is in no log and is not shown again."""
+    import webbrowser
+
+    from ace.serve.people import others_can_read
+
+    address = f"{url}/login?token={token}" if token else f"{url}/login"
+    console.print(f"{path}: {address}", highlight=False, soft_wrap=True)
+    console.print(
+        f"Agents: {url}/mcp, with the header Authorization: Bearer {token or 'TOKEN'}", highlight=False, soft_wrap=True
+    )
+    if token_file is not None and others_can_read(token_file):
+        console.print(f"{token_file} can be read by others on this machine: chmod 600 {token_file}", highlight=False)
+    console.print("Ctrl-C ends it.", highlight=False)
+    if browser:
+        webbrowser.open(address)

@@ -82,15 +82,22 @@ class History:
         self._state = state
         self._store = state.store
 
-    def entries(self, bullet_id: str | None = None) -> list[dict[str, Any]]:
+    def entries(
+        self, bullet_id: str | None = None, *, after: int = 0, until: int | None = None
+    ) -> list[dict[str, Any]]:
         """Every delta ever committed, oldest first, with revision, author and time; of one bullet when it is named.
+
+        Args:
+            bullet_id: The bullet.
+            after: Only of later revisions.
+            until: Only of revisions up to this one.
 
         Raises:
             PlaybookError: There never was such a bullet.
         """
         entries: list[dict[str, Any]] = [
             {"revision": e.revision, "author": e.author, "created_at": e.created_at, **e.delta.model_dump(mode="json")}
-            for e in self._store.entries()
+            for e in self._store.entries(after, until)
             if bullet_id is None or e.names(bullet_id)
         ]
         if bullet_id is None:

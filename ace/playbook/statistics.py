@@ -117,6 +117,20 @@ def chance_of_being_better(of: Record, baseline: Baseline) -> float:
     return float(betainc(1 + baseline.successes, 1 + baseline.failures, rates).mean())
 
 
+def credible_interval(of: Record, level: float = 0.95) -> tuple[float, float]:
+    """The equal-tailed interval of a success rate's posterior.
+
+    Example:
+        >>> low, high = credible_interval(Record(8, 2))
+        >>> round(low, 3), round(high, 3)
+        (0.482, 0.94)
+    """
+    from scipy.special import betaincinv
+
+    low, high = betaincinv(1 + of.successes, 1 + of.failures, [(1 - level) / 2, (1 + level) / 2])
+    return float(low), float(high)
+
+
 def should_prune(of: Record, baseline: Baseline, level: float = PRUNE_LEVEL) -> bool:
     """Whether the record is bad enough to retire a bullet.
 

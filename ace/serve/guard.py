@@ -1,0 +1,235 @@
+"""What stands before every page and every tool: hosts, origins, tokens, limits on size, time and rate, safe headers.
+
+Plain ASGI, because responses stream; sources: Fetch's ``Sec-Fetch-Site``, RFC 6750 (bearer tokens), OWASP's CSRF rules.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import time
+from collections import OrderedDict
+from collections.abc import Collection, Iterable
+from http.cookies import CookieError, SimpleCookie
+from typing import Any
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.responses import PlainTextResponse, RedirectResponse, Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from ace.serve.people import People, Person, Session, Sessions
+
+LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
+COOKIE = "ace_session"
+MAX_BODY = 8 * 1_024 * 1_024
+"""Bytes of one request."""
+BODY_SECONDS = 10.0
+"""For a request to arrive."""
+RATE = 400.0
+"""Requests a second that one person may make, on average over `BURST_SECONDS`."""
+BURST_SECONDS = 10.0
+WRONG_TOKENS = 20
+"""Wrong tokens a minute from one address; then it has to wait, with a right one too."""
+_OPEN = re.compile(r"/(login|favicon\.ico|static/[\w.-]+)")
+"""What needs no token: nothing of the book is in it."""
+_SECURITY = {
+    "content-security-policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
+    "connect-src 'self'; font-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
+    "x-content-type-options": "nosniff",
+    "x-frame-options": "DENY",
+    "referrer-policy": "no-referrer",
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+    "cache-control": "no-store",
+}
+
+
+class Refused(Exception):
+    """A request that is answered without asking the app: `Refused(403, "why")`."""
+
+    def __init__(self, status: int, why: str, **headers: str) -> None:
+        super().__init__(why)
+        self.response: Response = PlainTextResponse(f"{why}\n", status, headers)
+
+
+class Allowance:
+    """So many events in a time, for each key: `Allowance(20, 60.0).take("127.0.0.1")`.
+
+    Args:
+        most: Events at once.
+        seconds: Until all of them are there again; they come back one by one (a token bucket).
+    """
+
+    def __init__(self, most: float, seconds: float) -> None:
+        self._most, self._per_second = most, most / seconds
+        self._left: OrderedDict[str, tuple[float, float]] = OrderedDict()
+
+    def left(self, key: str) -> float:
+        """How many are left for a key, now."""
+        left, at = self._left.get(key, (self._most, 0.0))
+        return min(self._most, left + (time.monotonic() - at) * self._per_second)
+
+    def take(self, key: str) -> bool:
+        """Use one; false when there is none."""
+        left = self.left(key)
+        self._left[key] = (left - 1 if left >= 1 else left, time.monotonic())
+        self._left.move_to_end(key)
+        while len(self._left) > 10_000:
+            self._left.popitem(last=False)
+        return left >= 1
+
+
+class Guard:
+    """Lets through what a known person asks in a sound way; puts ``person`` and ``session`` into the request's state.
+
+    Args:
+        app: What is guarded.
+        people: Who may come in.
+        sessions: Of browsers.
+        hosts: Names under which the server may be asked, without ports: others are somebody's rebound DNS.
+
+    Examples:
+        >>> from ace.serve.people import People, Person, Sessions
+        >>> guard = Guard(None, People({"a-token-of-ana-17": Person("ana")}), Sessions())
+        >>> guard.max_body
+        8388608
+    """
+
+    def __init__(
+        self, app: ASGIApp | Any, people: People, sessions: Sessions, hosts: Collection[str] = LOOPBACK
+    ) -> None:
+        self.app = app
+        self.people = people
+        self.sessions = sessions
+        self.hosts = frozenset(host.lower() for host in hosts)
+        self.max_body = MAX_BODY
+        self._rate = Allowance(RATE * BURST_SECONDS, BURST_SECONDS)
+        self._wrong = Allowance(WRONG_TOKENS, 60.0)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        if scope["type"] == "lifespan":
+            await self.app(scope, receive, send)
+            return
+        if scope["type"] != "http":
+            await send({"type": "websocket.close", "code": 1008})
+            return
+        send = _with_headers(send)
+        try:
+            headers = Headers(scope=scope)
+            self._sound(scope, headers)
+            self._known(scope, headers)
+            body = await self._body(scope, headers, receive)
+        except Refused as refused:
+            await refused.response(scope, receive, send)
+            return
+        await self.app(scope, body, send)
+
+    def _sound(self, scope: Scope, headers: Headers) -> None:
+        """Whether it is asked for under a name of ours, by a page of ours, for a plain path."""
+        method, path = scope["method"], scope["path"]
+        if method not in ("GET", "HEAD", "POST", "DELETE"):
+            raise Refused(405, f"{method} is not known here", allow="GET, HEAD, POST")
+        hosts = headers.getlist("host")
+        if len(hosts) != 1 or _name(hosts[0]) not in self.hosts:
+            raise Refused(421, "this server does not answer to that name")
+        for origin in headers.getlist("origin"):
+            if origin.partition("://")[2].lower() != hosts[0].lower():
+                raise Refused(403, "another page may not ask here")
+        if headers.get("sec-fetch-site", "none") not in ("same-origin", "none") and method not in ("GET", "HEAD"):
+            raise Refused(403, "another page may not ask here")
+        raw = scope.get("raw_path", b"").lower()
+        if ".." in path.split("/") or "\\" in path or not path.isprintable() or b"%2f" in raw or b"%5c" in raw:
+            raise Refused(400, "there is no such path")
+
+    def _known(self, scope: Scope, headers: Headers) -> None:
+        """Who asks, and whether that one may."""
+        address = (scope.get("client") or ("",))[0]
+        if self._wrong.left(address) < 1:
+            raise Refused(429, "too many wrong tokens; wait a minute", **{"retry-after": "60"})
+        person, session = self._who(headers, address)
+        mcp = _is_mcp(scope["path"])
+        if mcp and session is not None:
+            person = session = None  # a browser's cookie comes with whatever a page sends: tools want the token itself
+        scope.setdefault("state", {}).update(person=person, session=session, wrong=lambda: self._wrong.take(address))
+        if person is None and _OPEN.fullmatch(scope["path"]) is None:
+            if not mcp and scope["method"] == "GET" and "text/html" in headers.get("accept", ""):
+                refused = Refused(401, "")
+                refused.response = RedirectResponse("/login", 303)
+                raise refused
+            raise Refused(401, "a token is needed", **{"www-authenticate": "Bearer"})
+        leaving = scope["path"] in ("/login", "/logout")
+        if person is not None and person.read_only and scope["method"] not in ("GET", "HEAD") and not (mcp or leaving):
+            raise Refused(403, f"{person.name} may only read")
+        if not self._rate.take(person.name if person is not None else f"address {address}"):
+            raise Refused(429, "too many requests; wait a second", **{"retry-after": "1"})
+
+    def _who(self, headers: Headers, address: str) -> tuple[Person | None, Session | None]:
+        given = headers.getlist("authorization")
+        if given:
+            scheme, _, token = given[0].partition(" ")
+            person = self.people.of(token.strip()) if len(given) == 1 and scheme.lower() == "bearer" else None
+            if person is None:
+                self._wrong.take(address)
+                raise Refused(401, "that token is nobody's", **{"www-authenticate": 'Bearer error="invalid_token"'})
+            return person, None
+        session = self.sessions.get(_cookie(headers))
+        return (session.person if session is not None else None), session
+
+    async def _body(self, scope: Scope, headers: Headers, receive: Receive) -> Receive:
+        """The whole body, as long as it is not too long and does not take too long."""
+        length = headers.get("content-length", "0")
+        if not length.isdecimal() or int(length) > self.max_body:
+            raise Refused(413, f"a request may have {self.max_body:,} bytes", connection="close")
+        chunks: list[Message] = []
+        size = 0
+        try:
+            async with asyncio.timeout(BODY_SECONDS):
+                while not chunks or chunks[-1].get("more_body"):
+                    chunks.append(await receive())
+                    size += len(chunks[-1].get("body", b""))
+                    if size > self.max_body:
+                        raise Refused(413, f"a request may have {self.max_body:,} bytes", connection="close")
+        except TimeoutError:
+            raise Refused(408, f"the request did not arrive in {BODY_SECONDS:g} s", connection="close") from None
+        return _again(chunks, receive)
+
+
+def _again(chunks: Iterable[Message], receive: Receive) -> Receive:
+    """What was received, once more; then whatever comes after it."""
+    left = iter(chunks)
+
+    async def again() -> Message:
+        for chunk in left:
+            return chunk
+        return await receive()
+
+    return again
+
+
+def _with_headers(send: Send) -> Send:
+    async def safe(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            headers = MutableHeaders(scope=message)
+            for name, value in _SECURITY.items():
+                headers.setdefault(name, value)
+        await send(message)
+
+    return safe
+
+
+def _is_mcp(path: str) -> bool:
+    return path == "/mcp" or path.startswith("/mcp/")
+
+
+def _name(host: str) -> str:
+    """The name in a Host header, without its port."""
+    return re.sub(r":\d+$", "", host.lower())
+
+
+def _cookie(headers: Headers) -> str:
+    try:
+        found = SimpleCookie(headers.get("cookie", "")).get(COOKIE)
+    except CookieError:
+        return ""
+    return found.value if found is not None else ""

@@ -1,0 +1,158 @@
+"""Who may use a served playbook: names with their tokens, and the sessions of browsers that have shown one."""
+
+from __future__ import annotations
+
+import hmac
+import secrets
+import stat
+import time
+import tomllib
+from collections import OrderedDict
+from collections.abc import Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from pydantic import BaseModel, Field, ValidationError
+
+from ace.core import PlaybookError
+
+MIN_TOKEN = 16
+"""Characters of a token: fewer could be guessed."""
+SESSION_SECONDS = 12 * 3_600.0
+MOST_SESSIONS = 1_000
+
+
+class Person(NamedTuple):
+    """Somebody with a token, a person or an agent: `Person("ana", tenant="shop")`."""
+
+    name: str
+    """In the journal, of everything that comes with this token."""
+    tenant: str | None = None
+    """Whose lessons are seen and changed, beside those that are everybody's."""
+    read_only: bool = False
+
+
+class _Entry(BaseModel, extra="forbid"):
+    """One table of a token file."""
+
+    token: str = Field(min_length=MIN_TOKEN, max_length=512)
+    tenant: str | None = None
+    read_only: bool = False
+
+
+class People:
+    """Everybody who may use a served playbook, by token.
+
+    Args:
+        tokens: Token to person.
+
+    Examples:
+        >>> People({"a-token-of-ana-17": Person("ana")}).of("a-token-of-ana-17").name
+        'ana'
+    """
+
+    def __init__(self, tokens: Mapping[str, Person]) -> None:
+        self._tokens = dict(tokens)
+
+    @classmethod
+    def alone(cls, person: Person) -> tuple[People, str]:
+        """One person with a new token: `people, token = People.alone(Person("ana"))`."""
+        token = secrets.token_urlsafe(24)
+        return cls({token: person}), token
+
+    @classmethod
+    def from_file(cls, path: str | Path, person: Person) -> People:
+        """Those in a file: `People.from_file("tokens.toml", Person("ana"))`.
+
+        A file of one line is the token of `person`. Otherwise it is TOML with a table for each name, whose keys are
+        ``token`` and, if need be, ``tenant`` and ``read_only``.
+
+        Args:
+            path: The file; it should be readable by its owner only.
+            person: Whose token it is, where the file holds nothing else; without its tenant no table of the file goes
+                beyond what it says, and `read_only` holds for all.
+
+        Raises:
+            PlaybookError: The file cannot be read, or is neither of the two.
+        """
+        try:
+            text = Path(path).read_text(encoding="utf-8").strip()
+        except (OSError, UnicodeDecodeError) as error:
+            raise PlaybookError(f"cannot read the token file {str(path)!r}: {error}") from error
+        if "\n" not in text and "=" not in text.rstrip("="):
+            return cls({_checked(text, path): person})
+        try:
+            entries = {name: _Entry.model_validate(table) for name, table in tomllib.loads(text).items()}
+        except (tomllib.TOMLDecodeError, ValidationError) as error:
+            # what stands in the file is a secret, so that no message may show it
+            fields = error.errors() if isinstance(error, ValidationError) else []
+            where = "".join(f" ({'.'.join(map(str, field['loc']))})" for field in fields)
+            raise PlaybookError(
+                f"the token file {str(path)!r} cannot be used{where}; expected one line with a token, or a table for each "
+                f'name: [ana], token = "..." of {MIN_TOKEN} characters or more, and perhaps tenant, read_only'
+            ) from None
+        people = {e.token: Person(name, e.tenant, e.read_only or person.read_only) for name, e in entries.items()}
+        if not people or len(people) < len(entries):
+            raise PlaybookError(f"the token file {str(path)!r} names nobody, or gives one token to two names")
+        return cls(people)
+
+    def of(self, token: str) -> Person | None:
+        """Whose token it is; None for nobody's. `people.of(token)` takes as long for each wrong one."""
+        given, found = token.encode("utf-8", "replace"), None
+        for known, person in self._tokens.items():
+            if hmac.compare_digest(known.encode(), given):
+                found = person
+        return found
+
+    def everybody(self) -> tuple[Person, ...]:
+        """All of them: `people.everybody()[0].name`."""
+        return tuple(self._tokens.values())
+
+
+def others_can_read(path: str | Path) -> bool:
+    """Whether more than its owner may read a file: `others_can_read("tokens.toml")`."""
+    return bool(Path(path).stat().st_mode & (stat.S_IRGRP | stat.S_IROTH))
+
+
+class Session(NamedTuple):
+    """A browser that has shown a token: `Session(Person("ana"), csrf="x", until=0.0)`."""
+
+    person: Person
+    csrf: str
+    """Stands in each form of this session; a form without it is refused."""
+    until: float
+
+
+class Sessions:
+    """The browsers that have shown a token, in this process only: `Sessions().begin(Person("ana"))`."""
+
+    def __init__(self) -> None:
+        self._known: OrderedDict[str, Session] = OrderedDict()
+
+    def begin(self, person: Person) -> str:
+        """A new session: `key = sessions.begin(person)`; the oldest is forgotten when there are too many."""
+        key = secrets.token_urlsafe(32)
+        self._known[key] = Session(person, secrets.token_urlsafe(32), time.monotonic() + SESSION_SECONDS)
+        while len(self._known) > MOST_SESSIONS:
+            self._known.popitem(last=False)
+        return key
+
+    def get(self, key: str) -> Session | None:
+        """The session of a key, while it lasts: `sessions.get(key)`."""
+        session = self._known.get(key)
+        if session is not None and session.until < time.monotonic():
+            self.end(key)
+            return None
+        return session
+
+    def end(self, key: str) -> None:
+        """Forget a session: `sessions.end(key)`."""
+        self._known.pop(key, None)
+
+
+def _checked(token: str, path: str | Path) -> str:
+    if len(token) < MIN_TOKEN or not token.isprintable() or " " in token:
+        raise PlaybookError(
+            f"the token in {str(path)!r} has {len(token)} characters; expected {MIN_TOKEN} or more, without spaces"
+        )
+    return token

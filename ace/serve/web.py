@@ -1,0 +1,167 @@
+"""One process, two doors: the inspector for people, and MCP over HTTP for agents."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import socket
+from collections.abc import AsyncGenerator, Callable, Collection
+from pathlib import Path
+from typing import Any
+
+import uvicorn
+from mcp.server.transport_security import TransportSecuritySettings
+from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+from starlette.routing import Mount, Route
+from starlette.staticfiles import StaticFiles
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from ace.core import PlaybookError
+from ace.playbook import Playbook
+from ace.serve.guard import LOOPBACK, Guard
+from ace.serve.inspector.inspector import Inspector
+from ace.serve.live import Live
+from ace.serve.mcp_server import mcp_server
+from ace.serve.people import People, Person, Sessions
+from ace.serve.shared_memory import SharedMemory
+
+MOST_CONNECTIONS = 200
+_STATIC = Path(__file__).parent / "inspector" / "static"
+
+
+def web_app(
+    book: Playbook, people: People, *, hosts: Collection[str] = LOOPBACK, secure: bool = False, **options: Any
+) -> ASGIApp:
+    """The inspector, and MCP under ``/mcp``: `app = web_app(book, People({"a-token-of-ana-17": Person("ana")}))`.
+
+    Args:
+        book: The playbook; it is warmed when the app starts.
+        people: Who may come in. Each has tools of their own, that write under their name and see their tenant only.
+        hosts: Names under which the server is asked.
+        secure: Whether browsers reach it by https only.
+        **options: As for the `Inspector`.
+    """
+    sessions, live = Sessions(), Live(book)
+    inspector = Inspector(book, sessions, live, **options)
+    tools = {person: _Tools(book, person) for person in people.everybody()}
+
+    @contextlib.asynccontextmanager
+    async def lifespan(app: Starlette) -> AsyncGenerator[None]:
+        await run_in_threadpool(book.warm)
+        async with contextlib.AsyncExitStack() as stack:
+            for one in tools.values():
+                await stack.enter_async_context(one.running())
+            await stack.enter_async_context(live.follow())
+            yield
+
+    async def mcp(scope: Scope, receive: Receive, send: Send) -> None:
+        await tools[scope["state"]["person"]](scope, receive, send)
+
+    async def favicon(request: Request) -> Response:
+        return RedirectResponse("/static/icon.svg", 308)
+
+    async def come_in(request: Request) -> Response:
+        async with request.form(max_files=0, max_fields=4) as form:
+            token = str(form.get("token") or request.query_params.get("token", ""))
+        if token and (person := people.of(token)) is not None:
+            return inspector.login(person, secure=secure)
+        if token:
+            request.state.wrong()
+        return inspector.login_page("that token is nobody's" if token else "")
+
+    async def leave(request: Request) -> Response:
+        return inspector.logout(request)
+
+    routes = [
+        Route("/login", come_in, methods=["GET", "POST"]),
+        Route("/logout", leave, methods=["POST"]),
+        Route("/favicon.ico", favicon),
+        Mount("/static", StaticFiles(directory=_STATIC)),
+        Route("/mcp", _Exact(mcp)),
+        Mount("/mcp", mcp),
+        *inspector.routes(),
+    ]
+    return Guard(Starlette(routes=routes, lifespan=lifespan), people, sessions, hosts)
+
+
+class _Tools:
+    """The MCP server of one person."""
+
+    def __init__(self, book: Playbook, person: Person) -> None:
+        memory = SharedMemory(book, author=person.name, tenant=person.tenant, read_only=person.read_only)
+        self._server = mcp_server(memory)
+        # hosts and origins have been checked; without sessions nothing is lost when a server is started again
+        self._app = self._server.streamable_http_app(
+            streamable_http_path="/",
+            json_response=True,
+            stateless_http=True,
+            transport_security=TransportSecuritySettings(enable_dns_rebinding_protection=False),
+        )
+
+    def running(self) -> contextlib.AbstractAsyncContextManager[None]:
+        """While it answers."""
+        return self._server.session_manager.run()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        await self._app({**scope, "path": "/", "root_path": "", "raw_path": b"/"}, receive, send)
+
+
+class _Exact:
+    """An ASGI app at one path, whatever the method: `Route` takes a class for that, and no function."""
+
+    def __init__(self, app: Callable[[Scope, Receive, Send], Any]) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        await self._app(scope, receive, send)
+
+
+class WebServer:
+    """A web app on a port of this machine: `WebServer(web_app(book, people), port=0)`; `run` ends with Ctrl-C.
+
+    Args:
+        app: What answers.
+        host: The address to listen at.
+        port: The port; 0 takes one that is free.
+
+    Raises:
+        PlaybookError: The address cannot be listened at.
+
+    Attributes:
+        url: Where it is reached.
+    """
+
+    def __init__(self, app: ASGIApp, host: str = "127.0.0.1", port: int = 0) -> None:
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        self._socket = socket.socket(family, socket.SOCK_STREAM)
+        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            self._socket.bind((host, port))
+        except OSError as error:
+            self._socket.close()
+            raise PlaybookError(f"cannot listen at {host}:{port}: {error.strerror}; name another --port") from error
+        self.url = f"http://{f'[{host}]' if ':' in host else host}:{self._socket.getsockname()[1]}"
+        self.server = uvicorn.Server(
+            uvicorn.Config(
+                app,
+                log_level=logging.ERROR,
+                access_log=False,
+                server_header=False,
+                limit_concurrency=MOST_CONNECTIONS,
+                timeout_keep_alive=15,
+                timeout_graceful_shutdown=2,
+                ws="none",
+            )
+        )
+
+    def run(self) -> None:
+        """Serve until the process is told to stop, or `server.should_exit` is set."""
+        try:
+            self.server.run([self._socket])
+        finally:
+            self._socket.close()
