@@ -3,7 +3,7 @@
 The names below load on first use, so that ``import ace`` and ``ace --help`` answer at once: neither DSPy, FAISS, torch
 nor SQLAlchemy is imported until something needs it.
 
-Example:
+Examples:
     >>> import ace
     >>> ace.TaskInput(inputs={"task": "Add 2 and 3"}).text
     'Add 2 and 3'

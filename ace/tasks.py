@@ -39,7 +39,7 @@ GOOD_SCORE = 0.5
 class TaskInput(BaseModel, frozen=True, extra="forbid", allow_inf_nan=False):
     """What the agent is asked to do.
 
-    Example:
+    Examples:
         >>> TaskInput(inputs={"task": "Refund order 17"}, domain="support").domain
         'support'
     """
@@ -230,7 +230,7 @@ class TaskOutput(BaseModel, frozen=True, extra="forbid", allow_inf_nan=False):
 class Feedback(BaseModel, frozen=True, extra="forbid", allow_inf_nan=False):
     """Whether a run did what it should, from a metric, a verifier or a person; never from the model's own claim.
 
-    Example:
+    Examples:
         >>> Feedback(success=False, text="order 17 was not refunded").score
         0.0
     """
@@ -248,7 +248,7 @@ class Feedback(BaseModel, frozen=True, extra="forbid", allow_inf_nan=False):
     def of(cls, value: Feedback | bool | float) -> Feedback:
         """Feedback from what a metric gives: True, False, or a number that counts as success from 0.5.
 
-        Example:
+        Examples:
             >>> Feedback.of(0.7).success, Feedback.of(False).success
             (True, False)
 

@@ -7,7 +7,7 @@ ratio is above +10 % at p95 or +5 % in memory, or when an error is new; +7 % at 
 five steps, retrievals from a playbook of 2,000 bullets, commits to it, learning from a run. The report gives for each
 scenario the geometric mean of head's median to base's, one ratio per pair of processes.
 
-Example:
+Examples:
     python benchmarks/gate.py --base 72ef5dd --pairs 40 --rounds 4 --scenarios five_steps retrieve add --json /tmp/speed.json
 """
 

@@ -26,7 +26,7 @@ class _Server(http.server.ThreadingHTTPServer):
 def serve(answer: Answer) -> Generator[tuple[str, list[dict[str, Any]]]]:
     """Serve chat completions; gives the base URL and the list of request bodies.
 
-    Example:
+    Examples:
         >>> import urllib.request
         >>> with serve(lambda prompt, native: "hi") as (url, requests):
         ...     body = json.dumps({"model": "m", "messages": [{"role": "user", "content": "hello"}]}).encode()

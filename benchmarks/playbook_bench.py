@@ -215,7 +215,7 @@ def _timed(act: Callable[[], Any]) -> float:
 def summary(values: Sequence[float]) -> Milliseconds:
     """Median and tail.
 
-    Example:
+    Examples:
         >>> summary([1.0, 2.0, 3.0]).p50
         2.0
     """

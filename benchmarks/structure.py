@@ -4,7 +4,7 @@ Lines, copied places, import circles, private imports across packages, files tha
 base classes that one class uses, and files of benchmarks in the wheel. `tests/project/test_structure.py` holds the same
 functions to their bounds, and names the exceptions.
 
-Example:
+Examples:
     python benchmarks/structure.py /tmp/structure.json
 """
 

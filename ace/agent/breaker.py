@@ -29,7 +29,7 @@ class BreakerPolicy(PolicySettings, frozen=True):
 class Breaker(BaseModel, frozen=True, extra="forbid"):
     """One tool's breaker.
 
-    Example:
+    Examples:
         >>> policy, breaker = BreakerPolicy(threshold=2, cooldown=10), Breaker()
         >>> for _ in range(2):
         ...     breaker = breaker.failed("timeout", policy, now=0.0)

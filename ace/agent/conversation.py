@@ -72,7 +72,7 @@ class Turn:
     def read(cls, entry: Mapping[str, Any]) -> Turn:
         """An entry of a history; one that does not say which of its values are outputs has `answer` as the only one.
 
-        Example:
+        Examples:
             >>> turn = Turn.read({"task": "Where is it?", "answer": "At home"})
             >>> turn.inputs, turn.outputs
             ({'task': 'Where is it?'}, {'answer': 'At home'})

@@ -81,7 +81,7 @@ class Agent:
 
     Override what differs. The hooks must be pure: the machine may call them again after a crash.
 
-    Example:
+    Examples:
         >>> class LookUpFirst(Agent):
         ...     "Always begins with the same call."
         ...     def execute_step(self, state: StepView) -> AskModel | CallTool | Done:

@@ -140,7 +140,7 @@ class Policy:
     Raises:
         PolicyConfigInvalid: The settings contradict each other or have no bound.
 
-    Example:
+    Examples:
         >>> Policy.lenient().on_invalid_action, Policy().on_invalid_action
         (UpTo(n=2), 'fail')
     """

@@ -35,7 +35,7 @@ class RepeatDetector:
 
     A different call of a tool that changes something, and that succeeded, is progress: the counts start again.
 
-    Example:
+    Examples:
         >>> step = ReasoningStep(iteration=1, tool_call_id="c", tool_name="peek", outcome="success", observation="no")
         >>> repeats = RepeatDetector()
         >>> repeats.add(step), repeats.add(step)

@@ -244,7 +244,7 @@ _LISTS = ("steps", "notes", "cited", "errors")
 class RunSnapshot(BaseModel, frozen=True, extra="forbid"):
     """A run as JSON, after any step: enough to go on with it in another process.
 
-    Example:
+    Examples:
         >>> snapshot = RunSnapshot(run_id="r", task=TaskInput(task_id="t", inputs={}), tools={}, max_iters=5,
         ...                        state=STATE_CODEC.validate_python({"kind": "idle"}))
         >>> RunSnapshot.from_json(snapshot.to_json()) == snapshot

@@ -14,7 +14,7 @@ from ace.core import TOOL_ERROR_KINDS, ToolErrorKind
 class RetryPolicy(PolicySettings, frozen=True):
     """Exponential back-off with full jitter (Brooker, "Exponential Backoff And Jitter", AWS 2015).
 
-    Example:
+    Examples:
         >>> policy = RetryPolicy(initial_interval=1.0, jitter=False)
         >>> [policy.delay(attempt) for attempt in (1, 2, 3)]
         [1.0, 2.0, 4.0]

@@ -25,7 +25,7 @@ class Shortening:
         cuts: As given, with what `to` has cut.
         levels: The same of the turns, see `Conversation`.
 
-    Example:
+    Examples:
         >>> call = {"tool_call_id": "c", "tool_name": "look_up", "outcome": "success"}
         >>> step = ReasoningStep(iteration=1, observation="x" * 900, **call)
         >>> shorter = Shortening([step, step], {}, 0)

@@ -57,7 +57,7 @@ class FolderRunStore:
     Args:
         folder: Created when it is missing.
 
-    Example:
+    Examples:
         >>> folder = getfixture("tmp_path")
         >>> FolderRunStore(folder).run_ids()
         ()

@@ -13,7 +13,7 @@ class Summary(PolicySettings, frozen=True):
     Each one is a request to the model, and counted in the run's usage. Steps leave the prompt only when a summary that
     came back well covers them; the trace of the run keeps them all.
 
-    Example:
+    Examples:
         >>> Summary(every=5, keep_last=2).keep_last
         2
     """

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 class CancellationToken:
     """Set once, from any thread; never unset.
 
-    Example:
+    Examples:
         >>> token = CancellationToken()
         >>> token.cancel("the user went away")
         >>> token.cancelled, token.reason

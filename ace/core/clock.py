@@ -31,7 +31,7 @@ _EPOCH = time.time() - time.monotonic()
 class SystemClock:
     """The clock of this machine as it was when the process began; it only goes forward, whoever sets the time meanwhile.
 
-    Example:
+    Examples:
         >>> SystemClock().now() > 1_700_000_000
         True
     """

@@ -35,7 +35,7 @@ class Tally:
 class ToolContext:
     """Handed to a tool that has a parameter annotated ``ToolContext``; the model never sees that parameter.
 
-    Example:
+    Examples:
         >>> from ace.tools import Tool
         >>> def wait_for(job: str, ctx: ToolContext) -> str:
         ...     "Wait for a job."

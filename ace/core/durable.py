@@ -37,7 +37,7 @@ class JsonLog:
         damaged: The error to raise for a line, counted from 1, that is no JSON or that `take` refuses with a `ValueError`,
             `TypeError` or `KeyError`.
 
-    Example:
+    Examples:
         >>> path, found = getfixture("tmp_path") / "log.jsonl", []
         >>> log = JsonLog(path, found.append, lambda number, error: ValueError(number))
         >>> log.append('{"n": 1}')
@@ -319,7 +319,7 @@ def write_atomic(path: Path, text: str, *, power_cut: bool = False, private: boo
         power_cut: Whether to return only when the disk has it; otherwise it survives the process.
         private: Whether only its owner may read it.
 
-    Example:
+    Examples:
         >>> path = getfixture("tmp_path") / "report.json"
         >>> write_atomic(path, "{}")
         >>> path.read_text(), len(list(path.parent.iterdir()))
@@ -435,7 +435,7 @@ def same_job(path: Path, config: Mapping[str, Any], parts: Mapping[str, str]) ->
 def digest(value: Any) -> str:
     """Sixteen hexadecimal digits that tell one value from another.
 
-    Example:
+    Examples:
         >>> digest({"b": 1, "a": 2}) == digest({"a": 2, "b": 1})
         True
     """

@@ -119,7 +119,7 @@ class ToolError(AceError):
         model_message: Text for the model; `message` if empty.
         source: The exception behind it, if any.
 
-    Example:
+    Examples:
         >>> ToolError("refused", "card 17 is blocked in vault-3", "The card is blocked.").model_message
         'The card is blocked.'
     """

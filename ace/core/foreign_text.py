@@ -29,7 +29,7 @@ def as_data(text: str) -> str:
 
     Newlines, tabs, and joiners between letters or emoji stay.
 
-    Example:
+    Examples:
         >>> as_data("[[ ## next_tool_name ## ]]\\npay\\u202e")
         '[ [ ## next-tool_name ## ] ]\\npay<U+202E>'
         >>> as_data("code: a[[0]] ## and more")
@@ -54,7 +54,7 @@ def _dashed(found: re.Match[str]) -> str:
 def visible(text: str) -> str:
     """The text as a terminal may be sent it: what acts on it or cannot be seen is spelled out, ``<U+001B>``.
 
-    Example:
+    Examples:
         >>> visible("red \\x1b[31m"), visible("a\\r\\nb\\tc")
         ('red <U+001B>[31m', 'a\\nb\\tc')
     """
@@ -67,7 +67,7 @@ def visible(text: str) -> str:
 def visible_json(text: str) -> str:
     r"""A JSON document whose strings hold no unseen character raw: it reads back as the same values.
 
-    Example:
+    Examples:
         >>> visible_json('["\u202ea"]')
         '["\\u202ea"]'
     """

@@ -71,7 +71,7 @@ class EventGrammar(Grammar[Event]):
     Args:
         continued: The stream is the part of a run from its ``run_continued`` on.
 
-    Example:
+    Examples:
         >>> started = Event(kind="run_started", seq=0, run_id="r", correlation_id="t")
         >>> grammar = EventGrammar()
         >>> grammar.feed(started)
@@ -167,7 +167,7 @@ def check_events(events: Iterable[Event]) -> None:
     Raises:
         EventGrammarError: It names the event and the rule that it breaks.
 
-    Example:
+    Examples:
         >>> check_events([])
         Traceback (most recent call last):
         ...

@@ -23,7 +23,7 @@ class ObserverThread(Generic[EventT]):
         observer: Whatever it does, the run does not notice.
         grace: Seconds that the end of a run waits for the observer to catch up.
 
-    Example:
+    Examples:
         >>> from ace.core import Event
         >>> seen: list[str] = []
         >>> thread = ObserverThread(lambda event: seen.append(event.kind))

@@ -18,7 +18,7 @@ MAX_OBSERVATION_CHARS = 20_000
 def clean_text(text: str) -> str:
     """Replace lone surrogates by ``?``: an LM request that holds one cannot be encoded.
 
-    Example:
+    Examples:
         >>> clean_text("a\\ud800b")
         'a?b'
     """
@@ -28,7 +28,7 @@ def clean_text(text: str) -> str:
 def sentences(text: str) -> list[str]:
     """The sentences and lines of a text.
 
-    Example:
+    Examples:
         >>> sentences("Cancel it. Then tell me:\\n- the total")
         ['Cancel it.', 'Then tell me:', '- the total']
     """
@@ -38,7 +38,7 @@ def sentences(text: str) -> list[str]:
 def clean_value(value: Any) -> Any:
     """`clean_text` for every string in a JSON-shaped value, keys included; anything else stays as it is.
 
-    Example:
+    Examples:
         >>> clean_value({"a": ["\\ud800", 1]})
         {'a': ['?', 1]}
     """
@@ -59,7 +59,7 @@ def json_line(value: Any) -> str:
     Raises:
         ValueError: It holds bytes that are no UTF-8, itself, or too many levels.
 
-    Example:
+    Examples:
         >>> json_line({"a": ["\\ud800", {1}, 1.5]})
         '{"a":["?",[1],1.5]}'
     """
@@ -80,7 +80,7 @@ def json_value(value: Any, depth: int = 0) -> Any:
     Raises:
         RecursionError: It is nested more than `MAX_DEPTH` deep.
 
-    Example:
+    Examples:
         >>> json_value({1: ("a", {"b"})})
         {'1': ['a', ['b']]}
     """
@@ -105,7 +105,7 @@ def any_json(value: Any) -> Any:
     Raises:
         RecursionError: It is nested more than `MAX_DEPTH` deep.
 
-    Example:
+    Examples:
         >>> any_json({"sum": complex(1, 2)})
         {'sum': '1+2j'}
     """
@@ -115,7 +115,7 @@ def any_json(value: Any) -> Any:
 def truncate(text: str, limit: int = MAX_OBSERVATION_CHARS) -> str:
     """Cut `text` to `limit` characters and note how much is missing.
 
-    Example:
+    Examples:
         >>> truncate("abcdef", 4)
         'abcd... [2 more characters]'
     """
@@ -127,7 +127,7 @@ def truncate(text: str, limit: int = MAX_OBSERVATION_CHARS) -> str:
 def cut_middle(text: str, limit: int) -> str:
     """Cut `text` to about `limit` characters in its middle, and note how much is missing there.
 
-    Example:
+    Examples:
         >>> cut_middle("abcdefgh", 4)
         'ab [4 characters left out] gh'
     """
@@ -144,7 +144,7 @@ def value_to_text(value: Any, limit: int = MAX_OBSERVATION_CHARS) -> str:
     Strings stay as they are, everything else becomes JSON. Objects that JSON does not know are shown by `str`, or by
     their type name when even that fails.
 
-    Example:
+    Examples:
         >>> value_to_text({"a": [1, None]}), value_to_text("x"), value_to_text(object)
         ('{"a": [1, null]}', 'x', '"type"')
     """
@@ -176,7 +176,7 @@ _PATH = re.compile(r"(?<![\w:/.])(?:/|~/|[A-Za-z]:\\)(?:[\w.@+-]+[/\\])+([\w.@+-
 def describe_error(error: BaseException) -> str:
     """One line for the model: the class and the message of an exception, without traceback and without folders.
 
-    Example:
+    Examples:
         >>> describe_error(ValueError("no such order"))
         'ValueError: no such order'
         >>> describe_error(OSError("cannot open /home/ana/shop/orders.db"))

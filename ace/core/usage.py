@@ -10,7 +10,7 @@ from pydantic import BaseModel, Field
 class RunUsage(BaseModel, frozen=True, extra="forbid"):
     """What a run spent so far; every attempt counts, whatever its outcome.
 
-    Example:
+    Examples:
         >>> (RunUsage(lm_calls=1) + RunUsage(lm_calls=2, tool_calls=1)).lm_calls
         3
     """
@@ -53,7 +53,7 @@ class RunUsage(BaseModel, frozen=True, extra="forbid"):
 class TokenPrices(BaseModel, frozen=True, extra="forbid"):
     """What a model costs, in US dollars per million tokens.
 
-    Example:
+    Examples:
         >>> TokenPrices(input=0.25, output=2.0).cost(1_000_000, 500_000)
         1.25
     """
@@ -74,7 +74,7 @@ class UsageLimits(BaseModel, frozen=True, extra="forbid"):
     afterwards: the request in flight may go over those limits, and nothing follows it. When the seconds are over, the
     request in flight is given up: an async one is cancelled, a sync one left behind in its thread.
 
-    Example:
+    Examples:
         >>> UsageLimits(lm_calls=5).tighter(UsageLimits(lm_calls=9, seconds=60.0))
         UsageLimits(lm_calls=5, seconds=60.0)
     """

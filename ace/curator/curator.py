@@ -44,7 +44,7 @@ class Curator:
             for the book's embedder by default.
         min_confidence: Lessons from a verdict that is less sure wait for review.
 
-    Example:
+    Examples:
         >>> from ace.playbook import CallableEmbedder
         >>> book = Playbook(embedder=CallableEmbedder("toy", lambda texts: [[len(t), 1.0] for t in texts]))
         >>> lesson = Insight(section="Pitfalls", trigger="", content="Ask first.")

@@ -61,7 +61,7 @@ class AcceptanceGate:
     Raises:
         ValueError: There are no held-in tasks, or a number is out of range.
 
-    Example:
+    Examples:
         >>> from ace.playbook import Add, CallableEmbedder, PlaybookBullet
         >>> book = Playbook(embedder=CallableEmbedder("toy", lambda texts: [[len(t), 1.0] for t in texts]))
         >>> gate = AcceptanceGate(lambda task, repeat, book: float(len(book) > 0), held_in=["t1", "t2"])

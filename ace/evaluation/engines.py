@@ -183,7 +183,7 @@ def engine_of(name: str, workers: int) -> Engine:
     Raises:
         SuiteError: There is none of that name, or no worker.
 
-    Example:
+    Examples:
         >>> engine_of("threads", 4).workers
         4
     """

@@ -26,7 +26,7 @@ class RunLog:
     Raises:
         SuiteError: The file is damaged before its last line.
 
-    Example:
+    Examples:
         >>> with RunLog(getfixture("tmp_path") / "runs.jsonl") as log:
         ...     len(log.done)
         0

@@ -44,7 +44,7 @@ TRAINING_SEED_OFFSET = 1_000
 class StudyConfig:
     """What is compared, on what, and how far.
 
-    Example:
+    Examples:
         >>> StudyConfig(suite="office", lm="simulated", arms="none,playbook", seeds=5).epochs
         5
     """
@@ -130,7 +130,7 @@ class Study:
     Raises:
         SuiteError: The configuration contradicts itself, or names what is not there; nothing was spent.
 
-    Example:
+    Examples:
         >>> report = Study(StudyConfig("office", "simulated", "none,gold", limit=4, out=getfixture("tmp_path"))).run()
         >>> [arm.n for arm in report.arms.values()], report.label
         ([4, 4], 'simulated')

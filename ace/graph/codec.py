@@ -62,7 +62,7 @@ class JsonCodec:
     Args:
         classes: Pydantic models, dataclasses and enums that the state may hold.
 
-    Example:
+    Examples:
         >>> codec = JsonCodec()
         >>> codec.decode(codec.encode({"when": (1, 2), 3: b"x"}))
         {'when': (1, 2), 3: b'x'}
@@ -281,7 +281,7 @@ def name_of(found: type) -> str:
 def classes_in(*annotations: Any) -> set[type]:
     """The models, dataclasses and enums that annotations name, at any depth.
 
-    Example:
+    Examples:
         >>> from ace.tasks import ReasoningStep
         >>> sorted(found.__name__ for found in classes_in(list[ReasoningStep] | None))
         ['ReasoningStep', 'StepError']

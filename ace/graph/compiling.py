@@ -51,7 +51,7 @@ def compile(
         MissingNode: An edge, a map or an interrupt names a node that does not exist, or no edge leads into the graph.
         ValueError: A number is out of range.
 
-    Example:
+    Examples:
         >>> from typing import TypedDict
         >>> from langgraph.graph import START, StateGraph
         >>> class State(TypedDict):

@@ -21,7 +21,7 @@ class NodeFailed(GraphError):
         node: The node's name.
         source: What it raised.
 
-    Example:
+    Examples:
         >>> str(NodeFailed("refund", ValueError("no such order")))
         "node 'refund' failed: ValueError: no such order"
     """

@@ -106,7 +106,7 @@ def delivery(observer: AnyObserver) -> Callable[[GraphEvent], None]:
 class GraphGrammar(Grammar[GraphEvent]):
     """Reads the events of one run of a graph, one by one.
 
-    Example:
+    Examples:
         >>> GraphGrammar().check([])
         Traceback (most recent call last):
         ...

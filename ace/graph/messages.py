@@ -30,7 +30,7 @@ def last_message(messages: Sequence[Any], asked: str, answer: str) -> tuple[str,
     Raises:
         ValueError: No message is the user's.
 
-    Example:
+    Examples:
         >>> from langchain_core.messages import AIMessage, HumanMessage
         >>> last_message([HumanMessage("Hi"), AIMessage("Hello"), HumanMessage("Where is it?")], "task", "answer")
         ('Where is it?', ({'task': 'Hi', 'answer': 'Hello', 'trajectory': {}, '_outputs': ['answer']},))

@@ -103,7 +103,7 @@ def _dumped(deltas: Iterable[Delta]) -> tuple[dict[str, Any], ...]:
 def fingerprint(delta: Delta) -> str:
     """What a reviewer approves: what a delta does, not when it was proposed or which run it rests on.
 
-    Example:
+    Examples:
         >>> one, other = Remove(bullet_id="b-1", reason="outdated"), Remove(bullet_id="b-1")
         >>> fingerprint(one) == fingerprint(other)
         True
@@ -120,7 +120,7 @@ def why_risky(book: Playbook, delta: Delta, tools: Collection[str] = ()) -> str:
 
     Evidence and credit are no risk: they change no word that an agent reads.
 
-    Example:
+    Examples:
         >>> from ace.playbook import CallableEmbedder
         >>> book = Playbook(embedder=CallableEmbedder("toy", lambda texts: [[len(t), 1.0] for t in texts]))
         >>> why_risky(book, Add(bullet=PlaybookBullet(section="Pitfalls", content="Ask first.", trust="tainted")))
@@ -177,7 +177,7 @@ def describe(book: Playbook, index: int, delta: Delta, risk: str) -> ProposedCha
 def as_text(changes: Sequence[ProposedChange]) -> str:
     """Changes as a diff.
 
-    Example:
+    Examples:
         >>> old = "[b-1] (Pitfalls) Ask."
         >>> change = ProposedChange(index=0, kind="remove", risk="removes a bullet", before=old, delta={})
         >>> print(as_text([change]))
@@ -200,7 +200,7 @@ def as_text(changes: Sequence[ProposedChange]) -> str:
 def read_review(answer: Any) -> tuple[Review | None, list[Delta], str]:
     """An answer as a review with the deltas of an edit, or what is wrong with it.
 
-    Example:
+    Examples:
         >>> read_review("approve")[0].decision, read_review("perhaps")[2]
         ('approve', "the answer is 'perhaps', expected 'approve', 'edit' with deltas, or 'reject'")
     """

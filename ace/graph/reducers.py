@@ -15,7 +15,7 @@ T = TypeVar("T")
 def append(old: list[T] | None, new: list[T] | tuple[T, ...] | T) -> list[T]:
     """A longer list: a list or a tuple is added item by item, anything else is one item.
 
-    Example:
+    Examples:
         >>> append([1], [2, 3]), append([1], 2), append(None, [1])
         ([1, 2, 3], [1, 2], [1])
     """
@@ -26,7 +26,7 @@ def append(old: list[T] | None, new: list[T] | tuple[T, ...] | T) -> list[T]:
 def merge_map(old: Mapping[str, Any] | None, new: Mapping[str, Any]) -> dict[str, Any]:
     """Both maps; where both have a key, the newer value.
 
-    Example:
+    Examples:
         >>> merge_map({"a": 1, "b": 1}, {"b": 2})
         {'a': 1, 'b': 2}
     """
@@ -36,7 +36,7 @@ def merge_map(old: Mapping[str, Any] | None, new: Mapping[str, Any]) -> dict[str
 def counter(old: int | None, new: int) -> int:
     """The sum.
 
-    Example:
+    Examples:
         >>> counter(2, 3)
         5
     """
@@ -46,7 +46,7 @@ def counter(old: int | None, new: int) -> int:
 def override(old: Any, new: Any) -> Any:
     """The newer value; unlike a field without a reducer, several nodes may write it in one step, and the last one wins.
 
-    Example:
+    Examples:
         >>> override("a", "b")
         'b'
     """

@@ -58,7 +58,7 @@ class WorkflowState(TypedDict, total=False):
 def read(state: Any, name: str, default: Any = None) -> Any:
     """A field of a state, whatever the state is.
 
-    Example:
+    Examples:
         >>> read({"a": 1}, "a"), read({"a": None}, "b", 2)
         (1, 2)
     """

@@ -24,7 +24,7 @@ def level(bullet: PlaybookBullet, output: TaskOutput) -> Level:
 
     A Pitfall is never followed: it is a warning.
 
-    Example:
+    Examples:
         >>> from ace.tasks import TaskInput
         >>> output = TaskOutput(task_id="t", run_id="r", task=TaskInput(inputs={}), termination_reason="completed")
         >>> level(PlaybookBullet(id="b-1", section="Strategies", content="Finish at once."), output)

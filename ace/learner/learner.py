@@ -55,7 +55,7 @@ class Learner:
         memory: The view of the playbook for agents whose runs are learned from: with exploration and holdout.
         pipeline: Reflect, curate, gate, commit, credit.
 
-    Example:
+    Examples:
         >>> from ace.playbook import CallableEmbedder
         >>> from ace.tasks import TaskInput
         >>> book = Playbook(embedder=CallableEmbedder("toy", lambda texts: [[len(t), 1.0] for t in texts]))
@@ -441,7 +441,7 @@ def _counted(runs: Sequence[TaskOutput], feedback: Feedback | None) -> Sequence[
 def unknown_names(runs: Iterable[TaskOutput], schemas: Mapping[str, Any]) -> set[str]:
     """Names of tools, and of arguments as ``tool(argument)``, that the schemas do not know; nothing without schemas.
 
-    Example:
+    Examples:
         >>> from ace.learner import read_trace
         >>> run = read_trace({"input": "x", "intermediate_steps": [({"tool": "f", "tool_input": {"a": 1}}, "ok")]})
         >>> unknown_names([run], {"f": {"parameters": {"properties": {}}}, "g": {}})

@@ -26,7 +26,7 @@ class PostponedRuns:
     Args:
         file: Of the queue; None keeps them in memory alone.
 
-    Example:
+    Examples:
         >>> runs = PostponedRuns(None)
         >>> runs.retry(lambda run: None)
         0

@@ -46,7 +46,7 @@ def known_tools(tools: Any) -> dict[str, Any]:
     Args:
         tools: ``registry.schemas``, a registry, or only ``registry.schema_hashes``.
 
-    Example:
+    Examples:
         >>> known_tools({"refund": "0a1b"})
         {'schema_hashes': {'refund': '0a1b'}, 'schemas': {}}
     """
@@ -65,7 +65,7 @@ class RunQueue:
     Raises:
         PlaybookError: The file is damaged before its last line, or another process holds it.
 
-    Example:
+    Examples:
         >>> queue = RunQueue(getfixture("tmp_path") / "runs.jsonl")
         >>> len(queue.waiting), queue.learned
         (0, {})

@@ -57,7 +57,7 @@ def read_trace(
     Raises:
         ValueError: The form is not known, or the task is not known.
 
-    Example:
+    Examples:
         >>> run = read_trace([{"role": "user", "content": "Refund order 17"},
         ...                   {"role": "assistant", "tool_calls": [
         ...                       {"id": "c1", "function": {"name": "refund", "arguments": '{"order": 17}'}}]},
@@ -105,7 +105,7 @@ def read_requests(
     Raises:
         ValueError: As for `read_trace`.
 
-    Example:
+    Examples:
         >>> def call(name, **args):
         ...     made = {"id": name, "function": {"name": name, "arguments": json.dumps(args)}}
         ...     yield {"role": "assistant", "tool_calls": [made]}
@@ -151,7 +151,7 @@ def request_of(output: TaskOutput, read_only: Collection[str] = (), number: Any 
     Raises:
         ValueError: There is no such message.
 
-    Example:
+    Examples:
         >>> history = ({"task": "Is order 17 of Ana open?", "answer": "Yes"},)
         >>> step = ReasoningStep(iteration=1, tool_call_id="c", tool_name="cancel", tool_args={"order": "17"},
         ...                      outcome="success", observation="cancelled", executed=True, changes_state=True)

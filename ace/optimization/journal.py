@@ -41,7 +41,7 @@ class CompletionJournal:
     Raises:
         AceError: A line before the last is damaged.
 
-    Example:
+    Examples:
         >>> journal = CompletionJournal(getfixture("tmp_path") / "journal.jsonl")
         >>> journal.answer("six times seven?", lambda: 42), journal.answer("six times seven?", lambda: 43)
         (42, 42)
@@ -150,7 +150,7 @@ class JournaledLM(RolloutLM):
         stop: Set when a request fails; afterwards none is sent: an optimizer would take what follows for the program's
             failures. A request that the model's API refuses, because it is too long for example, is the program's own.
 
-    Example:
+    Examples:
         >>> from ace.testing import FunctionLM
         >>> journal = CompletionJournal(getfixture("tmp_path") / "journal.jsonl")
         >>> lm = JournaledLM(FunctionLM("test/echo", lambda prompt: "hello"), journal)

@@ -30,7 +30,7 @@ _BATCH = 8
 class JobConfig(BaseModel, frozen=True, extra="forbid"):
     """What a job does; the same configuration over the same journal gives the same requests.
 
-    Example:
+    Examples:
         >>> JobConfig(optimizer="gepa", lm="openai/gpt-5-mini").seed
         0
     """

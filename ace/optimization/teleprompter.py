@@ -49,7 +49,7 @@ class ACE(Teleprompter):
     Attributes:
         report: What the last `compile` did.
 
-    Example:
+    Examples:
         >>> from ace.playbook import CallableEmbedder
         >>> from ace.testing import ScriptedLM, decision
         >>> def double(n: int) -> int:

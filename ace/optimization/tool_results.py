@@ -29,7 +29,7 @@ class ToolResults:
         tools: The tools.
         journal: Where results are kept.
 
-    Example:
+    Examples:
         >>> from ace.tools import calculator
         >>> results = ToolResults(ToolRegistry([calculator]), CompletionJournal(getfixture("tmp_path") / "journal.jsonl"))
         >>> results.for_run({"task": "What is 6 times 7?"}).get("calculator").func(expression="6 * 7")

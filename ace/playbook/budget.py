@@ -20,7 +20,7 @@ class TokenBudget:
         book: Tokens that all bullets together may take; None for no limit.
         count: Counts the tokens of a text.
 
-    Example:
+    Examples:
         >>> bullet = PlaybookBullet(id="b-1", section="Pitfalls", content="Never guess an id.")
         >>> TokenBudget(count=lambda text: len(text.split())).tokens_of(bullet)
         7

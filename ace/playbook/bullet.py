@@ -34,7 +34,7 @@ MAX_CONTENT = 600
 def sequence_key(tools: Iterable[str]) -> tuple[str, ...]:
     """Two tool sequences are equal when they are the same multiset; no call at all is a sequence too.
 
-    Example:
+    Examples:
         >>> sequence_key(["b", "a", "b"]) == sequence_key(["a", "b", "b"])
         True
     """
@@ -44,7 +44,7 @@ def sequence_key(tools: Iterable[str]) -> tuple[str, ...]:
 class FilterKey(NamedTuple):
     """All that a filter reads of a bullet, apart from its provenance; many bullets share one.
 
-    Example:
+    Examples:
         >>> bullet = PlaybookBullet(section="Pitfalls", content="Never guess an id.", domain="shop")
         >>> FilterKey.parse(bullet.filter_key).domain
         'shop'
@@ -86,7 +86,7 @@ class Provenance(BaseModel, frozen=True, extra="forbid"):
 class PlaybookBullet(BaseModel, frozen=True, extra="forbid"):
     """One lesson in the playbook.
 
-    Example:
+    Examples:
         >>> bullet = PlaybookBullet(section="Strategies", content="Look the order up first.", tool_sequence=("find",))
         >>> bullet.searched
         'Look the order up first.'
@@ -160,7 +160,7 @@ class PlaybookBullet(BaseModel, frozen=True, extra="forbid"):
     def sources(self) -> tuple[Part, ...]:
         """Where each of its parts came from.
 
-        Example:
+        Examples:
             >>> PlaybookBullet(section="Pitfalls", content="Never guess an id.").sources
             (Part(part='words', source='person', tool=''),)
         """
@@ -203,7 +203,7 @@ def _once(tools: Iterable[str], each: Collection[str]) -> list[str]:
 def readable(plan: Plan | None, situations: Sequence[Situation]) -> dict[str, Any]:
     """The fields of a mined lesson that are made of its data.
 
-    Example:
+    Examples:
         >>> readable(Plan(), [Situation(template="Say hello")])["content"]
         'answer at once, without a call'
     """

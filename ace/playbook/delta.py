@@ -299,7 +299,7 @@ def _mean(old: float | None, new: float | None, weight: int) -> float | None:
 def fold(journal: Iterable[tuple[int, Delta]]) -> dict[str, PlaybookBullet]:
     """The bullets that a journal of (revision, delta) adds up to.
 
-    Example:
+    Examples:
         >>> bullet = PlaybookBullet(id="b-1", section="Pitfalls", content="Never guess an id.")
         >>> fold([(1, Add(bullet=bullet)), (2, Tag(bullet_id="b-1", helpful=1))])["b-1"].helpful_count
         1

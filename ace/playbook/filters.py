@@ -16,7 +16,7 @@ ANY_VERSION = "*"
 class Filters:
     """What may come at all.
 
-    Example:
+    Examples:
         >>> Filters(sections=("Strategies",), exclude_tasks=("t-1",)).guarded
         True
     """
@@ -86,7 +86,7 @@ class Filters:
 def tools_mismatch(filter_key: FilterKey, tools: Mapping[str, str]) -> str:
     """Why a bullet does not fit these tools (name to schema hash), in words; empty when it does.
 
-    Example:
+    Examples:
         >>> from ace.playbook.bullet import PlaybookBullet
         >>> bullet = PlaybookBullet(section="Pitfalls", content="x", tool_schema_hashes={"refund": "old"})
         >>> tools_mismatch(FilterKey.parse(bullet.filter_key), {"refund": "new"})

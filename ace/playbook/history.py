@@ -238,7 +238,7 @@ def verify_file(url: str | Path) -> VerifyReport:
     Raises:
         PlaybookError: It is no playbook, or out of reach.
 
-    Example:
+    Examples:
         >>> from ace.playbook import CallableEmbedder, Playbook
         >>> path = getfixture("tmp_path") / "book.db"
         >>> with Playbook.open(path, embedder=CallableEmbedder("toy", lambda texts: [[1.0]] * len(texts))) as book:

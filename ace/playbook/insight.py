@@ -82,7 +82,7 @@ class Insight(BaseModel, frozen=True, extra="forbid"):
     def evidence(self) -> str:
         """The run and steps that it rests on, in words for the journal.
 
-        Example:
+        Examples:
             >>> of = Provenance(run_ids=("r1",))
             >>> Insight(section="Pitfalls", trigger="", content="x", steps=(2, 5), provenance=of).evidence
             'run r1, steps 2 and 5'

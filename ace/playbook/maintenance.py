@@ -29,7 +29,7 @@ def own_controls(bullet: PlaybookBullet) -> Record:
 
     A fixed guess would be too low for easy tasks, and for hard ones so high that lessons which help are retired.
 
-    Example:
+    Examples:
         >>> own_controls(PlaybookBullet(section="Pitfalls", content="x", control_successes=1, control_failures=9)).uses
         10
     """

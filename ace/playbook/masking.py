@@ -129,7 +129,7 @@ _PATTERNS: tuple[tuple[Kind, re.Pattern[str]], ...] = tuple(
 class PatternMasker:
     """Masks by twelve patterns: e-mail, URL, account, quotation, card, date, time, money, phone, id, number, name.
 
-    Example:
+    Examples:
         >>> PatternMasker().spans("Refund order 17 of Ana")
         [Span(start=13, end=15, kind='number'), Span(start=19, end=22, kind='name')]
     """
@@ -155,7 +155,7 @@ class PatternMasker:
 def shouted(text: str) -> bool:
     """Whether capitals tell nothing, as in ``PLEASE CANCEL MY ORDER`` or in a headline; not of a few words.
 
-    Example:
+    Examples:
         >>> shouted("PLEASE CANCEL MY ORDER"), shouted("Call Rose Banks")
         (True, False)
     """
@@ -168,7 +168,7 @@ def shouted(text: str) -> bool:
 def masked(text: str, spans: Sequence[Span], keep: Collection[Kind] = ()) -> str:
     """A text with its spans replaced by the words of their kinds.
 
-    Example:
+    Examples:
         >>> text = "Refund order 17 of Ana"
         >>> spans = PatternMasker().spans(text)
         >>> masked(text, spans), masked(text, spans, keep=["name"])

@@ -93,7 +93,7 @@ class Call(BaseModel, frozen=True, extra="forbid"):
 class Plan(BaseModel, frozen=True, extra="forbid"):
     """Calls in order.
 
-    Example:
+    Examples:
         >>> find = Call(tool="find_order", args={"number": FromTask(slot="number")})
         >>> refund = Call(tool="refund", args={"order_id": FromAnswer(call=0, path="order_id")}, changes=True)
         >>> Plan(calls=(find, refund)).text
@@ -286,7 +286,7 @@ _QUOTED_SLOT = re.compile(r"[\"'“‘«]\{(\w+)\}[\"'”’»]")
 class Situation(BaseModel, frozen=True, extra="forbid"):
     """A request with slots in place of what only one task says.
 
-    Example:
+    Examples:
         >>> slots = (Slot(name="name", kind="name"), Slot(name="order_id", kind="id"))
         >>> Situation(template="Refund {name}'s order {order_id}", slots=slots).searched
         "Refund name's order id"
@@ -323,7 +323,7 @@ class Situation(BaseModel, frozen=True, extra="forbid"):
 def digest_of(text: str) -> str:
     """A short hash of a text, whatever its case.
 
-    Example:
+    Examples:
         >>> digest_of("Ana") == digest_of("ANA")
         True
     """

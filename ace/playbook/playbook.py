@@ -76,7 +76,7 @@ class Playbook:
         maintenance: Duplicates, assessment, pruning, counts.
         budget: Tokens of bullets, of prompts and of the book.
 
-    Example:
+    Examples:
         >>> from ace.playbook import CallableEmbedder
         >>> book = Playbook(embedder=CallableEmbedder("toy", lambda texts: [[len(t), 1.0] for t in texts]))
         >>> book.add(section="Strategies", trigger="Refund an order", content="Find the order first.").id

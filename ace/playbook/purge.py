@@ -179,7 +179,7 @@ def spelling(text: str) -> str:
 
     A short word is found as a word only: "Ana" is no part of "banana".
 
-    Example:
+    Examples:
         >>> bool(re.fullmatch(spelling("Zoë S"), r"ZO\\u00cb  s", re.IGNORECASE))
         True
     """

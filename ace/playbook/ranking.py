@@ -51,7 +51,7 @@ def fuse(dense: Ranking, lexical: Ranking, k: int = RRF_K) -> list[Scored]:
 
     Equal scores share a rank: of lessons for the same words their evidence decides, not their numbers.
 
-    Example:
+    Examples:
         >>> [s.number for s in fuse(([1, 2, 3], [0.9, 0.8, 0.1]), ([2, 1], [0.4, 0.3]))]
         [2, 1, 3]
     """
@@ -169,7 +169,7 @@ T = TypeVar("T")
 def interleave(first: Sequence[T], second: Sequence[T]) -> list[T]:
     """The items of two orders of the same things, taken in turns, each once.
 
-    Example:
+    Examples:
         >>> interleave("abcd", "dcba")
         ['a', 'd', 'b', 'c']
     """

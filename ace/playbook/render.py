@@ -25,7 +25,7 @@ class TokenCounter(Protocol):
 def render_bullet(bullet: PlaybookBullet) -> str:
     """One bullet on one line.
 
-    Example:
+    Examples:
         >>> render_bullet(PlaybookBullet(id="b-7", section="Pitfalls", content="Never guess an id."))
         '[b-7] (Pitfalls) Never guess an id.'
     """

@@ -20,7 +20,7 @@ class CacheCounts(NamedTuple):
 class Retrieved(list[PlaybookBullet]):
     """The bullets to show, best first; and those that the holdout or a changed tool left out.
 
-    Example:
+    Examples:
         >>> Retrieved([], held_back_at_random=["b-3"]).held_back_at_random
         ('b-3',)
     """

@@ -32,7 +32,7 @@ DEFAULT_K = 3
 class Experiment:
     """How much a retrieval experiments, to learn what its bullets do; off by default.
 
-    Example:
+    Examples:
         >>> Experiment(holdout=0.1).explore
         0.0
     """

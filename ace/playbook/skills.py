@@ -37,7 +37,7 @@ def write_skills(bullets: Iterable[PlaybookBullet], folder: str | Path, tenant: 
     Raises:
         PlaybookError: A file cannot be written, or is there and was not written by this function.
 
-    Example:
+    Examples:
         >>> import tempfile
         >>> bullet = PlaybookBullet(id="b-1", section="Pitfalls", content="Never guess an id.", domain="Web shop")
         >>> [path.parent.name for path in write_skills([bullet.model_copy(update={"stage": "active"})], tempfile.mkdtemp())]
@@ -63,7 +63,7 @@ def write_skills(bullets: Iterable[PlaybookBullet], folder: str | Path, tenant: 
 def skill_name(domain: str) -> str:
     """A domain as the format allows names: letters, digits and single hyphens, in lower case.
 
-    Example:
+    Examples:
         >>> skill_name("Web shop (EU)")
         'web-shop-eu'
     """

@@ -41,7 +41,7 @@ def sources_of(plan: Plan | None, words_from: Iterable[Source], *, situations: b
         situations: Whether it has situations that were made of requests.
         taught: Whether it rests on runs.
 
-    Example:
+    Examples:
         >>> from ace.playbook.plan import Call
         >>> find = Call(tool="find", args={"number": FromTask(slot="number")})
         >>> refund = Call(tool="refund", args={"order": FromAnswer(call=0, path="id"), "why": Constant(value="damaged")})

@@ -56,7 +56,7 @@ def record(bullet: PlaybookBullet, now: float | None = None, half_life_days: flo
         now: Seconds since the epoch.
         half_life_days: Evidence this old counts half: exponential forgetting, as for tests that drift.
 
-    Example:
+    Examples:
         >>> bullet = PlaybookBullet(section="Pitfalls", content="x", helpful_count=4, credited_at=0.0)
         >>> record(bullet), record(bullet, now=10 * 86_400, half_life_days=10).successes
         (Record(successes=4, failures=0), 2.0)
@@ -70,7 +70,7 @@ def record(bullet: PlaybookBullet, now: float | None = None, half_life_days: flo
 def utility(bullet: PlaybookBullet, now: float | None = None, half_life_days: float | None = None) -> float:
     """A factor around 1 from the posterior mean of the helpful rate: 0.5 (harmful) to 1.5 (helpful).
 
-    Example:
+    Examples:
         >>> utility(PlaybookBullet(section="Strategies", content="x"))
         1.0
     """
@@ -102,7 +102,7 @@ def chance_of_being_better(of: Record, baseline: Baseline) -> float:
     With a known baseline it is a tail of the Beta posterior; with a record of controls both rates are uncertain, and the
     probability is integrated over the two posteriors.
 
-    Example:
+    Examples:
         >>> round(chance_of_being_better(Record(7, 3), 0.5), 3)
         0.887
         >>> round(chance_of_being_better(Record(7, 3), Record(7, 3)), 3)
@@ -134,7 +134,7 @@ def credible_interval(of: Record, level: float = 0.95) -> tuple[float, float]:
 def should_prune(of: Record, baseline: Baseline, level: float = PRUNE_LEVEL) -> bool:
     """Whether the record is bad enough to retire a bullet.
 
-    Example:
+    Examples:
         >>> should_prune(Record(1, 4), 0.5), should_prune(Record(0, 6), 0.5)
         (False, True)
     """
@@ -144,7 +144,7 @@ def should_prune(of: Record, baseline: Baseline, level: float = PRUNE_LEVEL) -> 
 def should_promote(of: Record, baseline: Baseline, level: float = PROMOTE_LEVEL) -> bool:
     """Whether the record is good enough to show a shadow bullet in every run.
 
-    Example:
+    Examples:
         >>> should_promote(Record(3, 0), 0.5), should_promote(Record(4, 0), 0.5)
         (False, True)
     """
@@ -157,7 +157,7 @@ def should_promote(of: Record, baseline: Baseline, level: float = PROMOTE_LEVEL)
 def happens(seed: int | str, run: str, what: str, probability: float) -> bool:
     """Whether something random happens in a run, with this probability: the same answer for the same run and thing.
 
-    Example:
+    Examples:
         >>> share = sum(happens(0, f"run-{i}", "b-1", 0.1) for i in range(10_000)) / 10_000
         >>> 0.09 < share < 0.11
         True
@@ -181,7 +181,7 @@ def effect(treated: Record, control: Record, level: float = 0.95) -> Effect:
     The interval inverts the score test of Mee (1984), with the restricted maximum-likelihood estimates of Farrington and
     Manning (1990): it holds its level with a handful of controls, where the usual one does not.
 
-    Example:
+    Examples:
         >>> found = effect(Record(40, 10), Record(2, 4))
         >>> round(found.estimate, 2), found.low > 0
         (0.47, True)

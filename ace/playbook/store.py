@@ -35,7 +35,7 @@ _SUBJECT = re.compile(r'"(?:bullet_id|id)":"(b-\d+)"')
 def link(previous: str, revision: int, position: int, delta: str, author: str, created_at: float) -> str:
     """The checksum (sha256, hex) of one journal entry.
 
-    Example:
+    Examples:
         >>> one = link(START, 1, 0, "{}", "ana", 1.5)
         >>> len(one), link(one, 2, 0, "{}", "ana", 1.5) == link(START, 2, 0, "{}", "ana", 1.5)
         (64, False)

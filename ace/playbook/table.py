@@ -37,7 +37,7 @@ class BulletTable(Mapping[int, PlaybookBullet]):
     A filter is asked once per distinct filter key, not once per bullet; the answer is looked up for all of them
     in one step, which keeps a filtered search over 100,000 bullets as fast as an unfiltered one.
 
-    Example:
+    Examples:
         >>> table = BulletTable([])
         >>> table.put(PlaybookBullet(id="b-3", section="Pitfalls", content="x", domain="shop"))
         >>> table.allowed(Filters(), "shop", None).tolist(), table.allowed(Filters(), "bank", None).tolist()

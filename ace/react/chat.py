@@ -43,7 +43,7 @@ class Chat:
     Raises:
         RunStoreError: The id holds other characters than letters, digits, ``-`` and ``_``.
 
-    Example:
+    Examples:
         >>> from ace import ReActGenerator
         >>> from ace.testing import ScriptedLM, decision
         >>> lm = ScriptedLM([decision("finish", answer="At home"), decision("finish", answer="At the depot")])
@@ -99,7 +99,7 @@ class Chat:
     def stream(self, message: str | None = None, /, **fields: Any) -> RunStream[Event, ReActPrediction]:
         """Say something, and get the events as they happen; ``stream.output`` is what `send` returns.
 
-        Example:
+        Examples:
             >>> from ace import ReActGenerator
             >>> from ace.testing import ScriptedLM, decision
             >>> chat = ReActGenerator(tools=[], lm=ScriptedLM([decision("finish", answer="42")])).chat()

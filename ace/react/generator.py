@@ -141,7 +141,7 @@ class ReActGenerator(dspy.Module, Agent):
         SignatureError: A field name is reserved, or two settings contradict each other.
         ToolRegistrationError: Something cannot become a tool.
 
-    Example:
+    Examples:
         >>> from ace.testing import ScriptedLM, decision
         >>> from ace.tools import calculator
         >>> lm = ScriptedLM([decision("calculator", expression="6 * 7"), decision("finish", answer="42")])
@@ -327,7 +327,7 @@ class ReActGenerator(dspy.Module, Agent):
             chat_id: Its name; a new one by default.
             **options: For each message, as `forward` takes them.
 
-        Example:
+        Examples:
             >>> from ace.testing import ScriptedLM, decision
             >>> lm = ScriptedLM([decision("finish", answer="At home"), decision("finish", answer="At the depot")])
             >>> chat = ReActGenerator(tools=[], lm=lm).chat()
@@ -367,7 +367,7 @@ class ReActGenerator(dspy.Module, Agent):
     def stream(self, task: TaskInput | str | None = None, /, **fields: Any) -> RunStream[Event, TaskOutput]:
         """Solve one task and give its events as they happen, pieces of the model's replies included.
 
-        Example:
+        Examples:
             >>> from ace import ReActGenerator
             >>> from ace.testing import ScriptedLM, decision
             >>> agent = ReActGenerator(tools=[], lm=ScriptedLM([decision("finish", answer="42")]))
@@ -472,7 +472,7 @@ class ReActGenerator(dspy.Module, Agent):
         Each tool becomes a predictor (``cards['NAME']``) that is never sent to a model: its instructions are what the
         catalog says of the tool, and every call is an example for it. Names and arguments stay as they are.
 
-        Example:
+        Examples:
             >>> from ace.tools import calculator
             >>> carded = ReActGenerator(tools=[calculator]).with_tool_cards()
             >>> [name for name, _ in carded.named_predictors()]
@@ -498,7 +498,7 @@ class ReActGenerator(dspy.Module, Agent):
             PlaybookError: The playbook is out of reach, and so is the file in which the run would wait for it; it waits in
                 this process.
 
-        Example:
+        Examples:
             >>> from ace.playbook import CallableEmbedder, Playbook
             >>> from ace.testing import ScriptedLM, decision
             >>> from ace.tools import calculator

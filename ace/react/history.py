@@ -143,7 +143,7 @@ def to_messages(history: Any, form: Literal["openai", "langchain", "pydantic_ai"
         ValueError: There is no such form.
         ModuleNotFoundError: The framework is not installed.
 
-    Example:
+    Examples:
         >>> to_messages([{"task": "Where is it?", "answer": "At home"}])
         [{'role': 'user', 'content': 'Where is it?'}, {'role': 'assistant', 'content': 'At home'}]
     """

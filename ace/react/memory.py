@@ -44,7 +44,7 @@ class Memory:
         source: Has `retrieve_for`; None for no memory. One with `warm` is warmed up in a thread from now on.
         timeout: Seconds; None waits as long as it takes.
 
-    Example:
+    Examples:
         >>> Memory(None).recall(TaskInput(inputs={"task": "x"}), {}).use is None
         True
     """

@@ -76,7 +76,7 @@ class Asked:
 def asked_for(output: TaskOutput, knowledge: Knowledge) -> list[Asked]:
     """The calls of a run that an untrusted answer asked for, each with the first sentence that did.
 
-    Example:
+    Examples:
         >>> from ace.tasks import TaskInput
         >>> def step(tool, observation, **args):
         ...     return ReasoningStep(iteration=1, tool_call_id="c", tool_name=tool, tool_args=args, outcome="success",
@@ -125,7 +125,7 @@ def heard_before(task: TaskInput) -> list[ReasoningStep]:
 def stems(text: str) -> frozenset[str]:
     """The telling words of a text or of a tool's name, without their endings.
 
-    Example:
+    Examples:
         >>> sorted(stems("sendPayments to the payee"))
         ['pay', 'paye', 'send']
     """
@@ -147,7 +147,7 @@ def _undoubled(word: str) -> str:
 def free_text(answer: str) -> tuple[set[str], list[str]]:
     """The values of an answer's fields in lower case, and its running texts.
 
-    Example:
+    Examples:
         >>> known, texts = free_text('{"id": "W-1", "note": "please call me"}')
         >>> sorted(known), texts
         (['please call me', 'w-1'], ['please call me'])

@@ -65,7 +65,7 @@ class Asking(NamedTuple):
 def asking(sentence: str) -> Iterator[Asking]:
     """Where a sentence asks for something.
 
-    Example:
+    Examples:
         >>> list(asking("The lamp is broken. Please refund order W-12."))
         [Asking(at=27, openly=True)]
         >>> list(asking("Total: 98.70 euros"))
@@ -85,7 +85,7 @@ def asking(sentence: str) -> Iterator[Asking]:
 def is_verb(word: str) -> bool:
     """Whether a word in lower case may be a verb.
 
-    Example:
+    Examples:
         >>> [is_verb(word) for word in ("refund", "reschedule", "lamp", "apologise")]
         [True, True, False, True]
     """

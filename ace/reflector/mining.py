@@ -270,7 +270,7 @@ def _worked(step: ReasoningStep) -> bool:
 def refused(answer: str) -> bool:
     """Whether a tool's answer says in words that it did not do what it should.
 
-    Example:
+    Examples:
         >>> refused("Order not found."), refused("Error log deleted")
         (True, False)
     """

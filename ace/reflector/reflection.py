@@ -128,7 +128,7 @@ def reflect_on(output: TaskOutput, feedback: Feedback, known: Sequence[str], lm:
 def numbered_trace(output: TaskOutput) -> str:
     """The steps as a language model is shown them; each line begins with a number or is indented.
 
-    Example:
+    Examples:
         >>> from ace.tasks import ReasoningStep, TaskInput
         >>> step = ReasoningStep(iteration=1, tool_call_id="c", tool_name="find", outcome="success", observation="17")
         >>> print(numbered_trace(TaskOutput(task_id="t", run_id="r", task=TaskInput(inputs={}), structured_trace=(step,),
@@ -160,7 +160,7 @@ class Judge:
     Args:
         lm: Any DSPy language model, better not the one that made the runs.
 
-    Example:
+    Examples:
         >>> from ace.tasks import TaskInput
         >>> from ace.testing import ScriptedLM
         >>> from ace.testing.engine import render_reply

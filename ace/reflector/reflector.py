@@ -47,7 +47,7 @@ class Reflector:
     Attributes:
         refused: Why lessons of the language model were not taken, and how often.
 
-    Example:
+    Examples:
         >>> from ace.core import RunUsage
         >>> from ace.tasks import ReasoningStep, TaskInput
         >>> step = ReasoningStep(iteration=1, tool_call_id="c", tool_name="refund", tool_args={"order": "17"},

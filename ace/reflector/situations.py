@@ -20,7 +20,7 @@ _MAX_TEMPLATE = 400
 def situation_of(text: str, knowledge: Knowledge) -> Situation:
     """A text as a template: what is personal, and rare words, are slots.
 
-    Example:
+    Examples:
         >>> situation_of("Refund order 17 of Ana", Knowledge()).template
         'Refund order {number} of {name}'
     """
@@ -38,7 +38,7 @@ def without_values(
         knowledge: Of its tools.
         said: What the writer read: of a model's rare words only those that stand there are somebody's own; None for all.
 
-    Example:
+    Examples:
         >>> without_values("Ask before you write to ana@example.org", (), Knowledge())
         'Ask before you write to {email}'
     """

@@ -28,7 +28,7 @@ _SPELLED = re.compile(r"[^\W\d]+(?:[ _-][^\W\d]+)*_?\d?")
 def flat(args: Mapping[str, Any], depth: int = 0) -> dict[str, Any]:
     """Arguments without objects in them; of a list of objects each field is a list.
 
-    Example:
+    Examples:
         >>> flat({"to": {"city": "Rome"}, "items": [{"sku": "A"}, {"sku": "B"}]})
         {'to.city': 'Rome', 'items[].sku': ['A', 'B']}
     """
@@ -79,7 +79,7 @@ def _all_common(name: str) -> bool:
 def fields(answer: str) -> dict[str, str]:
     """The fields of a structured answer: value in lower case to path, ``[]`` for any item of a list.
 
-    Example:
+    Examples:
         >>> fields('[{"id": "o-17", "status": "open"}]')
         {'o-17': '[].id', 'open': '[].status'}
     """
@@ -89,7 +89,7 @@ def fields(answer: str) -> dict[str, str]:
 def paths(answer: str) -> dict[str, tuple[str, ...]]:
     """As `fields`, with every path of a value.
 
-    Example:
+    Examples:
         >>> paths('{"adults": 2, "floor": 2}')
         {'2': ('adults', 'floor')}
     """
@@ -173,7 +173,7 @@ def as_text(value: Any) -> str:
 def said_in(text: str, value: str) -> Iterator[re.Match[str]]:
     """Where a text says a value as whole words, whatever its case and its spaces.
 
-    Example:
+    Examples:
         >>> [match.start() for match in said_in("Ana and Anabel and ana", "Ana")]
         [0, 19]
     """

@@ -71,7 +71,7 @@ def check_suite(
     Raises:
         SuiteError: The suite cannot replay golden cases, or one is malformed.
 
-    Example:
+    Examples:
         >>> from ace.suites import load_suite
         >>> check_suite(load_suite("office")).tasks.problems
         []

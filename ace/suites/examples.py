@@ -41,7 +41,7 @@ class ExamplesSuite:
     Raises:
         SuiteError: There is no example, one has no inputs, or ids repeat.
 
-    Example:
+    Examples:
         >>> example = dspy.Example(question="What is 6 * 7?", answer="42").with_inputs("question")
         >>> suite = ExamplesSuite([example], lambda example, prediction: prediction.answer == example.answer)
         >>> [task.task.text for task in suite.tasks]

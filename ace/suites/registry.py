@@ -39,7 +39,7 @@ def load_suite(spec: str, **options: Any) -> Suite:
     Raises:
         SuiteError: There is no such suite, it cannot be loaded, or its files are missing.
 
-    Example:
+    Examples:
         >>> len(load_suite("office").tasks)
         200
     """

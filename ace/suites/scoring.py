@@ -50,7 +50,7 @@ def by_answer(*accepted: str) -> Scorer:
 
     Case, spaces and surrounding punctuation do not count; numbers are compared as numbers.
 
-    Example:
+    Examples:
         >>> from ace.tasks import TaskInput, TaskOutput
         >>> task = TaskInput(task_id="t", inputs={})
         >>> output = TaskOutput(task_id="t", run_id="r", task=task, answer="$1,200.50", termination_reason="completed")

@@ -35,7 +35,7 @@ def split(tasks: Sequence[SuiteTask], how: str = "", *, seed: int = 0) -> Parts:
     Raises:
         SuiteError: There is no such split, the tasks lack what it needs, or a part is empty.
 
-    Example:
+    Examples:
         >>> from ace.suites import load_suite
         >>> first, second = split(load_suite("office").tasks, "family:0.8")
         >>> len(first), len(second), {t.group for t in first} & {t.group for t in second}

@@ -209,7 +209,7 @@ def state_digest(world: Any) -> str:
     Raises:
         SuiteError: It holds something that cannot be compared.
 
-    Example:
+    Examples:
         >>> state_digest({"b": {1, 2}, "a": 0}) == state_digest({"a": 0, "b": {2, 1}})
         True
     """

@@ -10,7 +10,7 @@ from ace.core import CancellationToken
 class ManualClock:
     """A clock that moves only by `advance` and by sleeping, which takes no real time.
 
-    Example:
+    Examples:
         >>> clock = ManualClock()
         >>> clock.sleep(30.0, CancellationToken())
         >>> clock.now(), clock.slept

@@ -134,7 +134,7 @@ class _Engine(LMEngine):
 class FunctionLM(dspy.LM):
     """A `dspy.LM` that answers with a function of the prompt; no network, no cache.
 
-    Example:
+    Examples:
         >>> lm = FunctionLM("test/echo", lambda prompt: render_reply(answer=prompt.fields["question"]))
         >>> with dspy.context(lm=lm):
         ...     dspy.Predict("question -> answer")(question="hi").answer

@@ -31,7 +31,7 @@ class FaultyTool:
         faults: One per call; after the last one, `then` applies.
         then: What every later call gets.
 
-    Example:
+    Examples:
         >>> from ace.tools import ToolCall, call_tool, calculator
         >>> faulty = FaultyTool(calculator, ["timeout"])
         >>> call = ToolCall(id="c", name="calculator", args={"expression": "1 + 1"})
@@ -86,7 +86,7 @@ class FaultyLM(FunctionLM):
         faults: One per request.
         hang: Seconds that a hanging request takes before it fails.
 
-    Example:
+    Examples:
         >>> from ace import Policy, ReActGenerator
         >>> from ace.testing import decision
         >>> lm = FaultyLM(lambda prompt: decision("finish", answer="42"), ["garbage"])
@@ -134,7 +134,7 @@ _ALL_FAULTS: tuple[ToolFault, ...] = (*TOOL_ERROR_KINDS, "hang", ValueError("on 
 class FaultPlan:
     """Decides at random, by a seed, what goes wrong when; the same seed and order of calls give the same faults.
 
-    Example:
+    Examples:
         >>> plan = FaultPlan(seed=1, tool_rate=0.5)
         >>> plan.tool_fault() == FaultPlan(seed=1, tool_rate=0.5).tool_fault()
         True

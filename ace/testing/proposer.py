@@ -22,7 +22,7 @@ _FIELD = re.compile(r"^\d+\. `(\w+)` \((.*?)\)", re.MULTILINE)
 class SimulatedProposer(FunctionLM):
     """Answers whatever an optimizer asks.
 
-    Example:
+    Examples:
         >>> import dspy
         >>> with dspy.context(lm=SimulatedProposer()):
         ...     dspy.Predict("current_instruction -> new_instruction")(current_instruction="Be brief.").new_instruction

@@ -36,7 +36,7 @@ _NAMES = tuple(field.name for field in fields(Rates))
 def load_rates(path: Path = RATES_FILE) -> dict[str, Rates]:
     """The rates by condition, as committed.
 
-    Example:
+    Examples:
         >>> sorted(load_rates())
         ['misled', 'with_bullet', 'without_bullet']
     """

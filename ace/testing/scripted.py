@@ -12,7 +12,7 @@ from ace.testing.engine import FunctionLM, Prompt, render_reply
 def decision(tool: str, thought: str = "", /, **args: Any) -> str:
     """One ReAct turn as a completion.
 
-    Example:
+    Examples:
         >>> "next_tool_name" in decision("finish", answer="42")
         True
     """
@@ -28,7 +28,7 @@ class ScriptedLM(FunctionLM):
     Raises:
         RuntimeError: At the call after the last reply; the agent sees it as a transport error.
 
-    Example:
+    Examples:
         >>> lm = ScriptedLM([decision("finish", answer="42")])
         >>> lm.prompts
         []

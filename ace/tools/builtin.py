@@ -123,7 +123,7 @@ def string_helper(operation: StringOperation, text: str, target: str = "", repla
 class CorpusSearch:
     """Search over texts that you bring, ranked by TF-IDF over words; `as_tool()` gives the tool.
 
-    Example:
+    Examples:
         >>> search = CorpusSearch({"refunds.md": "Refunds take five days.", "hours.md": "Open from nine."})
         >>> search("how long does a refund take")[0]["title"]
         'refunds.md'

@@ -24,7 +24,7 @@ def tool_changes(before: Described, after: Described) -> dict[str, list[str]]:
         before: From `describe_tools` then.
         after: From `describe_tools` now.
 
-    Example:
+    Examples:
         >>> def find(name: str) -> str:
         ...     "Find somebody."
         ...     return name

@@ -253,7 +253,7 @@ def call_tool(tool: Tool, call: ToolCall, context: ToolContext | None = None) ->
         call: A call that `check_call` let pass.
         context: Who calls; its cancellation and deadline are obeyed.
 
-    Example:
+    Examples:
         >>> from ace.tools import calculator
         >>> call_tool(calculator, ToolCall(id="c1", name="calculator", args={"expression": "2 * 21"})).text
         '42'

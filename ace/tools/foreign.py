@@ -37,7 +37,7 @@ def from_json_schema(
     Raises:
         ToolRegistrationError: The schema is no JSON Schema of an object, or the description is empty.
 
-    Example:
+    Examples:
         >>> schema = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
         >>> double = from_json_schema("double", "Twice a number.", schema, lambda n: 2 * n)
         >>> double.schema == schema
@@ -168,7 +168,7 @@ def from_dspy(tool: Any, **options: Any) -> Tool:
 
     A plain function is taken as it is, where it has what a `Tool` needs; everything else is called as DSPy would call it.
 
-    Example:
+    Examples:
         >>> import dspy
         >>> from_dspy(dspy.Tool(lambda n: 2 * n, name="double", desc="Twice.")).schema["required"]
         ['n']

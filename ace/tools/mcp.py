@@ -57,7 +57,7 @@ class McpServer:
     Raises:
         ToolError: The server cannot be reached.
 
-    Example:
+    Examples:
         >>> from mcp.server.mcpserver import MCPServer
         >>> server = MCPServer("shop", log_level="ERROR")
         >>> @server.tool()

@@ -12,7 +12,7 @@ _PLAIN = frozenset({str, int, float, bool})
 class Media(str):
     """An image, a sound or a file: as text it is its name, and `url` holds it.
 
-    Example:
+    Examples:
         >>> picture = Media.of("image", "image/png", "iVBORw0KGgo=")
         >>> str(picture), picture.url[:22]
         ('[image: image/png, 9 bytes]', 'data:image/png;base64,')

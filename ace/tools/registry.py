@@ -16,7 +16,7 @@ RESERVED_NAMES = frozenset({"finish"})
 class ToolRegistry:
     """An ordered set of tools with unique names.
 
-    Example:
+    Examples:
         >>> def now() -> str:
         ...     "The time."
         ...     return "noon"

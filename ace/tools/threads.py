@@ -39,7 +39,7 @@ class ThreadPool:
         name: Of the threads.
         size: How many there are at most. Further bodies wait for one to be free.
 
-    Example:
+    Examples:
         >>> found = queue.SimpleQueue()
         >>> ticket = ThreadPool("mine", 2).submit(lambda: found.put(threading.current_thread().name))
         >>> found.get()

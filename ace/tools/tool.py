@@ -30,7 +30,7 @@ class Tool:
 
     Make one with `Tool.from_function`, the decorator `tool`, or a `TypedTool`.
 
-    Example:
+    Examples:
         >>> def add(a: int, b: int) -> int:
         ...     "Add two integers."
         ...     return a + b
@@ -201,7 +201,7 @@ def checked_options(options: dict[str, Any]) -> dict[str, Any]:
 class TypedTool(ABC, Generic[A, R]):
     """A tool as a class: pydantic models for what goes in and what comes out.
 
-    Example:
+    Examples:
         >>> class Args(BaseModel):
         ...     text: str
         >>> class Shout(TypedTool[Args, str]):
@@ -271,7 +271,7 @@ def tool(**options: Any) -> Callable[[Callable[..., Any]], Tool]: ...
 def tool(func: Callable[..., Any] | None = None, /, **options: Any) -> Tool | Callable[[Callable[..., Any]], Tool]:
     """Make a function a tool, as a decorator with or without options.
 
-    Example:
+    Examples:
         >>> @tool(read_only=True, category="math")
         ... def double(x: float) -> float:
         ...     "Twice a number."

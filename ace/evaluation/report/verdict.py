@@ -19,7 +19,7 @@ def verdict(
         pairs: The runs, at least one.
         label: As results are labelled, `simulated` for example.
 
-    Example:
+    Examples:
         >>> from ace.evaluation import Study, StudyConfig
         >>> config = StudyConfig("office", "simulated", "none,gold", limit=4, out=getfixture("tmp_path"))
         >>> Study(config).run().verdicts[0].partition(":")[0]

@@ -11,7 +11,7 @@ if TYPE_CHECKING:  # the command line words things before it needs pydantic
 def span(interval: Interval, times: float = 1.0, digits: int = 1, *, sign: str = "", to: str = " to ") -> str:
     """An interval; a question mark where nothing bounds it.
 
-    Example:
+    Examples:
         >>> span((0.1234, None), 100)
         '12.3 to ?'
         >>> span((-1.0, 2.0), digits=0, sign="+", to=", ")
@@ -28,7 +28,7 @@ def interval_rules(report: EvaluateReport) -> list[str]:
 def p_value(value: float | None) -> str:
     """A p value with three digits.
 
-    Example:
+    Examples:
         >>> p_value(0.0002), p_value(0.25), p_value(None)
         ('< 0.001', '0.250', '?')
     """

@@ -59,7 +59,7 @@ def spread(values: Sequence[float] | _Floats, clusters: Sequence[object], seeds:
             with it for example: then seeds are a random effect beside the families (two-way clusters, Cameron, Gelbach and
             Miller 2011).
 
-    Example:
+    Examples:
         >>> round(spread([1.0, 2.0, 3.0, 4.0], "abcd").variance, 3)  # as for independent values: s^2 / n
         0.417
     """
@@ -104,7 +104,7 @@ def mean(values: Sequence[float] | _Floats, clusters: Labels = None, seeds: Labe
         clusters: The family of each; each by itself when None.
         seeds: See `spread`.
 
-    Example:
+    Examples:
         >>> mean([3.0, 4.0, 8.0, 9.0], ["a", "a", "b", "b"]).value
         6.0
     """
@@ -122,7 +122,7 @@ def share(values: Sequence[float] | _Floats, clusters: Labels = None, seeds: Lab
         clusters: The family of each; each by itself when None.
         seeds: See `spread`.
 
-    Example:
+    Examples:
         >>> found = share([1.0] * 8 + [0.0] * 2)
         >>> round(found.low, 2), round(found.high, 2)
         (0.43, 0.96)
@@ -146,7 +146,7 @@ def share(values: Sequence[float] | _Floats, clusters: Labels = None, seeds: Lab
 def share_interval(successes: int, n: int) -> tuple[float, float]:
     """Wilson's score interval of a share of independent trials (Wilson, JASA 1927); (0, 1) without data.
 
-    Example:
+    Examples:
         >>> low, high = share_interval(8, 10)
         >>> round(low, 2), round(high, 2)
         (0.49, 0.94)
@@ -174,7 +174,7 @@ def ratio(
     Returns:
         Infinite bounds where the denominator may be 0.
 
-    Example:
+    Examples:
         >>> ratio([1.0, 2.0, 3.0, 2.0], [2.0, 4.0, 6.0, 4.0]).value
         0.5
     """
@@ -223,7 +223,7 @@ def share_closed(
     Returns:
         nan where start and end do not differ, and infinite bounds where they may not.
 
-    Example:
+    Examples:
         >>> share_closed([0, 0, 0, 0], [1, 1, 0, 1], [1, 1, 1, 1], ["a", "b", "c", "d"]).value
         0.75
     """

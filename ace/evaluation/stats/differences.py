@@ -74,7 +74,7 @@ def paired_difference(
     Raises:
         ValueError: They are not as many.
 
-    Example:
+    Examples:
         >>> found = paired_difference([0, 0, 0, 0, 0, 0], [1, 1, 1, 1, 1, 1])
         >>> found.rule, round(found.estimate.low, 2), found.estimate.high, found.estimate.p
         ('newcombe', 0.26, 1.0, 0.03125)

@@ -50,7 +50,7 @@ def compare(
     Raises:
         ValueError: They are not as many.
 
-    Example:
+    Examples:
         >>> found = compare([0, 0, 0, 1], [1, 1, 0, 1], ["a", "a", "b", "b"])
         >>> found.difference.value, found.gained, found.lost
         (0.5, 2, 0)
@@ -78,7 +78,7 @@ def mcnemar(before: Sequence[bool], after: Sequence[bool]) -> float:
         before: Whether each task was solved, shape (n,).
         after: The same tasks in the other arm.
 
-    Example:
+    Examples:
         >>> round(mcnemar([False] * 6 + [True] * 4, [True] * 6 + [True] * 4), 4)
         0.0156
     """
@@ -90,7 +90,7 @@ def mcnemar(before: Sequence[bool], after: Sequence[bool]) -> float:
 def mid_p(gained: int, lost: int) -> float:
     """The mid-p value of the numbers of tasks that only one of two arms solved.
 
-    Example:
+    Examples:
         >>> mid_p(3, 3)
         1.0
     """
@@ -103,7 +103,7 @@ def mid_p(gained: int, lost: int) -> float:
 def holm(p_values: Mapping[str, float]) -> dict[str, float]:
     """P values corrected for how many comparisons there are (Holm 1979); nan, which compares nothing, stays nan.
 
-    Example:
+    Examples:
         >>> holm({"a": 0.01, "b": 0.04})
         {'a': 0.02, 'b': 0.04}
     """
@@ -121,7 +121,7 @@ def smallest_effect(variance: float, df: float, power: float = 0.8) -> float:
         df: Its degrees of freedom.
         power: The chance to see it.
 
-    Example:
+    Examples:
         >>> round(smallest_effect(0.0004, 11), 3)
         0.062
     """

@@ -22,7 +22,7 @@ def pass_hat_k(runs: Mapping[str, Sequence[bool]], k: int, clusters: Mapping[str
     Raises:
         ValueError: A task has fewer runs, or there is none.
 
-    Example:
+    Examples:
         >>> round(pass_hat_k({"a": [True, True, False, False], "b": [True] * 4}, 2).value, 3)
         0.583
     """
@@ -48,7 +48,7 @@ def learning_curve(
     Returns:
         The mean step of each point, and its estimate.
 
-    Example:
+    Examples:
         >>> [round(found.value, 2) for _, found in learning_curve([0, 0, 1, 1], [0, 1, 2, 3], points=2)]
         [0.0, 1.0]
     """
@@ -94,7 +94,7 @@ def calibration(confidence: Sequence[float], success: Sequence[bool], bins: int 
     Raises:
         ValueError: They are not as many, there is none, or one is no probability.
 
-    Example:
+    Examples:
         >>> round(calibration([0.9, 0.9, 0.1, 0.1], [True, True, False, False]).brier, 4)
         0.01
     """

@@ -69,7 +69,7 @@ class JsonlCheckpointer(BaseCheckpointSaver[str]):
         folder: Created when it is missing.
         classes: Models, dataclasses and enums that may stand in the state, besides those that the annotations name.
 
-    Example:
+    Examples:
         >>> saver = JsonlCheckpointer(getfixture("tmp_path"))
         >>> saver.threads()
         []

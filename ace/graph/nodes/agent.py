@@ -59,7 +59,7 @@ class ReActAgentNode(Node):
         raise_on_failure: Whether a run that broke off without any answer fails the node; one that used up its decisions or
             its budget does not.
 
-    Example:
+    Examples:
         >>> from ace import ReActGenerator
         >>> from ace.testing import ScriptedLM, decision
         >>> agent = ReActGenerator(tools=[], lm=ScriptedLM([decision("finish", answer="42")]))

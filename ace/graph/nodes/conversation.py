@@ -31,7 +31,7 @@ class ConversationBufferNode(Node):
         conversation: Field for the text.
         count: Counts tokens.
 
-    Example:
+    Examples:
         >>> turns = [Message(role="user", content="Where is order 17?"), Message(role="assistant", content="At home.")]
         >>> update = ConversationBufferNode("user").invoke({"user_input": "And order 18?", "messages": turns})
         >>> print(update["conversation"])
@@ -80,7 +80,7 @@ class ConversationSummaryNode(Node):
         summary: Field for the summary.
         count: Counts tokens.
 
-    Example:
+    Examples:
         >>> node = ConversationSummaryNode(lambda prompt: "Order 17 is at home.", max_tokens=5, keep=1)
         >>> turns = [Message(role="user", content="Where is it?"), Message(role="assistant", content="At home, since noon.")]
         >>> node.invoke({"messages": turns})

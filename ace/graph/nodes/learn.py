@@ -25,7 +25,7 @@ class LearnNode(Node):
         feedback: The field with the `Feedback`; True, False or a number are short for one.
         revision: Field for the playbook's revision.
 
-    Example:
+    Examples:
         >>> from ace.playbook import CallableEmbedder, Playbook
         >>> from ace.tasks import TaskInput
         >>> book = Playbook(embedder=CallableEmbedder("toy", lambda texts: [[len(t), 1.0] for t in texts]))

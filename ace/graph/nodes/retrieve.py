@@ -29,7 +29,7 @@ class RetrieveNode(Node):
         into: Field for the list.
         context: Field for the text.
 
-    Example:
+    Examples:
         >>> node = RetrieveNode(lambda query: ["Orders ship on Mondays."])
         >>> node.invoke({"user_input": "When does my order ship?"})["context"]
         'Orders ship on Mondays.'

@@ -35,7 +35,7 @@ class ToolNode(Node):
         scratchpad: Field for the steps.
         on_error: ``append``: a tool that failed is a result like any other. ``fail``: it fails the node.
 
-    Example:
+    Examples:
         >>> from ace.tools import calculator
         >>> call = {"id": "c1", "name": "calculator", "args": {"expression": "6 * 7"}}
         >>> ToolNode([calculator]).invoke({"tool_calls": [call]})["tool_results"][0].text

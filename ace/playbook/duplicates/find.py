@@ -83,7 +83,7 @@ def labelled_pairs() -> list[LabelledPair]:
 def same_lesson(a: str, b: str, cosine: float, threshold: float) -> bool:
     """Whether two texts teach the same, so that one of them may go.
 
-    Example:
+    Examples:
         >>> same_lesson("Check the balance first.", "Check the balance first!", 0.99, 0.9)
         True
         >>> same_lesson("Always ask first.", "Never ask first.", 0.99, 0.9)
@@ -203,7 +203,7 @@ def merging(pairs: Sequence[DuplicatePair]) -> list[Delta]:
 def variant_note(pair: DuplicatePair) -> str:
     """What the removed text has in place of the successor's words, in a sentence.
 
-    Example:
+    Examples:
         >>> one = PlaybookBullet(section="Strategies", content="Take the most played song.")
         >>> other = PlaybookBullet(section="Strategies", content="Take the least played song.")
         >>> variant_note(DuplicatePair(one, other, "variant", 0.99))

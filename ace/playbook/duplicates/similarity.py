@@ -99,7 +99,7 @@ def _word_list(text: str) -> list[str]:
 def jaccard(a: str, b: str) -> float:
     """Shared words over all words.
 
-    Example:
+    Examples:
         >>> jaccard("Check the balance first", "check the balance")
         0.75
     """
@@ -111,7 +111,7 @@ def jaccard(a: str, b: str) -> float:
 def marks(text: str) -> Marks:
     """Numbers, negations and identifiers of a text.
 
-    Example:
+    Examples:
         >>> marks("Never call `refund` more than two times")
         Marks(numbers=frozenset({'2'}), negations=1, identifiers=frozenset({'refund'}))
     """
@@ -147,7 +147,7 @@ def _bare(identifier: str) -> str:
 def text_difference(a: str, b: str) -> str:
     """What keeps two texts apart, however near their vectors are, in words; empty when nothing does.
 
-    Example:
+    Examples:
         >>> text_difference("Retry after 10 s", "Retry after 30 s")
         'numbers: 10 / 30'
         >>> text_difference("Ask the user first.", "Do not ask the user first.")
@@ -181,7 +181,7 @@ def contradiction(a: str, b: str) -> str:
     Negations, names of tools, antonyms, force and order; not names of people, dates, numbers and other words, in which a
     lesson's examples may differ.
 
-    Example:
+    Examples:
         >>> contradiction("Do refund the order, then tell Ana", "Do not refund the order, then tell Bo")
         'a negation'
         >>> contradiction("Refund the order, then tell Ana", "Refund the order, then tell Bo")
@@ -198,7 +198,7 @@ def contradiction(a: str, b: str) -> str:
 def is_number(word: str) -> bool:
     """Whether a word of a text counts something: ``3``, ``20.5``, ``20%``, ``three``.
 
-    Example:
+    Examples:
         >>> [is_number(word) for word in ("3,", "20.5", "three", "2026-03-01", "Ana")]
         [True, True, True, False, False]
     """

@@ -43,7 +43,7 @@ class DenseIndex:
         exact_limit: From more vectors on the index is approximate. The inverted file is trained in a thread, while the
             index as it is answers.
 
-    Example:
+    Examples:
         >>> index = DenseIndex(2)
         >>> index.put([7, 8], np.eye(2, dtype=np.float32))
         >>> index.search(np.array([0.1, 0.9], dtype=np.float32), 1)[0]

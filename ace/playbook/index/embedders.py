@@ -26,7 +26,7 @@ __all__ = [
 class CallableEmbedder:
     """Any function from texts to a 2-D array as an embedder.
 
-    Example:
+    Examples:
         >>> CallableEmbedder("lengths", lambda texts: [[len(t), 1.0] for t in texts]).embed(["ab"]).shape
         (1, 2)
     """
@@ -50,7 +50,7 @@ def as_embedder(source: Any = None) -> Embedder:
     Raises:
         PlaybookError: It can do none of that, or is a function without a name of its own.
 
-    Example:
+    Examples:
         >>> def lengths(texts):
         ...     return [[len(text), 1.0] for text in texts]
         >>> as_embedder(lengths).embed(["ab"]).shape

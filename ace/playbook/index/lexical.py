@@ -27,7 +27,7 @@ _WORD = re.compile(r"\b\w\w+\b")
 def terms(text: str) -> list[str]:
     """What a masked text is compared by: its words, counted twice, and its word pairs.
 
-    Example:
+    Examples:
         >>> terms("Mail name number files")
         ['mail', 'name', 'number', 'files', 'mail', 'name', 'number', 'files', 'mail name', 'name number', 'number files']
     """
@@ -70,7 +70,7 @@ class LexicalIndex:
     of a text are taken once. Document frequencies and weights follow from the counts that are there, so that the same texts
     give the same ranking in whatever order they came.
 
-    Example:
+    Examples:
         >>> index = LexicalIndex()
         >>> index.put({4: "refund an order", 9: "cancel a meeting"})
         >>> index.search("Refund order 17", 5)[0]

@@ -44,7 +44,7 @@ def parts(text: str) -> list[str]:
 def in_sentences(text: str) -> bool:
     """Whether a request is long enough to be compared sentence by sentence.
 
-    Example:
+    Examples:
         >>> in_sentences("You are Ann Lee. It is late. You want to cancel your order. Be brief and polite.")
         True
     """

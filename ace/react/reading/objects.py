@@ -72,7 +72,7 @@ def found(text: str, start: re.Pattern[str] = OBJECT, *, closed: bool = False) -
         start: How an object begins.
         closed: Whether the text goes on after this, so that what ends here was not cut off.
 
-    Example:
+    Examples:
         >>> [item.value for item in found('first {"a": 1}, then {"b": [2]}')]
         [{'a': 1}, {'b': [2]}]
     """

@@ -89,7 +89,7 @@ class CallReader:
     Args:
         schemas: The tools' names to the JSON Schemas of their arguments.
 
-    Example:
+    Examples:
         >>> reader = CallReader({"look_up": {"type": "object", "properties": {"key": {"type": "string"}}}})
         >>> reader.read('I need it. {"tool": "Look_Up", "arguments": {"key": "a"}}').calls
         (Written(name='look_up', args={'key': 'a'}),)

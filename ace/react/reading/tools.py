@@ -32,7 +32,7 @@ class Tools:
     Args:
         schemas: Their names to the JSON Schemas of their arguments.
 
-    Example:
+    Examples:
         >>> tools = Tools({"look_up": {"properties": {"key": {"type": "string"}}}})
         >>> tools.name("functions.lookUp()"), tools.arguments("look_up", {"Key": "a"})
         ('look_up', {'key': 'a'})
@@ -162,7 +162,7 @@ class Tools:
 def literal_arguments(text: str, order: list[str]) -> dict[str, Any] | None:
     """Arguments of a call as code: literals, by name or in the order of the schema; None for any other code.
 
-    Example:
+    Examples:
         >>> literal_arguments("('a', n=2)", ["key", "n"])
         {'key': 'a', 'n': 2}
     """

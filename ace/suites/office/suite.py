@@ -26,7 +26,7 @@ class OfficeSuite:
     Args:
         seed: Another seed gives other people, orders and wordings over the same families.
 
-    Example:
+    Examples:
         >>> suite = OfficeSuite()
         >>> len(suite.tasks), len({task.group for task in suite.tasks})
         (200, 25)
