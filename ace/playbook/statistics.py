@@ -120,7 +120,7 @@ def chance_of_being_better(of: Record, baseline: Baseline) -> float:
 def credible_interval(of: Record, level: float = 0.95) -> tuple[float, float]:
     """The equal-tailed interval of a success rate's posterior.
 
-    Example:
+    Examples:
         >>> low, high = credible_interval(Record(8, 2))
         >>> round(low, 3), round(high, 3)
         (0.482, 0.94)

@@ -33,7 +33,7 @@ class PlaybookMemory(AbstractCapability[Any]):
         domain: Of the agent's tasks.
         read_only_tools: Tools that change nothing.
 
-    Example:
+    Examples:
         >>> from ace.playbook import CallableEmbedder, Playbook
         >>> toy = CallableEmbedder("toy", lambda texts: [[len(t), 1.0] for t in texts])
         >>> PlaybookMemory(SharedMemory(Playbook(embedder=toy)), domain="shop").domain

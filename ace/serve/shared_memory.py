@@ -100,7 +100,7 @@ class SharedMemory:
         tenant: Whose lessons are read and written, beside those that are everybody's.
         read_only: Whether nothing may be written.
 
-    Example:
+    Examples:
         >>> from ace.playbook import CallableEmbedder
         >>> book = Playbook(embedder=CallableEmbedder("toy", lambda texts: [[len(t), 1.0] for t in texts]))
         >>> memory = SharedMemory(book, author="ana")
