@@ -72,12 +72,8 @@ def web_app(
             request.state.wrong()
         return inspector.login_page("that token is nobody's" if token else "")
 
-    async def leave(request: Request) -> Response:
-        return inspector.logout(request)
-
     routes = [
         Route("/login", come_in, methods=["GET", "POST"]),
-        Route("/logout", leave, methods=["POST"]),
         Route("/favicon.ico", favicon),
         Mount("/static", StaticFiles(directory=_STATIC)),
         Route("/mcp", _Exact(mcp)),
@@ -163,5 +159,7 @@ class WebServer:
         """Serve until the process is told to stop, or `server.should_exit` is set."""
         try:
             self.server.run([self._socket])
+        except KeyboardInterrupt:
+            pass  # raised again by the server once it has ended in good order: that is how one ends it
         finally:
             self._socket.close()

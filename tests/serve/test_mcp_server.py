@@ -12,7 +12,7 @@ import pytest
 from conftest import letters
 from mcp import Client, StdioServerParameters
 from mcp.client.stdio import stdio_client
-from serve_kit import conversation
+from serve_kit import conversation, lesson
 
 from ace.playbook import CallableEmbedder, Playbook
 from ace.serve import SharedMemory, mcp_server
@@ -96,51 +96,6 @@ def test_bad_calls_get_an_error_that_says_why(book, tool, arguments, words):
 def server(path, author):
     command = ["-m", "ace", "serve", str(path), "--mcp", "--author", author]
     return stdio_client(StdioServerParameters(command=sys.executable, args=command, env=dict(os.environ)))
-
-
-THINGS = [
-    "boat",
-    "garden",
-    "kitchen",
-    "window",
-    "bridge",
-    "river",
-    "mountain",
-    "school",
-    "hospital",
-    "airport",
-    "bakery",
-    "library",
-    "castle",
-    "museum",
-    "stadium",
-]
-ACTS = [
-    "paint",
-    "clean",
-    "repair",
-    "measure",
-    "photograph",
-    "describe",
-    "visit",
-    "decorate",
-    "sell",
-    "rent",
-    "insure",
-    "inspect",
-    "heat",
-    "cool",
-]
-WHEN = ["spring", "summer", "autumn", "winter"]
-PEOPLE = ["nurses", "pilots", "farmers", "students"]
-
-
-def lesson(worker, number):
-    """A conversation that teaches a lesson of its own, in words that no other one has in this order."""
-    place = ["ana", "ben", "cleo", "dan"].index(worker) if worker in ("ana", "ben", "cleo", "dan") else 0
-    thing, act = THINGS[number % 15], ACTS[number // 15 % 14]
-    task = f"Please {act} the {thing} of the {PEOPLE[place]} before {WHEN[number // 210 % 4]} begins"
-    return conversation(f"o-{number}", f"handle_{worker}{number:04d}", task)
 
 
 async def learns(path, worker, calls, answers):

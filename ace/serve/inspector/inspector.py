@@ -122,6 +122,7 @@ class Inspector:
             self._page("/files", self._files),
             self._page("/export.jsonl", self._export),
             self._form("/import", self._import),
+            self._form("/logout", self._logout),
             Route("/live", self._follow),
         ]
 
@@ -135,13 +136,6 @@ class Inspector:
         response = RedirectResponse("/", 303)
         key = self._sessions.begin(person)
         response.set_cookie(COOKIE, key, httponly=True, samesite="strict", secure=secure)
-        return response
-
-    def logout(self, request: Request) -> Response:
-        """End a browser's session: `inspector.logout(request)`."""
-        self._sessions.end(request.cookies.get(COOKIE, ""))
-        response = RedirectResponse("/login", 303)
-        response.delete_cookie(COOKIE)
         return response
 
     # -- reading -------------------------------------------------------------------------------------------------------
@@ -365,6 +359,12 @@ class Inspector:
                 raise PlaybookError(f"the file holds lessons of {whose}; {may}; nothing was written")
             added = self.book.import_jsonl(path, author=ask.person.name)
         return RedirectResponse(f"/files?{urlencode({'said': f'{added} lessons came in as shadow'})}", 303)
+
+    def _logout(self, ask: Ask) -> Response:
+        self._sessions.end(ask.request.cookies.get(COOKIE, ""))
+        response = RedirectResponse("/login", 303)
+        response.delete_cookie(COOKIE)
+        return response
 
     # -- what all of them use ------------------------------------------------------------------------------------------
 
