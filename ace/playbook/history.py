@@ -83,7 +83,7 @@ class History:
         self._store = state.store
 
     def entries(
-        self, bullet_id: str | None = None, *, after: int = 0, until: int | None = None
+        self, bullet_id: str | None = None, *, after: int = 0, until: int | None = None, newest: int | None = None
     ) -> list[dict[str, Any]]:
         """Every delta ever committed, oldest first, with revision, author and time; of one bullet when it is named.
 
@@ -91,14 +91,15 @@ class History:
             bullet_id: The bullet.
             after: Only of later revisions.
             until: Only of revisions up to this one.
+            newest: Only so many, the last ones.
 
         Raises:
             PlaybookError: There never was such a bullet.
         """
+        named = [e for e in self._store.entries(after, until) if bullet_id is None or e.names(bullet_id)]
         entries: list[dict[str, Any]] = [
             {"revision": e.revision, "author": e.author, "created_at": e.created_at, **e.delta.model_dump(mode="json")}
-            for e in self._store.entries(after, until)
-            if bullet_id is None or e.names(bullet_id)
+            for e in named[-newest if newest is not None else 0 :]
         ]
         if bullet_id is None:
             return entries

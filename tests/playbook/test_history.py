@@ -32,6 +32,15 @@ def test_history_names_who_what_and_why(book):
     ]
 
 
+def test_history_is_read_in_parts(book):
+    for text in "abc":
+        filled(book, text, f"{text}2")
+    found = [(e["revision"], e["bullet"]["id"]) for e in book.history.entries(after=1, until=2)]
+    assert found == [(2, "b-3"), (2, "b-4")]
+    assert [e["bullet"]["id"] for e in book.history.entries(newest=1)] == ["b-6"]
+    assert book.history.entries("b-5", newest=5)[0]["revision"] == 3
+
+
 def test_a_diff_tells_changes_from_credit(book):
     filled(book, "a", "b", "c", "d")
     book.commit(

@@ -32,6 +32,8 @@ from ace.serve.live import Live
 from ace.serve.people import Person, Session, Sessions
 
 PER_PAGE = 50
+MOST_ENTRIES = 500
+"""Of the journal on one page: a commit may hold very many."""
 MOST_QUERY = 2_000
 """Characters of a search."""
 View = Callable[["Ask"], Response]
@@ -206,11 +208,13 @@ class Inspector:
     def _journal(self, ask: Ask) -> Response:
         newest = self.book.revision
         last = min(ask.number("until", newest), newest)
-        entries = self.book.history.entries(after=max(0, last - PER_PAGE), until=last)
+        entries = self.book.history.entries(after=max(0, last - PER_PAGE), until=last, newest=MOST_ENTRIES)
         named = [(entry, str(entry.get("bullet_id") or entry["bullet"]["id"])) for entry in reversed(entries)]
         mine = {bullet_id for bullet_id in {name for _, name in named} if self._readable(bullet_id, ask.person)}
         shown = [entry | {"subject": name} for entry, name in named if name in mine]
-        return self._render(ask, "journal.html", entries=shown, last=last, newest=newest, per_page=PER_PAGE)
+        return self._render(
+            ask, "journal.html", entries=shown, most=MOST_ENTRIES, last=last, newest=newest, per_page=PER_PAGE
+        )
 
     def _run_list(self, ask: Ask) -> Response:
         first = ask.number("first")
