@@ -91,6 +91,7 @@ class Interrupt:
 
 
 PolicyDecision = Fail | Retry | Reprompt | AppendErrorAndContinue | ForceAnswer | Interrupt
+"""Any decision that a policy may answer with."""
 
 
 @dataclass(frozen=True)

@@ -228,6 +228,7 @@ class Interrupted:
 
 
 State = Idle | Thinking | Acting | Observing | Completed | Failed | Interrupted
+"""Any state of a run."""
 
 STATE_CODEC: TypeAdapter[State] = TypeAdapter(Annotated[State, Field(discriminator="kind")])
 """To and from JSON values."""
@@ -252,6 +253,7 @@ class Deny:
 
 
 ResumeDecision = Approve | Deny | Literal["approve", "deny"]
+"""What `resume` takes as the answer to a request for approval."""
 
 
 @dataclass(frozen=True)

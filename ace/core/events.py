@@ -27,6 +27,7 @@ EventKind = Literal[
     "run_paused",
     "run_cancelled",
 ]
+"""What an event may say; `contracts/events.md` has the order that they come in."""
 
 TERMINAL_KINDS: frozenset[EventKind] = frozenset({"run_completed", "run_error", "run_paused", "run_cancelled"})
 """The last event of a run, or of the part of it up to a pause."""

@@ -19,6 +19,7 @@ from ace.suites.protocol import Suite, SuiteTask, changing
 
 Arm = Literal["none", "playbook", "online", "gold", "random", "full-history"]
 ARMS: tuple[Arm, ...] = get_args(Arm)
+"""The arms that are built in."""
 LEARNING: tuple[Arm, ...] = ("online", "full-history")
 """These learn from each run before the next, and run their tasks one after another, in an order drawn from the seed."""
 FIXED: tuple[Arm, ...] = tuple(arm for arm in ARMS if arm not in LEARNING)

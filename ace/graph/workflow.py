@@ -65,8 +65,8 @@ class Workflow:
         Args:
             input: The state's fields; None goes on with a thread that was cut off; a `Command` as in LangGraph.
             config: LangGraph's, where more than the thread is needed.
-            thread_id: Where the state is kept; needed with a checkpointer.
-            cancellation: Stops the graph after the step under way, and an agent inside a node at once.
+            **thread: `thread_id` is where the state is kept, and is needed with a checkpointer; `cancellation` stops the
+                graph after the step under way, and an agent inside a node at once.
 
         Returns:
             The state after the last step.

@@ -16,7 +16,9 @@ from ace.playbook.sources import Part, Source, sources_of
 Count = Annotated[int, Field(ge=0, le=1_000_000_000)]
 """The largest counter; every database can hold it."""
 Section = Literal["Strategies", "Pitfalls", "Observations"]
+"""What kind of lesson a bullet is: what to do, what to avoid, what was seen."""
 Stage = Literal["shadow", "active", "pinned", "quarantined", "retired"]
+"""Whether a bullet is shown: `active` and `pinned` ones are, `shadow` ones in experiments only."""
 
 SHOWN_STAGES: tuple[Stage, ...] = ("active", "pinned")
 """Only these reach a prompt."""

@@ -133,6 +133,7 @@ class Purge(_Delta, frozen=True):
 Delta = Annotated[
     Add | Update | Merge | Remove | Tag | Promote | Quarantine | Restore | Purge, Field(discriminator="kind")
 ]
+"""Any change of a playbook, told apart by `kind`."""
 DELTAS: TypeAdapter[Delta] = TypeAdapter(Delta)
 
 

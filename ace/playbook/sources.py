@@ -8,6 +8,7 @@ from typing import Literal, NamedTuple
 from ace.playbook.plan import Binding, Constant, FromAnswer, FromTask, Plan
 
 Source = Literal["task", "schema", "field", "text", "program", "model", "judge", "feedback", "person", "import"]
+"""Where a part of a lesson came from; `SOURCES` says what each may bring."""
 SOURCES: dict[Source, str] = {
     "task": "the words of the user: may be anything",
     "schema": "a tool's name, schema or description: may be anything",
