@@ -10,7 +10,7 @@ import pytest
 from conftest import ROOT
 from loopback import openai_server
 
-DOCUMENTS = ["README.md", "quickstart.md"]
+DOCUMENTS = ["README.md", "quickstart.md", "docs/index.md"]
 OLLAMA = "http://localhost:11434/v1"
 
 
@@ -53,7 +53,10 @@ def test_every_snippet_runs(name, tmp_path):
 @pytest.mark.parametrize(
     "name",
     [
+        "how-it-works",
         "runtime",
+        "conversations",
+        "observability",
         "migrating",
         "playbook",
         "learning",
