@@ -107,6 +107,27 @@ def _entry(name: str, **options: str) -> str:
     return f"::: {name}\n    options: {{{', '.join(f'{key}: {value}' for key, value in options.items())}}}"
 
 
+def entries(root: Path = ROOT) -> list[str]:
+    """The names that the API reference describes."""
+    return re.findall(r"^::: (\S+)$", "\n".join(pages(root).values()), re.MULTILINE)
+
+
+def undescribed(root: Path = ROOT) -> list[str]:
+    """Names of the API reference that are not there, or have no docstring."""
+    loader = griffe.GriffeLoader(search_paths=[root], allow_inspection=False)
+    loader.load("ace", try_relative_path=False)
+    loader.resolve_aliases(implicit=True, external=False)
+    missing: list[str] = []
+    for name in entries(root):
+        try:
+            found = loader.modules_collection[name]
+            described = bool((found.final_target if found.is_alias else found).docstring)
+        except (KeyError, griffe.AliasResolutionError):
+            described = False
+        missing += [] if described else [name]
+    return missing
+
+
 def linked(reference: str) -> str:
     """docs/reference.md, with each name in the first column of a table leading to its description."""
     lines = (re.sub(NAME, rf"| [`\1`][{name}.\1] |", line) if name else line for name, line in _lines(reference))
@@ -128,7 +149,11 @@ def on_files(files: Any, config: Any) -> None:
 
 
 def on_config(config: Any) -> None:
-    """Put the pages of the API under "Reference"."""
+    """Put the pages of the API under "Reference"; a public name without a docstring ends the build."""
+    from mkdocs.exceptions import Abort
+
+    if missing := undescribed():
+        raise Abort(f"public names that are missing or have no docstring: {', '.join(missing)}")
     reference = next(entry["Reference"] for entry in config.nav if "Reference" in entry)
     reference += [{Path(page).stem: page} for page in pages()]
 

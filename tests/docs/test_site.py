@@ -7,7 +7,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import griffe
 import pytest
 from conftest import ROOT
 from public_names import exported
@@ -18,31 +17,9 @@ SPEC.loader.exec_module(hooks)
 NAVIGATION = re.findall(r"[\w./-]+\.md", (ROOT / "mkdocs.yml").read_text(encoding="utf-8").partition("\nnav:")[2])
 
 
-def entries(root=ROOT):
-    """The names that the API reference describes."""
-    return re.findall(r"^::: (\S+)$", "\n".join(hooks.pages(root).values()), re.MULTILINE)
-
-
-def undescribed(root):
-    """Names of the API reference that are not there, or have no docstring; read, not imported."""
-    loader = griffe.GriffeLoader(search_paths=[root], allow_inspection=False)
-    loader.load("ace", try_relative_path=False)
-    loader.resolve_aliases(implicit=True, external=False)
-    missing = []
-    for name in entries(root):
-        try:
-            found = loader.modules_collection[name]
-            found = found.final_target if found.is_alias else found
-        except (KeyError, griffe.AliasResolutionError):
-            missing.append(name)
-        else:
-            missing += [] if found.docstring else [name]
-    return missing
-
-
 def without_entry(public):
     """Public names that no page describes, or leads to where they are described."""
-    described = set(entries())
+    described = set(hooks.entries())
     links = dict(re.findall(r"\[`(\w+)`\]\[([\w.]+)\]", "\n".join(hooks.pages().values())))
     return [
         f"{package}.{name}"
@@ -61,7 +38,7 @@ def test_every_public_name_has_an_entry():
 
 
 def test_every_entry_has_a_docstring(tmp_path):
-    assert undescribed(ROOT) == []
+    assert hooks.undescribed() == []
     (tmp_path / "docs").mkdir()
     (tmp_path / "docs" / "reference.md").write_text("## `ace.one`\n\n| `named` | x |\n| `gone` | x |\n")
     (tmp_path / "ace" / "two").mkdir(parents=True)
@@ -70,7 +47,7 @@ def test_every_entry_has_a_docstring(tmp_path):
     (tmp_path / "ace" / "two" / "__init__.py").write_text(
         '"""Two."""\nfrom ace.one import x, y\n__all__ = ["x", "y"]\n'
     )
-    assert undescribed(tmp_path) == ["ace.one.gone", "ace.two.x", "ace.two.y"]
+    assert hooks.undescribed(tmp_path) == ["ace.one.gone", "ace.two.x", "ace.two.y"]
 
 
 def test_what_guides_import_is_public():
@@ -81,7 +58,7 @@ def test_what_guides_import_is_public():
         for module, names in re.findall(r"^ *from (ace[\w.]*) import ([\w, ]+)$", path.read_text("utf-8"), re.MULTILINE)
         for name in names.split(",")
     }
-    public = {*entries(), *(f"{package}.{name}" for package, names in exported().items() for name in names)}
+    public = {*hooks.entries(), *(f"{package}.{name}" for package, names in exported().items() for name in names)}
     assert sorted(imported - public) == []
 
 
@@ -160,6 +137,11 @@ BREAKS = {
     "reference": ("docs/trust.md", "\n[x][ace.core.Nowhere]\n", "ace.core.Nowhere"),
     "name": ("ace/core/__init__.pyi", "from .events import Nowhere as Nowhere\n", "ace.core.Nowhere"),
     "row of the reference": ("docs/reference.md", "\n## `ace.core`\n\n| `Nowhere` | x |\n", "ace.core.Nowhere"),
+    "docstring": (
+        "docs/reference.md",
+        "\n## `ace.playbook.statistics`\n\n| `DAY` | x |\n",
+        "ace.playbook.statistics.DAY",
+    ),
     "page": ("docs/nowhere.md", "# No place in the navigation\n", "nowhere.md"),
 }
 
