@@ -88,6 +88,11 @@ def test_links_out_of_the_folder_stay_right_on_the_site():
     assert moved("contracts/events.md", "[a](../docs/trust.md#y)") == "[a](../trust.md#y)"
 
 
+def test_examples_in_docstrings_are_named_as_griffe_reads_them():
+    files = [*(ROOT / "ace").rglob("*.py"), *(ROOT / "benchmarks").glob("*.py")]
+    assert [path.name for path in files if re.search(r"^ *Example:$", path.read_text("utf-8"), re.MULTILINE)] == []
+
+
 # -- the build itself ------------------------------------------------------------------------------------------------
 
 
