@@ -35,7 +35,7 @@ _STATIC = Path(__file__).parent / "inspector" / "static"
 def web_app(
     book: Playbook, people: People, *, hosts: Collection[str] = LOOPBACK, secure: bool = False, **options: Any
 ) -> ASGIApp:
-    """The inspector, and MCP under ``/mcp``: `app = web_app(book, People({"a-token-of-ana-17": Person("ana")}))`.
+    """The inspector, and MCP under ``/mcp``: `web_app(book, People({"a-token-of-ana-17": Person("ana")}))`.
 
     Args:
         book: The playbook; it is warmed when the app starts.
@@ -118,7 +118,7 @@ class _Exact:
 
 
 class WebServer:
-    """A web app on a port of this machine: `WebServer(web_app(book, people), port=0)`; `run` ends with Ctrl-C.
+    """A web app on a port of this machine; `run` ends with Ctrl-C.
 
     Args:
         app: What answers.
@@ -130,6 +130,12 @@ class WebServer:
 
     Attributes:
         url: Where it is reached.
+
+    Examples:
+        >>> server = WebServer(Starlette())
+        >>> server.url.rpartition(":")[0]
+        'http://127.0.0.1'
+        >>> server.close()
     """
 
     def __init__(self, app: ASGIApp, host: str = "127.0.0.1", port: int = 0) -> None:
@@ -154,6 +160,10 @@ class WebServer:
                 ws="none",
             )
         )
+
+    def close(self) -> None:
+        """Give the port back, of a server that was not run."""
+        self._socket.close()
 
     def run(self) -> None:
         """Serve until the process is told to stop, or `server.should_exit` is set."""

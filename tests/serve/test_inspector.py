@@ -1,19 +1,32 @@
-"""The inspector's pages and forms, asked over HTTP as a browser does."""
+"""The inspector as a person uses it, in Chromium: by keyboard, narrow and wide, light and dark; pictures are kept."""
 
-import json
-import re
-import time
+import shutil
+from contextlib import contextmanager
 
-import httpx
 import pytest
-from conftest import letters
-from serve_kit import TOKENS, browser_of, conversation, send, served
+from conftest import ROOT, letters
+from serve_kit import TOKENS, conversation, served
 
-from ace.agent import FolderRunStore
-from ace.evaluation import Study, StudyConfig
 from ace.playbook import CallableEmbedder, Playbook
 from ace.serve import SharedMemory
-from ace.testing import ScriptedLM, decision
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+PICTURES = ROOT / "test-artefacts"
+needs_chromium = pytest.mark.skipif(
+    CHROMIUM is None, reason="no Chromium is installed (Debian: apt-get install chromium)"
+)
+ANA = next(iter(TOKENS))
+
+
+@pytest.fixture(scope="module")
+def chromium():
+    api = pytest.importorskip("playwright.sync_api")
+    with api.sync_playwright() as playwright:
+        browser = playwright.chromium.launch(
+            executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
+        )
+        yield browser
+        browser.close()
 
 
 @pytest.fixture
@@ -21,215 +34,120 @@ def book():
     with Playbook(embedder=CallableEmbedder("letters", letters)) as book:
         memory = SharedMemory(book, author="agent")
         memory.remember(conversation(), True, domain="shop")
-        memory.feedback("b-1", True, "r-1")
-        memory.feedback("b-1", False, "r-2")
+        memory.remember(conversation("o-18", "cancel", "Cancel the order {} at once"), True, domain="shop")
+        for run in range(6):
+            memory.feedback("b-1", run % 3 > 0, f"r-{run}")
         for n in range(3):
             book.add(section="Strategies", trigger=f"Paint boat {n}", content="Use oil.", trust="tainted", author="mcp")
-        book.add(section="Strategies", content="Of the shop.", tenant="shop")
-        book.add(section="Strategies", content="Of the bank.", tenant="bank")
+        book.review.edit("b-2", content="Find the order, then cancel it.", author="bo", note="clearer")
         yield book
 
 
-@pytest.fixture
-def ana(book):
-    with served(book) as url, browser_of("ana", url) as client:
-        yield client
+@contextmanager
+def opened(chromium, url, token=ANA, **options):
+    """A page of somebody who has shown a token; it asks nobody else for anything, and says nothing on its console."""
+    context = chromium.new_context(**options)
+    page, asked, said = context.new_page(), [], []
+    page.on("console", lambda message: said.append(message.text))
+    page.on("pageerror", lambda error: said.append(str(error)))
+    page.on("request", lambda request: asked.append(request.url))
+    page.goto(f"{url}/login?token={token}")
+    try:
+        yield page
+        assert said == []
+        assert [address for address in asked if not address.startswith(f"{url}/")] == []
+    finally:
+        context.close()
 
 
-def test_a_search_says_why_each_hit_came(ana):
-    page = ana.get("/", params={"q": "Refund the order o-9"}).text
-    assert re.search(r'data-hit="b-1"', page)
-    assert "meaning 1" in page
-    assert "An agent would be shown" in page
-    assert "it is quarantined" in page
-    assert "Use oil." in ana.get("/", params={"q": "b-2"}).text, "a lesson is found by its id"
+def looked_at(page, name):
+    """Take a picture, and look for what would keep somebody from reading."""
+    from axe_playwright_python.sync_playwright import Axe
+
+    PICTURES.mkdir(exist_ok=True)
+    page.screenshot(path=PICTURES / f"{name}.png", full_page=True)
+    assert page.evaluate("document.documentElement.scrollWidth") <= page.viewport_size["width"], name
+    found = Axe().run(page).response["violations"]
+    assert [(v["id"], v["nodes"][0]["html"]) for v in found if v["impact"] in ("serious", "critical")] == [], name
 
 
-def test_a_list_is_narrowed_and_paged(ana, book):
-    assert "Use oil." not in ana.get("/", params={"stage": "active"}).text
-    assert "/lessons/b-1" not in ana.get("/", params={"stage": "quarantined"}).text
-    for n in range(60):
-        book.add(section="Observations", content=f"Seen {n}")
-    first = ana.get("/", params={"section": "Observations"}).text
-    assert ("Seen 3<" in first, "Seen 55" in first) == (True, False)
-    later = re.search(r'href="([^"]+)">Later', first)[1].replace("&amp;", "&")
-    assert "Seen 55" in ana.get(later).text
+@needs_chromium
+@pytest.mark.parametrize("width", [390, 1440])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_a_person_finds_a_lesson_reviews_by_keyboard_and_undoes(chromium, book, width, scheme):
+    with (
+        served(book) as url,
+        opened(chromium, url, viewport={"width": width, "height": 900}, color_scheme=scheme) as page,
+    ):
+        name = f"inspector-{width}-{scheme}"
+        page.keyboard.press("/")
+        page.keyboard.type("Refund the order o-9")
+        hit = page.locator('[data-hit="b-1"]')
+        hit.get_by_text("place by meaning").wait_for()
+        looked_at(page, f"{name}-search")
+        hit.get_by_role("link", name="b-1").click()
+        page.get_by_role("heading", name="Evidence").wait_for()
+        looked_at(page, f"{name}-lesson")
+        page.get_by_role("link", name="Review").click()
+        page.get_by_role("heading", name="3 wait for review").wait_for()
+        looked_at(page, f"{name}-review")
+        page.keyboard.press("j")
+        page.keyboard.press("a")
+        page.get_by_role("heading", name="2 wait for review").wait_for()
+        assert [book.get(f"b-{n}").stage for n in (3, 4, 5)] == ["quarantined", "active", "quarantined"]
+        assert book.history.entries("b-4")[-1]["author"] == "ana"
+        page.keyboard.press("u")
+        page.get_by_role("heading", name="3 wait for review").wait_for()
+        assert book.get("b-4").stage == "quarantined"
+        page.keyboard.press("e")
+        page.keyboard.press("Control+a")
+        page.keyboard.type("Paint any boat")
+        page.get_by_role("button", name="Save").first.click()
+        page.get_by_text("Paint any boat").first.wait_for()
+        for path in ("/lessons/b-2", "/journal", "/outdated", "/files", "/runs", "/reports", "/lessons/b-77", "/"):
+            if path != "/lessons/b-77":  # a page that says "not found" is a message on the console of a browser
+                page.goto(f"{url}{path}")
+                looked_at(page, f"{name}{path.replace('/', '-').rstrip('-')}")
 
 
-def test_a_lesson_shows_plan_situations_evidence_runs_and_history(ana):
-    page = ana.get("/lessons/b-1").text
-    assert '<li class="changes" title="changes something">refund(order from the task)</li>' in page
-    assert "<mark>{order}</mark>" in page
-    assert "Helped 1, harmed 1: 50 % helpful (95 %: 9 to 91)" in page
-    assert re.search(r"agent:r-2</td><td>[^<]+</td><td>harmed", page)
-    assert "the words of the user" in page
-    assert "Revision 1: added" in page
-    assert ana.get("/lessons/b-99").status_code == 404
+@needs_chromium
+def test_the_theme_that_was_chosen_stays(chromium, book):
+    with served(book) as url, opened(chromium, url, color_scheme="light") as page:
+        background = "getComputedStyle(document.body).backgroundColor"
+        assert page.evaluate(background) == "rgb(255, 255, 255)"
+        page.get_by_role("button", name="Dark or light").click()
+        page.goto(f"{url}/journal")
+        assert page.evaluate(background) == "rgb(18, 22, 28)"
 
 
-def test_an_approval_is_journaled_and_undone(ana, book):
-    page = send(ana, "/lessons/b-2/approve", seen=book.get("b-2").updated_revision, back="/review")
-    assert book.get("b-2").stage == "active"
-    assert book.history.entries("b-2")[-1]["author"] == "ana"
-    assert "2 wait for review" in page.text
-    undo = re.search(r'action="/lessons/b-2/restore".*?name="revision" value="(\d+)"', page.text, re.S)[1]
-    assert "3 wait for review" in send(ana, "/lessons/b-2/restore", revision=undo, back="/review").text
-    assert (book.get("b-2").stage, book.get("b-2").trust) == ("quarantined", "tainted")
+@needs_chromium
+def test_a_page_follows_others_and_never_takes_what_is_being_written(chromium, book):
+    with served(book) as url, opened(chromium, url) as page:
+        page.goto(f"{url}/review")
+        page.get_by_role("heading", name="3 wait for review").wait_for()
+        book.add(section="Strategies", trigger="Paint it red", content="Ask first.", trust="tainted", author="bo")
+        page.get_by_role("heading", name="4 wait for review").wait_for(timeout=1_500)
+        page.keyboard.press("e")
+        page.keyboard.type("half a sentence")
+        book.review.approve("b-5", author="bo")
+        page.get_by_text("Somebody else has changed the playbook").wait_for()
+        assert page.locator("textarea").first.input_value().startswith("half a sentence")
+        assert page.get_by_role("heading", name="4 wait for review").is_visible()
+        page.get_by_role("link", name="Load again").click()
+        page.get_by_role("heading", name="3 wait for review").wait_for()
 
 
-def test_what_changed_meanwhile_is_neither_approved_nor_overwritten(ana, book):
-    seen = book.get("b-2").updated_revision
-    book.review.edit("b-2", content="Use tar.", author="bo")
-    answer = send(ana, "/lessons/b-2/approve", seen=seen)
-    assert (answer.status_code, "look again" in answer.text) == (400, True)
-    answer = send(ana, "/lessons/b-2/edit", seen=seen, content="Use wax.")
-    assert (answer.status_code, "Use wax." in answer.text) == (400, True), "what was typed is not lost"
-    assert (book.get("b-2").content, book.get("b-2").stage) == ("Use tar.", "quarantined")
+@needs_chromium
+def test_it_works_without_scripts(chromium, book):
+    with served(book) as url, opened(chromium, url, java_script_enabled=False) as page:
+        page.get_by_role("searchbox").fill("Refund the order o-9")
+        page.keyboard.press("Enter")
+        page.locator('[data-hit="b-1"]').wait_for()
+        page.goto(f"{url}/review")
+        page.get_by_role("button", name="Approve").first.click()
+        page.get_by_role("heading", name="2 wait for review").wait_for()
 
 
-def test_a_refusal_an_edit_a_stage_and_a_removal_are_undone(ana, book):
-    send(ana, "/lessons/b-3/reject", back="/review")
-    assert not book.find(["b-3"])
-    assert "Undo: as before" in ana.get("/lessons/b-3").text, "what is gone has a page, and a way back"
-    send(ana, "/lessons/b-3/restore", revision=book.history.versions("b-3")[0].revision)
-    assert book.get("b-3").stage == "quarantined"
-    send(ana, "/lessons/b-1/edit", trigger="Give money back", content=book.get("b-1").content, note="plain words")
-    assert (book.get("b-1").trigger, book.get("b-1").plan is not None) == ("Give money back", True)
-    page = ana.get("/lessons/b-1").text
-    assert "plain words" in page
-    send(ana, "/lessons/b-1/stage", stage="pinned")
-    assert book.get("b-1").stage == "pinned"
-    before = book.history.versions("b-1")[0].revision
-    send(ana, "/lessons/b-1/remove")
-    send(ana, "/lessons/b-1/restore", revision=before)
-    restored = book.get("b-1")
-    assert (restored.stage, restored.trigger, restored.helpful_count) == ("active", "Refund the order {order}", 1)
-    assert book.history.verify().ok
-
-
-def test_bad_forms_say_what_is_wrong(ana, book):
-    before = book.revision
-    for path, fields, words in [
-        ("/lessons/b-1/edit", {"content": "  "}, "a lesson says something"),
-        ("/lessons/b-1/stage", {"stage": "famous"}, "no stage"),
-        ("/lessons/b-1/restore", {"revision": "soon"}, "whole number"),
-        ("/lessons/b-1/praise", {}, "nothing called"),
-        ("/lessons/b-1/approve", {}, "waits for no review"),
-        ("/lessons/nobody/remove", {}, "no bullet"),
-        ("/import", {}, "no bullet|0 lessons"),
-    ]:
-        answer = send(ana, path, **fields)
-        assert re.search(words, answer.text), (path, answer.text[-600:])
-        assert "/tmp/" not in answer.text
-    assert book.revision == before
-
-
-def test_a_tenant_sees_and_changes_its_own_only(book):
-    with served(book) as url, browser_of("ben", url) as ben:
-        for path in ("/", "/?q=Of+the+bank", "/journal", "/export.jsonl"):
-            page = ben.get(path).text
-            assert (
-                "Of the bank" in page.replace('value="Of the bank"', ""),
-                "Of the shop" in page or path == "/journal",
-            ) == (False, True)
-        assert ben.get("/lessons/b-6").status_code == 404
-        assert "may change the lessons of shop only" in send(ben, "/lessons/b-1/stage", stage="pinned").text
-        assert send(ben, "/lessons/b-5/edit", content="Of our shop.").status_code == 200
-        assert book.get("b-5").content == "Of our shop."
-
-
-def test_an_export_comes_in_elsewhere_as_shadow(ana, book, tmp_path):
-    exported = ana.get("/export.jsonl").text
-    assert [json.loads(line)["id"] for line in exported.splitlines()] == ["b-1", "b-2", "b-3", "b-4"]
-    secret = re.search(r'name="csrf" value="([^"]+)"', ana.get("/files").text)[1]
-    answer = ana.post("/import", data={"csrf": secret}, files={"file": ("lessons.jsonl", exported.splitlines()[0])})
-    assert "1 lessons came in as shadow" in answer.text
-    assert (book.bullets[-1].stage, book.bullets[-1].helpful_count) == ("shadow", 0)
-    foreign = json.dumps(json.loads(exported.splitlines()[0]) | {"tenant": "bank"})
-    answer = ana.post("/import", data={"csrf": secret}, files={"file": ("lessons.jsonl", foreign)})
-    assert "holds lessons of bank" in answer.text
-    answer = ana.post("/import", data={"csrf": secret}, files={"file": ("lessons.jsonl", "{nonsense")})
-    assert "the file line 1 is no bullet" in answer.text
-
-
-def test_outdated_lessons_say_which_tool_and_are_confirmed(book):
-    hashes = {"refund": "old"}
-    old = book.add(
-        section="Strategies", trigger="Refund twice", content="x", tool_sequence=("refund",), tool_schema_hashes=hashes
-    )
-    with served(book, tools={"refund": "new"}) as url, browser_of("ana", url) as client:
-        assert "refund has another schema now" in client.get("/outdated").text.replace("\n", " ")
-        assert "refund has changed since" in client.get(f"/lessons/{old.id}").text
-        send(client, f"/lessons/{old.id}/confirm", back="/outdated")
-        assert book.get(old.id).tool_schema_hashes == {"refund": "new"}
-        assert "Nothing is." in client.get("/outdated").text
-    newer = {"tool_sequence": ("refund",), "tool_schema_hashes": {"refund": "newest"}}
-    book.add(section="Strategies", trigger="Refund thrice", content="y", **newer)
-    with served(book) as url, browser_of("ana", url) as client:
-        assert old.id in client.get("/outdated").text, "without the tools, the newest lesson knows them"
-
-
-def test_runs_are_shown_with_their_traces(book, tmp_path):
-    from ace import Policy, ReActGenerator, tool
-
-    @tool
-    def refund(order: str) -> str:
-        """Refund an order."""
-        return f"{order} <b>refunded</b>"
-
-    script = [decision("refund", order="o-9"), decision("finish", answer="done")]
-    agent = ReActGenerator(
-        tools=[refund], playbook=book, lm=ScriptedLM(script), policy=Policy.lenient(), run_store=tmp_path / "runs"
-    )
-    agent.forward("Refund the order o-9")
-    run = FolderRunStore(tmp_path / "runs").run_ids()[0]
-    (tmp_path / "runs" / "torn.json").write_text("{")
-    with served(book, runs=tmp_path / "runs") as url, browser_of("ana", url) as client:
-        page = client.get("/runs").text
-        assert run in page
-        assert "torn.json is no stored run" in page
-        page = client.get(f"/runs/{run}").text
-        assert "o-9 &lt;b&gt;refunded" in page
-        assert 'href="/lessons/b-1"' in page
-        assert client.get("/runs/nobody").status_code == 404
-
-
-def test_evaluations_are_shown_with_both_traces_and_no_script(book, tmp_path):
-    study = StudyConfig(suite="office", lm="simulated", arms="none,gold", limit=4, out=tmp_path / "office-1")
-    report = Study(study).run()
-    (tmp_path / "office-1" / "report.json").write_text(report.model_dump_json())
-    (tmp_path / "other").mkdir()
-    (tmp_path / "other" / "report.json").write_text("{}")
-    with served(book, reports=tmp_path) as url:
-        with browser_of("ana", url) as client:
-            listed = client.get("/reports").text
-            assert ("simulated" in listed, "/reports/office-1" in listed, "/reports/other" in listed) == (
-                True,
-                True,
-                False,
-            )
-            page = client.get("/reports/office-1")
-            assert "finish(" in page.text or "completed" in page.text
-            assert "sandbox" in page.headers["content-security-policy"]
-            assert client.get("/reports/other").status_code == 404
-        with browser_of("ben", url) as client:
-            assert "office-1" not in client.get("/reports").text, "it shows everybody's runs"
-            assert client.get("/reports/office-1").status_code == 404
-
-
-def test_the_live_feed_tells_of_others_changes_within_a_second(book):
-    with served(book) as url, httpx.Client(base_url=url) as client:
-        headers = {"authorization": f"Bearer {next(iter(TOKENS))}"}
-        with client.stream("GET", "/live", headers=headers, timeout=20) as stream:
-            lines = (line for line in stream.iter_lines() if line.startswith("data:"))
-            assert next(lines) == f"data: {book.revision}"
-            started = time.monotonic()
-            book.add(section="Observations", content="News.")
-            assert next(lines) == f"data: {book.revision}"
-            assert time.monotonic() - started < 1.0
-
-
-def test_a_reader_gets_no_forms(book):
-    with served(book) as url, browser_of("dan", url) as client:
-        for path in ("/lessons/b-1", "/review", "/files"):
-            assert re.findall(r'action="(?!/logout|/")([^"]+)"', client.get(path).text) == []
+def test_every_page_lies_in_the_package():
+    folder = ROOT / "ace" / "serve" / "inspector" / "static"
+    assert {file.name for file in folder.iterdir()} >= {"htmx.min.js", "htmx.LICENSE", "style.css", "inspector.js"}

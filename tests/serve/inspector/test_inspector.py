@@ -1,0 +1,235 @@
+"""The inspector's pages and forms, asked over HTTP as a browser does."""
+
+import json
+import re
+import time
+
+import httpx
+import pytest
+from conftest import letters
+from serve_kit import TOKENS, browser_of, conversation, send, served
+
+from ace.agent import FolderRunStore
+from ace.evaluation import Study, StudyConfig
+from ace.playbook import CallableEmbedder, Playbook
+from ace.serve import SharedMemory
+from ace.testing import ScriptedLM, decision
+
+
+@pytest.fixture
+def book():
+    with Playbook(embedder=CallableEmbedder("letters", letters)) as book:
+        memory = SharedMemory(book, author="agent")
+        memory.remember(conversation(), True, domain="shop")
+        memory.feedback("b-1", True, "r-1")
+        memory.feedback("b-1", False, "r-2")
+        for n in range(3):
+            book.add(section="Strategies", trigger=f"Paint boat {n}", content="Use oil.", trust="tainted", author="mcp")
+        book.add(section="Strategies", content="Of the shop.", tenant="shop")
+        book.add(section="Strategies", content="Of the bank.", tenant="bank")
+        yield book
+
+
+@pytest.fixture
+def ana(book):
+    with served(book) as url, browser_of("ana", url) as client:
+        yield client
+
+
+def test_a_search_says_why_each_hit_came(ana):
+    page = ana.get("/", params={"q": "Refund the order o-9"}).text
+    assert re.search(r'data-hit="b-1"', page)
+    assert "meaning 1" in page
+    assert "An agent would be shown" in page
+    assert "it is quarantined" in page
+    assert "Use oil." in ana.get("/", params={"q": "b-2"}).text, "a lesson is found by its id"
+
+
+def test_a_list_is_narrowed_and_paged(ana, book):
+    assert "Use oil." not in ana.get("/", params={"stage": "active"}).text
+    assert "/lessons/b-1" not in ana.get("/", params={"stage": "quarantined"}).text
+    for n in range(60):
+        book.add(section="Observations", content=f"Seen {n}")
+    first = ana.get("/", params={"section": "Observations"}).text
+    assert ("Seen 3<" in first, "Seen 55" in first) == (True, False)
+    later = re.search(r'href="([^"]+)">Later', first)[1].replace("&amp;", "&")
+    assert "Seen 55" in ana.get(later).text
+
+
+def test_a_lesson_shows_plan_situations_evidence_runs_and_history(ana):
+    page = ana.get("/lessons/b-1").text
+    assert '<li class="changes" title="changes something">refund(order from the task)</li>' in page
+    assert "<mark>{order}</mark>" in page
+    assert "Helped 1, harmed 1: 50 % helpful (95 %: 9 to 91)" in page
+    assert re.search(r"agent:r-2</td><td>[^<]+</td><td>harmed", page)
+    assert "the words of the user" in page
+    assert "Revision 1: added" in page
+    assert ana.get("/lessons/b-99").status_code == 404
+
+
+def test_an_approval_is_journaled_and_undone(ana, book):
+    page = send(ana, "/lessons/b-2/approve", seen=book.get("b-2").updated_revision, back="/review")
+    assert book.get("b-2").stage == "active"
+    assert book.history.entries("b-2")[-1]["author"] == "ana"
+    assert "2 wait for review" in page.text
+    undo = re.search(r'action="/lessons/b-2/restore".*?name="revision" value="(\d+)"', page.text, re.S)[1]
+    assert "3 wait for review" in send(ana, "/lessons/b-2/restore", revision=undo, back="/review").text
+    assert (book.get("b-2").stage, book.get("b-2").trust) == ("quarantined", "tainted")
+
+
+def test_what_changed_meanwhile_is_neither_approved_nor_overwritten(ana, book):
+    seen = book.get("b-2").updated_revision
+    book.review.edit("b-2", content="Use tar.", author="bo")
+    answer = send(ana, "/lessons/b-2/approve", seen=seen)
+    assert (answer.status_code, "look again" in answer.text) == (400, True)
+    answer = send(ana, "/lessons/b-2/edit", seen=seen, content="Use wax.")
+    assert (answer.status_code, "Use wax." in answer.text) == (400, True), "what was typed is not lost"
+    assert (book.get("b-2").content, book.get("b-2").stage) == ("Use tar.", "quarantined")
+
+
+def test_a_refusal_an_edit_a_stage_and_a_removal_are_undone(ana, book):
+    send(ana, "/lessons/b-3/reject", back="/review")
+    assert not book.find(["b-3"])
+    assert "Undo: as before" in ana.get("/lessons/b-3").text, "what is gone has a page, and a way back"
+    send(ana, "/lessons/b-3/restore", revision=book.history.versions("b-3")[0].revision)
+    assert book.get("b-3").stage == "quarantined"
+    send(ana, "/lessons/b-1/edit", trigger="Give money back", content=book.get("b-1").content, note="plain words")
+    assert (book.get("b-1").trigger, book.get("b-1").plan is not None) == ("Give money back", True)
+    page = ana.get("/lessons/b-1").text
+    assert "plain words" in page
+    send(ana, "/lessons/b-1/stage", stage="pinned")
+    assert book.get("b-1").stage == "pinned"
+    before = book.history.versions("b-1")[0].revision
+    send(ana, "/lessons/b-1/remove")
+    send(ana, "/lessons/b-1/restore", revision=before)
+    restored = book.get("b-1")
+    assert (restored.stage, restored.trigger, restored.helpful_count) == ("active", "Refund the order {order}", 1)
+    assert book.history.verify().ok
+
+
+def test_bad_forms_say_what_is_wrong(ana, book):
+    before = book.revision
+    for path, fields, words in [
+        ("/lessons/b-1/edit", {"content": "  "}, "a lesson says something"),
+        ("/lessons/b-1/stage", {"stage": "famous"}, "no stage"),
+        ("/lessons/b-1/restore", {"revision": "soon"}, "whole number"),
+        ("/lessons/b-1/praise", {}, "nothing called"),
+        ("/lessons/b-1/approve", {}, "waits for no review"),
+        ("/lessons/nobody/remove", {}, "no bullet"),
+        ("/import", {}, "no bullet|0 lessons"),
+    ]:
+        answer = send(ana, path, **fields)
+        assert re.search(words, answer.text), (path, answer.text[-600:])
+        assert "/tmp/" not in answer.text
+    assert book.revision == before
+
+
+def test_a_tenant_sees_and_changes_its_own_only(book):
+    with served(book) as url, browser_of("ben", url) as ben:
+        for path in ("/", "/?q=Of+the+bank", "/journal", "/export.jsonl"):
+            page = ben.get(path).text
+            assert (
+                "Of the bank" in page.replace('value="Of the bank"', ""),
+                "Of the shop" in page or path == "/journal",
+            ) == (False, True)
+        assert ben.get("/lessons/b-6").status_code == 404
+        assert "may change the lessons of shop only" in send(ben, "/lessons/b-1/stage", stage="pinned").text
+        assert send(ben, "/lessons/b-5/edit", content="Of our shop.").status_code == 200
+        assert book.get("b-5").content == "Of our shop."
+
+
+def test_an_export_comes_in_elsewhere_as_shadow(ana, book, tmp_path):
+    exported = ana.get("/export.jsonl").text
+    assert [json.loads(line)["id"] for line in exported.splitlines()] == ["b-1", "b-2", "b-3", "b-4"]
+    secret = re.search(r'name="csrf" value="([^"]+)"', ana.get("/files").text)[1]
+    answer = ana.post("/import", data={"csrf": secret}, files={"file": ("lessons.jsonl", exported.splitlines()[0])})
+    assert "1 lessons came in as shadow" in answer.text
+    assert (book.bullets[-1].stage, book.bullets[-1].helpful_count) == ("shadow", 0)
+    foreign = json.dumps(json.loads(exported.splitlines()[0]) | {"tenant": "bank"})
+    answer = ana.post("/import", data={"csrf": secret}, files={"file": ("lessons.jsonl", foreign)})
+    assert "holds lessons of bank" in answer.text
+    answer = ana.post("/import", data={"csrf": secret}, files={"file": ("lessons.jsonl", "{nonsense")})
+    assert "the file line 1 is no bullet" in answer.text
+
+
+def test_outdated_lessons_say_which_tool_and_are_confirmed(book):
+    hashes = {"refund": "old"}
+    old = book.add(
+        section="Strategies", trigger="Refund twice", content="x", tool_sequence=("refund",), tool_schema_hashes=hashes
+    )
+    with served(book, tools={"refund": "new"}) as url, browser_of("ana", url) as client:
+        assert "refund has another schema now" in client.get("/outdated").text.replace("\n", " ")
+        assert "refund has changed since" in client.get(f"/lessons/{old.id}").text
+        send(client, f"/lessons/{old.id}/confirm", back="/outdated")
+        assert book.get(old.id).tool_schema_hashes == {"refund": "new"}
+        assert "Nothing is." in client.get("/outdated").text
+    newer = {"tool_sequence": ("refund",), "tool_schema_hashes": {"refund": "newest"}}
+    book.add(section="Strategies", trigger="Refund thrice", content="y", **newer)
+    with served(book) as url, browser_of("ana", url) as client:
+        assert old.id in client.get("/outdated").text, "without the tools, the newest lesson knows them"
+
+
+def test_runs_are_shown_with_their_traces(book, tmp_path):
+    from ace import Policy, ReActGenerator, tool
+
+    @tool
+    def refund(order: str) -> str:
+        """Refund an order."""
+        return f"{order} <b>refunded</b>"
+
+    script = [decision("refund", order="o-9"), decision("finish", answer="done")]
+    agent = ReActGenerator(
+        tools=[refund], playbook=book, lm=ScriptedLM(script), policy=Policy.lenient(), run_store=tmp_path / "runs"
+    )
+    agent.forward("Refund the order o-9")
+    run = FolderRunStore(tmp_path / "runs").run_ids()[0]
+    (tmp_path / "runs" / "torn.json").write_text("{")
+    with served(book, runs=tmp_path / "runs") as url, browser_of("ana", url) as client:
+        page = client.get("/runs").text
+        assert run in page
+        assert "torn.json is no stored run" in page
+        page = client.get(f"/runs/{run}").text
+        assert "o-9 &lt;b&gt;refunded" in page
+        assert 'href="/lessons/b-1"' in page
+        assert client.get("/runs/nobody").status_code == 404
+
+
+def test_evaluations_are_shown_with_both_traces_and_no_script(book, tmp_path):
+    study = StudyConfig(suite="office", lm="simulated", arms="none,gold", limit=4, out=tmp_path / "office-1")
+    report = Study(study).run()
+    (tmp_path / "office-1" / "report.json").write_text(report.model_dump_json())
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "report.json").write_text("{}")
+    with served(book, reports=tmp_path) as url:
+        with browser_of("ana", url) as client:
+            listed = client.get("/reports").text
+            assert ("simulated" in listed, "/reports/office-1" in listed, "/reports/other" in listed) == (
+                True,
+                True,
+                False,
+            )
+            page = client.get("/reports/office-1")
+            assert "finish(" in page.text or "completed" in page.text
+            assert "sandbox" in page.headers["content-security-policy"]
+            assert client.get("/reports/other").status_code == 404
+        with browser_of("ben", url) as client:
+            assert "office-1" not in client.get("/reports").text, "it shows everybody's runs"
+            assert client.get("/reports/office-1").status_code == 404
+
+
+def test_the_live_feed_tells_of_others_changes_within_a_second(book):
+    with served(book) as url, httpx.Client(base_url=url) as client:
+        headers = {"authorization": f"Bearer {next(iter(TOKENS))}"}
+        with client.stream("GET", "/live", headers=headers, timeout=20) as stream:
+            lines = (line for line in stream.iter_lines() if line.startswith("data:"))
+            assert next(lines) == f"data: {book.revision}"
+            started = time.monotonic()
+            book.add(section="Observations", content="News.")
+            assert next(lines) == f"data: {book.revision}"
+            assert time.monotonic() - started < 1.0
+
+
+def test_a_reader_gets_no_forms(book):
+    with served(book) as url, browser_of("dan", url) as client:
+        for path in ("/lessons/b-1", "/review", "/files"):
+            assert re.findall(r'action="(?!/logout|/")([^"]+)"', client.get(path).text) == []
