@@ -6,10 +6,18 @@ import numpy as np
 import pytest
 from conftest import DATA, needs_data
 
-from ace.playbook import Add, MiniLMEmbedder, Playbook, PlaybookBullet
+from ace.playbook import Add, CallableEmbedder, MiniLMEmbedder, Playbook, PlaybookBullet
 from ace.playbook.bullet import readable
 from ace.playbook.duplicates import labelled_pairs
-from ace.playbook.duplicates.find import LOOK_FROM, THRESHOLDS, calibrate, find_duplicates, same_lesson, text_of
+from ace.playbook.duplicates.find import (
+    LOOK_FROM,
+    THRESHOLDS,
+    LabelledPair,
+    calibrate,
+    find_duplicates,
+    same_lesson,
+    text_of,
+)
 from ace.playbook.duplicates.similarity import jaccard, marks
 from ace.playbook.plan import Call, Plan, Situation
 
@@ -51,10 +59,12 @@ def test_who_is_shown_stays_shown():
     assert found == []
     assert report.near[0][3] == "one is shadow, and longer"
     assert duplicates_of(lesson(1), lesson(2, longer))[0] == [("b-2", "b-1")]
+    assert duplicates_of(lesson(1, helpful_count=9), lesson(2, stage="pinned"))[0] == [("b-2", "b-1")]
 
 
 def test_what_is_kept_apart_is_not_joined_through_a_third():
     assert duplicates_of(lesson(1, distinct_from=("b-3",)), lesson(2), lesson(3))[0] == [("b-1", "b-2")]
+    assert duplicates_of(lesson(1), lesson(2, distinct_from=("b-3",)), lesson(3))[0] == [("b-1", "b-2")]
     assert len(duplicates_of(lesson(1), lesson(2), lesson(3))[0]) == 2
 
 
@@ -125,3 +135,10 @@ def test_texts_that_share_nine_words_in_ten_are_looked_at_whatever_their_vectors
     for other, looked_at in ((nine, True), (eight, False)):
         report = find_duplicates([lesson(1, ten), lesson(2, other)], far, 0.9)
         assert bool(report.duplicates or report.near) is looked_at
+
+
+def test_where_even_equal_vectors_merge_what_differs_the_threshold_stays_at_1():
+    embedder = CallableEmbedder("flat", lambda texts: [[1.0, 0.0] for _ in texts])
+    pairs = [LabelledPair(a="Look the order up.", b="Greet the guest.", same=False, kind="related")]
+    found = calibrate(embedder, pairs)
+    assert (found.threshold, found.merges, found.false_merges) == (1.0, 0, 0)
