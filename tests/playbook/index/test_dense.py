@@ -106,3 +106,9 @@ def test_a_book_ranks_duplicates_alike_after_a_process_that_did_not_save_its_ind
     del writer
     with Playbook.open(path, embedder=embedder) as book:  # reads the saved index, and adds b-1 to it again
         assert [b.id for b in book.retrieve("Refund order 17", k=4)] == first
+
+
+def test_inner_products_that_agree_in_five_decimals_are_equal():
+    index = DenseIndex(2)
+    index.put([1, 2, 3], np.array([[0.600012, 0.8], [0.600002, 0.8], [0.6, 0.8]], dtype=np.float32))
+    assert index.search(np.array([1.0, 0.0], dtype=np.float32), 3)[0] == [1, 3, 2]

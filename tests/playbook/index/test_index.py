@@ -106,6 +106,7 @@ def test_a_change_of_embedder_embeds_again_in_the_background_and_mixes_nothing(t
         early = [b.id for b in book.retrieve("task xxxx 3")]  # by its words, at once
         assert early
         assert book.explain("task xxxx 3").reasons[0].cosine is None
+        assert {cosine for _, cosine in book.index.similar("task xxxx 3", "Strategies")} == {0.0}
         gate.set()
         assert book.index.wait(10)
         assert book.explain("task xxxx 3").reasons[0].cosine is not None
@@ -166,3 +167,12 @@ def test_an_index_that_is_reset_leaves_no_file(tmp_path, embedder):
         index.reset(book._state.bullets, book.revision)
         assert not index.folder.exists()
         assert answers(book), "it is made again"
+
+
+def test_the_folder_of_an_index_is_made_with_those_above_it(tmp_path, embedder):
+    folder = tmp_path / "cache" / "of" / "books"
+    with Playbook.open(tmp_path / "b.db", embedder=embedder, index_folder=folder) as book:
+        book.commit(bullets(3))
+        book.retrieve("task")
+        assert book.index.save()
+    assert (folder / "header.json").is_file()

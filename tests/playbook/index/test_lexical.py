@@ -59,3 +59,13 @@ def test_terms_are_counted_where_scikit_learn_counts_them():
     columns, counts = lexical._counted("refund order 17 refund")  # as its HashingVectorizer gives for the same terms
     assert columns.tolist() == [198941, 271743, 452630, 879084, 943571, 985860]
     assert counts.tolist() == [4, 1, 1, 2, 1, 2]
+
+
+def test_one_text_that_is_put_or_removed_counts_at_once():
+    index = LexicalIndex()
+    index.put({0: "refund order"})
+    assert index.search("parcel", 3) == ([], [])
+    index.put({1: "send parcel"})
+    assert index.search("parcel", 3)[0] == [1]
+    index.remove([1])
+    assert index.search("parcel", 3) == ([], [])

@@ -1,7 +1,10 @@
 """Models of sentence-transformers, an extra."""
 
 import importlib.util
+import sys
+from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
 from ace.core import PlaybookError
@@ -52,3 +55,21 @@ def test_two_models_on_disk_have_two_names():
     names = [as_embedder(one).name for one in (model, other, copy.deepcopy(model))]
     assert names[0] == names[2] != names[1]
     assert as_embedder(model).embed(["a", "b"]).shape == (2, 384)
+
+
+def test_a_model_embeds_in_unit_vectors_and_shows_no_progress(monkeypatch, capsys):
+    class Model:
+        def __init__(self, name, device):
+            self.name = name
+
+        def encode(self, texts, *, show_progress_bar=True, **_):
+            if show_progress_bar:
+                print("Batches: 100%", file=sys.stderr)
+            return np.asarray([[3.0, 4.0] for _ in texts], dtype=np.float32)
+
+    monkeypatch.setitem(sys.modules, "sentence_transformers", SimpleNamespace(SentenceTransformer=Model))
+    for name in ("transformers", "transformers.utils", "transformers.utils.logging"):
+        monkeypatch.setitem(sys.modules, name, SimpleNamespace(disable_progress_bar=lambda: None))
+    vectors = SentenceTransformerEmbedder("mine").embed(["a", "b"])
+    assert vectors == pytest.approx(np.asarray([[0.6, 0.8]] * 2))
+    assert capsys.readouterr() == ("", "")

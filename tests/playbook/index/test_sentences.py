@@ -153,3 +153,9 @@ def test_vectors_of_sentences_go_with_the_lesson(tmp_path, embedder):
         book.purge(text="pending order")
         kept(["Please cancel the pending order."])
         assert embedder.seen == ["Please cancel the pending order."]
+
+
+def test_a_long_request_finds_a_lesson_that_shares_its_meaning_and_no_word():
+    with Playbook(embedder=CallableEmbedder("alike", lambda texts: [[1.0, 0.0] for _ in texts])) as book:
+        book.commit([Add(bullet=strategy("Refund something", "refund"))])
+        assert [bullet.id for bullet in book.retrieve(" ".join(SMALL_TALK) + " Give the money back now.")] == ["b-1"]
