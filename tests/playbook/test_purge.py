@@ -1,6 +1,7 @@
 """A purge: nothing of a text, a run or a tenant is left, and the journal verifies."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,7 @@ from learner.runs import run_of, step
 
 from ace import Feedback, Learner, Playbook
 from ace.core import PlaybookError
-from ace.playbook import Add, PlaybookBullet, Tag, Update
+from ace.playbook import Add, PlaybookBullet, Remove, Tag, Update
 from ace.playbook.bullet import readable
 from ace.playbook.plan import Call, Constant, Plan, Situation
 
@@ -267,3 +268,31 @@ def test_a_number_goes_where_a_person_wrote_it_and_counts_stay(book):
     (left,) = book.bullets
     assert "1764" not in left.plan.model_dump_json()
     assert left.helpful_count == 1764
+
+
+def test_a_rare_word_stays_where_it_is_said_without_the_whole_text(book):
+    book.add(section="Pitfalls", content=f"Write to {SECRET} first.")
+    book.add(section="Pitfalls", content="Close the Wróblewski account last.")
+    report = book.purge(text=SECRET)
+    assert report.words == ("zbigniew",)
+    assert [bullet.content for bullet in book.bullets] == [
+        "Write to [purged] first.",
+        "Close the Wróblewski account last.",
+    ]
+
+
+@pytest.mark.parametrize("text", ['the "Kraków" desk', r"C:\Kraków"])
+def test_a_text_with_quotes_or_backslashes_is_found_escaped_too(book, text):
+    for said in (text, json.dumps(text), json.dumps(json.dumps(text))):
+        book.add(section="Pitfalls", content=f"Answered: {said} .")
+    book.purge(text=text)
+    assert [re.sub(r'[\\"]', "", b.content) for b in book.bullets] == ["Answered: [purged] ."] * 3
+
+
+def test_after_a_purge_a_commit_that_fails_leaves_nothing_behind(opened):
+    opened.add(section="Pitfalls", content=f"Call {SECRET} first.")
+    opened.purge(text=SECRET)
+    with pytest.raises(PlaybookError, match="b-99"):
+        opened.commit([Add(bullet=PlaybookBullet(section="Pitfalls", content="x")), Remove(bullet_id="b-99")])
+    assert opened.add(section="Pitfalls", content="y").id == "b-2"
+    assert opened.history.verify().ok
