@@ -29,6 +29,7 @@ from ace.playbook.masking import PatternMasker, Span, common_words, masked, shou
         ("Block 192.168.0.1 and 10.22.33.44", "Block id and id"),
         ("call Dr. Brown about the lamp", "call name. name about the lamp"),
         ("talk to अभिषेक नेपाली today", "talk to name today"),
+        ("talk to Pe\u0300re Noe\u0308l today", "talk to name today"),
         ("PLEASE CANCEL MY ORDER 17", "PLEASE CANCEL MY ORDER number"),
         ("Edit main.py, e.g. twice.Then rest", "Edit main.py, e.g. twice.Then rest"),
     ],

@@ -275,3 +275,26 @@ def test_a_request_with_one_slot_more_is_the_wider_situation():
         both = joined(first, second, {"day": "Monday", "day_2": "Friday"}, counted=True)
         assert both is not None
         assert len(both.slots) == 2, both
+
+
+def test_plans_with_more_calls_are_no_plans_of_the_same_shape():
+    one, two = (Plan(calls=(Call(tool="ring", changes=True),) * n) for n in (1, 2))
+    for compared in (one.fits, one.contradicts, one.writes_alike):
+        with pytest.raises(ValueError, match="longer"):
+            compared(two)
+
+
+@pytest.mark.parametrize(("template", "one"), [("Refund lamps", True), ("Refund blue lamps", False)])
+def test_wordings_that_share_half_of_their_words_are_one_situation(template, one):
+    both = joined(situation("Refund {text}", text="text"), Situation(template=template), {}, counted=True)
+    assert (both is not None) is one
+
+
+def test_an_argument_comes_from_the_place_that_it_may_come_from_in_all_runs():
+    def run(*calls):
+        first, *others = (FromAnswer(call=call, path="id") for call in calls)
+        change = Call(tool="refund", args={"id": first}, also={"id": tuple(others)} if others else {}, changes=True)
+        return Plan(calls=(Call(tool="find"), Call(tool="list"), change))
+
+    for known, fresh in ((run(0, 1), run(1)), (run(1), run(0, 1))):
+        assert plan_with(known, fresh, differs=True).text == "find(), then list(), then refund(id from list.id)"
