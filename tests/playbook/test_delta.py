@@ -8,6 +8,7 @@ from ace.core import PlaybookError
 from ace.playbook import (
     Add,
     Merge,
+    Promote,
     Provenance,
     Remove,
     Tag,
@@ -85,6 +86,8 @@ def test_evidence_is_as_old_as_its_mean(book):
     for at, count in ((1_000.0, 3), (5_000.0, 1)):
         book.commit([Tag(bullet_id="b-1", harmful=count, at=at)])
     assert book.get("b-1").credited_at == 2_000.0
+    book.commit([Merge(bullet_id="b-1", helpful=2, harmful=2, at=4_000.0)])
+    assert book.get("b-1").credited_at == 3_000.0
 
 
 @pytest.mark.parametrize(
@@ -93,3 +96,11 @@ def test_evidence_is_as_old_as_its_mean(book):
 def test_a_delta_cannot_be_changed_once_it_is_made(delta):
     with pytest.raises(ValidationError, match="frozen"):
         delta.bullet_id = "b-2"
+
+
+def test_a_refused_delta_is_told_in_few_words(book):
+    book.add(section="Strategies", content="a")
+    with pytest.raises(PlaybookError, match="stage") as refusal:
+        book.commit([Promote.model_construct(bullet_id="b-1", stage="gone")])
+    assert "ctx" not in str(refusal.value)
+    assert "https" not in str(refusal.value)

@@ -2,7 +2,9 @@
 
 import threading
 
+import pytest
 from playbook_kit import bullet, filled, opened
+from pydantic import ValidationError
 
 from ace.playbook import Add, Remove
 
@@ -44,3 +46,12 @@ def test_ranks_are_counted_from_1_and_are_none_where_a_ranking_lacks_the_bullet(
     ranks = {reason.bullet.content: (reason.dense_rank, reason.lexical_rank) for reason in found.reasons}
     assert ranks["refund the order"] == (1, 1)
     assert ranks["zzz"] == (2, None)
+
+
+def test_what_a_book_tells_of_itself_cannot_be_changed(book):
+    filled(book, "refund the order")
+    explanation = book.explain("refund the order")
+    assert (len(explanation.bullets), explanation.near) == (1, [])
+    for told in (*explanation.reasons, *book.maintenance.assess()):
+        with pytest.raises(ValidationError, match="frozen"):
+            told.bullet = bullet("another")

@@ -123,3 +123,10 @@ def test_the_journal_says_why_two_bullets_were_kept(book):
     reasons = [entry["reason"] for entry in book.history.entries() if "kept" in entry["reason"]]
     kept = "{} and {} are kept beside each other"
     assert reasons == [kept.format("b-1", "b-2") + ": other carriers"] * 2 + [kept.format("b-2", "b-3")] * 2
+
+
+def test_a_lesson_has_an_effect_once_there_are_runs_with_and_without_it(book):
+    filled(book, "a")
+    for arm, success, effect in (("control", False, None), ("treated", True, 1.0), ("treated", False, 0.5)):
+        book.commit([Tag(bullet_id="b-1", arm=arm, success=success, run_id=f"{arm} {success}")])
+        assert book.maintenance.assess()[0].effect == effect

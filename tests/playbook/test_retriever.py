@@ -1,6 +1,7 @@
 """Retrieval: holdout, exploration, explanations, many queries, the cache."""
 
 import threading
+import time
 
 import pytest
 from hypothesis import strategies as st
@@ -244,11 +245,11 @@ def test_among_pinned_lessons_the_nearest_have_the_slots(book):
 
 
 def test_equal_lessons_are_ranked_by_iterations_then_by_calls_that_succeeded(book):
-    rows = [("a", 9.0, 1.0), ("b", 3.0, 0.5), ("c", 3.0, 0.9), ("d", None, None)]
+    rows = [("a", 9.0, 1.0), ("b", 3.0, 0.5), ("c", 3.0, 0.9), ("d", None, None), ("e", 3.0, None)]
     for tool, iterations, rate in rows:
         fields = {"avg_iterations": iterations, "tool_success_rate": rate}
         book.add(section="Strategies", trigger="Refund the order", content=tool, changing_tools=(tool,), **fields)
-    assert [b.content for b in book.retrieve("Refund the order", k=4)] == ["c", "b", "a", "d"]
+    assert [b.content for b in book.retrieve("Refund the order", k=5)] == ["c", "b", "e", "a", "d"]
 
 
 def test_a_view_of_a_named_run_draws_as_that_run_does_and_others_draw_anew(book):
@@ -296,3 +297,15 @@ def test_without_an_experiment_every_slot_is_filled_and_none_is_random(embedder)
         found = book.retrieve("Refund", k=2)
         assert (len(found), found.randomized, found.held_back_at_random, found.explored) == (2, (), (), ())
         assert book.retrieve("Refund", k=0) == []
+
+
+def test_where_evidence_fades_what_helped_long_ago_gives_way_to_what_helps_now(embedder):
+    now = time.time()
+    for days, first in ((None, "long ago"), (10, "now")):
+        with Playbook(embedder=embedder, half_life_days=days) as book:
+            for n, content in enumerate(("long ago", "now")):
+                book.add(section="Strategies", trigger="Refund", content=content, changing_tools=(str(n),))
+            book.commit(
+                [Tag(bullet_id="b-1", helpful=20, at=now - 200 * 86_400), Tag(bullet_id="b-2", helpful=3, at=now)]
+            )
+            assert book.retrieve("Refund")[0].content == first
