@@ -6,7 +6,7 @@ import pytest
 from playbook_kit import bullet, opened
 
 from ace.core import PlaybookError
-from ace.playbook import Add, Tag
+from ace.playbook import Add, Tag, Update
 
 
 def test_books_with_a_budget_keep_it_together(tmp_path):
@@ -43,7 +43,7 @@ def test_a_budget_knows_the_ids_of_its_own_commit(tmp_path):
 
 
 def test_a_book_that_is_over_its_budget_may_shrink_and_may_not_grow(tmp_path):
-    from ace.playbook import Remove, Update
+    from ace.playbook import Remove
     from ace.playbook.render import count_tokens, render_bullets
 
     with opened(tmp_path / "book.db") as book:
@@ -59,3 +59,11 @@ def test_a_book_that_is_over_its_budget_may_shrink_and_may_not_grow(tmp_path):
         exact = count_tokens(render_bullets([*book.bullets, bullet("one more")]))
     with opened(tmp_path / "book.db", book_budget=exact + 4) as book:
         book.commit([Add(bullet=bullet("one more"))])
+
+
+def test_a_lesson_that_becomes_longer_counts_with_its_new_length(tmp_path):
+    with opened(tmp_path / "book.db", book_budget=60) as book:
+        book.commit([Add(bullet=bullet("a short lesson"))])
+        book.commit([Update(bullet_id="b-1", changes={"content": "another short lesson"})])
+        with pytest.raises(PlaybookError, match="book_budget is 60"):
+            book.commit([Update(bullet_id="b-1", changes={"content": "a long lesson about many things " * 20})])

@@ -103,3 +103,15 @@ def test_what_was_imported_is_shown_by_a_person_or_an_own_run_only(tmp_path):
 def test_a_number_of_tasks_is_at_least_one():
     with pytest.raises(ValueError, match="promote_after"):
         book(promote_after=0)
+
+
+def test_what_a_person_put_into_the_shadow_stays_there_whatever_runs_teach():
+    with book(promote_after=2) as known:
+        learner = Learner(known)
+        for number in (10, 11):
+            learner.learn(refund(number), GOOD)
+        assert known.bullets[0].stage == "active"
+        known.review.set_stage("b-1", "shadow")
+        for number in (12, 13):
+            learner.learn(refund(number), GOOD)
+        assert (known.bullets[0].stage, known.bullets[0].provenance.support) == ("shadow", 4)

@@ -72,3 +72,20 @@ def test_a_fresh_schema_on_a_server_is_empty(postgres, embedder):
         assert len(book) == 1
     with Playbook(schema_url(server, "one", fresh=True), embedder=embedder) as book:
         assert len(book) == 0
+
+
+@pytest.mark.parametrize(
+    "use", [lambda book: book.history.entries(), lambda book: book.add(section="Pitfalls", content="b")]
+)
+def test_a_screen_leaves_the_book_alone_whose_commit_it_looks_at(embedder, use):
+    used = []
+
+    def screen(text, tools):
+        used.append(text)
+        use(book)
+        return ""
+
+    with Playbook(embedder=embedder, screen=screen) as book:
+        with pytest.raises(PlaybookError, match="in the middle of a commit"):
+            book.add(section="Pitfalls", content="a")
+        assert (len(used), len(book)) == (1, 0)
