@@ -9,7 +9,7 @@ from learner.runs import OLD, run_of, step
 from ace import Feedback, Learner, Policy, ReActGenerator, TaskInput, ToolRegistry
 from ace.agent.episode import Episode
 from ace.core import PlaybookError
-from ace.curator import AcceptanceGate
+from ace.curator import AcceptanceGate, Curator
 from ace.playbook import CallableEmbedder, Playbook
 from ace.testing import ScriptedLM, decision
 from ace.tools import Tool
@@ -319,3 +319,17 @@ def test_an_insight_and_an_event_of_a_trace_cannot_be_changed_or_misspelled():
         Insight(section="Pitfalls", trigger="t", content="x", contents="y")
     with pytest.raises(FrozenInstanceError):
         TraceEvent("user", "x").text = "y"
+
+
+def test_a_run_that_was_paid_for_and_not_learned_from_is_not_made_again(book, tmp_path):
+    class Broken(Curator):
+        def curate(self, *_):
+            raise OSError("no disk")
+
+    broken, state = Broken(book), tmp_path / "runs.jsonl"
+    with pytest.raises(OSError, match="no disk"), Learner(book, Agents(book), curator=broken, state=state) as learner:
+        learner.fit([partial(shop, 0)])
+    again = Agents(book)
+    with Learner(book, again, state=state) as learner:
+        report = learner.fit([partial(shop, 0)])
+    assert (again.made, report.runs, len(book)) == ([], 1, 1)

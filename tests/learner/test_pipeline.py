@@ -265,3 +265,11 @@ def test_while_the_model_is_out_of_reach_one_run_is_tried_again_and_then_all(boo
     assert sorted(reached[5:8]) == [first, second, third]
     assert reached[8:] == [last]
     assert (learner.report.runs, learner.report.unread) == (4, 0)
+
+
+def test_the_report_counts_new_lessons_further_evidence_and_credit(book):
+    learner = Learner(book)
+    learner.learn(refund(1), GOOD)
+    assert (learner.report.added, learner.report.merged, learner.report.tagged) == (1, 0, 0)
+    learner.learn(refund(2).model_copy(update={"injected_bullets": ("b-1",)}), GOOD)
+    assert (learner.report.added, learner.report.merged, learner.report.tagged) == (1, 1, 1)

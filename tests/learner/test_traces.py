@@ -6,6 +6,7 @@ from learner.runs import OLD, run_of, step
 from ace import Feedback, Learner
 from ace.learner import read_requests, read_trace, traces
 from ace.learner.trace_formats import TraceEvent
+from ace.learner.traces import request_of
 
 BLOCKS = [
     {"role": "user", "content": "Refund Ana's order"},
@@ -429,3 +430,22 @@ def test_reads_are_handed_on_whose_answers_hold_what_a_later_call_was_given():
     assert [event.call_id for event in handed] == ["c1", "c1"]
     told = [TraceEvent("user", "Refund o-17"), later[1]]
     assert traces._handed_on(known, told, frozenset({"find"})) == []  # the user said it
+
+
+def test_each_message_of_a_conversation_is_named_by_its_number_from_0():
+    run = run_of(step("cancel", changes=True, order="17"), text="Cancel it")
+    history = ({"task": "Is order 17 open?", "answer": "Yes"},)
+    run = run.model_copy(update={"task": run.task.model_copy(update={"history": history})})
+    assert request_of(run, number=0).task.inputs == {"task": "Is order 17 open?"}
+    assert "Cancel it" in request_of(run, number=1).task.inputs["task"]
+    for wrong in (-1, 2):
+        with pytest.raises(ValueError, match="0 to 1"):
+            request_of(run, number=wrong)
+
+
+@pytest.mark.parametrize(("length", "whole"), [(200, True), (201, False)])
+def test_of_an_error_200_characters_are_kept(length, whole):
+    text = "Error: no such order. ".ljust(length, "x")
+    error = read_trace([said("Refund order 17"), *call("refund", text, order=17)]).structured_trace[0].error
+    assert error.message.startswith(text[:200])
+    assert (error.message == text) is whole
