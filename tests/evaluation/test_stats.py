@@ -206,6 +206,7 @@ def test_calibration_of_a_perfect_and_of_a_boasting_model():
     assert calibration([1.0, 0.0], [True, False])[:2] == (0.0, 0.0)
     boasting = calibration([0.95] * 10, [True] * 5 + [False] * 5)
     assert boasting.error == pytest.approx(0.45)
+    assert boasting.brier == pytest.approx((0.05**2 + 0.95**2) / 2)
     assert boasting.bins[0].n == 10
     for bad in ([1.2], [float("nan")]):
         with pytest.raises(ValueError, match="from 0 to 1"):
