@@ -38,7 +38,7 @@ def show(report: EvaluateReport, by_domain: Sequence[str]) -> None:
 
 def _domains(report: EvaluateReport, arm: str, label: str) -> Table:
     table = Table(title=f"{report.suite}, arm {arm}{label}", title_justify="left")
-    table.add_column("domain")
+    table.add_column("domain", overflow="fold")
     for name in ("n", "correct", "share", "error"):
         table.add_column(name, justify="right")
     rows = report.domains[arm]
@@ -54,17 +54,17 @@ def _domains(report: EvaluateReport, arm: str, label: str) -> Table:
 def _comparisons(rows: list[ComparisonReport], first_arm: str, label: str) -> Table:
     table = Table(title=f"against arm {first_arm}, paired by task and seed{label}", title_justify="left")
     for name in ("arm", "metric"):
-        table.add_column(name, no_wrap=True)
-    for name in ("difference", "95 %", "p", "p corrected", "gained", "lost", "could show"):
-        table.add_column(name, justify="right", no_wrap=name in ("p", "gained", "lost"))
+        table.add_column(name, overflow="fold")
+    for name in ("difference, 95 %", "p", "corrected", "gained", "lost", "could show"):
+        table.add_column(name, justify="right", no_wrap=" " not in name)
     for row in rows:
         points = row.metric == "success"
         times, digits = (100, 1) if points else (1, 2 if row.metric == "iterations" else 0)
         table.add_row(
             row.after,
-            "success, points" if points else row.metric,
-            f"{times * row.difference:+.{digits}f}",
-            span(row.interval, times, digits, sign="+"),
+            "success" if points else row.metric,
+            f"{times * row.difference:+.{digits}f}{' points' if points else ''}\n"
+            f"{span(row.interval, times, digits, sign='+')}",
             p_value(row.p),
             p_value(row.p_corrected),
             str(row.gained) if points else "",

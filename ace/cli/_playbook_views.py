@@ -92,26 +92,25 @@ _TOLD = frozenset({"trigger", "content", "stage", "trust", "words_from"})
 
 def explanation_table(found: Explanation) -> Table:
     """Why each bullet came, and what else was near."""
-    title = f"for {found.query!r}: {found.tokens} of {found.budget} tokens, {found.index} index"
-    table = Table(title=Text(title), title_justify="left")
-    for name in ("", "id", "meaning", "words", "score", "utility", "calls ok", "iterations", "when", "why"):
-        table.add_column(name)
+    title = f"for {found.query!r}: {found.tokens} of {found.budget} tokens, {found.index} index; * is shown"
+    table = Table(title=Text(title), title_justify="left", show_lines=True)
+    for name in ("", "id", "scores"):
+        table.add_column(name, no_wrap=True)
+    table.add_column("lesson, and why", ratio=1, overflow="fold")
     for reason in found.reasons:
-        meaning = "-" if reason.dense_rank is None else f"{reason.dense_rank} ({reason.cosine:.2f})"
-        words = "-" if reason.lexical_rank is None else f"{reason.lexical_rank} ({reason.words:.2f})"
         bullet = reason.bullet
-        cells = (
-            "*" if reason.chosen else "",
-            bullet.id,
-            meaning,
-            words,
-            f"{reason.fused:.3f}",
-            f"{reason.utility:.2f}",
-            "-" if bullet.tool_success_rate is None else f"{100 * bullet.tool_success_rate:.0f} %",
-            "-" if bullet.avg_iterations is None else f"{bullet.avg_iterations:.1f}",
-            (bullet.trigger or bullet.content)[:60],
-            reason.why,
-        )
+        runs = [
+            "" if bullet.tool_success_rate is None else f"{100 * bullet.tool_success_rate:.0f} % of calls ok",
+            "" if bullet.avg_iterations is None else f"{bullet.avg_iterations:.1f} iterations",
+        ]
+        scores = [
+            f"meaning {'-' if reason.dense_rank is None else f'{reason.dense_rank} ({reason.cosine:.2f})'}",
+            f"words   {'-' if reason.lexical_rank is None else f'{reason.lexical_rank} ({reason.words:.2f})'}",
+            f"score   {reason.fused:.3f}",
+            f"utility {reason.utility:.2f}",
+        ]
+        said = [bullet.trigger or bullet.content, ", ".join(filter(None, runs)), reason.why]
+        cells = ("*" if reason.chosen else "", bullet.id, "\n".join(scores), "\n".join(filter(None, said)))
         table.add_row(*(Text(cell) for cell in cells))
     return table
 
@@ -233,9 +232,8 @@ def standing(assessments: list[Assessment], baseline: float, limit: int) -> Tabl
     )
     table = Table(title=Text(title), title_justify="left")
     scale = f"0{'0.5':^{_WIDTH - 1}}1"
-    for name in ("id", "stage", "uses", scale, "better", "effect"):
-        right = name in ("uses", "better", "effect")
-        table.add_column(Text(name), justify="right" if right else "left", no_wrap=True)
+    for name in ("lesson", "uses", scale, "better\neffect"):
+        table.add_column(Text(name), justify="left" if name in ("lesson", scale) else "right", no_wrap=True)
     table.add_column("when", overflow="fold")
     order = sorted(assessments, key=lambda a: (-(a.bullet.helpful_count + a.bullet.harmful_count), a.bullet.number))
     for assessment in order[:limit]:
@@ -243,13 +241,11 @@ def standing(assessments: list[Assessment], baseline: float, limit: int) -> Tabl
         known = record(bullet)
         low, high = credible_interval(known)
         table.add_row(
-            bullet.id,
-            Text(bullet.stage, style=_STYLES[bullet.stage]),
+            Text(f"{bullet.id}\n").append(Text(bullet.stage, style=_STYLES[bullet.stage])),
             str(int(known.uses)),
             _bar(low, known.mean, high, baseline),
-            f"{100 * assessment.better:.1f} %" if known.uses else "-",
-            effect_text(assessment),
-            Text((bullet.trigger or bullet.content)[:40]),
+            f"{f'{100 * assessment.better:.1f} %' if known.uses else '-'}\n{effect_text(assessment)}",
+            Text((bullet.trigger or bullet.content)[:60]),
         )
     return table
 
@@ -262,7 +258,7 @@ def effect_text(assessment: Assessment) -> str:
     return f"{100 * assessment.effect:+.0f} [{100 * low:+.0f}, {100 * high:+.0f}]"
 
 
-_WIDTH = 30
+_WIDTH = 20
 
 
 def _bar(low: float, mean: float, high: float, baseline: float, width: int = _WIDTH) -> Text:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console, ConsoleOptions, RenderableType
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text as RichText
@@ -123,8 +123,13 @@ def check_writable(path: Path | None, option: str = "--json") -> None:
 
 @contextmanager
 def progress_bar(title: str, total: int) -> Generator[Any]:
-    """A bar; the value is called with an optional description to advance it by one."""
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    """A bar with the time left; the value is called with an optional description to advance it by one."""
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(elapsed_when_finished=True),
+    )
     with Progress(*columns, console=console) as progress:
         task = progress.add_task(title, total=total)
 
@@ -137,7 +142,7 @@ def progress_bar(title: str, total: int) -> Generator[Any]:
 def arms_table(title: str, arms: dict[str, ArmReport]) -> Table:
     """Success and iterations per arm, with intervals."""
     table = Table(title=title, title_justify="left")
-    table.add_column("arm")
+    table.add_column("arm", overflow="fold")
     for name in ("success", "95 %", "iterations", "95 %", "LM calls", "n"):
         table.add_column(name, justify="right")
     for name, arm in arms.items():

@@ -32,37 +32,49 @@ def demo(
     """Learn on half of each office family's tasks; run the other half without and with what was learned."""
     check_writable(json_file)
     started = time.monotonic()
-    from ace.agent import Policy
+    from ace.core.durable import write_atomic
+    from ace.evaluation.arms import FIXED
+    from ace.evaluation.models import choose_model
+    from ace.evaluation.report.build import build_report, quote_bullets
+    from ace.evaluation.report.html import html
     from ace.evaluation.report.models import DemoReport
     from ace.evaluation.report.summary import closed, summarise
     from ace.playbook import Playbook
     from ace.suites.office import OfficeSuite
     from ace.suites.splits import halves
 
-    policy = Policy.lenient()
     suite = OfficeSuite(suite_seed)
+    choice = choose_model("simulated", suite, None)
     train, test = halves(suite.tasks)
-    path = _fresh_file(out)
-    console.print(
-        "simulated: a stand-in for a language model that errs as real ones did in recorded runs:", style="bold"
-    )
-    console.print(
-        "  like GPT-3.5 without a fitting bullet, like GPT-4 with one, like Llama-2-70B when a bullet misleads it."
-    )
-    console.print(f"policy: {policy.name}", highlight=False)
+    path, times = _fresh_file(out), f"{seeds} times each" if seeds > 1 else "once each"
+    console.print("Does an agent get better by what it learned from its own runs? About two minutes:", style="bold")
+    for line in (
+        f"1. It tries {len(train)} tasks of a small office until they are solved, and writes down what worked.",
+        f"2. It does {len(test)} other tasks, {times}: without lessons, with its own, with perfect ones, and "
+        "with random ones.",
+        "3. The same again, with all lessons of a task's own family left out: nothing should be gained there.",
+        "The model is a stand-in that errs as real ones did in recorded runs, so all results are simulated: like GPT-3.5 "
+        "without a fitting lesson, like GPT-4 with one, like Llama-2-70B when a lesson misleads it.",
+    ):
+        console.print(line, highlight=False)
     with Playbook.open(path) as playbook:
-        _learn(suite, train, playbook, policy, epochs)
-        seen = _compare(suite, test, playbook, policy, seeds, unseen=False)
-        unseen = _compare(suite, test, playbook, policy, seeds, unseen=True)
+        _learn(suite, train, playbook, choice.policy, epochs)
+        seen = _compare(suite, test, playbook, choice.policy, seeds, unseen=False)
+        unseen = _compare(suite, test, playbook, choice.policy, seeds, unseen=True)
         arms, others = summarise(seen), summarise(unseen)
+        told = build_report(suite, choice, FIXED, seen, learns=False)
+        quote_bullets(told.bullets, playbook, {})
+        page = path.with_name(path.name.replace("playbook", "report")).with_suffix(".html")
+        write_atomic(page, html(told))
         report = DemoReport(
             label="simulated",
-            policy=policy.name,
+            policy=choice.policy.name,
             arms=arms,
             unseen_families=others,
             closed=closed(arms),
             bullets=len(playbook),
             playbook_path=str(path),
+            report_path=str(page),
             seconds=time.monotonic() - started,
         )
         console.print(arms_table(f"held-out tasks of seen families (simulated, {seeds} seeds)", arms))
@@ -71,8 +83,21 @@ def demo(
             share = report.closed[arm]["iterations"]
             console.print(f"{arm}: {100 * share:.0f} % of the way from none to gold bullets in iterations (simulated)")
         _show_bullets(playbook)
-    console.print(f"{report.bullets} bullets in {path}; look at them with: ace playbook list {path}", highlight=False)
     write_json(report, json_file)
+    for sentence in told.verdicts[:1]:
+        console.print(f"\n{sentence}", style="bold", highlight=False)
+    console.print(f"report:   {page}", highlight=False, soft_wrap=True)
+    console.print(f"playbook: {path}, {report.bullets} bullets", highlight=False, soft_wrap=True)
+    console.print(f"look at them: ace playbook list {path}", highlight=False, soft_wrap=True)
+    console.print(f"or in a browser: {serve_command(path)}", highlight=False, soft_wrap=True)
+
+
+def serve_command(path: Path) -> str:
+    """What shows a playbook in a browser, with the installation that it needs, where it is missing."""
+    from importlib.util import find_spec
+
+    there = all(find_spec(name) is not None for name in ("mcp", "starlette", "uvicorn", "multipart"))
+    return f"ace serve {path}" if there else f"pip install 'dspy-ace[serve]' && ace serve {path}"
 
 
 def _fresh_file(folder: Path) -> Path:

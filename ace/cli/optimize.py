@@ -99,7 +99,7 @@ def _show(report: OptimizeReport, folder: Path) -> None:
     label = f" ({report.label})" if report.label else ""
     table = Table(title=f"{report.optimizer} over {report.workload}{label}, test tasks", title_justify="left")
     for name in ("program", "score", "success", "95 %", "iterations", "n"):
-        table.add_column(name, justify="left" if name == "program" else "right")
+        table.add_column(name, justify="left" if name == "program" else "right", overflow="fold")
     for name, arm in report.arms.items():
         table.add_row(
             name,

@@ -8,7 +8,7 @@ import typer
 from rich.table import Table
 
 from ace.cli._shared import JsonOption, Text, check_writable, console, write_json
-from ace.cli.playbook import AuthorOption, BookArgument, app, open_book
+from ace.cli.playbook import AuthorOption, BookArgument, app, named, open_book
 
 BulletArgument = Annotated[str, typer.Argument(help="For example b-12.")]
 NoteOption = Annotated[str, typer.Option("--note", help="Why, for the journal.")]
@@ -74,7 +74,7 @@ def history(
         write_json(entries[-limit:], json_file)
         table = Table(title=Text(f"{len(entries)} changes"), title_justify="left")
         for name in ("revision", "when", "by", "what", "bullet", "why"):
-            table.add_column(name)
+            table.add_column(name, overflow="fold")
         for entry in entries[-limit:]:
             subject = entry.get("bullet_id") or entry["bullet"]["id"]
             absorbed = entry.get("absorbed") or ()
@@ -128,6 +128,25 @@ def rollback(
         now = book.history.rollback(revision, author=author)
         console.print(f"revision {now} equals revision {revision}; undo with: ace playbook rollback {path} {newest}")
         write_json({"revision": now, "equals": revision, "before": newest}, json_file)
+
+
+@app.command("restore", epilog="Example: ace playbook restore pb.db b-12 10 --note 'it was right'")
+def restore(
+    path: BookArgument,
+    bullet: BulletArgument,
+    revision: Annotated[int, typer.Argument(min=0, help="At which it was as it is to be again.")],
+    note: NoteOption = "",
+    author: AuthorOption = "",
+    json_file: JsonOption = None,
+) -> None:
+    """Make one bullet say what it said at a revision, also one that was removed; what runs have shown stays."""
+    check_writable(json_file)
+    with open_book(path) as book:
+        before = book.revision
+        now = book.history.restore(bullet, revision, author=named(author), note=note)
+        what = f"{bullet} is as at revision {revision}; undo with: ace playbook restore {path} {bullet} {before}"
+        console.print(what if now > before else f"{bullet} says what it said at revision {revision}", highlight=False)
+        write_json({"revision": now, "bullet": bullet, "as_at": revision}, json_file)
 
 
 @app.command("verify", epilog="Example: ace playbook verify pb.db")

@@ -45,7 +45,7 @@ def list_tasks(
     write_json([task.model_dump(mode="json") for task in loaded.tasks], json_file)
     table = Table(title=f"{loaded.name}: {len(loaded.tasks)} tasks", title_justify="left")
     for name in ("id", "domain", "calls", "task"):
-        table.add_column(name)
+        table.add_column(name, overflow="fold")
     for task in loaded.tasks[:limit]:
         cells = (task.id, task.domain, str(len(task.gold)), task.task.text[:100])
         table.add_row(*(Text(cell) for cell in cells))

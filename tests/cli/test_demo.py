@@ -20,6 +20,12 @@ def test_the_demo_learns_and_says_that_it_is_simulated(tmp_path):
     assert "simulated" in text
     assert report["playbook_path"] in text
     assert Path(report["playbook_path"]).exists()
+    said = [line for line in text.splitlines() if line.strip()]
+    assert said[0].startswith("Does an agent get better")
+    assert "playbook helps more than none (simulated)" in "\n".join(said[-8:]), "it ends with the sentence that matters"
+    assert f"report:   {report['report_path']}" in said
+    assert "simulated" in Path(report["report_path"]).read_text()
+    assert said[-1] == f"or in a browser: ace serve {report['playbook_path']}", "and with the next command to type"
     assert f"{report['bullets']} bullets" in ace("playbook", "list", report["playbook_path"])
 
 

@@ -1,5 +1,6 @@
 """`ace evaluate`."""
 
+import pytest
 from command import ace, interrupted, valid
 from conftest import WORKBENCH, needs_workbench
 
@@ -41,3 +42,13 @@ def test_ctrl_c_keeps_what_was_evaluated(tmp_path):
     report = valid(target, "evaluate")
     assert report["interrupted"]
     assert 0 < len(report["runs"]) < 100_000
+
+
+@pytest.mark.parametrize(
+    "words", [("evaluate", "office", "--limit", "2", "--arms", "none,gold"), ("suite", "list", "office")]
+)
+def test_every_table_fits_80_columns(tmp_path, words):
+    out = ("--out", tmp_path / "o", "--lm", "simulated") if words[0] == "evaluate" else ()
+    text = ace(*words, *out, cwd=tmp_path, COLUMNS="80")
+    assert max(map(len, text.replace(str(tmp_path), "").splitlines())) <= 80
+    assert "…" not in text, "nothing is cut off"

@@ -276,3 +276,45 @@ def test_export_and_import_say_how_many(path, tmp_path):
     written = json.loads((tmp_path / "out.json").read_text(encoding="utf-8"))["written"]
     ace("import", tmp_path / "new.db", tmp_path / "b.jsonl", "--json", tmp_path / "in.json")
     assert json.loads((tmp_path / "in.json").read_text(encoding="utf-8"))["added"] == written > 0
+
+
+def test_one_bullet_is_taken_back(path):
+    assert "b-3 is as at revision 1" in ace("restore", path, "b-3", 1, "--author", "bo", "--note", "it was right")
+    with Playbook.open(path) as book:
+        assert book.get("b-3").content == "Find the order [b]first[/b]."
+        assert (book.history.entries("b-3")[-1]["author"], book.get("b-1").harmful_count) == ("bo", 8)
+    assert "says what it said" in ace("restore", path, "b-3", 1)
+    assert "was not there" in str(CliRunner().invoke(app, ["playbook", "restore", path, "b-4", "1"]).exception)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("list",),
+        ("show", "b-1"),
+        ("search", "Find the order", "--explain"),
+        ("search", "Find the order"),
+        ("stats",),
+        ("history",),
+        ("diff", "0"),
+        ("review", "--list"),
+        ("dedup", "--dry-run"),
+        ("prune", "--dry-run", "--baseline", "0.5"),
+    ],
+)
+def test_every_table_fits_80_columns(path, words):
+    with Playbook.open(path) as book:
+        book.review.set_stage("b-2", "shadow", note="a reason that is longer than any column of a table could ever be")
+        book.add(
+            section="Strategies",
+            trigger="Refund the order that somebody received who is not at home",
+            content="find_orders(customer from the task), then refund(order_id from find_orders.order_id)",
+            tool_sequence=("find_orders", "refund"),
+            domain="a-domain-with-a-long-name",
+            helpful_count=1_234,
+            harmful_count=567,
+            author="somebody.with.a.long.name@example.org",
+        )
+    text = ace(words[0], path, *words[1:], env={"COLUMNS": "80"})
+    assert max(map(len, text.splitlines())) <= 80
+    assert "…" not in text, "nothing is cut off"

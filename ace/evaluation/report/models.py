@@ -132,6 +132,8 @@ class DemoReport(ReportModel):
     """For each arm, how much of the way from `none` to `gold` it went, in `iterations` and in `success`."""
     bullets: int
     playbook_path: str
+    report_path: str
+    """The same as a page, with the families and the lessons that won and lost."""
     seconds: float
 
 
