@@ -11,7 +11,7 @@ export TOKENIZERS_PARALLELISM ?= false
 export LITELLM_LOCAL_MODEL_COST_MAP ?= True
 
 .DEFAULT_GOAL := help
-.PHONY: help demo docs test test-all test-torch check fix bench bench-peers coverage gate verify verify-fast verify-sensitivity evidence mutation contracts rates clean
+.PHONY: help demo docs picture test test-all test-torch check fix bench bench-peers coverage gate verify verify-fast verify-sensitivity evidence mutation contracts rates clean
 
 help: ## show this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -19,7 +19,7 @@ help: ## show this help
 # One stamp for users (demo), one for developers (test, check), one for the site (docs); pip runs again only when the metadata changed.
 $(VENV)/.user: pyproject.toml constraints.txt hatch_build.py
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e .
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[serve]'
 	touch $@
 
 $(VENV)/.dev: pyproject.toml constraints.txt hatch_build.py benchmarks/suites/pyproject.toml
@@ -38,6 +38,9 @@ demo: $(VENV)/.user ## learn on half of the office tasks, show what the playbook
 
 docs: $(VENV)/.docs ## build the documentation into site/: broken links, missing names and unknown references fail
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+
+picture: $(VENV)/.dev ## make the picture of the README again, from a short demo and the inspector in Chromium
+	$(BIN)/python benchmarks/picture.py docs/inspector.png
 
 test: $(VENV)/.dev ## run the tests (short form of the long ones), WORKERS=2 files at once
 	$(PYTEST) -m "not full"

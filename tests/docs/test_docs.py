@@ -80,3 +80,7 @@ def test_every_snippet_of_a_guide_runs(name, tmp_path):
 
 def test_the_quickstart_is_short():
     assert len((ROOT / "quickstart.md").read_text(encoding="utf-8").splitlines()) < 60
+
+
+def test_the_readme_is_short():
+    assert len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()) <= 120
