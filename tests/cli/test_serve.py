@@ -1,6 +1,7 @@
 """`ace serve`: what it refuses, and how it ends. What it serves is tested with the official client in tests/serve."""
 
 import json
+import socket
 
 from command import ace
 
@@ -11,7 +12,13 @@ def test_it_ends_with_its_client_and_says_what_there_is(tmp_path):
     assert (tmp_path / "team.db").exists()
 
 
-def test_it_says_how_it_may_be_called(tmp_path):
-    assert "--mcp" in ace("serve", tmp_path / "team.db", code=2)
-    assert "there is no playbook" in ace("serve", tmp_path / "none.db", "--mcp", "--read-only", code=2)
+def test_it_says_what_is_missing_before_it_listens(tmp_path):
+    book, tokens = tmp_path / "team.db", tmp_path / "tokens"
+    assert "there is no playbook" in ace("serve", book, "--mcp", "--read-only", code=2)
+    assert "can be reached by others: name a --token-file" in ace("serve", book, "--host", "0.0.0.0", code=2)
+    assert "cannot read the token file" in ace("serve", book, "--token-file", tokens, code=2)
+    assert "there is no folder" in ace("serve", book, "--runs", tmp_path / "runs", code=2)
     assert not list(tmp_path.iterdir())
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        assert f"cannot listen at 127.0.0.1:{port}" in ace("serve", book, "--port", port, "--no-browser", code=2)

@@ -1,0 +1,121 @@
+"""The package on each Python that this machine offers: ``python benchmarks/matrix.py [--smoke]``.
+
+``--smoke``: every other Python gets an environment with nothing but the package, and does what `tests/smoke.py` asks.
+Without it every Python, this one included, runs the tests twice: with the newest dependencies, and with the lowest direct
+ones that pyproject.toml allows; uv works out which those are, pip installs them. Environments lie in ``.venv-matrix`` and
+are kept until the metadata change.
+"""
+
+from __future__ import annotations
+
+import argparse
+import glob
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from hashlib import sha256
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+ROOT = Path(__file__).resolve().parent.parent
+FOLDER = ROOT / ".venv-matrix"
+MINORS = (11, 12, 13, 14)
+METADATA = ("pyproject.toml", "constraints.txt", "hatch_build.py", "benchmarks/suites/pyproject.toml")
+
+
+def pythons() -> dict[str, str]:
+    """Version to interpreter, of those that start."""
+    found: dict[str, str] = {}
+    for minor in MINORS:
+        known = [
+            shutil.which(f"python3.{minor}"),
+            *sorted(glob.glob(os.path.expanduser(f"~/.pyenv/versions/3.{minor}.*/bin/python"))),
+        ]
+        for path in filter(None, known):
+            done = subprocess.run(
+                [path, "-c", "import sys; print(sys.version_info[1])"], capture_output=True, text=True
+            )
+            if done.returncode == 0 and done.stdout.strip() == str(minor):
+                found[f"3.{minor}"] = path
+                break
+    return found
+
+
+def digest() -> str:
+    """Of what decides what is installed."""
+    return sha256(b"".join((ROOT / name).read_bytes() for name in METADATA)).hexdigest()
+
+
+def environment(name: str, python: str, *packages: str, constraints: Path | None = None) -> Path:
+    """An environment's interpreter, made anew when the metadata changed."""
+    folder = FOLDER / name
+    stamp, binary = folder / "made-of", folder / "bin" / "python"
+    if stamp.exists() and stamp.read_text() == digest():
+        return binary
+    shutil.rmtree(folder, ignore_errors=True)
+    subprocess.run([python, "-m", "venv", folder], check=True)
+    pip = [binary, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "-c", ROOT / "constraints.txt"]
+    subprocess.run([*pip, *(["-c", constraints] if constraints else []), *packages], check=True, cwd=ROOT)
+    stamp.write_text(digest())
+    return binary
+
+
+def lowest(version: str, extra: str) -> Path:
+    """The lowest direct dependencies of a Python, as constraints."""
+    out = FOLDER / f"lowest-{version}.txt"
+    uv = environment("uv", sys.executable, "uv").with_name("uv")
+    command = [uv, "pip", "compile", "pyproject.toml", "--extra", extra, "--resolution", "lowest-direct", "--quiet"]
+    subprocess.run([*command, "--python-version", version, "-o", out], check=True, cwd=ROOT, stdout=subprocess.DEVNULL)
+    return out
+
+
+def smoke(version: str, python: str) -> int:
+    """The package alone, asked from another folder."""
+    binary = environment(f"{version}-smoke", python, ".[serve]")
+    with tempfile.TemporaryDirectory() as elsewhere:
+        shutil.copy(ROOT / "tests" / "smoke.py", elsewhere)
+        return subprocess.run([binary, "smoke.py"], cwd=elsewhere).returncode
+
+
+def tests(version: str, python: str, *, low: bool) -> int:
+    """The tests, from the checkout."""
+    name = f"{version}-{'lowest' if low else 'newest'}"
+    constraints = lowest(version, "serve") if low else None
+    binary = environment(name, python, "-e", ".[dev]", "-e", "benchmarks/suites[tau2]", constraints=constraints)
+    return subprocess.run(
+        [binary, "-m", "pytest", "-q", "-n", "2", "--dist", "loadfile", "-m", "not full"], cwd=ROOT
+    ).returncode
+
+
+def main() -> None:
+    """Run, and print a table; exit 1 if one failed."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--smoke", action="store_true", help="only the smoke set, on every other Python")
+    parser.add_argument("--python", action="append", help="only this one, as in 3.12; repeat for more")
+    arguments = parser.parse_args()
+    own, table, failed = f"3.{sys.version_info[1]}", Table("Python", "what", "result", "seconds"), 0
+    for version, python in pythons().items():
+        if (arguments.python and version not in arguments.python) or (arguments.smoke and version == own):
+            continue
+        jobs = {"smoke": lambda v, p: smoke(v, p)} if arguments.smoke else {
+            "tests, newest": lambda v, p: tests(v, p, low=False), "tests, lowest": lambda v, p: tests(v, p, low=True)
+        }  # fmt: skip
+        for what, job in jobs.items():
+            started = time.monotonic()
+            try:
+                code = job(version, python)
+            except subprocess.CalledProcessError as error:
+                code = error.returncode
+            failed += code != 0
+            table.add_row(version, what, "ok" if code == 0 else f"exit {code}", f"{time.monotonic() - started:.0f}")
+    Console().print(table if table.row_count else f"no other Python than {own} is on this machine")
+    sys.exit(failed > 0)
+
+
+if __name__ == "__main__":
+    main()
