@@ -11,7 +11,7 @@ export TOKENIZERS_PARALLELISM ?= false
 export LITELLM_LOCAL_MODEL_COST_MAP ?= True
 
 .DEFAULT_GOAL := help
-.PHONY: help demo docs picture test test-all smoke test-matrix test-torch check fix bench bench-peers coverage gate verify verify-fast verify-sensitivity evidence mutation contracts rates clean
+.PHONY: help demo docs picture test test-all dist smoke test-matrix test-torch check fix bench bench-peers coverage gate verify verify-fast verify-sensitivity evidence mutation contracts rates clean
 
 help: ## show this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -48,6 +48,11 @@ test: $(VENV)/.dev ## run the tests (short form of the long ones), WORKERS=2 fil
 test-all: $(VENV)/.dev $(VENV)/.docs ## run every test at its full count, and the mutation run (at most 120 minutes)
 	$(PYTEST)
 	$(MAKE) --no-print-directory mutation
+
+dist: $(VENV)/.dev ## build the sdist and the wheel into dist/, check both, and try each in an empty environment
+	rm -rf dist && $(BIN)/python -m build --outdir dist
+	$(BIN)/twine check --strict dist/*
+	$(BIN)/python benchmarks/matrix.py --smoke --dist dist
 
 smoke: $(VENV)/.dev ## install the package alone on every other Python of this machine, and try what it is for
 	$(BIN)/python benchmarks/matrix.py --smoke

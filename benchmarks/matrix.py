@@ -70,13 +70,18 @@ def lowest(version: str, extra: str) -> Path:
     out = FOLDER / f"lowest-{version}.txt"
     uv = environment("uv", sys.executable, "uv").with_name("uv")
     command = [uv, "pip", "compile", "pyproject.toml", "--extra", extra, "--resolution", "lowest-direct", "--quiet"]
+    command += ["--only-binary", ":all:"]  # what has no wheel for a Python was never meant for it
     subprocess.run([*command, "--python-version", version, "-o", out], check=True, cwd=ROOT, stdout=subprocess.DEVNULL)
     return out
 
 
-def smoke(version: str, python: str) -> int:
+def smoke(version: str, python: str, *, low: bool = False, package: str = ".") -> int:
     """The package alone, asked from another folder."""
-    binary = environment(f"{version}-smoke", python, ".[serve]")
+    name, constraints = f"{version}-smoke{'-lowest' if low else ''}", lowest(version, "serve") if low else None
+    if package != ".":
+        name = f"{version}-{package.rpartition('.')[2]}"
+        shutil.rmtree(FOLDER / name, ignore_errors=True)  # another file may have the same name
+    binary = environment(name, python, f"{package}[serve]", constraints=constraints)
     with tempfile.TemporaryDirectory() as elsewhere:
         shutil.copy(ROOT / "tests" / "smoke.py", elsewhere)
         return subprocess.run([binary, "smoke.py"], cwd=elsewhere).returncode
@@ -96,19 +101,25 @@ def main() -> None:
     """Run, and print a table; exit 1 if one failed."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--smoke", action="store_true", help="only the smoke set, on every other Python")
+    parser.add_argument("--lowest", action="store_true", help="with the lowest dependencies only, on this Python, too")
     parser.add_argument("--python", action="append", help="only this one, as in 3.12; repeat for more")
+    parser.add_argument("--dist", type=Path, help="of the files in this folder, on this Python")
     arguments = parser.parse_args()
+    if arguments.dist is not None:
+        files = sorted(arguments.dist.resolve().glob("dspy_ace-*"))
+        codes = [smoke(f"3.{sys.version_info[1]}", sys.executable, package=str(file)) for file in files]
+        sys.exit(not codes or any(codes))
     own, table, failed = f"3.{sys.version_info[1]}", Table("Python", "what", "result", "seconds"), 0
+    lows = [True] if arguments.lowest else [False] if arguments.smoke else [False, True]
     for version, python in pythons().items():
-        if (arguments.python and version not in arguments.python) or (arguments.smoke and version == own):
+        skipped = arguments.smoke and version == own and not arguments.lowest
+        if skipped or (arguments.python and version not in arguments.python):
             continue
-        jobs = {"smoke": lambda v, p: smoke(v, p)} if arguments.smoke else {
-            "tests, newest": lambda v, p: tests(v, p, low=False), "tests, lowest": lambda v, p: tests(v, p, low=True)
-        }  # fmt: skip
-        for what, job in jobs.items():
+        for low in lows:
+            what = f"{'smoke' if arguments.smoke else 'tests'}, {'lowest' if low else 'newest'}"
             started = time.monotonic()
             try:
-                code = job(version, python)
+                code = (smoke if arguments.smoke else tests)(version, python, low=low)
             except subprocess.CalledProcessError as error:
                 code = error.returncode
             failed += code != 0
