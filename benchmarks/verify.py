@@ -167,6 +167,9 @@ def show(rows: list[VerifyRow], console: Console) -> None:
 
 def main() -> int:
     """Measure, print, and say by the exit code whether all claims hold."""
+    if {"-h", "--help"} & set(sys.argv):
+        print(__doc__)
+        return 0
     console = Console()
     given = tomllib.loads((ROOT / "benchmarks" / "claims.toml").read_text(encoding="utf-8"))["claim"]
     issue, only, fast = (os.environ.get(name) for name in ("ISSUE", "ONLY", "FAST"))

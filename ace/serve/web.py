@@ -144,6 +144,7 @@ class WebServer:
         self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             self._socket.bind((host, port))
+            self._socket.listen()  # a browser that comes before the server has started waits, and is not refused
         except OSError as error:
             self._socket.close()
             raise PlaybookError(f"cannot listen at {host}:{port}: {error.strerror}; name another --port") from error
