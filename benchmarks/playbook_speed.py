@@ -80,7 +80,7 @@ def ten_thousand(count: int = 10_000) -> dict[str, float]:
 
 OPEN = """
 import sys, time
-import sqlalchemy, faiss, scipy.sparse, sklearn.feature_extraction.text
+import sqlalchemy, faiss, onnxruntime
 from ace.playbook import CallableEmbedder, Playbook
 import ace.playbook.index.index, ace.playbook.playbook
 embedder = CallableEmbedder("random", lambda texts: [[1.0] * 384 for _ in texts])

@@ -11,7 +11,7 @@ from ace.cli._shared import JsonOption, check_writable, console, write_json
 
 EXAMPLES = "Example: ace doctor"
 _REQUIRED = (
-    "dspy", "faiss-cpu", "onnxruntime", "tokenizers", "numpy", "scipy", "pydantic", "sqlalchemy", "tiktoken",
+    "dspy", "faiss-cpu", "onnxruntime", "tokenizers", "numpy", "pydantic", "sqlalchemy", "tiktoken",
 )  # fmt: skip
 
 

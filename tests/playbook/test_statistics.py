@@ -145,3 +145,16 @@ def test_an_effect_ends_where_the_score_test_would_reject(treated, control):
 def test_an_effect_without_controls_or_uses_is_anything():
     assert effect(Record(3, 1), Record(0, 0)) == (None, -1.0, 1.0)
     assert effect(Record(0, 0), Record(3, 1)) == (None, -1.0, 1.0)
+
+
+@pytest.mark.parametrize("one", [(0, 0), (3, 1), (700, 300), (50_000, 50_100)])
+@pytest.mark.parametrize("other", [(0, 0), (1, 5), (60, 40), (99_000, 100_000)])
+def test_a_comparison_of_two_records_is_the_integral_however_narrow_one_is(one, other):
+    from scipy import integrate, stats
+
+    x, y = (stats.beta(1 + successes, 1 + failures) for successes, failures in (one, other))
+    middle, width = float(x.mean()), float(x.std())
+    inside = [p for p in (middle - 8 * width, middle - width, middle, middle + width, middle + 8 * width) if 0 < p < 1]
+    there = [p for p in (float(y.mean()) + k * float(y.std()) for k in (-8, -1, 0, 1, 8)) if 0 < p < 1]
+    exact = integrate.quad(lambda p: x.pdf(p) * y.cdf(p), 0, 1, points=sorted({*inside, *there}), limit=500)[0]
+    assert chance_of_being_better(Record(*one), Record(*other)) == pytest.approx(exact, abs=1e-6)

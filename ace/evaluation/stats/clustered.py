@@ -7,15 +7,14 @@ Wilson's shape with the effective number of tasks (Korn and Graubard 1998). How 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-import scipy.stats
 from numpy.typing import NDArray
 
-stats: Any = scipy.stats
-"""SciPy has no type stubs."""
+from ace.core.distributions import normal_quantile, student_cdf, student_quantile
 
 LEVEL = 0.95
 ALIKE = 1e-12
@@ -153,8 +152,11 @@ def share_interval(successes: int, n: int) -> tuple[float, float]:
     """
     if n == 0:
         return 0.0, 1.0
-    found = stats.binomtest(successes, n).proportion_ci(LEVEL, method="wilson")
-    return float(found.low), float(found.high)
+    p, z2 = successes / n, normal_quantile((1 + LEVEL) / 2) ** 2
+    centre, half = p + z2 / 2 / n, math.sqrt(z2 / n * (p * (1 - p) + z2 / 4 / n))
+    # at the ends rounding would leave what is exactly 0 or 1
+    low, high = (centre - half) / (1 + z2 / n), (centre + half) / (1 + z2 / n)
+    return (low if successes else 0.0), (high if successes < n else 1.0)
 
 
 def ratio(
@@ -240,8 +242,8 @@ def _student(value: float, found: Spread) -> Estimate:
         return Estimate(value, float("-inf"), float("inf"))
     error = float(np.sqrt(found.variance))
     half = _quantile(found.df) * error
-    return Estimate(value, value - half, value + half, 2 * float(stats.t.sf(abs(value) / error, found.df)))
+    return Estimate(value, value - half, value + half, 2 * student_cdf(-abs(value) / error, found.df))
 
 
 def _quantile(df: float) -> float:
-    return float(stats.t.ppf((1 + LEVEL) / 2, df))
+    return student_quantile((1 + LEVEL) / 2, df)

@@ -12,16 +12,14 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
-import scipy.special
 from numpy.typing import NDArray
 
+from ace.core.distributions import student_cdf, student_quantile
 from ace.evaluation.stats.clustered import ALIKE, LEVEL, Estimate, Labels, spread
 
-special: Any = scipy.special
-"""Without types of its own."""
 _Floats = NDArray[np.float64]
 
 LEAST_FAMILIES = 4
@@ -93,11 +91,11 @@ def paired_difference(
     if not np.isin(np.concatenate([x, y]), (0.0, 1.0)).all():
         if not found.variance > ALIKE:
             return _none(value, "no variance", families)
-        error, t = math.sqrt(found.variance), float(special.stdtrit(found.df, (1 + LEVEL) / 2))
-        p = 2 * float(special.stdtr(found.df, -abs(value) / error))
+        error, t = math.sqrt(found.variance), student_quantile((1 + LEVEL) / 2, found.df)
+        p = 2 * student_cdf(-abs(value) / error, found.df)
         return PairedDifference(Estimate(value, value - t * error, value + t * error, p), "student", families)
     table = _Table.of(x, y, found.variance, families)
-    low, high = table.limits(float(special.stdtrit(found.df, (1 + LEVEL) / 2)))
+    low, high = table.limits(student_quantile((1 + LEVEL) / 2, found.df))
     floor = 2.0 ** (1 - families)
     if floor > 1 - LEVEL:
         low, high = min(low, 0.0), max(high, 0.0)
@@ -153,7 +151,7 @@ class _Table:
             middle = (low + high) / 2
             below, above = self.limits(middle / (1 - middle))
             low, high = (low, middle) if below < 0 < above else (middle, high)
-        return 2 * float(special.stdtr(df, -low / (1 - low)))
+        return 2 * student_cdf(-low / (1 - low), df)
 
     def _phi(self) -> float:
         """The correlation of the arms."""

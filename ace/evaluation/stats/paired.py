@@ -7,13 +7,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-import scipy.stats
 
+from ace.core.distributions import student_quantile
 from ace.evaluation.stats.clustered import LEVEL, Estimate, Labels, spread
 from ace.evaluation.stats.differences import PairedDifference, paired_difference
-
-stats: Any = scipy.stats
-"""Without types of its own."""
 
 
 class Comparison(NamedTuple):
@@ -96,8 +93,12 @@ def mid_p(gained: int, lost: int) -> float:
     """
     if gained == lost:
         return 1.0
-    n, fewer = gained + lost, min(gained, lost)
-    return float(min(1.0, 2 * stats.binom.cdf(fewer, n, 0.5) - stats.binom.pmf(fewer, n, 0.5)))
+    n, fewer = int(gained + lost), int(min(gained, lost))
+    ways, upto = 1, 0
+    for k in range(fewer):
+        upto += ways
+        ways = ways * (n - k) // (k + 1)
+    return min(1.0, (2 * upto + ways) / 2**n)  # whole numbers until here, so that nothing is lost
 
 
 def holm(p_values: Mapping[str, float]) -> dict[str, float]:
@@ -127,4 +128,4 @@ def smallest_effect(variance: float, df: float, power: float = 0.8) -> float:
     """
     if not df or not math.isfinite(variance) or variance <= 0:
         return float("nan")
-    return float((stats.t.ppf((1 + LEVEL) / 2, df) + stats.t.ppf(power, df)) * math.sqrt(variance))
+    return (student_quantile((1 + LEVEL) / 2, df) + student_quantile(power, df)) * math.sqrt(variance)
