@@ -314,7 +314,9 @@ class Learner:
         read_only = {*read_only, *(name for name, known in self._tools["schemas"].items() if known.get("read_only"))}
         before = replace(self.report, unknown=Counter(self.report.unknown))
         verdict_of = _verdicts(feedback)
-        taught = {run for bullet in self.playbook.bullets for run in bullet.provenance.run_ids}
+        # what another tenant was taught is no reason not to teach this one, and nothing to tell it
+        own = [bullet for bullet in self.playbook.bullets if bullet.tenant == tenant]
+        taught = {run for bullet in own for run in bullet.provenance.run_ids}
         each = {name: iter(_for_each(given)) for name, given in (("task", task), ("domain", domain), ("group", group))}
         called: dict[str, Any] = {}
         for number, trace in enumerate(traces):

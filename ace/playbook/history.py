@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 from pydantic import BaseModel
 
 from ace.core import PlaybookError, clean_text
 from ace.playbook.bullet import PlaybookBullet
+from ace.playbook.credits import credits_of
 from ace.playbook.database import book_url
 from ace.playbook.delta import Add, Delta, Merge, Purge, Remove, Restore, Tag, apply
 from ace.playbook.state import PlaybookState
@@ -156,7 +157,7 @@ class History:
         with self._state.transaction(author, reviewed=True) as tx:
             now = {bullet.id: bullet for bullet in self._state.bullets.values()}
             if deltas := _way_back(now, then, revision):
-                tx.replace_credits(_credits(entries))
+                tx.replace_credits(credits_of((e.revision, e.delta) for e in entries))
                 tx.add(*deltas)
         return self._state.revision
 
@@ -191,7 +192,7 @@ class History:
             versions = versions_of(entries, bullet_id)
             deltas = way_back(versions, revision, clean_text(note or f"back to revision {revision}"))
             if versions[-1].bullet is None:
-                given = _credits(entry for entry in entries if entry.revision < versions[-1].revision)
+                given = credits_of((e.revision, e.delta) for e in entries if e.revision < versions[-1].revision)
                 tx.return_credits({pair for pair in given if f"b-{pair[1]}" == bullet_id})
             tx.add(*deltas)
         return self._state.revision
@@ -331,41 +332,6 @@ def _way_back(now: Bullets, then: Bullets, revision: int) -> list[Delta]:
     return [*gone, *back]
 
 
-class _Given(NamedTuple):
-    """What runs have credited a bullet: shared with the bullet's earlier states, of which a rollback brings one back."""
-
-    run_id: str = ""
-    before: tuple[_Given, ...] = ()
-
-
-def _credits(entries: Iterable[Entry]) -> set[tuple[str, int]]:
-    """Which run's credit counts for which bullet's number, after a journal."""
-    now, then = dict[str, _Given](), dict[tuple[str, int], _Given]()
-    for entry in entries:
-        delta = entry.delta
-        if isinstance(delta, Restore):  # byte for byte, so that the bullet keeps its old revision
-            now[delta.bullet_id] = then.get((delta.bullet_id, delta.bullet.updated_revision), _Given())
-        elif isinstance(delta, Remove):
-            now.pop(delta.bullet_id, None)
-        elif isinstance(delta, Merge) and delta.absorbed:
-            absorbed = [now.pop(other) for other in delta.absorbed if other in now]
-            now[delta.bullet_id] = _Given(before=(now.get(delta.bullet_id, _Given()), *absorbed))
-        elif isinstance(delta, Tag) and delta.run_id:
-            now[delta.bullet_id] = _Given(delta.run_id, (now.get(delta.bullet_id, _Given()),))
-        bullet_id = delta.bullet.id if isinstance(delta, Add) else delta.bullet_id
-        then[bullet_id, entry.revision] = now.get(bullet_id, _Given())
-    return {(run, int(bullet_id.removeprefix("b-"))) for bullet_id, given in now.items() for run in _runs(given)}
-
-
-def _runs(given: _Given) -> set[str]:
-    found, left = set[str](), [given]
-    while left:
-        one = left.pop()
-        found.add(one.run_id)
-        left += one.before
-    return found - {""}
-
-
 def _verify(entries: Sequence[Entry], rows: Sequence[Row], next_number: int, credited: Credits) -> VerifyReport:
     """Recompute checksums, fold and credits, and compare with what is stored."""
     problems = [*_broken_links(entries), *_gaps(entries)]
@@ -374,7 +340,9 @@ def _verify(entries: Sequence[Entry], rows: Sequence[Row], next_number: int, cre
     if not unreadable:
         problems += [*_unlike(entries, rows), *_wrong_numbers(entries, next_number)]
         there = {row.number for row in rows}
-        if {pair for pair in credited if pair[1] in there} != {pair for pair in _credits(entries) if pair[1] in there}:
+        if {pair for pair in credited if pair[1] in there} != {
+            pair for pair in credits_of((e.revision, e.delta) for e in entries) if pair[1] in there
+        }:
             problems.append("which runs have given their credit differs from the journal")
     return VerifyReport(
         revision=entries[-1].revision if entries else 0,

@@ -89,6 +89,8 @@ _SUFFIX = (
     r"mt|mx|my|ng|nl|nz|pe|ph|pk|pt|ro|ru|sa|se|sg|si|sk|th|tr|tw|ua|uk|vn|za)"
 )
 """Of domains that are found without a scheme or a path."""
+_LABELS = r"(?:[\w-]{1,63}\.){1,8}"
+"""Before a domain's suffix. What repeats in a pattern has an end, so that no text takes time that grows with its square."""
 _MONTH = (
     r"(?:jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?|sept?(?:ember)?|oct(?:ober)?|"
     r"nov(?:ember)?|dec(?:ember)?)"
@@ -99,9 +101,9 @@ _DAY = r"(?:Mon|Tues|Wednes|Thurs|Fri|Satur|Sun)day"
 SPOKEN = re.compile(rf"{_DAY}s?|{_MONTH}|{_EMPHASIS}|I", re.IGNORECASE)
 """Capitalised words that are no names."""
 _RULES: tuple[tuple[Kind, str, int], ...] = (
-    ("email", r"[\w.+%'-]+@[\w-]+(?:\.[\w-]+)*|[\w.+%-]+ ?[\[(]at[\])] ?[\w.-]+(?: ?[\[(]dot[\])] ?\w+)*", 0),
-    ("url", r"\b[a-z][a-z+.-]*://(?:[^\s<>\"'`]|'(?=\w))+|\bwww\.[^\s<>\"'`]+|"
-     rf"\b(?:[\w-]+\.)+{_SUFFIX}\b(?![-\w]|\.\w)(?:[/?#:]\S*)?|\b(?:[\w-]+\.)+[a-z]{{2,18}}/\S*", re.I),
+    ("email", r"[\w.+%'-]{1,128}@[\w-]+(?:\.[\w-]+)*|[\w.+%-]{1,128} ?[\[(]at[\])] ?[\w.-]+(?: ?[\[(]dot[\])] ?\w+)*", 0),
+    ("url", r"\b[a-z][a-z+.-]{0,30}://(?:[^\s<>\"'`]|'(?=\w))+|\bwww\.[^\s<>\"'`]+|"
+     rf"\b{_LABELS}{_SUFFIX}\b(?![-\w]|\.\w)(?:[/?#:]\S*)?|\b{_LABELS}[a-z]{{2,18}}/\S*", re.I),
     ("account", r"\b[A-Z]{2}\d{2}(?: ?[A-Z0-9]{4}){2,7}(?: ?[A-Z0-9]{1,4})?\b", 0),
     ("quoted", r"""(?<!\w)(?:"[^"\n]{1,200}"|'[^'\n]{1,120}'(?!\w)|“[^”\n]{1,200}”|‘[^’\n]{1,200}’|«[^»\n]{1,200}»)""",
      0),
@@ -111,10 +113,11 @@ _RULES: tuple[tuple[Kind, str, int], ...] = (
      rf"\b\d{{4}}-\d\d?-\d\d?\b|\b\d\d?[./]\d\d?[./]\d{{2,4}}\b|\b{_MONTH}\.? \d\d?(?:st|nd|rd|th)?(?:,? \d{{4}})?\b|"
      rf"\b\d\d?(?:st|nd|rd|th)?(?: of)? {_MONTH}\b(?: \d{{4}})?", re.I),
     ("time", r"\b\d\d?:\d\d(?::\d\d)?(?: ?[ap]\.?m\b\.?)?|\b\d\d? ?[ap]\.?m\b\.?", re.I),
-    ("money", r"[$€£¥] ?\d[\d,]*(?:\.\d+)?|\b\d[\d,]*(?:\.\d+)? ?(?:[$€£¥]|(?:USD|EUR|GBP|dollars?|euros?)\b)", re.I),
+    ("money",
+     r"[$€£¥] ?\d[\d,]{0,30}(?:\.\d+)?|\b\d[\d,]{0,30}(?:\.\d+)? ?(?:[$€£¥]|(?:USD|EUR|GBP|dollars?|euros?)\b)", re.I),
     ("phone", r"(?<![\w.])(?:\+\d[\d\s().-]{6,18}\d|\(\d{2,5}\)[\d\s.-]{5,14}\d|0\d{1,4}[ /.-]\d[\d\s.-]{3,12}\d|"
               r"\d{3}[-. ]\d{3}[-. ]\d{4})(?:\s?x\d{1,5})?(?!\w)", 0),
-    ("id", r"#\w+(?:-\w+)*|\b(?=[\w-]*\d)(?=[\w-]*[A-Za-z])\w+(?:-\w+)*\b|\b\d+(?:-\d+)+\b", 0),
+    ("id", r"#\w+(?:-\w+)*|\b(?=[\w-]{0,256}\d)(?=[\w-]{0,256}[A-Za-z])\w+(?:-\w+)*\b|\b\d+(?:-\d+)+\b", 0),
     ("number", r"(?<![\w.])[-+]?\d[\d,]*(?:\.\d+)?%?", 0),
     ("name",
      rf"(?:(?<=[a-z,;:)] )|{_AFTER_TITLE})(?!I\b|I['’]|{_DAY}\b|{_EMPHASIS})"

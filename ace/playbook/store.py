@@ -24,6 +24,7 @@ from sqlalchemy.exc import ArgumentError, DataError, DBAPIError, IntegrityError,
 from ace.core import PlaybookError
 from ace.playbook import schema
 from ace.playbook.bullet import PlaybookBullet
+from ace.playbook.credits import credits_of
 from ace.playbook.database import connect
 from ace.playbook.delta import DELTAS, Add, Delta, Merge, Restore, Tag, apply
 
@@ -144,10 +145,7 @@ class Transaction:
 
     def replace_credits(self, credited: Credits) -> None:
         """After a rollback: the credits that count from now on."""
-        self._connection.execute(schema.credits.delete())
-        rows = [{"run_id": run, "number": number} for run, number in sorted(credited)]
-        if rows:
-            self._connection.execute(schema.credits.insert(), rows)
+        _replace_credits(self._connection, credited)
 
     def return_credits(self, credited: Credits) -> None:
         """For a bullet that comes back: the credits that it had, where they are gone."""
@@ -269,14 +267,7 @@ class Rewriting:
             row, bullet = stored.get(number), wanted.get(number)
             if row is None or bullet is None or not row.says(bullet):
                 _put(self._connection, f"b-{number}", bullet)
-        credited = {(delta.run_id, delta.bullet_id) for delta in self._deltas() if isinstance(delta, Tag)}
-        for run, number in self._connection.execute(sa.select(schema.credits)).all():
-            if (run, f"b-{number}") not in credited:
-                where = (schema.credits.c.run_id == run) & (schema.credits.c.number == number)
-                self._connection.execute(schema.credits.delete().where(where))
-
-    def _deltas(self) -> list[Delta]:
-        return [entry.delta for entry in _entries(self._connection)]
+        _replace_credits(self._connection, credits_of((e.revision, e.delta) for e in _entries(self._connection)))
 
 
 def _passing(error: DBAPIError) -> bool:
@@ -625,6 +616,13 @@ def _first_credit(connection: sa.Connection, tag: Tag) -> bool:
         return False
     connection.execute(table.insert().values(run_id=tag.run_id, number=number))
     return True
+
+
+def _replace_credits(connection: sa.Connection, credited: Credits) -> None:
+    connection.execute(schema.credits.delete())
+    rows = [{"run_id": run, "number": number} for run, number in sorted(credited)]
+    if rows:
+        connection.execute(schema.credits.insert(), rows)
 
 
 def _move_credits(connection: sa.Connection, merge: Merge) -> None:

@@ -20,6 +20,8 @@ MAX_MESSAGES = 2_000
 """Messages of one conversation."""
 MAX_CHARS = 1_000_000
 """Characters of one request, all of its texts together."""
+MAX_TASK = 20_000
+"""Characters of a task that lessons are looked up for."""
 MAX_LISTED = 200
 
 
@@ -136,8 +138,7 @@ class SharedMemory:
         Raises:
             PlaybookError: The task is empty or too long, or k is no number from 1 to 20.
         """
-        if not task.strip() or len(task) > MAX_CHARS:
-            raise PlaybookError(f"the task has {len(task)} characters, expected 1 to {MAX_CHARS:,}")
+        self._check_task(task)
         if not 1 <= k <= 20:
             raise PlaybookError(f"k is {k}, expected 1 to 20")
         found = self.playbook.retrieve(task, domain, self._filters(tools), k, tenant=self.tenant)
@@ -174,14 +175,15 @@ class SharedMemory:
             raise PlaybookError(f"the messages have {size:,} characters, expected at most {MAX_CHARS:,}")
         verdict = Feedback(success=success, text=note[:2_000])
         with self._lock:
-            waited = {bullet.id for bullet in self.playbook.bullets if bullet.stage == "quarantined"}
+            self.playbook.refresh()
+            waited = self._waiting()
             try:
                 report = self._learner.learn_from_traces(
                     [list(messages)], [verdict], read_only=read_only_tools, domain=domain, tenant=self.tenant
                 )
             except ValueError as error:
                 raise PlaybookError(f"nothing was learned: {error}") from error
-            waiting = [b.id for b in self.playbook.bullets if b.stage == "quarantined" and b.id not in waited]
+            waiting = sorted(self._waiting() - waited, key=lambda name: int(name.removeprefix("b-")))
             revision = self.playbook.revision
         return Remembered(
             revision=revision,
@@ -193,7 +195,7 @@ class SharedMemory:
         )
 
     def feedback(self, lesson: str, helped: bool, run: str) -> Noted:
-        """Count that a lesson helped a run, or harmed it; a run counts once for each lesson.
+        """Count that a lesson of this tenant helped a run, or harmed it; a run counts once for each lesson.
 
         Args:
             lesson: Its id.
@@ -201,14 +203,15 @@ class SharedMemory:
             run: Names the run.
 
         Raises:
-            PlaybookError: There is no such lesson, or no run is named.
+            PlaybookError: There is no such lesson, it is everybody's and not this tenant's, or no run is named.
         """
         self._writable()
         if not run.strip():
             raise PlaybookError(
                 "the run has no name: each run counts once, so that feedback needs the run that it is about"
             )
-        self._get(lesson)
+        if self._get(lesson).tenant != self.tenant:
+            raise PlaybookError(f"the lesson {lesson!r} is everybody's: who speaks for {self.tenant} cannot judge it")
         tag = Tag(bullet_id=lesson, helpful=int(helped), harmful=int(not helped), run_id=f"{self.author}:{run}"[:200])
         return Noted(lesson=lesson, revision=self.playbook.commit([tag], author=self.author))
 
@@ -251,12 +254,22 @@ class SharedMemory:
 
     def explain(self, task: str, domain: str | None = None, tools: Sequence[str] | None = None) -> list[LessonReason]:
         """What `recall` returns for a task and why, then what else is near; without the words of what waits for a person."""
+        self._check_task(task)
         found = self.playbook.explain(task, domain, self._filters(tools), tenant=self.tenant)
         return [
             LessonReason(lesson=Lesson.of(reason.bullet), shown=reason.chosen, why=visible(reason.why))
             for reason in found.reasons
             if self._visible(reason.bullet) and reason.bullet.stage in SHOWN_STAGES
         ]
+
+    def _check_task(self, task: str) -> None:
+        if not task.strip() or len(task) > MAX_TASK:
+            raise PlaybookError(f"the task has {len(task):,} characters, expected 1 to {MAX_TASK:,}")
+
+    def _waiting(self) -> set[str]:
+        """Ids of the lessons of this tenant that wait for a person."""
+        mine = (bullet for bullet in self.playbook.bullets if bullet.tenant == self.tenant)
+        return {bullet.id for bullet in mine if bullet.stage == "quarantined"}
 
     def _filters(self, tools: Sequence[str] | None) -> Filters:
         return Filters(tools=None if tools is None else dict.fromkeys(tools, ANY_VERSION))

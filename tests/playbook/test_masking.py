@@ -1,6 +1,7 @@
 """The masker finds what belongs to one person or one case, and one function masks lessons and queries."""
 
 import itertools
+import time
 
 import pytest
 from hypothesis import given, strategies as st
@@ -118,3 +119,16 @@ def test_a_few_capitals_are_names_and_many_are_not(text, loud):
 )
 def test_how_many_capitals_tell_nothing(text, loud):
     assert shouted(text) is loud
+
+
+@pytest.mark.parametrize(
+    "unit", ["a-", "a.", "a1-", "1,", "a@", "a.b/", "0-", "1.", "a_", "#a", "Jan ", "a [at] ", "(", '"', "+1 "]
+)
+def test_no_text_takes_time_that_grows_with_its_square(unit):
+    masker, took = PatternMasker(), []
+    for length in (4_000, 32_000):
+        text = (unit * length)[:length]
+        started = time.perf_counter()
+        masker.spans(text)
+        took.append(time.perf_counter() - started)
+    assert took[1] < 32 * took[0] + 0.1, took

@@ -7,10 +7,11 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 from learner.runs import run_of, step
+from playbook_kit import filled
 
 from ace import Feedback, Learner, Playbook
 from ace.core import PlaybookError
-from ace.playbook import Add, PlaybookBullet, Remove, Tag, Update
+from ace.playbook import Add, Merge, PlaybookBullet, Remove, Tag, Update
 from ace.playbook.bullet import readable
 from ace.playbook.plan import Call, Constant, Plan, Situation
 
@@ -296,3 +297,13 @@ def test_after_a_purge_a_commit_that_fails_leaves_nothing_behind(opened):
         opened.commit([Add(bullet=PlaybookBullet(section="Pitfalls", content="x")), Remove(bullet_id="b-99")])
     assert opened.add(section="Pitfalls", content="y").id == "b-2"
     assert opened.history.verify().ok
+
+
+def test_credit_that_moved_with_a_merge_outlives_a_purge(book):
+    filled(book, "a", "b", "Zebra99 knows")
+    book.commit([Tag(bullet_id="b-2", helpful=1, run_id="r-1")])
+    book.commit([Merge(bullet_id="b-1", absorbed=("b-2",))])
+    book.purge(text="Zebra99")
+    assert book.history.verify().ok, book.history.verify().problems
+    book.commit([Tag(bullet_id="b-1", helpful=1, run_id="r-1")])
+    assert book.get("b-1").helpful_count == 1, "a run gives its credit once"

@@ -1,0 +1,42 @@
+"""Which runs have given their credit to which bullets: what the journal says, of which the table is a copy."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from ace.playbook.delta import Add, Delta, Merge, Remove, Restore, Tag
+
+
+class _Given(NamedTuple):
+    """What runs have credited a bullet: shared with the bullet's earlier states, of which a rollback brings one back."""
+
+    run_id: str = ""
+    before: tuple[_Given, ...] = ()
+
+
+def credits_of(journal: Iterable[tuple[int, Delta]]) -> set[tuple[str, int]]:
+    """Which run's credit counts for which bullet's number, after a journal: `credits_of(book.history.deltas())`."""
+    now, then = dict[str, _Given](), dict[tuple[str, int], _Given]()
+    for revision, delta in journal:
+        if isinstance(delta, Restore):  # byte for byte, so that the bullet keeps its old revision
+            now[delta.bullet_id] = then.get((delta.bullet_id, delta.bullet.updated_revision), _Given())
+        elif isinstance(delta, Remove):
+            now.pop(delta.bullet_id, None)
+        elif isinstance(delta, Merge) and delta.absorbed:
+            absorbed = [now.pop(other) for other in delta.absorbed if other in now]
+            now[delta.bullet_id] = _Given(before=(now.get(delta.bullet_id, _Given()), *absorbed))
+        elif isinstance(delta, Tag) and delta.run_id:
+            now[delta.bullet_id] = _Given(delta.run_id, (now.get(delta.bullet_id, _Given()),))
+        bullet_id = delta.bullet.id if isinstance(delta, Add) else delta.bullet_id
+        then[bullet_id, revision] = now.get(bullet_id, _Given())
+    return {(run, int(bullet_id.removeprefix("b-"))) for bullet_id, given in now.items() for run in _runs(given)}
+
+
+def _runs(given: _Given) -> set[str]:
+    found, left = set[str](), [given]
+    while left:
+        one = left.pop()
+        found.add(one.run_id)
+        left += one.before
+    return found - {""}
