@@ -16,6 +16,10 @@ EXAMPLES = (
 )
 
 
+WILDCARDS = ("0.0.0.0", "::")
+"""Addresses that are all of a machine's."""
+
+
 def serve(
     path: Annotated[str, typer.Argument(help="A playbook: a file, or postgresql://...; made when it is not there.")],
     mcp: Annotated[bool, typer.Option("--mcp", help="Speak MCP over standard input and output instead.")] = False,
@@ -33,6 +37,7 @@ def serve(
     ] = "",
     tenant: Annotated[str | None, typer.Option(help="Whose lessons are read and written, beside everybody's.")] = None,
     read_only: Annotated[bool, typer.Option("--read-only", help="Nothing may be written.")] = False,
+    https: Annotated[bool, typer.Option("--https", help="Browsers come through a proxy that speaks https.")] = False,
     runs: Annotated[Path | None, typer.Option(help="A folder of runs that agents have kept, to look at.")] = None,
     reports: Annotated[Path | None, typer.Option(help="A folder of evaluations, to look at.")] = None,
     tools: ToolsOption = None,
@@ -59,15 +64,22 @@ def serve(
     _check_folders(runs, reports)
     if token_file is None and not mcp and not is_loopback(host):
         raise PlaybookError(f"{host} can be reached by others: name a --token-file, whose tokens say who they are")
+    if host in WILDCARDS and not name and not mcp:
+        raise PlaybookError(f"{host} is no name: say with --name under which name others reach it")
     with Playbook.open(path) as book:
         if mcp:
             book.warm()
             mcp_server(SharedMemory(book, author=person.name, tenant=tenant, read_only=read_only)).run("stdio")
         else:
             hashes = _hashes(tools)
-            app = web_app(book, people, hosts=_hosts(host, name or []), runs=runs, reports=reports, tools=hashes)
+            app = web_app(
+                book, people, hosts=_hosts(host, name or []), secure=https, runs=runs, reports=reports, tools=hashes
+            )
             server = WebServer(app, host, port)
-            _welcome(path, server.url, token, token_file, browser)
+            url = f"http{'s' if https else ''}://{name[0]}" if name else server.url
+            if name and not https:
+                url += f":{server.url.rpartition(':')[2]}"
+            _welcome(path, url, token, token_file, browser)
             server.run()
         write_json({"lessons": len(book), "revision": book.revision}, json_file)
 
@@ -87,7 +99,7 @@ def _hosts(host: str, names: list[str]) -> list[str]:
     from ace.serve.guard import LOOPBACK
 
     own = f"[{host}]" if ":" in host else host
-    return [*LOOPBACK, *names, *([own] if host not in ("0.0.0.0", "::") else [])]
+    return [*LOOPBACK, *names, *([own] if host not in WILDCARDS else [])]
 
 
 def _hashes(tools: list[str] | None) -> dict[str, str] | None:

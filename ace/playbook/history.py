@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -22,6 +22,7 @@ from ace.playbook.versions import (
     Version,
     concerning,
     differing,
+    tenants_of,
     versions_of,
     way_back,
 )
@@ -168,6 +169,10 @@ class History:
             PlaybookError: There never was such a bullet.
         """
         return versions_of(self._store.entries(), bullet_id)
+
+    def tenants(self, bullet_ids: Collection[str]) -> dict[str, list[tuple[int, str | None]]]:
+        """Whose some bullets have been, also those that are gone: `book.history.tenants({"b-1"})` by id, with revisions."""
+        return tenants_of(self._store.entries(), bullet_ids)
 
     def restore(self, bullet_id: str, revision: int, *, author: str = "", note: str = "") -> int:
         """Make one bullet say what it said at a revision: `book.history.restore("b-1", 3, author="ana")`.

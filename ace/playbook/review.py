@@ -67,24 +67,25 @@ class ReviewQueue:
         """
         reason = clean_text(f"approved: {note}" if note else "approved")
         with self._state.transaction(author, reviewed=True) as tx:
-            bullet = self._quarantined(bullet_id)
-            if seen is not None and bullet.updated_revision != seen:
-                raise PlaybookError(
-                    f"{bullet_id} changed at revision {bullet.updated_revision}, after revision {seen} that was looked at; "
-                    "look again: `ace playbook show`"
-                )
+            self._quarantined(bullet_id, seen)
             tx.add(Update(bullet_id=bullet_id, changes={"stage": "active", "trust": "trusted"}, reason=reason))
         return self._state.revision
 
-    def reject(self, bullet_id: str, *, author: str = "", note: str = "") -> int:
+    def reject(self, bullet_id: str, *, seen: int | None = None, author: str = "", note: str = "") -> int:
         """Remove a bullet that waits in quarantine; the journal keeps it.
 
+        Args:
+            bullet_id: The bullet.
+            seen: As for `approve`.
+            author: Who rejects.
+            note: Why, for the journal.
+
         Raises:
-            PlaybookError: It does not wait for review.
+            PlaybookError: It does not wait for review, or has changed since it was looked at.
         """
         reason = clean_text(f"rejected: {note}" if note else "rejected")
         with self._state.transaction(author) as tx:
-            tx.add(Remove(bullet_id=self._quarantined(bullet_id).id, reason=reason))
+            tx.add(Remove(bullet_id=self._quarantined(bullet_id, seen).id, reason=reason))
         return self._state.revision
 
     def set_stage(
@@ -143,6 +144,7 @@ class ReviewQueue:
         *,
         trigger: str | None = None,
         content: str | None = None,
+        instead_of: Mapping[str, str] | None = None,
         author: str = "",
         note: str = "",
         **fields: Any,
@@ -153,17 +155,22 @@ class ReviewQueue:
             bullet_id: The bullet.
             trigger: When it applies; the requests that it was mined from are forgotten.
             content: What it says; a mined plan is forgotten.
+            instead_of: Trigger and content as they were when the editing began: when somebody else has changed them since,
+                nothing is written.
             author: Who decides.
             note: Why, for the journal.
             **fields: Others of its fields: `section`, `domain`, `tenant`, `tags`.
 
         Raises:
-            PlaybookError: There is no such bullet or field, or a value is illegal.
+            PlaybookError: There is no such bullet or field, a value is illegal, or it says something else by now.
         """
         if unknown := sorted(fields.keys() - _EDITED):
             raise PlaybookError(f"cannot edit {unknown}; expected trigger, content, {', '.join(sorted(_EDITED))}")
         with self._state.transaction(author) as tx:
             bullet, changes = self._state.get(bullet_id), dict[str, Any](fields)
+            for name, was in (instead_of or {}).items():
+                if getattr(bullet, name) != was:
+                    raise PlaybookError(f"{bullet_id} was changed by somebody else meanwhile; look at it again")
             if content is not None:
                 changes |= {"content": clean_text(content), "plan": None, "words_from": ("person",)}
             if trigger is not None:
@@ -204,8 +211,13 @@ class ReviewQueue:
         changes = {"tool_schema_hashes": {name: tools[name] for name in hashes}}
         return Update(bullet_id=bullet_id, changes=changes, reason="confirmed for the tools as they are now")
 
-    def _quarantined(self, bullet_id: str) -> PlaybookBullet:
+    def _quarantined(self, bullet_id: str, seen: int | None = None) -> PlaybookBullet:
         bullet = self._state.get(bullet_id)
+        if seen is not None and bullet.updated_revision != seen:
+            raise PlaybookError(
+                f"{bullet_id} changed at revision {bullet.updated_revision}, after revision {seen} that was looked at; "
+                "look again: `ace playbook show`"
+            )
         if bullet.stage != "quarantined":
             raise PlaybookError(
                 f"{bullet_id} is {bullet.stage} and waits for no review; `ace playbook review --list` shows what does"

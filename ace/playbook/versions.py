@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from itertools import groupby
 
 from pydantic import BaseModel
@@ -85,6 +85,19 @@ def versions_of(entries: Sequence[Entry], bullet_id: str) -> list[Version]:
             )
     if not found:
         raise PlaybookError(f"there never was a bullet {bullet_id!r}")
+    return found
+
+
+def tenants_of(entries: Iterable[Entry], bullet_ids: Collection[str]) -> dict[str, list[tuple[int, str | None]]]:
+    """Whose some bullets have been, by id: each revision that said so, with the tenant. `tenants_of(entries, {"b-1"})`."""
+    found: dict[str, list[tuple[int, str | None]]] = {}
+    for entry in entries:
+        if entry.subject in bullet_ids:
+            delta, known = entry.delta, found.setdefault(entry.subject, [])
+            if isinstance(delta, (Add, Restore)):
+                known.append((entry.revision, delta.bullet.tenant))
+            elif isinstance(delta, Update) and "tenant" in delta.changes:
+                known.append((entry.revision, delta.changes["tenant"]))
     return found
 
 

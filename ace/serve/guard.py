@@ -20,16 +20,17 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from ace.serve.people import People, Person, Session, Sessions
 
 LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
-COOKIE = "ace_session"
 MAX_BODY = 8 * 1_024 * 1_024
 """Bytes of one request."""
+MAX_UNKNOWN = 16 * 1_024
+"""Bytes from somebody who has shown no token yet."""
 BODY_SECONDS = 10.0
 """For a request to arrive."""
 RATE = 400.0
 """Requests a second that one person may make, on average over `BURST_SECONDS`."""
 BURST_SECONDS = 10.0
 WRONG_TOKENS = 20
-"""Wrong tokens a minute from one address; then it has to wait, with a right one too."""
+"""Wrong tokens a minute from one address; then further wrong ones are not looked at. A right one always is."""
 _OPEN = re.compile(r"/(login|favicon\.ico|static/[\w.-]+)")
 """What needs no token: nothing of the book is in it."""
 _SECURITY = {
@@ -136,7 +137,8 @@ class Guard:
         for origin in headers.getlist("origin"):
             if origin.partition("://")[2].lower() != hosts[0].lower():
                 raise Refused(403, "another page may not ask here")
-        if headers.get("sec-fetch-site", "none") not in ("same-origin", "none") and method not in ("GET", "HEAD"):
+        foreign = headers.get("sec-fetch-site", "none") not in ("same-origin", "none")
+        if foreign and (method not in ("GET", "HEAD") or (path == "/login" and scope.get("query_string"))):
             raise Refused(403, "another page may not ask here")
         raw = scope.get("raw_path", b"").lower()
         if ".." in path.split("/") or "\\" in path or not path.isprintable() or b"%2f" in raw or b"%5c" in raw:
@@ -145,42 +147,49 @@ class Guard:
     def _known(self, scope: Scope, headers: Headers) -> None:
         """Who asks, and whether that one may."""
         address = (scope.get("client") or ("",))[0]
-        if self._wrong.left(address) < 1:
-            raise Refused(429, "too many wrong tokens; wait a minute", **{"retry-after": "60"})
-        person, session = self._who(headers, address)
+        person, session = self._who(scope, headers, address)
         mcp = _is_mcp(scope["path"])
         if mcp and session is not None:
             person = session = None  # a browser's cookie comes with whatever a page sends: tools want the token itself
-        scope.setdefault("state", {}).update(person=person, session=session, wrong=lambda: self._wrong.take(address))
+        scope.setdefault("state", {}).update(
+            person=person, session=session, may_try=lambda: self._wrong.take(address), cookie=cookie_name(scope)
+        )
         if person is None and _OPEN.fullmatch(scope["path"]) is None:
-            if not mcp and scope["method"] == "GET" and "text/html" in headers.get("accept", ""):
-                refused = Refused(401, "")
-                refused.response = RedirectResponse("/login", 303)
-                raise refused
-            raise Refused(401, "a token is needed", **{"www-authenticate": "Bearer"})
+            raise self._stranger(scope, headers, mcp)
         leaving = scope["path"] in ("/login", "/logout")
         if person is not None and person.read_only and scope["method"] not in ("GET", "HEAD") and not (mcp or leaving):
             raise Refused(403, f"{person.name} may only read")
         if not self._rate.take(person.name if person is not None else f"address {address}"):
             raise Refused(429, "too many requests; wait a second", **{"retry-after": "1"})
 
-    def _who(self, headers: Headers, address: str) -> tuple[Person | None, Session | None]:
+    def _stranger(self, scope: Scope, headers: Headers, mcp: bool) -> Refused:
+        """The answer to somebody without a token: a page to show one, where a person would see it."""
+        if headers.get("hx-request") == "true":
+            return Refused(401, "a token is needed", **{"hx-redirect": "/login"})
+        refused = Refused(401, "a token is needed", **{"www-authenticate": "Bearer"})
+        if not mcp and scope["method"] == "GET" and "text/html" in headers.get("accept", ""):
+            refused.response = RedirectResponse("/login", 303)
+        return refused
+
+    def _who(self, scope: Scope, headers: Headers, address: str) -> tuple[Person | None, Session | None]:
         given = headers.getlist("authorization")
         if given:
             scheme, _, token = given[0].partition(" ")
             person = self.people.of(token.strip()) if len(given) == 1 and scheme.lower() == "bearer" else None
+            if person is None and not self._wrong.take(address):
+                raise Refused(429, "too many wrong tokens; wait a minute", **{"retry-after": "60"})
             if person is None:
-                self._wrong.take(address)
                 raise Refused(401, "that token is nobody's", **{"www-authenticate": 'Bearer error="invalid_token"'})
             return person, None
-        session = self.sessions.get(_cookie(headers))
+        session = self.sessions.get(_cookie(headers, cookie_name(scope)))
         return (session.person if session is not None else None), session
 
     async def _body(self, scope: Scope, headers: Headers, receive: Receive) -> Receive:
         """The whole body, as long as it is not too long and does not take too long."""
+        most = self.max_body if scope["state"]["person"] is not None else MAX_UNKNOWN
         length = headers.get("content-length", "0")
-        if not length.isdecimal() or int(length) > self.max_body:
-            raise Refused(413, f"a request may have {self.max_body:,} bytes", connection="close")
+        if not length.isdecimal() or int(length) > most:
+            raise Refused(413, f"a request may have {most:,} bytes", connection="close")
         chunks: list[Message] = []
         size = 0
         try:
@@ -188,8 +197,8 @@ class Guard:
                 while not chunks or chunks[-1].get("more_body"):
                     chunks.append(await receive())
                     size += len(chunks[-1].get("body", b""))
-                    if size > self.max_body:
-                        raise Refused(413, f"a request may have {self.max_body:,} bytes", connection="close")
+                    if size > most:
+                        raise Refused(413, f"a request may have {most:,} bytes", connection="close")
         except TimeoutError:
             raise Refused(408, f"the request did not arrive in {BODY_SECONDS:g} s", connection="close") from None
         return _again(chunks, receive)
@@ -227,9 +236,14 @@ def _name(host: str) -> str:
     return re.sub(r":\d+$", "", host.lower())
 
 
-def _cookie(headers: Headers) -> str:
+def cookie_name(scope: Scope) -> str:
+    """Of a session: browsers keep cookies by host, so that two servers on one machine need two names."""
+    return f"ace_session_{(scope.get('server') or ('', 0))[1]}"
+
+
+def _cookie(headers: Headers, name: str) -> str:
     try:
-        found = SimpleCookie(headers.get("cookie", "")).get(COOKIE)
+        found = SimpleCookie(headers.get("cookie", "")).get(name)
     except CookieError:
         return ""
     return found.value if found is not None else ""

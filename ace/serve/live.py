@@ -7,7 +7,6 @@ import contextlib
 import logging
 from collections.abc import AsyncGenerator, AsyncIterator
 
-from ace.core import PlaybookError
 from ace.playbook import Playbook
 
 FOLLOW_SECONDS = 0.25
@@ -25,8 +24,6 @@ class Live:
 
     def __init__(self, book: Playbook) -> None:
         self._book = book
-        self._changed = asyncio.Condition()
-        self._ended = False
 
     @contextlib.asynccontextmanager
     async def follow(self) -> AsyncGenerator[None]:
@@ -35,34 +32,26 @@ class Live:
         try:
             yield
         finally:
-            self._ended = True
-            async with self._changed:
-                self._changed.notify_all()
             task.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await task
 
     async def revisions(self) -> AsyncIterator[int]:
         """The book's revision now, then each new one; the last seen once more when nothing happens for a while."""
-        seen = -1
-        while not self._ended:
-            async with self._changed:
-                if self._book.revision == seen:
-                    with contextlib.suppress(TimeoutError):
-                        await asyncio.wait_for(self._changed.wait(), PING_SECONDS)
-            seen = self._book.revision
-            yield seen
+        seen, waited = -1, 0.0
+        while True:
+            if self._book.revision != seen or waited >= PING_SECONDS:
+                seen, waited = self._book.revision, 0.0
+                yield seen
+            # a number is looked at, and nothing is asked: the one task below reads the journal for all
+            await asyncio.sleep(FOLLOW_SECONDS / 2)
+            waited += FOLLOW_SECONDS / 2
 
     async def _follow(self) -> None:
-        told = self._book.revision
         while True:
             await asyncio.sleep(FOLLOW_SECONDS)
             try:
                 await asyncio.to_thread(self._book.refresh)
-            except PlaybookError as error:
+            except Exception as error:  # a database may fail in many ways, and come back
                 _log.warning("the playbook cannot be followed: %s", error)
                 await asyncio.sleep(2.0)
-            if self._book.revision != told:
-                told = self._book.revision
-                async with self._changed:
-                    self._changed.notify_all()

@@ -8,7 +8,7 @@ from functools import wraps
 from typing import Annotated, Any, ParamSpec, TypeVar
 
 from mcp.server import MCPServer
-from mcp.server.mcpserver.exceptions import ToolError
+from mcp.server.mcpserver.exceptions import ResourceError, ToolError
 from mcp.types import ToolAnnotations
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -80,7 +80,10 @@ def mcp_server(memory: SharedMemory, name: str = "ace-memory") -> MCPServer:
 
     @server.resource("playbook://lessons/{lesson_id}", mime_type="application/json", description="One lesson.")
     def one_lesson(lesson_id: str) -> str:
-        return memory.lesson(lesson_id).model_dump_json()
+        try:
+            return memory.lesson(lesson_id).model_dump_json()
+        except PlaybookError as error:
+            raise ResourceError(str(error)) from error
 
     @server.prompt(description="A task with the lessons that fit it.")
     def solve(task: str, domain: str | None = None) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import logging
 import socket
@@ -18,17 +19,20 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Receive, Scope, Send
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from ace.core import PlaybookError
 from ace.playbook import Playbook
-from ace.serve.guard import LOOPBACK, Guard
+from ace.serve.guard import LOOPBACK, MAX_BODY, Guard
 from ace.serve.inspector.inspector import Inspector
 from ace.serve.live import Live
 from ace.serve.mcp_server import mcp_server
 from ace.serve.people import People, Person, Sessions
 from ace.serve.shared_memory import SharedMemory
 
-MOST_CONNECTIONS = 200
+MOST_CONNECTIONS = 500
+HEAD_SECONDS = 10.0
+"""For a request's headers to arrive, and between two requests of a connection."""
 _STATIC = Path(__file__).parent / "inspector" / "static"
 
 
@@ -67,10 +71,10 @@ def web_app(
         async with request.form(max_files=0, max_fields=4) as form:
             token = str(form.get("token") or request.query_params.get("token", ""))
         if token and (person := people.of(token)) is not None:
-            return inspector.login(person, secure=secure)
-        if token:
-            request.state.wrong()
-        return inspector.login_page("that token is nobody's" if token else "")
+            return inspector.login(request, person, secure=secure)
+        if token and not request.state.may_try():
+            return inspector.login_page("too many wrong tokens; wait a minute", 429)
+        return inspector.login_page("that token is nobody's", 401) if token else inspector.login_page()
 
     routes = [
         Route("/login", come_in, methods=["GET", "POST"]),
@@ -94,6 +98,7 @@ class _Tools:
             streamable_http_path="/",
             json_response=True,
             stateless_http=True,
+            max_request_body_size=MAX_BODY,
             transport_security=TransportSecuritySettings(enable_dns_rebinding_protection=False),
         )
 
@@ -115,6 +120,41 @@ class _Exact:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
         await self._app(scope, receive, send)
+
+
+class _Prompt(H11Protocol):
+    """HTTP/1.1 for clients that say what they want: a connection that asks for nothing is closed, and not only after its
+    first request; at the end, feeds that would never end are."""
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
+        """Begin to wait for a request."""
+        super().connection_made(transport)
+        self._late = self.loop.call_later(HEAD_SECONDS, self._give_up)
+
+    def on_response_complete(self) -> None:
+        """Begin to wait for the next one."""
+        self._late.cancel()
+        self._late = self.loop.call_later(HEAD_SECONDS, self._give_up)
+        super().on_response_complete()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Nobody is there any more."""
+        self._late.cancel()
+        super().connection_lost(exc)
+
+    def shutdown(self) -> None:
+        """Finish what is being answered; a live feed has no end of its own."""
+        super().shutdown()
+        if self._busy() and self.scope["path"] == "/live":
+            self.transport.close()
+
+    def _give_up(self) -> None:
+        if not self._busy():
+            self.transport.close()
+
+    def _busy(self) -> bool:
+        cycle: Any = self.cycle
+        return cycle is not None and not cycle.response_complete
 
 
 class WebServer:
@@ -152,6 +192,8 @@ class WebServer:
         self.server = uvicorn.Server(
             uvicorn.Config(
                 app,
+                http=_Prompt,
+                proxy_headers=False,  # whoever asks could give itself any address
                 log_level=logging.ERROR,
                 access_log=False,
                 server_header=False,

@@ -12,7 +12,7 @@ from conftest import letters
 from serve_kit import TOKENS, browser_of, send, served
 
 from ace.playbook import CallableEmbedder, Playbook
-from ace.serve import guard
+from ace.serve import guard, web
 from ace.serve.guard import MAX_BODY, Allowance
 from ace.serve.people import People, Person, Sessions
 
@@ -116,6 +116,8 @@ HOSTILE_BYTES = {
     "somebody else's tenant, in review": http("POST", "/lessons/b-4/approve", Host=OWN, Authorization=BEN, Content_Length="0"),
     "everybody's lesson, by a tenant": http("POST", "/lessons/b-1/remove", Host=OWN, Authorization=BEN, Content_Length="0"),
     "a reader that writes": http("POST", "/lessons/b-1/remove", Host=OWN, Authorization=DAN, Content_Length="0"),
+    "a guess by another page": http("GET", "/login?token=x", Host=OWN, Sec_Fetch_Site="cross-site"),
+    "a long form without a token": http("POST", "/login", Host=OWN, Content_Length="100000"),
     "another method": http("PUT", "/lessons/b-1", Host=OWN, Authorization=ANA, Content_Length="0"),
     "a method that echoes": http("TRACE", "/", Host=OWN, Authorization=ANA),
     "a body of 50 MB, as it says": http("POST", "/import", Host=OWN, Authorization=ANA, Content_Length="52428800"),
@@ -162,6 +164,33 @@ def test_a_body_that_dribbles_in_is_not_waited_for(book, url, monkeypatch):
     assert book.find(["b-1"])
 
 
+def test_connections_that_ask_for_nothing_are_closed(url, monkeypatch):
+    monkeypatch.setattr(web, "HEAD_SECONDS", 0.5)
+    host, port = url.removeprefix("http://").split(":")
+    slow = [b"", b"GET / HT", b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\nX: "]
+    for said in slow:
+        with socket.create_connection((host, int(port)), timeout=10) as connection:
+            connection.sendall(said)
+            started = time.monotonic()
+            assert connection.recv(100) == b""
+            assert 0.3 < time.monotonic() - started < 5
+    with httpx.Client(base_url=url) as client:
+        for _ in range(3):
+            assert client.get("/login").status_code == 200
+            time.sleep(0.2)
+
+
+def test_a_long_task_keeps_nobody_waiting(url):
+    with httpx.Client(base_url=url, headers={"authorization": DAN, **MCP}) as client:
+        for task in ("a-" * 9_000, "1," * 9_000, "a." * 9_000):
+            call = json.loads(CALL) | {"params": {"name": "recall", "arguments": {"task": task}}}
+            started = time.monotonic()
+            assert client.post("/mcp", json=call).status_code == 200
+            assert time.monotonic() - started < 5
+        call = json.loads(CALL) | {"params": {"name": "recall", "arguments": {"task": "a" * 30_000}}}
+        assert "expected 1 to 20,000" in client.post("/mcp", json=call).text
+
+
 def test_a_cookie_opens_no_tools_and_no_form_without_its_secret(book, url):
     before = book.revision
     with browser_of("ana", url) as client, browser_of("ana", url) as other:
@@ -201,6 +230,11 @@ def test_wrong_tokens_soon_have_to_wait():
         answers = [client.get("/", headers={"authorization": f"Bearer guess-{i:020}"}).status_code for i in range(30)]
         assert (answers[0], answers[-1]) == (401, 429)
         assert client.post("/login", data={"token": "guess"}).status_code == 429
+        forged = [{"authorization": f"Bearer guess-{i:020}", "x-forwarded-for": f"10.0.0.{i}"} for i in range(5)]
+        assert {client.get("/", headers=each).status_code for each in forged} == {429}, "nobody chooses an address"
+        assert client.get("/", headers={"authorization": ANA}).status_code == 200, "nobody locks others out"
+        with browser_of("ana", str(client.base_url).rstrip("/")) as browser:
+            assert browser.get("/").status_code == 200
 
 
 def test_somebody_who_asks_too_often_has_to_wait(monkeypatch):

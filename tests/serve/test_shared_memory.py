@@ -162,3 +162,14 @@ def test_many_threads_lose_nothing(book, memory):
     assert {lesson.tools for lesson in memory.lessons(limit=200)} == {
         (f"tool_{a}_{b}",) for a in range(4) for b in range(5)
     }
+
+
+def test_tenants_neither_judge_everybodys_lessons_nor_learn_of_each_other(book):
+    SharedMemory(book).remember(conversation(), True)
+    ben, cleo = (SharedMemory(book, author=name, tenant=tenant) for name, tenant in (("ben", "shop"), ("cleo", "bank")))
+    with pytest.raises(PlaybookError, match="is everybody's"):
+        ben.feedback("b-1", False, "r-1")
+    assert ben.remember(conversation(), True).added == 1
+    assert cleo.remember(conversation(), True).added == 1, "that another tenant knows it is nobody's business"
+    book.add(section="Strategies", content="Wait.", trust="tainted", tenant="bank")
+    assert ben.remember(conversation("o-5", "paint", "Paint the boat {}"), True).waiting == ()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from datetime import datetime
@@ -26,7 +27,6 @@ from ace.evaluation.report.html import html, traces_of
 from ace.playbook import Playbook, PlaybookBullet, Section, Stage
 from ace.playbook.review import SetStage
 from ace.playbook.transfer import read_bullets, write_bullets
-from ace.serve.guard import COOKIE
 from ace.serve.inspector.lesson_page import lesson_page
 from ace.serve.live import Live
 from ace.serve.people import Person, Session, Sessions
@@ -36,6 +36,9 @@ MOST_ENTRIES = 500
 """Of the journal on one page: a commit may hold very many."""
 MOST_QUERY = 2_000
 """Characters of a search."""
+MOST_WRITTEN = 20_000
+"""Characters of a trigger, or of what a lesson says, that a person may write."""
+_LESSON = re.compile(r"b-\d{1,9}")
 View = Callable[["Ask"], Response]
 
 
@@ -128,16 +131,15 @@ class Inspector:
             Route("/live", self._follow),
         ]
 
-    def login_page(self, why: str = "") -> Response:
-        """Where a browser shows its token: `inspector.login_page("that token is nobody's")`."""
-        page = self._templates.get_template("login.html").render(why=why)
-        return HTMLResponse(page, 401 if why else 200)
+    def login_page(self, why: str = "", status: int = 200) -> Response:
+        """Where a browser shows its token: `inspector.login_page("that token is nobody's", 401)`."""
+        return HTMLResponse(self._templates.get_template("login.html").render(why=why), status)
 
-    def login(self, person: Person, *, secure: bool = False) -> Response:
-        """Begin a browser's session, and show it the book: `inspector.login(Person("ana"))`."""
+    def login(self, request: Request, person: Person, *, secure: bool = False) -> Response:
+        """Begin a browser's session, and show it the book: `inspector.login(request, Person("ana"))`."""
         response = RedirectResponse("/", 303)
         key = self._sessions.begin(person)
-        response.set_cookie(COOKIE, key, httponly=True, samesite="strict", secure=secure)
+        response.set_cookie(request.state.cookie, key, httponly=True, samesite="strict", secure=secure)
         return response
 
     # -- reading -------------------------------------------------------------------------------------------------------
@@ -182,9 +184,10 @@ class Inspector:
         )
 
     def _lesson(self, ask: Ask) -> Response:
-        page = lesson_page(self.book, ask.request.path_params["lesson"])
-        if not self._visible(page.bullet, ask.person):
-            raise PlaybookError(f"there never was a bullet {ask.request.path_params['lesson']!r}")
+        lesson = ask.request.path_params["lesson"]
+        page = lesson_page(self.book, lesson, lambda bullet: self._visible(bullet, ask.person))
+        if page is None:
+            raise PlaybookError(f"there never was a bullet {lesson!r}")
         return self._render(
             ask,
             "lesson.html",
@@ -192,7 +195,7 @@ class Inspector:
             mine=page.bullet.tenant == ask.person.tenant,
             stages=get_args(SetStage),
             traced=set(self._runs.run_ids()) if self._runs is not None else set[str](),
-            changed=self._changed_tools(page.bullet, self._known_tools()),
+            changed=self._changed_tools(page.bullet, self._known_tools(ask.person)),
         )
 
     def _review(self, ask: Ask) -> Response:
@@ -200,7 +203,7 @@ class Inspector:
         return self._render(ask, "review.html", items=items[:PER_PAGE], total=len(items))
 
     def _outdated(self, ask: Ask) -> Response:
-        tools = self._known_tools()
+        tools = self._known_tools(ask.person)
         found = self.book.find(self.book.review.outdated(tools, tenant=ask.person.tenant)).values()
         rows = [(b, self._changed_tools(b, tools)) for b in found if self._visible(b, ask.person)]
         return self._render(ask, "outdated.html", rows=rows[:PER_PAGE], total=len(rows), given=self._tools is not None)
@@ -210,8 +213,12 @@ class Inspector:
         last = min(ask.number("until", newest), newest)
         entries = self.book.history.entries(after=max(0, last - PER_PAGE), until=last, newest=MOST_ENTRIES)
         named = [(entry, str(entry.get("bullet_id") or entry["bullet"]["id"])) for entry in reversed(entries)]
-        mine = {bullet_id for bullet_id in {name for _, name in named} if self._readable(bullet_id, ask.person)}
-        shown = [entry | {"subject": name} for entry, name in named if name in mine]
+        owners = self.book.history.tenants({name for _, name in named})
+        shown = [
+            entry | {"subject": name}
+            for entry, name in named
+            if self._may_read(owners.get(name, []), entry["revision"], ask.person)
+        ]
         return self._render(
             ask, "journal.html", entries=shown, most=MOST_ENTRIES, last=last, newest=newest, per_page=PER_PAGE
         )
@@ -221,22 +228,21 @@ class Inspector:
         ids = self._runs.run_ids() if self._runs is not None else ()
         found, damaged = list[Any](), list[str]()
         for run_id in ids[first : first + PER_PAGE]:
-            try:
-                run = self._store().load(run_id)
-            except RunStoreError as error:
-                damaged.append(str(error))
-                continue
-            if run.task.tenant in (None, ask.person.tenant):
+            run = self._loaded(run_id, ask.person)
+            if run is not None:
                 found.append(run)
+            elif ask.person.tenant is None and not self._store_is_whole(run_id):
+                damaged.append(run_id)
+        more = first + PER_PAGE < len(ids)
+        known = self._runs is not None
         return self._render(
-            ask, "runs.html", runs=found, damaged=damaged, total=len(ids), first=first, per_page=PER_PAGE,
-            known=self._runs is not None,
-        )  # fmt: skip
+            ask, "runs.html", runs=found, damaged=damaged, more=more, first=first, per_page=PER_PAGE, known=known
+        )
 
     def _run(self, ask: Ask) -> Response:
-        run = self._store().load(ask.request.path_params["run"])
-        if run.task.tenant not in (None, ask.person.tenant):
-            raise RunStoreError(f"no run {run.run_id!r}")
+        run = self._loaded(ask.request.path_params["run"], ask.person)
+        if run is None:
+            raise PlaybookError("there is no such run, or it cannot be read")
         return self._render(ask, "run.html", run=run, there=set(self.book.find(run.injected_bullets)))
 
     def _report_list(self, ask: Ask) -> Response:
@@ -264,7 +270,8 @@ class Inspector:
     def _export(self, ask: Ask) -> Response:
         with tempfile.TemporaryDirectory() as folder:
             file = Path(folder) / "lessons.jsonl"
-            write_bullets(tuple(self._mine(ask.person)), file)
+            # those that the same person may bring in elsewhere
+            write_bullets((b for b in self._mine(ask.person) if b.tenant == ask.person.tenant), file)
             text = file.read_bytes()
         headers = {"content-disposition": "attachment; filename=lessons.jsonl"}
         return Response(text, media_type="application/jsonl", headers=headers)
@@ -272,6 +279,8 @@ class Inspector:
     async def _follow(self, request: Request) -> Response:
         async def events() -> AsyncIterator[str]:
             async for revision in self._live.revisions():
+                if request.state.session is not None and self._session_of(request) is None:
+                    return
                 yield f"event: revision\ndata: {revision}\n\n"
 
         return StreamingResponse(events(), media_type="text/event-stream")
@@ -283,16 +292,19 @@ class Inspector:
         done = self._changes().get(action)
         if done is None:
             raise PlaybookError(f"there is nothing called {action!r} to do with a lesson")
-        bullet = lesson_page(self.book, lesson).bullet if action == "restore" else self.book.get(lesson)
-        if not self._visible(bullet, ask.person):
+        page = lesson_page(self.book, lesson, lambda bullet: self._visible(bullet, ask.person))
+        if page is None or (page.gone and action != "restore"):
             raise PlaybookError(f"no bullet {lesson!r}")
+        bullet = page.bullet
         if bullet.tenant != ask.person.tenant:
             may = f"{ask.person.name} may change the lessons of {ask.person.tenant} only"
             raise PlaybookError(f"{lesson} is everybody's; {may}")
         before, said = self.book.revision, done(ask, bullet)
+        changed = self.book.revision > before
         back = ask.text("back")
         path = back if back in ("/review", "/outdated") else f"/lessons/{quote(lesson)}"
-        undo = before if self.book.revision > before and action != "confirm" else ""
+        # what was there just before, also when somebody else wrote meanwhile
+        undo = self.book.history.versions(lesson)[-1].revision - 1 if changed and action != "confirm" else ""
         return RedirectResponse(f"{path}?{urlencode({'said': said, 'lesson': lesson, 'undo': undo})}", 303)
 
     def _changes(self) -> Mapping[str, Callable[[Ask, PlaybookBullet], str]]:
@@ -312,19 +324,26 @@ class Inspector:
         return "approved"
 
     def _reject(self, ask: Ask, bullet: PlaybookBullet) -> str:
-        self.book.review.reject(bullet.id, author=ask.person.name, note=ask.text("note"))
+        seen = ask.number("seen", bullet.updated_revision)
+        self.book.review.reject(bullet.id, seen=seen, author=ask.person.name, note=ask.text("note"))
         return "refused"
 
     def _edit(self, ask: Ask, bullet: PlaybookBullet) -> str:
-        said = {name: ask.text(name, getattr(bullet, name)).strip() for name in ("trigger", "content")}
+        was = {name: _lines(ask.text(f"was_{name}", getattr(bullet, name))) for name in ("trigger", "content")}
+        said = {name: _lines(ask.text(name, was[name])) for name in was}
         if not said["content"]:
             raise PlaybookError("a lesson says something; to take it away, remove it")
-        if ask.number("seen", bullet.updated_revision) != bullet.updated_revision:
-            raise PlaybookError(
-                f"{bullet.id} was changed by somebody else meanwhile; look at it again. You wrote: {said}"
+        if long := [name for name, text in said.items() if len(text) > MOST_WRITTEN]:
+            raise PlaybookError(f"{', '.join(long)} may have {MOST_WRITTEN:,} characters")
+        changed = {name: text for name, text in said.items() if text != was[name]}
+        # what is stored may have other ends of lines than a browser sends
+        stored = {name: getattr(bullet, name) for name in was if _lines(getattr(bullet, name)) == was[name]}
+        try:
+            self.book.review.edit(
+                bullet.id, author=ask.person.name, note=ask.text("note"), instead_of={**was, **stored}, **changed
             )
-        changed = {name: text for name, text in said.items() if text != getattr(bullet, name)}
-        self.book.review.edit(bullet.id, author=ask.person.name, note=ask.text("note"), **changed)
+        except PlaybookError as error:
+            raise _NotWritten(str(error), said) from error
         return "edited" if changed else "left as it was"
 
     def _stage(self, ask: Ask, bullet: PlaybookBullet) -> str:
@@ -345,14 +364,16 @@ class Inspector:
         return f"as at revision {revision}"
 
     def _confirm(self, ask: Ask, bullet: PlaybookBullet) -> str:
-        self.book.review.confirm([bullet.id], self._known_tools(), author=ask.person.name)
+        self.book.review.confirm([bullet.id], self._known_tools(ask.person), author=ask.person.name)
         return "confirmed for the tools as they are"
 
     def _import(self, ask: Ask) -> Response:
         file = ask.form.get("file")
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "lessons.jsonl"
-            path.write_bytes(file if isinstance(file, bytes) else b"")
+            if not isinstance(file, bytes) or not file.strip():
+                raise PlaybookError("choose a file of lessons, as the export writes it")
+            path.write_bytes(file)
             try:
                 bullets = read_bullets(path)
             except PlaybookError as error:
@@ -365,9 +386,9 @@ class Inspector:
         return RedirectResponse(f"/files?{urlencode({'said': f'{added} lessons came in as shadow'})}", 303)
 
     def _logout(self, ask: Ask) -> Response:
-        self._sessions.end(ask.request.cookies.get(COOKIE, ""))
+        self._sessions.end(ask.request.cookies.get(ask.request.state.cookie, ""))
         response = RedirectResponse("/login", 303)
-        response.delete_cookie(COOKIE)
+        response.delete_cookie(ask.request.state.cookie)
         return response
 
     # -- what all of them use ------------------------------------------------------------------------------------------
@@ -397,41 +418,57 @@ class Inspector:
             try:
                 return await run_in_threadpool(view, ask)
             except AceError as error:
-                return await run_in_threadpool(self._error, ask, 400 if form else 404, str(error))
+                written = error.written if isinstance(error, _NotWritten) else None
+                return await run_in_threadpool(self._error, ask, 400 if form else 404, str(error), written)
 
         return answer
 
-    def _error(self, ask: Ask, status: int, why: str) -> Response:
-        response = self._render(ask, "error.html", why=why)
+    def _error(self, ask: Ask, status: int, why: str, written: Mapping[str, str] | None = None) -> Response:
+        response = self._render(ask, "error.html", why=why, written=written or {}, follows=False)
         response.status_code = status
         return response
 
     def _render(self, ask: Ask, template: str, **context: Any) -> Response:
+        told = ask.request.query_params
+        lesson, undo = told.get("lesson", ""), told.get("undo", "")
         page = self._templates.get_template(template).render(
             person=ask.person,
             csrf=ask.session.csrf if ask.session is not None else "",
             revision=self.book.revision,
             address=f"{ask.request.url.path}{f'?{ask.request.url.query}' if ask.request.url.query else ''}",
             path=ask.request.url.path,
-            said=ask.request.query_params.get("said", ""),
-            said_of=ask.request.query_params.get("lesson", ""),
-            undo=ask.request.query_params.get("undo", ""),
-            **context,
+            said=told.get("said", "")[:200],
+            said_of=lesson if _LESSON.fullmatch(lesson) else "",
+            undo=undo if undo.isdecimal() else "",
+            **{"follows": ask.request.method == "GET", **context},
         )
         return HTMLResponse(page)
 
     def _visible(self, bullet: PlaybookBullet, person: Person) -> bool:
         return bullet.tenant in (None, person.tenant)
 
-    def _readable(self, bullet_id: str, person: Person) -> bool:
-        """Whether somebody may read about a bullet, also one that is gone."""
-        there = self.book.find([bullet_id]).get(bullet_id)
-        if there is not None:
-            return self._visible(there, person)
+    def _may_read(self, owners: list[tuple[int, str | None]], revision: int, person: Person) -> bool:
+        """Whether somebody may read an entry of the journal: it counts whose the bullet was then, and has been since."""
+        whose = [tenant for since, tenant in owners if since <= revision][-1:] + [t for s, t in owners if s > revision]
+        return bool(owners) and all(tenant in (None, person.tenant) for tenant in whose)
+
+    def _loaded(self, run_id: str, person: Person) -> Any:
+        """A run that somebody may look at; None where it is another tenant's, is not there or cannot be read."""
         try:
-            return self._visible(lesson_page(self.book, bullet_id).bullet, person)
-        except PlaybookError:
-            return False  # a tombstone, of what was purged
+            run = self._store().load(run_id)
+        except (RunStoreError, OSError):
+            return None
+        return run if run.task.tenant in (None, person.tenant) else None
+
+    def _store_is_whole(self, run_id: str) -> bool:
+        try:
+            self._store().load(run_id)
+        except (RunStoreError, OSError):
+            return False
+        return True
+
+    def _session_of(self, request: Request) -> Session | None:
+        return self._sessions.get(request.cookies.get(request.state.cookie, ""))
 
     def _mine(self, person: Person) -> Iterable[PlaybookBullet]:
         return (bullet for bullet in self.book.bullets if self._visible(bullet, person))
@@ -452,19 +489,33 @@ class Inspector:
             except (OSError, ValidationError):
                 continue  # of another release, or of something else
 
-    def _known_tools(self) -> dict[str, str]:
-        """Name to schema hash of the tools as they are, or as the newest lessons have known them."""
+    def _known_tools(self, person: Person) -> dict[str, str]:
+        """Name to schema hash of the tools as they are, or as the newest lessons know them, the tenant's own first."""
         if self._tools is not None:
             return dict(self._tools)
-        known: dict[str, tuple[int, str]] = {}
-        for bullet in self.book.bullets:
+        known: dict[str, tuple[bool, int, str]] = {}
+        for bullet in self._mine(person):
             for name, digest in bullet.tool_schema_hashes.items():
-                known[name] = max(known.get(name, (-1, "")), (bullet.created_revision, digest))
-        return {name: digest for name, (_, digest) in known.items()}
+                rank = (bullet.tenant == person.tenant, bullet.created_revision, digest)
+                known[name] = max(known.get(name, (False, -1, "")), rank)
+        return {name: digest for name, (_, _, digest) in known.items()}
 
     def _changed_tools(self, bullet: PlaybookBullet, tools: Mapping[str, str]) -> list[str]:
         hashes = bullet.tool_schema_hashes
         return sorted(name for name in hashes if name in tools and tools[name] != hashes[name])
+
+
+class _NotWritten(PlaybookError):
+    """An edit that was refused, with what was written: it must not be lost."""
+
+    def __init__(self, why: str, written: Mapping[str, str]) -> None:
+        super().__init__(why)
+        self.written = written
+
+
+def _lines(text: str) -> str:
+    """A text as it is stored: browsers end lines otherwise."""
+    return text.replace("\r\n", "\n").strip()
 
 
 def _visible(value: object) -> str:

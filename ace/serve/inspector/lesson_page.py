@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
-from ace.core import PlaybookError, visible
+from ace.core import visible as as_visible
 from ace.playbook import Playbook, PlaybookBullet
 from ace.playbook.plan import Situation
 from ace.playbook.results import ReviewItem
@@ -111,16 +111,26 @@ class LessonPage(NamedTuple):
     waiting: ReviewItem | None = None
 
 
-def lesson_page(book: Playbook, bullet_id: str) -> LessonPage:
-    """What the page of a lesson shows, also of one that is gone: `lesson_page(book, "b-1").steps`.
+def lesson_page(book: Playbook, bullet_id: str, visible: Callable[[PlaybookBullet], bool]) -> LessonPage | None:
+    """What the page of a lesson shows, also of one that is gone: `lesson_page(book, "b-1", lambda bullet: True).steps`.
+
+    Args:
+        book: The playbook.
+        bullet_id: The lesson.
+        visible: Whether the reader may see a version; what was before the last hidden one is hidden, too.
+
+    Returns:
+        None where there is nothing that the reader may see.
 
     Raises:
         PlaybookError: There never was such a lesson.
     """
     versions = book.history.versions(bullet_id)
+    hidden = [n for n, version in enumerate(versions) if version.bullet is not None and not visible(version.bullet)]
+    versions = versions[hidden[-1] + 1 if hidden else 0 :]
     bullet = next((version.bullet for version in reversed(versions) if version.bullet is not None), None)
     if bullet is None:
-        raise PlaybookError(f"{bullet_id} was purged")
+        return None
     waits = bullet.stage == "quarantined" and versions[-1].bullet is not None
     return LessonPage(
         gone=versions[-1].bullet is None,
@@ -140,7 +150,7 @@ def lesson_page(book: Playbook, bullet_id: str) -> LessonPage:
 
 def pieces(template: str) -> tuple[Piece, ...]:
     """A situation's words and its slots: `pieces("Refund {order_id}")[1].marked`."""
-    return tuple(Piece(visible(part), _SLOT.fullmatch(part) is not None) for part in _SLOT.split(template) if part)
+    return tuple(Piece(as_visible(part), _SLOT.fullmatch(part) is not None) for part in _SLOT.split(template) if part)
 
 
 def events(versions: Sequence[Version]) -> Iterable[Event]:
@@ -164,9 +174,9 @@ def events(versions: Sequence[Version]) -> Iterable[Event]:
 
 def _steps(bullet: PlaybookBullet) -> tuple[Step, ...]:
     if bullet.plan is None:
-        return tuple(Step(visible(name), name in bullet.changing_tools) for name in bullet.tool_sequence)
+        return tuple(Step(as_visible(name), name in bullet.changing_tools) for name in bullet.tool_sequence)
     return tuple(
-        Step(visible(bullet.plan.call_text(call, call.times == "each")), call.changes, call.times == "each")
+        Step(as_visible(bullet.plan.call_text(call, call.times == "each")), call.changes, call.times == "each")
         for call in bullet.plan.calls
     )
 
@@ -192,7 +202,7 @@ def _runs(versions: Sequence[Version]) -> Iterable[tuple[str, float, str]]:
             helped = version.bullet.helpful_count > before.bullet.helpful_count
             harmed = version.bullet.harmful_count > before.bullet.harmful_count
             said = "helped" if helped else "harmed" if harmed else "counted for the experiment"
-            yield from ((visible(run), version.at, said) for run in version.runs)
+            yield from ((as_visible(run), version.at, said) for run in version.runs)
 
 
 def _difference(name: str, old: Any, new: Any) -> Difference:
@@ -210,4 +220,4 @@ def _difference(name: str, old: Any, new: Any) -> Difference:
 def _shown(value: Any) -> str:
     if isinstance(value, (tuple, list)):
         return " → ".join(str(item) for item in value)  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
-    return "" if value is None else visible(str(value))
+    return "" if value is None else as_visible(str(value))

@@ -18,9 +18,12 @@ const writing = () => {
     Boolean(document.querySelector("#live details.edit[open]"));
 };
 
+// A browser has six connections to a server: only the page that is looked at holds one.
 let seen = Number(document.body.dataset.revision);
-if (document.body.dataset.revision) {
-  const source = new EventSource("/live");
+let source = null;
+const follow = () => {
+  if (document.hidden || source) return;
+  source = new EventSource("/live");
   source.addEventListener("revision", (event) => {
     const revision = Number(event.data);
     if (revision === seen) return;
@@ -28,8 +31,17 @@ if (document.body.dataset.revision) {
     if (writing()) document.querySelector("#stale")?.removeAttribute("hidden");
     else document.body.dispatchEvent(new Event("revision"));
   });
-  addEventListener("pagehide", () => source.close());
-}
+};
+const rest = () => { source?.close(); source = null; };
+follow();
+document.addEventListener("visibilitychange", () => (document.hidden ? rest() : follow()));
+addEventListener("pagehide", rest);
+addEventListener("pageshow", follow);
+
+// An answer without the part that is looked for, such as an error, must not blank the page.
+document.addEventListener("htmx:before:swap", (event) => {
+  if (!String(event.detail?.ctx?.text ?? "").includes('id="live"')) event.preventDefault();
+});
 
 // Review: j and k move, a approves, r refuses, e edits, u takes the last decision back.
 const cards = () => [...document.querySelectorAll("[data-card]")];
