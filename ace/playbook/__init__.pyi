@@ -17,7 +17,6 @@ from .index import (
     CallableEmbedder as CallableEmbedder,
     Embedder as Embedder,
     MiniLMEmbedder as MiniLMEmbedder,
-    MiniLMInt8Embedder as MiniLMInt8Embedder,
     SentenceTransformerEmbedder as SentenceTransformerEmbedder,
     as_embedder as as_embedder,
 )

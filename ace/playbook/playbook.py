@@ -22,6 +22,7 @@ from ace.playbook.history import History
 from ace.playbook.index.dense import Quantization
 from ace.playbook.index.embedders import Embedder, as_embedder
 from ace.playbook.index.index import BulletIndex, text_key
+from ace.playbook.index.minilm import INT8
 from ace.playbook.maintenance import Maintenance
 from ace.playbook.masking import Masker, PatternMasker
 from ace.playbook.purge import Purger, PurgeReport, Target
@@ -168,6 +169,7 @@ class Playbook:
     def __reduce__(self) -> tuple[Any, ...]:
         store, embedder = self._state.store, self._state.embedder
         known = None if type(embedder).__module__.startswith("ace.") and not callable(embedder) else embedder
+        known = embedder.name if embedder.name == INT8 else known
         options = {**self._options, **({} if known is None else {"embedder": known})}
         if store.address is not None:
             return _reopened, (store.address, options, None)

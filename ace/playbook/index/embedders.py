@@ -8,14 +8,13 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ace.core import PlaybookError
-from ace.playbook.index.minilm import Embedder, MiniLMEmbedder, MiniLMInt8Embedder, Vectors, embedded, unit
+from ace.playbook.index.minilm import INT8, Embedder, MiniLMEmbedder, Vectors, embedded, unit
 from ace.playbook.index.sentence_transformer import SentenceTransformerEmbedder
 
 __all__ = [
     "CallableEmbedder",
     "Embedder",
     "MiniLMEmbedder",
-    "MiniLMInt8Embedder",
     "SentenceTransformerEmbedder",
     "Vectors",
     "as_embedder",
@@ -60,8 +59,8 @@ def as_embedder(source: Any = None) -> Embedder:
     """
     if source is None or source == "minilm":
         return MiniLMEmbedder()
-    if source == MiniLMInt8Embedder.name:
-        return MiniLMInt8Embedder()
+    if source == INT8:
+        return MiniLMEmbedder(int8=True)
     if isinstance(source, str):
         return SentenceTransformerEmbedder(source)
     if hasattr(source, "embed") and isinstance(getattr(source, "name", None), str):

@@ -5,8 +5,7 @@ from __future__ import annotations
 import atexit
 import threading
 from collections.abc import Sequence
-from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +16,7 @@ from ace.playbook.index.weights import int8_folder, weights_folder
 MAX_TOKENS = 256
 """Longer texts are cut, as sentence-transformers does for this model."""
 BATCH = 64
+INT8 = "all-MiniLM-L6-v2-int8"
 
 Vectors = NDArray[np.float32]
 
@@ -119,14 +119,17 @@ class MiniLMEmbedder:
 
     Args:
         threads: That one text may use; 0 leaves it to onnxruntime. Who loads the model first decides.
+        int8: Weights in whole numbers of 8 bits: smaller, faster, and coarser. Its vectors are others, under a name of their
+            own; the graph is made when it is first used, which needs the package `onnx`, and kept in the user's cache.
     """
 
     name = "all-MiniLM-L6-v2"
-    _model: _Model | None = None
+    _models: ClassVar[dict[str, _Model]] = {}
     _lock = threading.Lock()
 
-    def __init__(self, threads: int = 0) -> None:
+    def __init__(self, threads: int = 0, *, int8: bool = False) -> None:
         self.threads = threads
+        self.name = INT8 if int8 else type(self).name
 
     def embed(self, texts: Sequence[str]) -> Vectors:
         """See `Embedder`.
@@ -155,18 +158,14 @@ class MiniLMEmbedder:
         """Load the model now."""
         self._loaded()
 
-    def _folder(self) -> Path:
-        return weights_folder()
-
     def _loaded(self) -> _Model:
         """The session and the tokenizer, made once for the process."""
-        cls = type(self)
-        with cls._lock, _NATIVE:
-            if cls._model is None:
+        with self._lock, _NATIVE:
+            if self.name not in self._models:
                 import onnxruntime
                 from tokenizers import Tokenizer
 
-                folder, runtime = self._folder(), onnxruntime
+                folder, runtime = int8_folder() if self.name == INT8 else weights_folder(), onnxruntime
                 options: Any = runtime.SessionOptions()
                 options.intra_op_num_threads = self.threads
                 options.log_severity_level = 3
@@ -176,20 +175,5 @@ class MiniLMEmbedder:
                 tokenizer: Any = Tokenizer.from_file(str(folder / "tokenizer.json"))
                 tokenizer.enable_truncation(MAX_TOKENS)
                 tokenizer.enable_padding()
-                cls._model = _Model(session, tokenizer)
-            return cls._model
-
-
-class MiniLMInt8Embedder(MiniLMEmbedder):
-    """The same model in whole numbers of 8 bits, `Playbook(embedder="all-MiniLM-L6-v2-int8")`: smaller, faster, and coarser.
-
-    Its vectors are others, and are kept under a name of their own. The graph is made when it is first used, which needs the
-    package `onnx`, and kept in the user's cache.
-    """
-
-    name = "all-MiniLM-L6-v2-int8"
-    _model: _Model | None = None
-    _lock = threading.Lock()
-
-    def _folder(self) -> Path:
-        return int8_folder()
+                self._models[self.name] = _Model(session, tokenizer)
+            return self._models[self.name]

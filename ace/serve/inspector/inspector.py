@@ -338,12 +338,9 @@ class Inspector:
         changed = {name: text for name, text in said.items() if text != was[name]}
         # what is stored may have other ends of lines than a browser sends
         stored = {name: getattr(bullet, name) for name in was if _lines(getattr(bullet, name)) == was[name]}
-        try:
-            self.book.review.edit(
-                bullet.id, author=ask.person.name, note=ask.text("note"), instead_of={**was, **stored}, **changed
-            )
-        except PlaybookError as error:
-            raise _NotWritten(str(error), said) from error
+        self.book.review.edit(
+            bullet.id, author=ask.person.name, note=ask.text("note"), instead_of={**was, **stored}, **changed
+        )
         return "edited" if changed else "left as it was"
 
     def _stage(self, ask: Ask, bullet: PlaybookBullet) -> str:
@@ -418,13 +415,13 @@ class Inspector:
             try:
                 return await run_in_threadpool(view, ask)
             except AceError as error:
-                written = error.written if isinstance(error, _NotWritten) else None
-                return await run_in_threadpool(self._error, ask, 400 if form else 404, str(error), written)
+                return await run_in_threadpool(self._error, ask, 400 if form else 404, str(error))
 
         return answer
 
-    def _error(self, ask: Ask, status: int, why: str, written: Mapping[str, str] | None = None) -> Response:
-        response = self._render(ask, "error.html", why=why, written=written or {}, follows=False)
+    def _error(self, ask: Ask, status: int, why: str) -> Response:
+        written = {name: ask.form[name] for name in ("trigger", "content") if name in ask.form}  # it must not be lost
+        response = self._render(ask, "error.html", why=why, written=written, follows=False)
         response.status_code = status
         return response
 
@@ -503,14 +500,6 @@ class Inspector:
     def _changed_tools(self, bullet: PlaybookBullet, tools: Mapping[str, str]) -> list[str]:
         hashes = bullet.tool_schema_hashes
         return sorted(name for name in hashes if name in tools and tools[name] != hashes[name])
-
-
-class _NotWritten(PlaybookError):
-    """An edit that was refused, with what was written: it must not be lost."""
-
-    def __init__(self, why: str, written: Mapping[str, str]) -> None:
-        super().__init__(why)
-        self.written = written
 
 
 def _lines(text: str) -> str:

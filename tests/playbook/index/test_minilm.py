@@ -7,7 +7,7 @@ import threading
 import numpy as np
 import pytest
 
-from ace.playbook import MiniLMEmbedder, MiniLMInt8Embedder, as_embedder
+from ace.playbook import MiniLMEmbedder, Playbook, as_embedder
 from ace.playbook.index.minilm import _NativeCalls
 
 TORCH = {
@@ -92,7 +92,7 @@ def test_the_end_of_a_process_waits_for_calls_that_are_under_way_and_not_for_eve
 
 def test_the_embedder_in_8_bits_is_another_one_with_nearly_the_same_neighbours(tmp_path, monkeypatch):
     monkeypatch.setattr("ace.playbook.index.weights.cache_folder", lambda: tmp_path)
-    monkeypatch.setattr(MiniLMInt8Embedder, "_model", None)
+    monkeypatch.setattr(MiniLMEmbedder, "_models", {})
     texts = [
         f"{act} the {thing}"
         for act in ("Refund", "Paint", "Close", "Ship")
@@ -108,6 +108,16 @@ def test_the_embedder_in_8_bits_is_another_one_with_nearly_the_same_neighbours(t
     model = next(tmp_path.glob("minilm-int8-*/model.onnx"))
     assert model.stat().st_size < 30_000_000
     (model.parent / "tokenizer.json").write_text("{}")
-    monkeypatch.setattr(MiniLMInt8Embedder, "_model", None)
+    monkeypatch.setattr(MiniLMEmbedder, "_models", {})
     again = as_embedder("all-MiniLM-L6-v2-int8").embed(texts)
     assert np.array_equal(again, theirs), "what is damaged is made again"
+
+
+def test_a_copy_of_a_book_keeps_the_embedder_in_8_bits(tmp_path):
+    import pickle
+
+    with (
+        Playbook.open(tmp_path / "book.db", embedder="all-MiniLM-L6-v2-int8") as book,
+        pickle.loads(pickle.dumps(book)) as copy,
+    ):
+        assert copy.embedder.name == book.embedder.name == "all-MiniLM-L6-v2-int8"
