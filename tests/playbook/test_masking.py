@@ -126,9 +126,11 @@ def test_how_many_capitals_tell_nothing(text, loud):
 )
 def test_no_text_takes_time_that_grows_with_its_square(unit):
     masker, took = PatternMasker(), []
-    for length in (4_000, 32_000):
-        text = (unit * length)[:length]
-        started = time.perf_counter()
-        masker.spans(text)
-        took.append(time.perf_counter() - started)
-    assert took[1] < 32 * took[0] + 0.1, took
+    for length in (2_000, 32_000):
+        text, tries = (unit * length)[:length], []
+        for _ in range(3):
+            started = time.thread_time()  # of this thread alone: what else the machine does is not counted
+            masker.spans(text)
+            tries.append(time.thread_time() - started)
+        took.append(min(tries))
+    assert took[1] < 100 * took[0] + 0.1, took  # its square would be 256 times
