@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel, Field, TypeAdapter
+from rich import box
 from rich.console import Console
 from rich.table import Table
 
@@ -155,13 +156,13 @@ def rows_of(claims: list[Claim], data: Path, console: Console) -> list[VerifyRow
 
 def show(rows: list[VerifyRow], console: Console) -> None:
     """Claimed beside measured."""
-    table = Table(title="claimed beside measured")
-    for name in ("claim", "issue", "claimed", "measured", "unit", "", "s"):
-        table.add_column(name, no_wrap=name == "claim")
+    table = Table(title="claimed beside measured", box=box.SIMPLE_HEAD, pad_edge=False)
+    for name in ("claim", "claimed", "measured", "unit", "", "s"):
+        table.add_column(name, no_wrap=name in ("claim", ""), overflow="fold")
     for row in rows:
         shown = f"missing: {row.problem}" if row.measured is None else f"{row.measured:g}"
         mark = "[green]ok[/green]" if row.ok else "[red]SHORT[/red]"
-        table.add_row(row.name, row.issue, row.claimed, shown, row.unit, mark, f"{row.seconds:.0f}")
+        table.add_row(row.name, row.claimed, shown, row.unit, mark, f"{row.seconds:.0f}")
     console.print(table)
 
 
