@@ -22,9 +22,11 @@ from ace.evaluation.stats import (
     ratio,
     share,
     share_closed,
+    share_interval,
     smallest_effect,
     spread,
 )
+from ace.evaluation.stats.paired import mid_p
 
 VALUES = np.random.default_rng(0).normal(3, 1, 40)
 
@@ -282,3 +284,17 @@ def test_seeds_and_families_are_joined_by_satterthwaite():
 def test_arms_of_different_length_are_no_pairs():
     with pytest.raises(ValueError, match=r"shorter|longer"):
         mcnemar([True, False], [True])
+
+
+@pytest.mark.parametrize(("successes", "n"), [(8, 10), (0, 5), (5, 5), (1, 100), (50, 100)])
+def test_the_interval_of_a_share_is_wilsons(successes, n):
+    known = reference.binomtest(successes, n).proportion_ci(0.95, method="wilson")
+    assert share_interval(successes, n) == pytest.approx((known.low, known.high), abs=1e-12)
+    assert share_interval(0, 0) == (0.0, 1.0)
+
+
+@pytest.mark.parametrize(("gained", "lost"), [(3, 1), (1, 3), (9, 0), (40, 22), (700, 640)])
+def test_the_mid_p_value_is_the_binomial_one(gained, lost):
+    fewer, n = min(gained, lost), gained + lost
+    known = 2 * reference.binom.cdf(fewer, n, 0.5) - reference.binom.pmf(fewer, n, 0.5)
+    assert mid_p(gained, lost) == pytest.approx(min(1.0, known), rel=1e-9)
