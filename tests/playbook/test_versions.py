@@ -95,3 +95,14 @@ def test_words_that_look_like_an_id_are_nobodys_history(book):
     book.commit([Remove(bullet_id="b-2", reason='"id":"b-1"')])
     assert len(book.history.versions("b-1")) == 1
     assert [v.bullet is None for v in book.history.versions("b-2")] == [False, False, True]
+
+
+def test_whose_a_bullet_was_is_known_also_when_it_is_gone(book):
+    book.add(section="Strategies", content="a", tenant="shop")
+    book.add(section="Strategies", content="b")
+    book.review.edit("b-1", tenant=None)
+    book.review.remove("b-1")
+    assert book.history.tenants({"b-1"}) == {"b-1": [(1, "shop"), (3, None)]}
+    book.history.restore("b-1", 1)
+    assert book.history.tenants({"b-1", "b-2"})["b-1"][-1] == (5, "shop")
+    assert book.history.tenants({"b-2"}) == {"b-2": [(2, None)]}
