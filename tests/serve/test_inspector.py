@@ -60,6 +60,12 @@ def opened(chromium, url, token=ANA, **options):
         context.close()
 
 
+def waits(page, count):
+    """Wait for the review of so many lessons, and for its keys."""
+    page.get_by_role("heading", name=f"{count} wait for review").wait_for()
+    page.locator("html[data-keys=ready]").wait_for()
+
+
 def looked_at(page, name):
     """Take a picture, and look for what would keep somebody from reading."""
     from axe_playwright_python.sync_playwright import Axe
@@ -80,6 +86,7 @@ def test_a_person_finds_a_lesson_reviews_by_keyboard_and_undoes(chromium, book, 
         opened(chromium, url, viewport={"width": width, "height": 900}, color_scheme=scheme) as page,
     ):
         name = f"inspector-{width}-{scheme}"
+        page.locator("html[data-keys=ready]").wait_for()
         page.keyboard.press("/")
         page.keyboard.type("Refund the order o-9")
         hit = page.locator('[data-hit="b-1"]')
@@ -89,15 +96,15 @@ def test_a_person_finds_a_lesson_reviews_by_keyboard_and_undoes(chromium, book, 
         page.get_by_role("heading", name="Evidence").wait_for()
         looked_at(page, f"{name}-lesson")
         page.get_by_role("link", name="Review").click()
-        page.get_by_role("heading", name="3 wait for review").wait_for()
+        waits(page, 3)
         looked_at(page, f"{name}-review")
         page.keyboard.press("j")
         page.keyboard.press("a")
-        page.get_by_role("heading", name="2 wait for review").wait_for()
+        waits(page, 2)
         assert [book.get(f"b-{n}").stage for n in (3, 4, 5)] == ["quarantined", "active", "quarantined"]
         assert book.history.entries("b-4")[-1]["author"] == "ana"
         page.keyboard.press("u")
-        page.get_by_role("heading", name="3 wait for review").wait_for()
+        waits(page, 3)
         assert book.get("b-4").stage == "quarantined"
         page.keyboard.press("e")
         page.keyboard.press("Control+a")
@@ -124,9 +131,9 @@ def test_the_theme_that_was_chosen_stays(chromium, book):
 def test_a_page_follows_others_and_never_takes_what_is_being_written(chromium, book):
     with served(book) as url, opened(chromium, url) as page:
         page.goto(f"{url}/review")
-        page.get_by_role("heading", name="3 wait for review").wait_for()
+        waits(page, 3)
         book.add(section="Strategies", trigger="Paint it red", content="Ask first.", trust="tainted", author="bo")
-        page.get_by_role("heading", name="4 wait for review").wait_for(timeout=1_500)
+        page.get_by_role("heading", name="4 wait for review").wait_for(timeout=5_000)
         page.keyboard.press("e")
         page.keyboard.type("half a sentence")
         book.review.approve("b-5", author="bo")
@@ -134,7 +141,7 @@ def test_a_page_follows_others_and_never_takes_what_is_being_written(chromium, b
         assert page.locator("textarea").first.input_value().startswith("half a sentence")
         assert page.get_by_role("heading", name="4 wait for review").is_visible()
         page.get_by_role("link", name="Load again").click()
-        page.get_by_role("heading", name="3 wait for review").wait_for()
+        waits(page, 3)
 
 
 @needs_chromium

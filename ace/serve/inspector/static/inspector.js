@@ -86,3 +86,4 @@ document.addEventListener("keydown", (event) => {
 
 if (cards().length) move(0);
 document.addEventListener("htmx:after:swap", () => { if (cards().length) move(0); });
+document.documentElement.dataset.keys = "ready";
