@@ -21,7 +21,7 @@ from pathlib import Path
 
 import numpy as np
 from playbook_bench import bullets, sentences
-from playwright.sync_api import Page, sync_playwright
+from playwright.sync_api import Error, Page, sync_playwright
 from rich.console import Console
 
 from ace.playbook import CallableEmbedder, MiniLMEmbedder, Playbook
@@ -97,7 +97,7 @@ def main() -> None:
                     try:
                         page.goto(address[0], timeout=60_000)
                         break
-                    except Exception:
+                    except Error:  # it does not listen yet
                         page.wait_for_timeout(200)
                 assert f"{arguments.count:,}".replace(",", "") in page.content(), "the whole book is served"
                 page.evaluate(WATCH)

@@ -265,13 +265,12 @@ class Inspector:
         raise PlaybookError(f"there is no report {name!r}")
 
     def _files(self, ask: Ask) -> Response:
-        return self._render(ask, "files.html", lessons=sum(1 for _ in self._mine(ask.person)))
+        return self._render(ask, "files.html", lessons=sum(1 for _ in self._own(ask.person)))
 
     def _export(self, ask: Ask) -> Response:
         with tempfile.TemporaryDirectory() as folder:
             file = Path(folder) / "lessons.jsonl"
-            # those that the same person may bring in elsewhere
-            write_bullets((b for b in self._mine(ask.person) if b.tenant == ask.person.tenant), file)
+            write_bullets(self._own(ask.person), file)
             text = file.read_bytes()
         headers = {"content-disposition": "attachment; filename=lessons.jsonl"}
         return Response(text, media_type="application/jsonl", headers=headers)
@@ -466,6 +465,10 @@ class Inspector:
 
     def _session_of(self, request: Request) -> Session | None:
         return self._sessions.get(request.cookies.get(request.state.cookie, ""))
+
+    def _own(self, person: Person) -> Iterable[PlaybookBullet]:
+        """The lessons that somebody may change, and bring in elsewhere."""
+        return (bullet for bullet in self.book.bullets if bullet.tenant == person.tenant)
 
     def _mine(self, person: Person) -> Iterable[PlaybookBullet]:
         return (bullet for bullet in self.book.bullets if self._visible(bullet, person))

@@ -155,6 +155,7 @@ def test_a_tenant_sees_and_changes_its_own_only(book):
             assert "Of the bank" not in page, "nor what it was before it became everybody's"
             assert learned.id not in page
         assert "Of the shop" in ben.get("/").text
+        assert "1 lessons of shop" in ben.get("/files").text
         assert "Of all of us" in ben.get("/lessons/b-6").text
         assert "Of all of us" not in ben.get("/export.jsonl").text, "what it may bring in elsewhere is its own"
         assert ben.get(f"/lessons/{learned.id}").status_code == 404
