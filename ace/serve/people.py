@@ -69,8 +69,8 @@ class People:
 
         Args:
             path: The file; it should be readable by its owner only.
-            person: Whose token it is, where the file holds nothing else; without its tenant no table of the file goes
-                beyond what it says, and `read_only` holds for all.
+            person: Whose token it is, where the file is one line. Where this person may only read, so may everybody in
+                the file.
 
         Raises:
             PlaybookError: The file cannot be read, or is neither of the two.

@@ -123,8 +123,8 @@ class _Exact:
 
 
 class _Prompt(H11Protocol):
-    """HTTP/1.1 for clients that say what they want: a connection that asks for nothing is closed, and not only after its
-    first request; at the end, feeds that would never end are."""
+    """HTTP/1.1 that closes a connection on which no whole request arrives within `HEAD_SECONDS`, the first one included;
+    when the server stops, it ends live feeds, which have no end of their own."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
         """Begin to wait for a request."""
@@ -143,7 +143,7 @@ class _Prompt(H11Protocol):
         super().connection_lost(exc)
 
     def shutdown(self) -> None:
-        """Finish what is being answered; a live feed has no end of its own."""
+        """Finish what is being answered, and end a live feed."""
         super().shutdown()
         if self._busy() and self.scope["path"] == "/live":
             self.transport.close()
