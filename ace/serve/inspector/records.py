@@ -1,0 +1,98 @@
+"""Runs that agents have kept, and evaluations, as somebody may look at them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import NamedTuple
+
+from pydantic import ValidationError
+
+from ace.agent import FolderRunStore, RunSnapshot
+from ace.core import PlaybookError, RunStoreError
+from ace.evaluation import EvaluateReport
+from ace.evaluation.log import RunLog
+from ace.evaluation.report.html import html, traces_of
+from ace.serve.people import Person
+
+
+class RunPage(NamedTuple):
+    """Some of the runs in a folder."""
+
+    runs: list[RunSnapshot]
+    damaged: list[str]
+    """Ids of those that cannot be read."""
+    more: bool
+
+
+class Records:
+    """A folder of runs and one of evaluations: `Records("runs", "ace-evaluations").run("r-1", Person("ana"))`.
+
+    Args:
+        runs: As agents keep them (`run_store="runs"`); None where there is none.
+        reports: As `ace evaluate` writes it; None where there is none.
+    """
+
+    def __init__(self, runs: str | Path | None = None, reports: str | Path | None = None) -> None:
+        self._runs = FolderRunStore(runs) if runs is not None else None
+        self._reports = Path(reports) if reports is not None else None
+        self.has_runs, self.has_reports = runs is not None, reports is not None
+
+    def run_ids(self) -> tuple[str, ...]:
+        """Of all runs, also of those that somebody may not look at."""
+        return tuple(self._runs.run_ids()) if self._runs is not None else ()
+
+    def run(self, run_id: str, person: Person) -> RunSnapshot | None:
+        """A run that somebody may look at; None where it is another tenant's, is not there or cannot be read.
+
+        Raises:
+            PlaybookError: There is no folder of runs.
+        """
+        if self._runs is None:
+            raise PlaybookError("no folder of runs was given: `ace serve BOOK --runs FOLDER`")
+        run = _loaded(self._runs, run_id)
+        return run if run is not None and run.task.tenant in (None, person.tenant) else None
+
+    def run_page(self, person: Person, first: int, count: int) -> RunPage:
+        """Those of `count` runs from `first` on that somebody may look at; damaged ones are nobody's of a tenant."""
+        ids = self.run_ids()
+        there = {run_id: _loaded(self._runs, run_id) for run_id in ids[first : first + count]} if self._runs else {}
+        return RunPage(
+            [run for run in there.values() if run is not None and run.task.tenant in (None, person.tenant)],
+            [run_id for run_id, run in there.items() if run is None and person.tenant is None],
+            first + count < len(ids),
+        )
+
+    def evaluations(self, person: Person) -> Iterable[tuple[Path, EvaluateReport]]:
+        """The evaluations in the folder, the newest first; they show everybody's runs, so that no tenant sees them."""
+        if self._reports is None or person.tenant is not None:
+            return
+        files = sorted(self._reports.glob("*/report.json"), key=lambda file: file.stat().st_mtime, reverse=True)
+        for file in files:
+            try:
+                yield file.parent, EvaluateReport.model_validate_json(file.read_bytes())
+            except (OSError, ValidationError):
+                continue  # of another release, or of something else
+
+    def evaluation_page(self, name: str, person: Person) -> str:
+        """An evaluation's report, with traces where its log is there.
+
+        Raises:
+            PlaybookError: There is none of this name for them.
+        """
+        for folder, report in self.evaluations(person):
+            if folder.name != name:
+                continue
+            log = folder / "runs.jsonl"
+            if not log.exists():
+                return html(report)
+            with RunLog(log) as runs:
+                return html(report, traces_of(report, runs))
+        raise PlaybookError(f"there is no report {name!r}")
+
+
+def _loaded(store: FolderRunStore, run_id: str) -> RunSnapshot | None:
+    try:
+        return store.load(run_id)
+    except (RunStoreError, OSError):
+        return None
