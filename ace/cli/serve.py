@@ -79,7 +79,11 @@ def serve(
             url = f"http{'s' if https else ''}://{name[0]}" if name else server.url
             if name and not https:
                 url += f":{server.url.rpartition(':')[2]}"
-            _welcome(path, url, token, token_file, browser)
+            _welcome(path, url, token, token_file)
+            if browser:
+                import webbrowser
+
+                webbrowser.open(f"{url}/login?ticket={people.ticket(person)}" if token else f"{url}/login")
             server.run()
         write_json({"lessons": len(book), "revision": book.revision}, json_file)
 
@@ -120,10 +124,8 @@ def _check_folders(*folders: Path | None) -> None:
             raise PlaybookError(f"there is no folder {str(folder)!r}")
 
 
-def _welcome(path: str, url: str, token: str, token_file: Path | None, browser: bool) -> None:
+def _welcome(path: str, url: str, token: str, token_file: Path | None) -> None:
     """Say where it is, and how to come in; the token is in no log and is not shown again."""
-    import webbrowser
-
     from ace.serve.people import others_can_read
 
     address = f"{url}/login?token={token}" if token else f"{url}/login"
@@ -134,5 +136,3 @@ def _welcome(path: str, url: str, token: str, token_file: Path | None, browser: 
     if token_file is not None and others_can_read(token_file):
         console.print(f"{token_file} can be read by others on this machine: chmod 600 {token_file}", highlight=False)
     console.print("Ctrl-C ends it.", highlight=False)
-    if browser:
-        webbrowser.open(address)

@@ -18,6 +18,7 @@ from ace.core import PlaybookError
 
 MIN_TOKEN = 16
 """Characters of a token: fewer could be guessed."""
+TICKET_SECONDS = 60.0
 SESSION_SECONDS = 12 * 3_600.0
 MOST_SESSIONS = 1_000
 
@@ -53,6 +54,7 @@ class People:
 
     def __init__(self, tokens: Mapping[str, Person]) -> None:
         self._tokens = dict(tokens)
+        self._tickets: dict[str, tuple[Person, float]] = {}
 
     @classmethod
     def alone(cls, person: Person) -> tuple[People, str]:
@@ -103,6 +105,20 @@ class People:
             if hmac.compare_digest(known.encode(), given):
                 found = person
         return found
+
+    def ticket(self, person: Person) -> str:
+        """Lets one browser in, once and within a minute: `people.ticket(Person("ana"))`.
+
+        The arguments of a process can be read by everybody on a machine, so a browser is not started with a token.
+        """
+        ticket = secrets.token_urlsafe(24)
+        self._tickets[ticket] = person, time.monotonic() + TICKET_SECONDS
+        return ticket
+
+    def of_ticket(self, ticket: str) -> Person | None:
+        """Whose ticket it is; it is used up: `people.of_ticket(ticket)`."""
+        person, until = self._tickets.pop(ticket, (None, 0.0))
+        return person if time.monotonic() < until else None
 
     def everybody(self) -> tuple[Person, ...]:
         """All of them: `people.everybody()[0].name`."""

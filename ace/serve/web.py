@@ -70,11 +70,15 @@ def web_app(
     async def come_in(request: Request) -> Response:
         async with request.form(max_files=0, max_fields=4) as form:
             token = str(form.get("token") or request.query_params.get("token", ""))
-        if token and (person := people.of(token)) is not None:
+        ticket = request.query_params.get("ticket", "")
+        person = people.of_ticket(ticket) or (people.of(token) if token else None)
+        if person is not None:
             return inspector.login(request, person, secure=secure)
-        if token and not request.state.may_try():
+        if not (token or ticket):
+            return inspector.login_page()
+        if not request.state.may_try():
             return inspector.login_page("too many wrong tokens; wait a minute", 429)
-        return inspector.login_page("that token is nobody's", 401) if token else inspector.login_page()
+        return inspector.login_page("that token is nobody's" if token else "that link was used; show the token", 401)
 
     routes = [
         Route("/login", come_in, methods=["GET", "POST"]),
@@ -198,7 +202,7 @@ class WebServer:
                 access_log=False,
                 server_header=False,
                 limit_concurrency=MOST_CONNECTIONS,
-                timeout_keep_alive=15,
+                timeout_keep_alive=int(HEAD_SECONDS),
                 timeout_graceful_shutdown=2,
                 ws="none",
             )

@@ -117,6 +117,7 @@ HOSTILE_BYTES = {
     "everybody's lesson, by a tenant": http("POST", "/lessons/b-1/remove", Host=OWN, Authorization=BEN, Content_Length="0"),
     "a reader that writes": http("POST", "/lessons/b-1/remove", Host=OWN, Authorization=DAN, Content_Length="0"),
     "a guess by another page": http("GET", "/login?token=x", Host=OWN, Sec_Fetch_Site="cross-site"),
+    "a ticket that nobody has": http("GET", "/login?ticket=x", Host=OWN),
     "a long form without a token": http("POST", "/login", Host=OWN, Content_Length="100000"),
     "another method": http("PUT", "/lessons/b-1", Host=OWN, Authorization=ANA, Content_Length="0"),
     "a method that echoes": http("TRACE", "/", Host=OWN, Authorization=ANA),
@@ -298,3 +299,13 @@ def test_a_token_file_names_one_or_many(tmp_path):
     assert people.of("token-of-bot-0123456789") == Person("bot", "shop", True)
     assert people.of("token-of-x-0123456789") is None
     assert len(people.everybody()) == 2
+
+
+def test_a_ticket_ends_after_a_minute(monkeypatch):
+    people, _ = People.alone(Person("ana"))
+    first, late = people.ticket(Person("ana")), people.ticket(Person("ana"))
+    assert people.of_ticket(first) == Person("ana")
+    now = time.monotonic()
+    monkeypatch.setattr(time, "monotonic", lambda: now + 61)
+    assert people.of_ticket(late) is None
+    assert people.of_ticket("") is None

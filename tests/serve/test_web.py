@@ -194,3 +194,30 @@ def test_the_command_prints_its_token_once_and_lets_nobody_else_in(tmp_path):
     finally:
         process.kill()
         process.wait()
+
+
+def test_a_browser_is_started_with_a_ticket_that_comes_in_once_and_not_with_the_token(tmp_path):
+    browser = tmp_path / "browser"
+    browser.write_text(
+        f'#!/bin/sh\necho "$@" > {tmp_path}/arguments.part\nmv {tmp_path}/arguments.part {tmp_path}/arguments\n'
+    )
+    browser.chmod(0o755)
+    command = [sys.executable, "-m", "ace", "serve", str(tmp_path / "b.db"), "--port", "0"]
+    env = {**os.environ, "BROWSER": f"{browser} %s"}
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=env)
+    try:
+        token = re.search(r"token=(\S+)", process.stdout.readline())[1]
+        until = time.monotonic() + 30
+        while not (tmp_path / "arguments").exists():
+            assert time.monotonic() < until
+            time.sleep(0.05)
+        address = (tmp_path / "arguments").read_text().strip()
+        assert token not in address
+        assert address.startswith("http://127.0.0.1:")
+        with httpx2.Client(follow_redirects=True, timeout=30) as first, httpx2.Client(timeout=30) as second:
+            assert "<h1>Lessons</h1>" in first.get(address).text
+            again = second.get(address)
+            assert (again.status_code, "that link was used" in again.text) == (401, True)
+    finally:
+        process.kill()
+        process.communicate()
