@@ -68,6 +68,8 @@ def explain(
         return f"{pinned}{place[number]} of {len(ordered)}; place by {', by '.join(by)}{backed}"
 
     def why_not(candidate: Scored) -> str:
+        if candidate.number not in group_of:
+            return "changes nothing, and another lesson changes something in the same situation"
         best = group_of[candidate.number].best.number
         if candidate.number not in place:
             return f"teaches the same tool sequence as b-{best}, which fits better"

@@ -6,6 +6,7 @@ import pytest
 from playbook_kit import bullet, filled, opened
 from pydantic import ValidationError
 
+from ace.learner import Learner
 from ace.playbook import Add, Remove
 
 
@@ -55,3 +56,21 @@ def test_what_a_book_tells_of_itself_cannot_be_changed(book):
     for told in (*explanation.reasons, *book.maintenance.assess()):
         with pytest.raises(ValidationError, match="frozen"):
             told.bullet = bullet("another")
+
+
+def test_a_plan_that_only_reads_is_named_beside_one_that_changes_something(book):
+    learner = Learner(book)
+    refunded = [("refund", {"order": "o-17"}, "done")]
+    looked = [("find_order", {"order": "o-21"}, "not refundable")]
+    for task, calls in (("Refund the order o-17", refunded), ("Refund the order o-21", looked)):
+        trace = {
+            "input": task,
+            "intermediate_steps": [((name, args), said) for name, args, said in calls],
+            "output": ".",
+        }
+        learner.learn_from_traces([trace], [True], read_only=["find_order"])
+    found = book.explain("Refund the order o-18")
+    assert [bullet.tool_sequence for bullet in found.bullets] == [("refund",)]
+    (near,) = found.near
+    assert near.bullet.tool_sequence == ("find_order",)
+    assert near.why == "changes nothing, and another lesson changes something in the same situation"
