@@ -12,6 +12,8 @@ from typing import Any, Literal, cast
 
 from ace.core import clean_text, value_to_text
 
+MAX_NAME = 256
+"""Characters of a tool's name."""
 Kind = Literal["user", "thought", "call", "result", "answer"]
 
 
@@ -122,25 +124,45 @@ def _message(message: Any) -> Iterator[TraceEvent]:
         return
     content = _content(field_of(message, "content"))
     if role in ("user", "human"):
-        yield TraceEvent("user", content)
+        yield TraceEvent("user", _words(field_of(message, "content")))
     elif role in ("assistant", "ai"):
         legacy = field_of(message, "function_call")
         calls = field_of(message, "tool_calls") or ([legacy] if legacy else ())
-        if content:
-            yield TraceEvent("thought" if calls else "answer", content)
+        if said := content or _content(field_of(message, "refusal")):
+            yield TraceEvent("thought" if calls else "answer", said)
         for call in calls:
-            made = field_of(call, "function", call)
-            args = field_of(made, "arguments", field_of(made, "args"))
+            made = field_of(call, "function") or field_of(call, "custom") or call
+            # a custom tool of OpenAI's API is called with a bare text
+            args = field_of(made, "arguments", field_of(made, "args", field_of(made, "input")))
+            bare = isinstance(args, str) and field_of(call, "custom")
             yield TraceEvent(
-                "call", name=str(field_of(made, "name", "")), args=args, call_id=str(field_of(call, "id") or "")
+                "call",
+                name=_name(made),
+                args={"input": args} if bare else args,
+                call_id=str(field_of(call, "id") or ""),
             )
+    elif role == "function_call":  # these three are items of OpenAI's Responses API
+        call_id = str(field_of(message, "call_id") or "")
+        yield TraceEvent("call", name=_name(message), args=field_of(message, "arguments"), call_id=call_id)
+    elif role == "function_call_output":
+        output = _content(field_of(message, "output"))
+        yield TraceEvent("result", output, call_id=str(field_of(message, "call_id") or ""))
     elif role in ("tool", "function"):
         status = field_of(message, "status")
         failed = None if status is None else status == "error"
         # LangGraph marks what a tool raised; "success" is its default also for a tool that returned its error as text
         yield TraceEvent("result", content, call_id=str(field_of(message, "tool_call_id") or ""), failed=failed or None)
-    elif role not in ("system", "developer"):
+    elif role not in ("system", "developer", "reasoning"):
         raise ValueError(f"a message has the role {role!r}; expected user, assistant, tool or system")
+
+
+def _name(call: Any) -> str:
+    name = field_of(call, "name")
+    if not isinstance(name, str) or not name.strip() or len(name) > MAX_NAME or not name.isprintable():
+        raise ValueError(
+            f"the assistant calls a tool whose name is {value_to_text(name, 40)!r}, expected 1 to {MAX_NAME} characters"
+        )
+    return name
 
 
 def _blocks(role: str, blocks: Sequence[Any]) -> Iterator[TraceEvent]:
@@ -169,7 +191,7 @@ def _parts(parts: Sequence[Any]) -> Iterator[TraceEvent]:
         kind, content = field_of(part, "part_kind"), _content(field_of(part, "content"))
         call_id, name = str(field_of(part, "tool_call_id") or ""), str(field_of(part, "tool_name") or "")
         if kind == "user-prompt":
-            yield TraceEvent("user", content)
+            yield TraceEvent("user", _words(field_of(part, "content")))
         elif kind == "thinking" or (kind == "text" and calls):
             yield TraceEvent("thought", content)
         elif kind == "text":
@@ -198,15 +220,31 @@ def _content(content: Any) -> str:
     return value_to_text(content)
 
 
+def _words(content: Any) -> str:
+    """What somebody said in words: an image beside them is no part of the task's text."""
+    if not isinstance(content, (list, tuple)):
+        return _content(content)
+    said = [part for part in cast("Sequence[Any]", content) if media_of(part) is None]
+    return _content(said) if said else ""
+
+
+def media_of(part: Any) -> str | None:
+    """The type of a part of a content that is an image, a sound or a file: `media_of({"type": "image_url"})`; else None."""
+    if isinstance(part, str) or field_of(part, "text") is not None:
+        return None
+    kind = str(field_of(part, "type") or field_of(part, "kind") or type(part).__name__)
+    media = any(word in kind.lower() for word in ("image", "audio", "video", "file", "document", "binary", "url"))
+    return kind if media else None
+
+
 def _part(part: Any) -> str:
     """A part of a content: its text, or the name of what is none."""
     if isinstance(part, str):
         return part
     if (text := field_of(part, "text")) is not None:
         return str(text)
-    kind = str(field_of(part, "type") or field_of(part, "kind") or type(part).__name__)
-    media = any(word in kind.lower() for word in ("image", "audio", "video", "file", "document", "binary", "url"))
-    return f"[{kind}]" if media else value_to_text(part)
+    kind = media_of(part)
+    return f"[{kind}]" if kind is not None else value_to_text(part)
 
 
 _READERS: tuple[tuple[str, Callable[[Any, Any], Iterator[TraceEvent]]], ...] = (

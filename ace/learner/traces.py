@@ -371,7 +371,7 @@ def _arguments(args: Any) -> tuple[dict[str, Any], StepError | None]:
     if isinstance(args, str) and args.strip():
         try:
             args = json.loads(args)
-        except ValueError:
+        except (ValueError, RecursionError):
             return {}, StepError(
                 kind="invalid_args", message="the arguments are no JSON", received_args=truncate(args, 200)
             )

@@ -241,18 +241,21 @@ def _observation(names: Sequence[str], given: Sequence[_Handed]) -> Lesson:
 def useful_steps(steps: Sequence[ReasoningStep]) -> list[tuple[int, ReasoningStep]]:
     """The calls that succeeded, without reads that found nothing or repeat an earlier one while nothing had changed.
 
+    A call whose answer was not recorded counts, unless the same call was answered as well.
+
     Returns:
         Each with its number in the trace, from 1.
     """
     kept: list[tuple[int, ReasoningStep]] = []
     seen: set[str] = set()
+    answered = {_call(step) for step in steps if step.outcome == "success"}
     for number, step in enumerate(steps, 1):
-        if not _worked(step):
+        call = _call(step)
+        if not _worked(step) or (step.outcome == "interrupted" and call in answered):
             continue
         if step.changes_state:
             seen.clear()
         else:
-            call = f"{step.tool_name} {json.dumps(step.tool_args, sort_keys=True, default=value_to_text)}"
             if call in seen or step.observation.strip() in _NOTHING:
                 continue
             seen.add(call)
@@ -260,9 +263,13 @@ def useful_steps(steps: Sequence[ReasoningStep]) -> list[tuple[int, ReasoningSte
     return kept
 
 
+def _call(step: ReasoningStep) -> str:
+    return f"{step.tool_name} {json.dumps(step.tool_args, sort_keys=True, default=value_to_text)}"
+
+
 def _worked(step: ReasoningStep) -> bool:
-    """Whether a call did what it should; many tools refuse in words, as an answer like any other."""
-    if not step.executed or step.outcome != "success":
+    """Whether a call did what it should, as far as is known; many tools refuse in words, as an answer like any other."""
+    if not step.executed or step.error is not None or step.outcome not in ("success", "interrupted"):
         return False
     return not refused(step.observation)
 

@@ -197,7 +197,7 @@ class Reflector:
         asked: Sequence[Asked],
     ) -> Insight:
         executed = [step for step in output.structured_trace if step.executed]
-        good = sum(step.outcome == "success" for step in executed)
+        ended = [step.outcome == "success" for step in executed if step.error or step.outcome != "interrupted"]
         request = lesson.plan or mining.mined(output.task, executed, knowledge)
         situation = request.situation
         return Insight(
@@ -214,7 +214,7 @@ class Reflector:
             tools=lesson.tools,
             words_from=() if lesson.plan else ("schema", *_speaker(lesson, feedback)),
             held=_why_held(lesson, output, knowledge, asked),
-            tool_success_rate=good / len(executed) if executed else None,
+            tool_success_rate=sum(ended) / len(ended) if ended else None,
             iterations=output.usage.iterations,
             steps=lesson.steps,
             confidence=feedback.confidence,

@@ -32,11 +32,11 @@ R = TypeVar("R")
 
 
 class Message(BaseModel):
-    """One message of a conversation, in the form of OpenAI's chat API."""
+    """One message of a conversation, in the form of OpenAI's chat API, or an item of its Responses API."""
 
     model_config = ConfigDict(extra="allow")
 
-    role: str
+    role: str = ""
     content: Any = None
     tool_calls: list[dict[str, Any]] | None = Field(
         None, description="Of the assistant: id, and function with its name and arguments."
@@ -108,7 +108,7 @@ def _add_writers(server: MCPServer, memory: SharedMemory) -> None:
         note: Annotated[str, Field(description="What went wrong.")] = "",
     ) -> Remembered:
         """Learn from a conversation; when this answers, it is on disk. The same conversation counts once."""
-        said = [message.model_dump(exclude_none=True) for message in messages]
+        said = [message.model_dump(exclude_unset=True) for message in messages]
         return memory.remember(said, success, domain=domain, read_only_tools=read_only_tools or (), note=note)
 
     @server.tool(annotations=WRITES)

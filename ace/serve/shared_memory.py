@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 from pydantic import BaseModel
 
 from ace.core import PlaybookError, visible
 from ace.learner import Learner
+from ace.learner.trace_formats import events_of, field_of, media_of
 from ace.playbook import Filters, Playbook, PlaybookBullet, Tag
 from ace.playbook.bullet import SHOWN_STAGES
 from ace.playbook.filters import ANY_VERSION
@@ -156,7 +157,8 @@ class SharedMemory:
         """Learn from a conversation with its tool calls.
 
         Args:
-            messages: In the form of OpenAI's chat API.
+            messages: In the form of OpenAI's chat API, or items of its Responses API. A call without an answer counts as
+                made when the task was done. Images and sounds are left out.
             success: Whether the task was done as it should be; a failed run teaches what did not work.
             domain: Of the task.
             read_only_tools: Tools that change nothing.
@@ -170,9 +172,17 @@ class SharedMemory:
             raise PlaybookError("success is missing: say whether the task was done as it should be, true or false")
         if not 0 < len(messages) <= MAX_MESSAGES:
             raise PlaybookError(f"there are {len(messages)} messages, expected 1 to {MAX_MESSAGES:,}")
-        size = sum(len(str(message)) for message in messages)
+        try:
+            size = sum(map(_size, messages))
+            asked = [event for event in events_of(list(messages)) if event.kind == "user" and event.text.strip()]
+        except ValueError as error:
+            raise PlaybookError(f"nothing was learned: {error}") from error
+        except RecursionError:
+            raise PlaybookError("nothing was learned: the messages are nested too deeply") from None
         if size > MAX_CHARS:
             raise PlaybookError(f"the messages have {size:,} characters, expected at most {MAX_CHARS:,}")
+        if not asked:
+            raise PlaybookError("nothing was learned: no message of the role user says in words what the task was")
         verdict = Feedback(success=success, text=note[:2_000])
         with self._lock:
             self.playbook.refresh()
@@ -287,3 +297,11 @@ class SharedMemory:
     def _writable(self) -> None:
         if self.read_only:
             raise PlaybookError("this memory is read-only: nothing was written")
+
+
+def _size(message: Any) -> int:
+    """Characters of a message; an image or a sound is not read, so that it does not count."""
+    if not isinstance(message, Mapping) or not isinstance(content := field_of(message, "content"), (list, tuple)):
+        return len(str(message))
+    said = [part for part in cast("Sequence[Any]", content) if media_of(part) is None]
+    return len(str({**cast("Mapping[Any, Any]", message), "content": said}))

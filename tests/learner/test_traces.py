@@ -449,3 +449,84 @@ def test_of_an_error_200_characters_are_kept(length, whole):
     error = read_trace([said("Refund order 17"), *call("refund", text, order=17)]).structured_trace[0].error
     assert error.message.startswith(text[:200])
     assert (error.message == text) is whole
+
+
+def asked(*messages, task="Refund order o-17"):
+    return [{"role": "user", "content": task}, *messages]
+
+
+def calls(*named):
+    made = [
+        {"id": f"c{n}", "function": {"name": name, "arguments": json.dumps(args)}}
+        for n, (name, args) in enumerate(named)
+    ]
+    return {"role": "assistant", "tool_calls": made}
+
+
+def plan_of(book, trace, **options):
+    Learner(book).learn_from_traces([trace], [True], **options)
+    (bullet,) = book.bullets
+    return bullet.content
+
+
+def test_a_call_without_an_answer_was_made_when_the_task_was_done(book):
+    refund = ("refund", {"order": "o-17"})
+    assert plan_of(book, asked(calls(refund))) == "refund(order from the task)"
+
+
+def test_of_two_calls_at_once_one_may_have_no_answer(book):
+    trace = asked(calls(("find", {"order": "o-17"}), ("refund", {"order": "o-17"})))
+    trace.append({"role": "tool", "tool_call_id": "c0", "content": "delivered"})
+    assert plan_of(book, trace, read_only=["find"]) == "find(order from the task), then refund(order from the task)"
+
+
+def test_a_call_that_was_answered_when_it_was_made_again_was_made_once(book):
+    trace = asked(calls(("refund", {"order": "o-17"})), {**calls(("refund", {"order": "o-17"}))})
+    trace[-1]["tool_calls"][0]["id"] = "again"
+    trace.append({"role": "tool", "tool_call_id": "again", "content": "done"})
+    assert plan_of(book, trace) == "refund(order from the task)"
+    assert book.bullets[0].tool_success_rate == 1.0
+
+
+def test_an_image_beside_the_words_is_no_part_of_the_task(book):
+    image = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}
+    run = read_trace([{"role": "user", "content": [image, {"type": "text", "text": "Refund order o-17"}]}])
+    assert run.task.text == "Refund order o-17"
+    with pytest.raises(ValueError, match="does not contain the task"):
+        read_trace([{"role": "user", "content": [image]}])
+
+
+def test_a_custom_tool_is_called_with_its_text():
+    call = {"id": "c1", "type": "custom", "custom": {"name": "run_sql", "input": "select 1"}}
+    (step,) = read_trace(asked({"role": "assistant", "tool_calls": [call]})).structured_trace
+    assert (step.tool_name, step.tool_args) == ("run_sql", {"input": "select 1"})
+
+
+def test_a_refusal_is_an_answer():
+    assert read_trace(asked({"role": "assistant", "content": None, "refusal": "I cannot."})).answer == "I cannot."
+
+
+@pytest.mark.parametrize("name", [None, "", " ", 7, "x" * 257, "re\nfund"])
+def test_a_tool_needs_a_name(name):
+    with pytest.raises(ValueError, match=r"calls a tool whose name is .*, expected 1 to 256 characters"):
+        read_trace(asked({"role": "assistant", "tool_calls": [{"id": "c1", "function": {"name": name}}]}))
+
+
+def test_items_of_the_responses_api(book):
+    items = [
+        {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "Refund order o-17"}]},
+        {"type": "reasoning", "summary": []},
+        {"type": "function_call", "call_id": "c1", "name": "refund", "arguments": '{"order": "o-17"}'},
+        {"type": "function_call_output", "call_id": "c1", "output": "done"},
+        {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "Refunded."}]},
+    ]
+    run = read_trace(items)
+    assert (run.answer, run.structured_trace[0].observation) == ("Refunded.", "done")
+    assert plan_of(book, items) == "refund(order from the task)"
+
+
+def test_arguments_that_are_nested_too_deeply_are_an_error_of_the_step():
+    deep = '{"a":' * 100_000 + "1" + "}" * 100_000
+    call = {"id": "c1", "function": {"name": "refund", "arguments": deep}}
+    (step,) = read_trace(asked({"role": "assistant", "tool_calls": [call]})).structured_trace
+    assert step.error.kind == "invalid_args"

@@ -173,3 +173,27 @@ def test_tenants_neither_judge_everybodys_lessons_nor_learn_of_each_other(book):
     assert cleo.remember(conversation(), True).added == 1, "that another tenant knows it is nobody's business"
     book.add(section="Strategies", content="Wait.", trust="tainted", tenant="bank")
     assert ben.remember(conversation("o-5", "paint", "Paint the boat {}"), True).waiting == ()
+
+
+def test_a_large_image_counts_nothing_and_much_text_is_refused(memory):
+    image = {"type": "image_url", "image_url": {"url": "data:image/png;base64," + "A" * 1_500_000}}
+    talk = conversation()
+    talk[0]["content"] = [{"type": "text", "text": talk[0]["content"]}, image]
+    assert memory.remember(talk, success=True).added == 1
+    talk[0]["content"] = [{"type": "text", "text": "x" * 1_500_000}]
+    with pytest.raises(PlaybookError, match="expected at most 1,000,000"):
+        memory.remember(talk, success=True)
+
+
+def test_messages_that_hold_no_task_or_are_none_say_so_in_words_of_their_own(memory):
+    deep = {"a": 1}
+    for _ in range(100_000):
+        deep = {"a": deep}
+    for messages, why in (
+        (conversation()[1:], "no message of the role user says in words what the task was"),
+        ([{"role": "critic", "content": "x"}], "a message has the role 'critic'"),
+        ([{"role": "user", "content": deep}], "nested too deeply"),
+    ):
+        with pytest.raises(PlaybookError, match=f"^nothing was learned: .*{why}"):
+            memory.remember(messages, success=True)
+    assert memory.lessons() == []
