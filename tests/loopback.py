@@ -19,7 +19,9 @@ def shop_assistant(prompt: Prompt) -> str:
     steps, tools = prompt.steps, prompt.tools
     if not steps and "find_orders" in tools:
         return decision("find_orders", customer=re.search(r"(\w+)'s order", prompt.fields["task"])[1])
-    if len(steps) == 1 and "refund" in tools:
+    if not steps and "refund" in tools:
+        return decision("refund", order_id=re.search(r"o-\d+", prompt.fields["task"])[0])
+    if len(steps) == 1 and "find_orders" in tools and "refund" in tools:
         return decision("refund", order_id=json.loads(steps[0]["observation"])[0])
     if not steps and "calculator" in tools:
         share, whole = re.findall(r"\d+", prompt.fields["task"])[:2]

@@ -301,7 +301,8 @@ class SharedMemory:
 
 def _size(message: Any) -> int:
     """Characters of a message; an image or a sound is not read, so that it does not count."""
-    if not isinstance(message, Mapping) or not isinstance(content := field_of(message, "content"), (list, tuple)):
-        return len(str(message))
+    content = field_of(message, "content")
+    if not isinstance(message, Mapping) or not isinstance(content, (list, tuple)):
+        return len(str(cast("Any", message)))
     said = [part for part in cast("Sequence[Any]", content) if media_of(part) is None]
     return len(str({**cast("Mapping[Any, Any]", message), "content": said}))

@@ -1,5 +1,6 @@
 """The project itself: what is imported when, contracts, claims, and calls that do not belong here."""
 
+import importlib.metadata
 import importlib.util
 import json
 import re
@@ -138,3 +139,11 @@ def test_the_evidence_that_is_shown_is_what_was_measured():
     for figure in (middle["success"], middle["gain_success"]):
         assert f"{figure['value']:.0f}" in readme
         assert f"{figure['low']:.0f} to {figure['high']:.0f}" in readme
+
+
+def test_what_a_package_index_shows_has_no_link_into_this_folder():
+    shown = importlib.metadata.metadata("dspy-ace").get_payload()
+    assert "# ACE for DSPy" in shown
+    assert "ReActGenerator(tools=[refund]" in shown
+    assert not re.search(r"\]\((?!https?:)", shown)
+    assert "Quickstart" in shown
