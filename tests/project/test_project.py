@@ -83,6 +83,26 @@ def test_verify_says_missing_and_fails(tmp_path, monkeypatch, capsys):
     assert [(row["name"], row["measured"], row["ok"]) for row in rows] == [("x", None, False), ("y", None, False)]
 
 
+CLAIM = 'name = "x"\nissue = "i"\nsays = "s"\ncommand = "c"\nfigure = "a"\nunit = "u"\n'
+
+
+@pytest.mark.parametrize(
+    ("text", "named"),
+    [
+        (f'[[claim]]\n{CLAIM}bound = "== 0"\n[[claims]]\n{CLAIM}bound = "== 0"\n', "claims\n"),
+    ],
+)
+def test_claims_that_cannot_be_read_are_an_error(text, named, tmp_path, monkeypatch, capsys):
+    verify = load(ROOT / "benchmarks" / "verify.py")
+    (tmp_path / "benchmarks").mkdir()
+    (tmp_path / "benchmarks" / "claims.toml").write_text(text, encoding="utf-8")
+    monkeypatch.setattr(verify, "ROOT", tmp_path)
+    monkeypatch.setattr(verify, "rows_of", lambda *_: [])
+    monkeypatch.setattr(sys, "argv", ["verify.py"])
+    assert verify.main() == 1
+    assert named in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("code", "of", "problem"),
     [
