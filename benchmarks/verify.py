@@ -20,10 +20,11 @@ import sys
 import tempfile
 import time
 import tomllib
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, field_validator
 from rich import box
 from rich.console import Console
 from rich.table import Table
@@ -50,6 +51,14 @@ class Claims(BaseModel, extra="forbid"):
     """All of ``claims.toml``."""
 
     claim: list[Claim] = []
+
+    @field_validator("claim")
+    @classmethod
+    def _named_once(cls, claims: list[Claim]) -> list[Claim]:
+        twice = [name for name, count in Counter(claim.name for claim in claims).items() if count > 1]
+        if twice:
+            raise ValueError(f"more than one row is named {', '.join(map(repr, twice))}")
+        return claims
 
 
 class VerifyRow(BaseModel):
