@@ -39,7 +39,7 @@ class Claim(BaseModel, extra="forbid"):
     command: str
     figure: str
     """Where it stands in the JSON: keys, with ``/`` between."""
-    bound: str = Field(pattern=r"^(>=|<=|==|<) [\d.]+$")
+    bound: str = Field(pattern=r"^(>=|<=|==|<) \d+(\.\d+)?$")
     unit: str
     of: str = ""
     """Where the JSON says how many were looked at; a count over nothing is no evidence."""

@@ -91,6 +91,7 @@ CLAIM = 'name = "x"\nissue = "i"\nsays = "s"\ncommand = "c"\nfigure = "a"\nunit 
     [
         (f'[[claim]]\n{CLAIM}bound = "== 0"\n[[claims]]\n{CLAIM}bound = "== 0"\n', "claims\n"),
         (f'[[claim]]\n{CLAIM}bound = "== 0"\n' * 2, "named 'x'"),
+        (f'[[claim]]\n{CLAIM}bound = "== 1.2.3"\n', "claim.0.bound\n"),
     ],
 )
 def test_claims_that_cannot_be_read_are_an_error(text, named, tmp_path, monkeypatch, capsys):
