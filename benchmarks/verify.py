@@ -94,12 +94,13 @@ def figure(report: Any, path: str) -> float:
     try:
         for part in path.split("/"):
             found = found[int(part)] if isinstance(found, list) else found[part]
-        number = float(found)
     except (KeyError, IndexError, TypeError, ValueError):
         raise Unmeasured(f"no figure {path!r}") from None
-    if not math.isfinite(number):
-        raise Unmeasured(f"{path!r} is {number}")
-    return number
+    if isinstance(found, bool) or not isinstance(found, (int, float)):
+        raise Unmeasured(f"no figure {path!r}: {found!r:.40} is no number")
+    if not math.isfinite(found):
+        raise Unmeasured(f"{path!r} is {found}")
+    return float(found)
 
 
 def report_of(command: str, folder: Path, data: Path) -> Any:
