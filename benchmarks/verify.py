@@ -110,10 +110,13 @@ def report_of(command: str, folder: Path, data: Path) -> Any:
         Unmeasured: It could not be run, failed, or wrote none.
     """
     target = folder / f"{abs(hash(command))}.json"
-    words = shlex.split(command.format(json=target, data=data, tmp=folder))
-    words[0] = str(Path(sys.executable).with_name(words[0]))
     try:
-        done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, timeout=HOUR)
+        words = shlex.split(command.format(json=target, data=data, tmp=folder))
+        words[0] = str(Path(sys.executable).with_name(words[0]))
+    except (AttributeError, LookupError, TypeError, ValueError) as error:
+        raise Unmeasured(f"no command: {error!r}") from error
+    try:
+        done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, errors="replace", timeout=HOUR)
     except (OSError, subprocess.TimeoutExpired) as error:
         raise Unmeasured(str(error)) from error
     if done.returncode:

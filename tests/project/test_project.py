@@ -83,6 +83,7 @@ def test_verify_says_missing_and_fails(tmp_path, monkeypatch, capsys):
     assert [(row["name"], row["measured"], row["ok"]) for row in rows] == [("x", None, False), ("y", None, False)]
 
 
+WRITES = """import sys; open(sys.argv[1], 'w').write('{{"a": 0}}')"""
 CLAIM = 'name = "x"\nissue = "i"\nsays = "s"\ncommand = "c"\nfigure = "a"\nunit = "u"\n'
 
 
@@ -120,6 +121,7 @@ def test_claims_that_cannot_be_read_are_an_error(text, named, tmp_path, monkeypa
         ("open(sys.argv[1], 'w').write('{\"a\": 0}'); sys.exit(3)", "", "exit code 3"),
         ("open(sys.argv[1], 'w').write('{\"a\"')", "", "no JSON"),
         ("pass", "", "no JSON"),
+        ("sys.stdout.buffer.write(bytes([255])); sys.exit(3)", "", "exit code 3: \N{REPLACEMENT CHARACTER}"),
     ],
 )
 def test_what_could_not_be_measured_is_red(code, of, problem):
@@ -137,6 +139,16 @@ def test_what_could_not_be_measured_is_red(code, of, problem):
     )
     (row,) = verify.rows_of([claim], ROOT, Console(quiet=True))
     assert (row.ok, problem in row.problem, row.measured) == (not problem, True, None if problem else 0.0), row
+
+
+@pytest.mark.parametrize("command", ["python {jsn}", "python {}", "python {", "python '", "", "no/such {json}"])
+def test_a_command_that_cannot_be_filled_in_makes_its_own_row_red(command):
+    verify = load(ROOT / "benchmarks" / "verify.py")
+    rest = {"issue": "i", "says": "", "figure": "a", "bound": "== 0", "unit": ""}
+    good = f"python -c {shlex.quote(WRITES)} {{json}}"
+    claims = [verify.Claim(name="bad", command=command, **rest), verify.Claim(name="good", command=good, **rest)]
+    bad, good = verify.rows_of(claims, ROOT, Console(quiet=True))
+    assert (bad.ok, bad.problem.startswith("no command: "), good.ok) == (False, True, True), (bad, good)
 
 
 def test_a_claim_with_an_unknown_key_is_refused():
