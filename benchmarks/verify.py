@@ -27,6 +27,7 @@ from typing import Any
 from pydantic import BaseModel, Field, field_validator
 from rich import box
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 
@@ -179,7 +180,7 @@ def show(rows: list[VerifyRow], console: Console) -> None:
     for name in ("claim", "claimed", "measured", "unit", "", "s"):
         table.add_column(name, no_wrap=name in ("claim", ""), overflow="fold")
     for row in rows:
-        shown = f"missing: {row.problem}" if row.measured is None else f"{row.measured:g}"
+        shown = f"missing: {escape(row.problem)}" if row.measured is None else f"{row.measured:g}"
         mark = "[green]ok[/green]" if row.ok else "[red]SHORT[/red]"
         table.add_row(row.name, row.claimed, shown, row.unit, mark, f"{row.seconds:.0f}")
     console.print(table)

@@ -151,6 +151,15 @@ def test_a_command_that_cannot_be_filled_in_makes_its_own_row_red(command):
     assert (bad.ok, bad.problem.startswith("no command: "), good.ok) == (False, True, True), (bad, good)
 
 
+def test_a_problem_is_shown_as_it_is(capsys):
+    verify = load(ROOT / "benchmarks" / "verify.py")
+    row = verify.VerifyRow(
+        name="x", issue="i", claimed="== 0", measured=None, unit="", ok=False, seconds=0, problem="[/no] [tag]"
+    )
+    verify.show([row], Console(width=200))
+    assert "missing: [/no] [tag]" in capsys.readouterr().out
+
+
 def test_a_claim_with_an_unknown_key_is_refused():
     with pytest.raises(ValidationError, match="bond"):
         load(ROOT / "benchmarks" / "verify.py").Claim(
