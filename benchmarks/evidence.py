@@ -35,13 +35,22 @@ PARTS: Mapping[str, tuple[str, ...]] = {
     "tau2": ("tau2_study.py", "{out}", "--data", "{data}"),
 }
 """Each study and its arguments."""
+KINDS = {"ace": (".py", ".toml", ".json", ".jsonl", ".gz"), "benchmarks": (".py", ".toml")}
+UNREAD = ("claims.toml", "mutation_equivalents.toml", "signoff.toml")
+"""Files that no study reads."""
 BEGIN, END = "<!-- {} -->", "<!-- end of {} -->"
 
 
 def code_digest() -> str:
-    """Of all code that a figure can rest on."""
-    files = sorted([*(ROOT / "ace").rglob("*.py"), *(ROOT / "benchmarks").rglob("*.py")])
-    return sha256(b"".join(path.read_bytes() for path in files)).hexdigest()
+    """Of all code, and data in the repository, that a figure can rest on."""
+    weights = ROOT / "ace" / "playbook" / "index" / "minilm"  # downloaded, always the same
+    files = [
+        path
+        for folder, kinds in KINDS.items()
+        for path in (ROOT / folder).rglob("*")
+        if path.suffix in kinds and weights not in path.parents and path.name not in UNREAD
+    ]
+    return sha256(b"".join(path.read_bytes() for path in sorted(files))).hexdigest()
 
 
 def make(names: Iterable[str], data: Path, console: Console) -> None:
