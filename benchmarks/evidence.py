@@ -3,7 +3,8 @@
 ``python benchmarks/evidence.py [--data DATA] [--only PART ...] [--show]``. Each part is a study of its own that writes JSON
 into ``evidence/``; one that is there already, made by the same code, is not made again, so an interrupted run goes on. At
 the end ``benchmarks/evidence.json``, the tables between the marks in `docs/evidence.md` and the plot beside it are written
-again. ``--show`` only writes these. Parts that need the public data are left as they were where DATA is not there.
+again, from what this code made; the rest stays as it was. ``--show`` only writes these. Parts that need the public data are
+left as they were where DATA is not there.
 """
 
 from __future__ import annotations
@@ -53,13 +54,19 @@ def code_digest() -> str:
     return sha256(b"".join(path.read_bytes() for path in sorted(files))).hexdigest()
 
 
+def current(name: str, digest: str) -> bool:
+    """Whether a study's figures are there, made by this code."""
+    stamp = FOLDER / f"{name}.digest"
+    return (FOLDER / f"{name}.json").exists() and stamp.exists() and stamp.read_text(encoding="utf-8") == digest
+
+
 def make(names: Iterable[str], data: Path, console: Console) -> None:
     """Run the studies that are not there yet."""
     FOLDER.mkdir(exist_ok=True)
     digest = code_digest()
     for name in names:
         out, stamp = FOLDER / f"{name}.json", FOLDER / f"{name}.digest"
-        if out.exists() and stamp.exists() and stamp.read_text(encoding="utf-8") == digest:
+        if current(name, digest):
             console.print(f"{name}: there already, made by the same code")
             continue
         script, *arguments = PARTS[name]
@@ -76,13 +83,17 @@ def make(names: Iterable[str], data: Path, console: Console) -> None:
         console.print(f"{name}: done in {time.monotonic() - started:.0f} s")
 
 
-def kept() -> dict[str, Any]:
-    """What was measured: the newest of each study, without what only a reader of its own JSON needs."""
+def kept(console: Console) -> dict[str, Any]:
+    """What was measured: of each study what this code made, or else what was published before."""
     found: dict[str, Any] = json.loads(KEPT.read_text(encoding="utf-8")) if KEPT.exists() else {}
+    digest = code_digest()
     for name in PARTS:
         file = FOLDER / f"{name}.json"
-        if file.exists():
+        if current(name, digest):
             found[name] = rounded(json.loads(file.read_text(encoding="utf-8")))
+        else:
+            why = "was not made by this code" if file.exists() else "is not there"
+            console.print(f"{name}: kept as it stands in {KEPT.name}; {FOLDER.name}/{file.name} {why}", soft_wrap=True)
     return found
 
 
@@ -299,7 +310,7 @@ def main() -> None:
     console = Console()
     if not given.show:
         make(given.only, given.data.resolve(), console)
-    write(kept())
+    write(kept(console))
     console.print(f"written: {KEPT.relative_to(ROOT)}, {PAGE.relative_to(ROOT)}, {PLOT.relative_to(ROOT)}")
 
 

@@ -2,6 +2,7 @@
 
 import evidence
 import pytest
+from rich.console import Console
 
 
 @pytest.fixture
@@ -9,6 +10,9 @@ def project(tmp_path, monkeypatch):
     for name in ("ace/testing", "ace/playbook/index/minilm", "benchmarks/suites", "evidence"):
         (tmp_path / name).mkdir(parents=True)
     monkeypatch.setattr(evidence, "ROOT", tmp_path)
+    monkeypatch.setattr(evidence, "FOLDER", tmp_path / "evidence")
+    for name, file in {"KEPT": "evidence.json", "PAGE": "evidence.md", "PLOT": "evidence.svg"}.items():
+        monkeypatch.setattr(evidence, name, tmp_path / file)
     return tmp_path
 
 
@@ -33,3 +37,16 @@ def test_the_digest_is_of_code_and_data_that_a_figure_can_rest_on(file, counts, 
     before = evidence.code_digest()
     (project / file).write_text("changed", encoding="utf-8")
     assert (evidence.code_digest() != before) == counts
+
+
+@pytest.mark.parametrize("stamp", [None, "of other code", "of this code"])
+def test_only_figures_of_this_code_replace_what_was_published(stamp, project, capsys):
+    evidence.KEPT.write_text('{"curves": "published"}', encoding="utf-8")
+    (project / "evidence" / "curves.json").write_text('"new"', encoding="utf-8")
+    if stamp:
+        text = evidence.code_digest() if stamp == "of this code" else stamp
+        (project / "evidence" / "curves.digest").write_text(text, encoding="utf-8")
+    taken = stamp == "of this code"
+    assert evidence.kept(Console()) == {"curves": "new" if taken else "published"}
+    said = "curves: kept as it stands in evidence.json; evidence/curves.json was not made by this code"
+    assert (said in capsys.readouterr().out) != taken
