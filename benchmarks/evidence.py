@@ -4,7 +4,7 @@
 into ``evidence/``; one that is there already, made by the same code, is not made again, so an interrupted run goes on. At
 the end ``benchmarks/evidence.json``, the tables between the marks in `docs/evidence.md` and the plot beside it are written
 again, from what this code made; the rest stays as it was. ``--show`` only writes these. Parts that need the public data are
-left as they were where DATA is not there.
+left as they were where DATA is not there: the exit code is 1 then.
 """
 
 from __future__ import annotations
@@ -60,10 +60,10 @@ def current(name: str, digest: str) -> bool:
     return (FOLDER / f"{name}.json").exists() and stamp.exists() and stamp.read_text(encoding="utf-8") == digest
 
 
-def make(names: Iterable[str], data: Path, console: Console) -> None:
-    """Run the studies that are not there yet."""
+def make(names: Iterable[str], data: Path, console: Console) -> list[str]:
+    """Run the studies that are not there yet, and name those that lack their data."""
     FOLDER.mkdir(exist_ok=True)
-    digest = code_digest()
+    digest, skipped = code_digest(), list[str]()
     for name in names:
         out, stamp = FOLDER / f"{name}.json", FOLDER / f"{name}.digest"
         if current(name, digest):
@@ -71,7 +71,7 @@ def make(names: Iterable[str], data: Path, console: Console) -> None:
             continue
         script, *arguments = PARTS[name]
         if "{data}" in arguments and not data.is_dir():
-            console.print(f"{name}: left as it was, there are no data at {data}")
+            skipped.append(name)
             continue
         started = time.monotonic()
         console.print(f"{name}: running ...")
@@ -81,6 +81,7 @@ def make(names: Iterable[str], data: Path, console: Console) -> None:
         os.replace(fresh, out)
         stamp.write_text(digest, encoding="utf-8")
         console.print(f"{name}: done in {time.monotonic() - started:.0f} s")
+    return skipped
 
 
 def kept(console: Console) -> dict[str, Any]:
@@ -299,8 +300,8 @@ def write(found: Mapping[str, Any]) -> None:
         plot(found["curves"], PLOT)
 
 
-def main() -> None:
-    """Make what is missing, and write."""
+def main() -> int:
+    """Make what is missing, write, and say by the exit code whether all was made that was asked for."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     data = Path(os.environ.get("ACE_DATA", ROOT.parent / "shared" / "data"))
     parser.add_argument("--data", type=Path, default=data, help="the folder of the public data")
@@ -308,11 +309,14 @@ def main() -> None:
     parser.add_argument("--show", action="store_true", help="only write the tables and the plot again")
     given = parser.parse_args()
     console = Console()
-    if not given.show:
-        make(given.only, given.data.resolve(), console)
+    data = given.data.resolve()
+    skipped = [] if given.show else make(given.only, data, console)
     write(kept(console))
     console.print(f"written: {KEPT.relative_to(ROOT)}, {PAGE.relative_to(ROOT)}, {PLOT.relative_to(ROOT)}")
+    if skipped:
+        console.print(f"not made, there are no data at {data}: {', '.join(skipped)}", soft_wrap=True)
+    return 1 if skipped else 0
 
 
 if __name__ == "__main__":
-    main()
+    raise SystemExit(main())

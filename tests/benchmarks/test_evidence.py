@@ -1,5 +1,7 @@
 """`benchmarks/evidence.py`: which figures are taken, and of what code they are."""
 
+import sys
+
 import evidence
 import pytest
 from rich.console import Console
@@ -50,3 +52,13 @@ def test_only_figures_of_this_code_replace_what_was_published(stamp, project, ca
     assert evidence.kept(Console()) == {"curves": "new" if taken else "published"}
     said = "curves: kept as it stands in evidence.json; evidence/curves.json was not made by this code"
     assert (said in capsys.readouterr().out) != taken
+
+
+@pytest.mark.parametrize("words", [("--only", "decisions"), ("--only", "tau2", "decisions"), ("--show",)])
+def test_a_part_without_its_data_is_named_at_the_end(words, project, monkeypatch, capsys):
+    evidence.PAGE.write_text("", encoding="utf-8")
+    monkeypatch.setattr(sys, "argv", ["evidence.py", "--data", str(project / "none"), *words])
+    assert evidence.main() == (words != ("--show",))
+    last = capsys.readouterr().out.splitlines()[-1]
+    assert last.endswith(f"{project / 'none'}: {', '.join(words[1:])}") == (words != ("--show",))
+    assert evidence.KEPT.exists()
