@@ -7,7 +7,8 @@ that makes a test hang counts as caught, one that no test reaches survives. What
 an interrupted run goes on. Survivors are listed with file, line and change; those that change nothing anybody could see
 stand one by one, with the reason, in ``mutation_equivalents.toml``.
 
-``--kept`` shows what ``mutation_memory.json`` holds, and fails when it is not of the code as it is.
+``--kept`` shows what ``mutation_memory.json`` holds, and fails when it is not of the code as it is or of fewer than 200
+mutants.
 """
 
 from __future__ import annotations
@@ -41,6 +42,8 @@ from rich.progress import track
 ROOT = Path(__file__).resolve().parent.parent
 KEPT, EQUIVALENTS = ROOT / "benchmarks" / "mutation_memory.json", ROOT / "benchmarks" / "mutation_equivalents.toml"
 TRIED = ROOT / "evidence"
+SAMPLE = 200
+"""Mutants that a kept run has at least: of a few, all are noticed by luck."""
 
 
 class Mutant(NamedTuple):
@@ -426,6 +429,12 @@ def main() -> int:
         report = json.loads(KEPT.read_text(encoding="utf-8"))
         if report["code"] != part.digest:
             print(f"{KEPT.name} is older than the code that it is about; run: make mutation", file=sys.stderr)
+            return 1
+        if report["mutants"] < SAMPLE:
+            print(
+                f"{KEPT.name} holds {report['mutants']} mutants, fewer than {SAMPLE}; run: make mutation",
+                file=sys.stderr,
+            )
             return 1
     else:
         report = report_of(part, given.sample, given.seed, given.workers, given.part)

@@ -1,0 +1,25 @@
+"""`benchmarks/mutation.py`: which runs count, and which fail."""
+
+import json
+import sys
+
+import mutation
+import pytest
+
+
+def run(report, tmp_path, monkeypatch, *words):
+    """The exit code of a run that ends with some report, or shows it as kept."""
+    report = {"code": mutation.PARTS["memory"].digest, "of": 4_568, "counted": 200, "survivors": [], **report}
+    kept = tmp_path / "kept.json"
+    kept.write_text(json.dumps(report), encoding="utf-8")
+    monkeypatch.setattr(mutation, "KEPT", kept)
+    monkeypatch.setattr(mutation, "report_of", lambda *_: report)
+    monkeypatch.setattr(sys, "argv", ["mutation.py", str(tmp_path / "out.json"), "--part", "memory", *words])
+    monkeypatch.chdir(tmp_path)
+    return mutation.main()
+
+
+@pytest.mark.parametrize(("mutants", "code"), [(3, 1), (199, 1), (200, 0)])
+def test_a_kept_run_of_few_mutants_shows_nothing(mutants, code, tmp_path, monkeypatch, capsys):
+    assert run({"mutants": mutants, "killed_percent": 100.0}, tmp_path, monkeypatch, "--kept") == code
+    assert (f"holds {mutants} mutants, fewer than 200" in capsys.readouterr().err) == bool(code)
