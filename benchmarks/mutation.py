@@ -5,7 +5,7 @@ policy, budget and the state machine; ``memory`` is playbook, learner and statis
 from one that has imported DSPy, against the tests that reach its line (found once, with coverage.py), nearest first; one
 that makes a test hang counts as caught, one that no test reaches survives. What was tried is kept in ``evidence/``, so that
 an interrupted run goes on. Survivors are listed with file, line and change; those that change nothing anybody could see
-stand one by one, with the reason, in ``mutation_equivalents.toml``.
+stand one by one, with the reason, in ``mutation_equivalents.toml``. Exit code 1 if fewer than 85 % are noticed.
 
 ``--kept`` shows what ``mutation_memory.json`` holds, and fails when it is not of the code as it is or of fewer than 200
 mutants.
@@ -44,6 +44,8 @@ KEPT, EQUIVALENTS = ROOT / "benchmarks" / "mutation_memory.json", ROOT / "benchm
 TRIED = ROOT / "evidence"
 SAMPLE = 200
 """Mutants that a kept run has at least: of a few, all are noticed by luck."""
+LEAST_KILLED = 85
+"""Percent."""
 
 
 class Mutant(NamedTuple):
@@ -446,6 +448,10 @@ def main() -> int:
     )
     for row in left:
         print(f"  {row['file']}:{row['line']} {row['change']}: {row['code']}")
+    # of a kept run its claim judges the figure
+    if not given.kept and report["killed_percent"] < LEAST_KILLED:
+        print(f"{report['killed_percent']:.1f} % are noticed, fewer than {LEAST_KILLED} %", file=sys.stderr)
+        return 1
     return 0
 
 

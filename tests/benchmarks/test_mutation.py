@@ -23,3 +23,10 @@ def run(report, tmp_path, monkeypatch, *words):
 def test_a_kept_run_of_few_mutants_shows_nothing(mutants, code, tmp_path, monkeypatch, capsys):
     assert run({"mutants": mutants, "killed_percent": 100.0}, tmp_path, monkeypatch, "--kept") == code
     assert (f"holds {mutants} mutants, fewer than 200" in capsys.readouterr().err) == bool(code)
+
+
+@pytest.mark.parametrize(("percent", "code"), [(84.9, 1), (85.0, 0)])
+def test_a_run_that_notices_too_little_fails(percent, code, tmp_path, monkeypatch, capsys):
+    assert run({"mutants": 200, "killed_percent": percent}, tmp_path, monkeypatch) == code
+    assert ("fewer than 85 %" in capsys.readouterr().err) == bool(code)
+    assert (tmp_path / "out.json").exists()
