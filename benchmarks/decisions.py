@@ -140,8 +140,9 @@ def _asked(run: dict[str, Any]) -> str:
 def _plain(
     notes: Sequence[PlaybookBullet], asked: Sequence[str]
 ) -> dict[str, Callable[[Any], Sequence[PlaybookBullet]]]:
-    texts = [*map(render_bullet, notes), *asked]
-    return simple(notes, dict(zip(texts, MiniLMEmbedder().embed(texts), strict=True)), 0)
+    solved = [note for note in notes if note.section == "Strategies"]  # they serve these memories best
+    texts = [*map(render_bullet, solved), *asked]
+    return simple(solved, dict(zip(texts, MiniLMEmbedder().embed(texts), strict=True)), 0)
 
 
 def figures(decided: Sequence[Decided], memory: str) -> dict[str, Any]:

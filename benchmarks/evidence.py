@@ -169,7 +169,12 @@ def retention_table(found: Mapping[str, Any]) -> str:
         )
         for name, row in found["memories"].items()
     )
-    return table(("memory", "right plan shown, %", "then", "change", "solved, %", "then", "change"), rows)
+    head = ("memory", "right plan shown, %", "then", "change", "solved, %", "then", "change")
+    counts = (
+        f"Of {found['lessons']:.0f} lessons in a book, {found['merged']:.1f} were merged into others on average, and "
+        f"{found['pruned']:.1f} were pruned."
+    )
+    return f"{table(head, rows)}\n\n{counts}"
 
 
 def decisions_table(found: Mapping[str, Any]) -> str:

@@ -2,10 +2,11 @@
 
 The families of `office` are drawn into six groups. Group A is learned (half of its tasks, at most ten attempts each), then
 groups B to F; the other half of A's tasks is asked before and after. Is a lesson with the right plan still among the three
-that are found? Also after duplicates were merged, after pruning, and in a book that may hold 4,000 tokens only and evicts.
-A memory that rewrites itself is known to lose what it knew (arXiv 2605.12978). Beside it: how many of these tasks are solved
-by a reader that takes the first lesson, and the same for memories of notes: the three runs most like the task, mem0, and the
-last three that succeeded. Intervals: paired by task, families drawn as a whole.
+that are found? Also after duplicates were merged, after pruning, and in a book that may hold 4,000 tokens only and evicts;
+the report counts what was merged and retired. A memory that rewrites itself is known to lose what it knew (arXiv
+2605.12978). Beside it: how many of these tasks are solved by a reader that takes the first lesson, and the same for memories
+of notes of the solved runs, which serve them best: the three runs most like the task, mem0, and the last three. Intervals:
+paired by task, families drawn as a whole.
 """
 
 from __future__ import annotations
@@ -86,12 +87,12 @@ def one_seed(seed: int) -> list[Row]:
         late = [run for group in others for run in _learned(suite, halves(group)[0], seed, book, learner)]
         asked("as it is", "after", retrieved(suite, book))
         asked(small_name, "after", retrieved(suite, small))
-        book.maintenance.dedup()
+        counts = {"lessons": float(len(book)), "merged": float(len(book.maintenance.dedup().duplicates))}
         asked("merged", "after", retrieved(suite, book))
-        book.maintenance.prune()
+        counts["pruned"] = float(len(book.maintenance.prune()))
         asked("pruned", "after", retrieved(suite, book))
     for when, runs in (("before", early), ("after", [*early, *late])):
-        notes = notes_of(suite, runs)
+        notes = [note for note in notes_of(suite, runs) if note.section == "Strategies"]
         texts = [*map(render_bullet, notes), *(task.task.text for task in test)]
         vectors: dict[str, Any] = dict(zip(texts, MiniLMEmbedder().embed(texts), strict=True))
         plain = simple(notes, vectors, seed)
@@ -99,7 +100,7 @@ def one_seed(seed: int) -> list[Row]:
             asked(memory, when, plain[memory])
         with closing(PeerMemory(PEERS["mem0"], notes, vectors)) as peer:
             asked("mem0", when, peer)
-    return asked.rows
+    return [row | counts for row in asked.rows]
 
 
 def _learned(suite: Suite, train: Sequence[SuiteTask], seed: int, book: Playbook, other: Learner) -> list[Attempt]:
@@ -152,6 +153,9 @@ def main() -> None:
             )
         ]
         table.add_row(memory, *cells)
+    of_each = {row["seed"]: row for row in rows}.values()
+    for name in ("lessons", "merged", "pruned"):
+        report[name] = sum(row[name] for row in of_each) / len(of_each)
     report["queries"] = min(found["queries"] for found in report["memories"].values())
     report["most_lost"] = max(-report["memories"][memory]["hit"]["change"]["value"] for memory in OURS)
     Console(width=140).print(table)
