@@ -2,9 +2,10 @@
 
 import sys
 
-import evidence
 import pytest
 from rich.console import Console
+
+import evidence
 
 
 @pytest.fixture

@@ -69,8 +69,12 @@ def test_seeds_that_share_something_widen_the_interval():
     seeds, families = np.tile(np.arange(5), 24), np.repeat(np.arange(12), 10)
     shared = rng.normal(0, 1, 5)[seeds] + rng.normal(0, 0.1, 120)
     assert spread(shared, families, seeds).variance > 50 * spread(shared, families).variance
-    own = np.tile([1.0, -1.0, 1.0, -1.0, 0.0], 24) * np.repeat([1, -1], 60)
-    assert spread(own, families, seeds) == spread(own, families)
+    own = rng.normal(0, 1, 12)[families] + np.tile([1.0, -1.0, 1.0, -1.0, 0.0], 24) * np.repeat([1, -1], 60)
+    assert spread(own, families, seeds).variance == spread(own, families).variance
+    assert spread(own, families, seeds).df < spread(own, families).df, (
+        "five seeds cannot say for sure that they add nothing"
+    )
+    assert spread(own, families, [0] * 120) == spread(own, families)
 
 
 @pytest.mark.parametrize("right", [0, 1, 10, 39, 40])
@@ -268,17 +272,28 @@ def test_what_a_comparison_found_cannot_be_changed():
         paired_difference([0] * 6, [1] * 6).rule = "student"
 
 
-def test_seeds_and_families_are_joined_by_satterthwaite():
-    from ace.evaluation.stats.clustered import _by_seed, _one_way, spread
+@pytest.mark.parametrize(
+    ("values", "adds"),
+    [([0.1, 0.9, 0.2, 0.8, 0.4, 1.0, 0.3, 0.9], True), ([0.1, 0.2, 0.2, 0.1, 0.9, 1.0, 0.4, 0.3], False)],
+)
+def test_seeds_and_families_are_joined_by_satterthwaite(values, adds):
+    from ace.evaluation.stats.clustered import _one_way, spread
 
-    values = np.asarray([0.1, 0.9, 0.2, 0.8, 0.4, 1.0, 0.3, 0.9])
     families, seeds = list("aabbccdd"), [0, 1] * 4
-    one, seed = _one_way(values, families), _by_seed(values, families, seeds)
-    assert seed.variance > 0
+    array = np.asarray(values)
+    parts = [_one_way(array, names) for names in (families, seeds, list(zip(families, seeds, strict=True)))]
+    more = parts[1].variance - parts[2].variance
+    assert (more > 0) is adds
     both = spread(values, families, seeds)
-    assert both.variance == pytest.approx(one.variance + seed.variance)
-    assert both.df == pytest.approx(both.variance**2 / (one.variance**2 / one.df + seed.variance**2 / seed.df))
-    assert spread(values, families).variance == one.variance
+    assert both.variance == pytest.approx(parts[0].variance + max(0, more))
+    known = both.variance**2 / sum(part.variance**2 / part.df for part in parts)
+    assert both.df == pytest.approx(max(known, min(parts[0].df, parts[1].df)))
+    assert spread(values, families).variance == parts[0].variance
+
+
+def test_values_that_do_not_vary_have_the_degrees_of_the_families():
+    families, seeds = list("aabbccdd"), [0, 1] * 4
+    assert spread([0.5] * 8, families, seeds) == spread([0.5] * 8, families)
 
 
 def test_arms_of_different_length_are_no_pairs():

@@ -56,7 +56,8 @@ def spread(values: Sequence[float] | _Floats, clusters: Sequence[object], seeds:
         clusters: The family of each value, shape (n,).
         seeds: The seed of each value, where the runs of one seed share more than randomness, a playbook that was learned
             with it for example: then seeds are a random effect beside the families (two-way clusters, Cameron, Gelbach and
-            Miller 2011).
+            Miller 2011). With few seeds nobody knows what they add: the degrees of freedom say so, also where it seems to be
+            nothing.
 
     Examples:
         >>> round(spread([1.0, 2.0, 3.0, 4.0], "abcd").variance, 3)  # as for independent values: s^2 / n
@@ -66,17 +67,23 @@ def spread(values: Sequence[float] | _Floats, clusters: Sequence[object], seeds:
     families = _one_way(array, clusters)
     if seeds is None or not families.df:
         return families
-    extra, df = _by_seed(array, clusters, seeds)
-    if not extra > 0:  # seeds differ less than by chance
+    parts = (families, _one_way(array, seeds), _cells(array, clusters, seeds))
+    if not all(part.df for part in parts):  # one seed only
         return families
-    variance = families.variance + extra
-    return Spread(variance, variance**2 / (families.variance**2 / families.df + extra**2 / df))
+    variance = families.variance + max(0.0, parts[1].variance - parts[2].variance)
+    if not variance > ALIKE:
+        return families
+    unsure = sum(part.variance**2 / part.df for part in parts)
+    return Spread(variance, max(variance**2 / unsure, min(parts[0].df, parts[1].df)))
 
 
-def _by_seed(values: _Floats, clusters: Sequence[object], seeds: Sequence[object]) -> Spread:
+def _cells(values: _Floats, clusters: Sequence[object], seeds: Sequence[object]) -> Spread:
+    return _one_way(values, list(zip(clusters, seeds, strict=True)))
+
+
+def _by_seed(values: _Floats, clusters: Sequence[object], seeds: Sequence[object]) -> float:
     """What seeds add to the variance of families; below 0 or nan when they add nothing."""
-    by_seed, cells = _one_way(values, seeds), _one_way(values, list(zip(clusters, seeds, strict=True)))
-    return Spread(by_seed.variance - cells.variance, by_seed.df)
+    return _one_way(values, seeds).variance - _cells(values, clusters, seeds).variance
 
 
 def _one_way(values: _Floats, clusters: Sequence[object]) -> Spread:
@@ -191,9 +198,9 @@ def ratio(
     if not found.variance > ALIKE:
         return nothing._replace(value=float(a / b))
     # one decision about seeds for all three, or their covariance would be none
-    add = seeds if seeds is not None and _by_seed(rest, names, seeds).variance > 0 else None
+    add = seeds if seeds is not None and _by_seed(rest, names, seeds) > 0 else None
     va, vb, both = (
-        _one_way(column, names).variance + (_by_seed(column, names, add).variance if add is not None else 0.0)
+        _one_way(column, names).variance + (_by_seed(column, names, add) if add is not None else 0.0)
         for column in (above, below, above + below)
     )
     cov, t2 = (both - va - vb) / 2, _quantile(found.df) ** 2
