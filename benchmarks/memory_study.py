@@ -129,7 +129,7 @@ def compared(none: Sequence[Row], arm: Sequence[Row], gold: Sequence[Row] = ()) 
     }
     for metric, times in (("success", 100), ("iterations", 1)):
         values = [[row[metric] for row in rows] for rows in (none, arm)]
-        gained = paired_difference(*values, families, seeds)
+        gained = paired_difference(*values, families, seeds, binary=metric == "success")
         low, high = gained.estimate.interval
         found[f"gain_{metric}"] = {
             "value": times * gained.estimate.value,

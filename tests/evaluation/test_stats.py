@@ -151,6 +151,17 @@ def test_the_rule_is_named(before, after, clusters, rule):
         assert found.estimate == mean([late - early for early, late in zip(before, after, strict=True)])
 
 
+def test_a_count_that_is_1_everywhere_is_no_success():
+    assert paired_difference([1] * 6, [1] * 6).rule == "newcombe", "a caller who does not know"
+    assert paired_difference([1] * 6, [1] * 6, binary=False).rule == "no variance"
+    assert paired_difference([1] * 6, [1, 0] * 3, binary=False).rule == "student"
+    assert difference([0] * 6, [1] * 6, binary=False).interval == (None, None)
+    found = compare([1] * 6, [1, 0] * 3, binary=False)
+    assert (found.gained, found.lost, math.isnan(found.mcnemar)) == (0, 0, True)
+    with pytest.raises(ValueError, match="expected 0 or 1 for each run"):
+        compare([1] * 6, [1, 2] * 3, binary=True)
+
+
 def test_an_interval_that_leaves_0_out_has_a_p_below_5_percent():
     rng = np.random.default_rng(3)
     for _ in range(200):

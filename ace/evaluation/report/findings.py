@@ -81,7 +81,7 @@ def bullets(pairs: Sequence[Pair], by_seed: bool = False) -> list[BulletEffect]:
 
 def _gained(pairs: Sequence[Pair], units: Sequence[str]) -> tuple[float, Interval]:
     before, after = ([float(pair[i].correct) for pair in pairs] for i in (0, 1))
-    gained = difference(before, after, units)
+    gained = difference(before, after, units, binary=True)
     return gained.value, gained.interval
 
 

@@ -92,7 +92,8 @@ def comparisons(
             before, after = ([value_of(pair[i], metric) for pair in pairs] for i in (0, 1))
             if metric == "tokens" and not any(before) and not any(after):
                 continue  # the model's API reports none
-            result = compare(before, after, groups, seeds if {arm, base} & set(seeded) else None)
+            shared = seeds if {arm, base} & set(seeded) else None
+            result = compare(before, after, groups, shared, binary=metric == "success")
             found.append(
                 ComparisonReport(
                     metric=metric,
@@ -103,9 +104,9 @@ def comparisons(
                     interval=result.difference.interval,
                     p=_known(result.difference.p),
                     p_corrected=None,
-                    gained=result.gained if metric == "success" else 0,
-                    lost=result.lost if metric == "success" else 0,
-                    mcnemar=_known(result.mcnemar) if metric == "success" else None,
+                    gained=result.gained,
+                    lost=result.lost,
+                    mcnemar=_known(result.mcnemar),
                     smallest_effect=_known(result.smallest_effect),
                     families=result.paired.families,
                     rule=result.paired.reason,

@@ -21,6 +21,7 @@ from ace.core.distributions import student_cdf, student_quantile
 from ace.evaluation.stats.clustered import ALIKE, LEVEL, Estimate, Labels, spread
 
 _Floats = NDArray[np.float64]
+_Values = Sequence[float] | _Floats
 
 LEAST_FAMILIES = 4
 """With fewer, nothing is said but the difference itself."""
@@ -53,7 +54,7 @@ class PairedDifference:
 
 
 def paired_difference(
-    before: Sequence[float] | _Floats, after: Sequence[float] | _Floats, clusters: Labels = None, seeds: Labels = None
+    before: _Values, after: _Values, clusters: Labels = None, seeds: Labels = None, *, binary: bool | None = None
 ) -> PairedDifference:
     """The difference of two arms, paired by position.
 
@@ -65,21 +66,28 @@ def paired_difference(
         after: Shape (n,), the same tasks and seeds.
         clusters: The family of each; each by itself when None.
         seeds: See `spread`.
+        binary: Whether each value is right (1) or wrong (0), and no count; judged by the values when None, which cannot
+            tell a count that is 1 everywhere from success.
 
     Returns:
         An estimate with infinite bounds, and nan for p, where there is no interval.
 
     Raises:
-        ValueError: They are not as many.
+        ValueError: They are not as many, or one that should be right or wrong is neither 0 nor 1.
 
     Examples:
         >>> found = paired_difference([0, 0, 0, 0, 0, 0], [1, 1, 1, 1, 1, 1])
         >>> found.rule, round(found.estimate.low, 2), found.estimate.high, found.estimate.p
         ('newcombe', 0.26, 1.0, 0.03125)
+        >>> paired_difference([1] * 6, [1] * 6, binary=False).rule  # iterations, for example
+        'no variance'
     """
     x, y = np.asarray(before, dtype=float), np.asarray(after, dtype=float)
     if len(x) != len(y):
         raise ValueError(f"expected as many runs of both arms, got {len(x)} and {len(y)}: argument 2 differs")
+    yes_or_no = bool(np.isin(np.concatenate([x, y]), (0.0, 1.0)).all())
+    if binary and not yes_or_no:
+        raise ValueError("expected 0 or 1 for each run, as the metric is right or wrong; pass binary=False for counts")
     if not len(x):
         return _none(float("nan"), "no runs", 0)
     names: Sequence[object] = range(len(x)) if clusters is None else clusters
@@ -88,7 +96,7 @@ def paired_difference(
     if families < LEAST_FAMILIES:
         return _none(value, "too few families", families)
     found = spread(changes, names, seeds)
-    if not np.isin(np.concatenate([x, y]), (0.0, 1.0)).all():
+    if not (yes_or_no if binary is None else binary):
         if not found.variance > ALIKE:
             return _none(value, "no variance", families)
         error, t = math.sqrt(found.variance), student_quantile((1 + LEVEL) / 2, found.df)
@@ -104,10 +112,10 @@ def paired_difference(
 
 
 def difference(
-    before: Sequence[float] | _Floats, after: Sequence[float] | _Floats, clusters: Labels = None, seeds: Labels = None
+    before: _Values, after: _Values, clusters: Labels = None, seeds: Labels = None, *, binary: bool | None = None
 ) -> Estimate:
     """`paired_difference` without its rule: `difference([0, 1, 0, 0], [1, 1, 1, 0]).value`."""
-    return paired_difference(before, after, clusters, seeds).estimate
+    return paired_difference(before, after, clusters, seeds, binary=binary).estimate
 
 
 def _none(value: float, rule: Rule, families: int) -> PairedDifference:

@@ -34,7 +34,12 @@ class Comparison(NamedTuple):
 
 
 def compare(
-    before: Sequence[float], after: Sequence[float], clusters: Labels = None, seeds: Labels = None
+    before: Sequence[float],
+    after: Sequence[float],
+    clusters: Labels = None,
+    seeds: Labels = None,
+    *,
+    binary: bool | None = None,
 ) -> Comparison:
     """Compare two arms, paired by position.
 
@@ -43,17 +48,19 @@ def compare(
         after: Shape (n,), the same tasks and seeds.
         clusters: The family of each; each by itself when None.
         seeds: See `spread`.
+        binary: Whether each value is right or wrong, see `paired_difference`.
 
     Raises:
-        ValueError: They are not as many.
+        ValueError: They are not as many, or not what `binary` says.
 
     Examples:
         >>> found = compare([0, 0, 0, 1], [1, 1, 0, 1], ["a", "a", "b", "b"])
         >>> found.difference.value, found.gained, found.lost
         (0.5, 2, 0)
     """
-    found = paired_difference(before, after, clusters, seeds)
-    binary = set(before) | set(after) <= {0, 1}
+    if binary is None:
+        binary = set(before) | set(after) <= {0, 1}
+    found = paired_difference(before, after, clusters, seeds, binary=binary)
     gained = sum(late > early for early, late in zip(before, after, strict=True)) if binary else 0
     lost = sum(late < early for early, late in zip(before, after, strict=True)) if binary else 0
     changes = np.subtract(np.asarray(after, dtype=float), np.asarray(before, dtype=float))

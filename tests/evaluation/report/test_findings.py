@@ -91,6 +91,14 @@ def test_the_first_sentence_says_whether_it_helped_and_how_sure_that_is(solved, 
     assert "too few for an interval" in unsure
 
 
+def test_runs_of_one_iteration_are_no_successes():
+    rows = [row(arm, f"x{n}#0", 0, arm == "mine", 1) for arm in ("none", "mine") for n in range(8)]
+    success, iterations = comparisons(rows)
+    assert success.rule.startswith("right or wrong")
+    assert (iterations.rule.partition(":")[0], iterations.interval) == ("all differences are alike", (None, None))
+    assert (iterations.gained, iterations.lost, iterations.mcnemar) == (0, 0, None)
+
+
 def test_a_curve_is_drawn_for_arms_that_learn(rows):
     assert findings.curve(rows, "none") == []
     points = findings.curve(rows, "mine", points=3)
