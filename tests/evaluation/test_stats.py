@@ -162,6 +162,22 @@ def test_a_count_that_is_1_everywhere_is_no_success():
         compare([1] * 6, [1, 2] * 3, binary=True)
 
 
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
+@pytest.mark.parametrize("binary", [None, True, False])
+def test_what_is_no_finite_number_is_refused(value, binary):
+    for compared in (paired_difference, compare):
+        with pytest.raises(ValueError, match=r"finite numbers, got nan or infinity in argument 1"):
+            compared([value, 0, 0, 0, 0, 0], [1] * 6, binary=binary)
+        with pytest.raises(ValueError, match=r"argument 2"):
+            compared([1] * 6, [value] * 6, binary=binary)
+
+
+def test_counts_of_few_families_keep_students_interval():
+    found = paired_difference([10] * 4, [7.0, 7.01, 7.02, 7.03]).estimate
+    assert found.high < 0
+    assert found.p < 2.0 ** (1 - 4), "that is the least for right and wrong"
+
+
 def test_an_interval_that_leaves_0_out_has_a_p_below_5_percent():
     rng = np.random.default_rng(3)
     for _ in range(200):

@@ -58,11 +58,12 @@ def paired_difference(
 ) -> PairedDifference:
     """The difference of two arms, paired by position.
 
-    With 4 or 5 families the interval reaches 0, as no test of the signs of so few families could exclude it; and p is never
-    below 2^(1-K), the smallest that such a test of K families gives.
+    For right or wrong, the interval of 4 or 5 families reaches 0, as no test of the signs of so few families could exclude
+    it; and p is never below 2^(1-K), the smallest that such a test of K families gives. For counts it is Student's interval
+    from 4 families on, as it is, and so is p.
 
     Args:
-        before: Shape (n,).
+        before: Shape (n,), finite numbers.
         after: Shape (n,), the same tasks and seeds.
         clusters: The family of each; each by itself when None.
         seeds: See `spread`.
@@ -73,7 +74,7 @@ def paired_difference(
         An estimate with infinite bounds, and nan for p, where there is no interval.
 
     Raises:
-        ValueError: They are not as many, or one that should be right or wrong is neither 0 nor 1.
+        ValueError: They are not as many, one is nan or infinite, or one that should be right or wrong is neither 0 nor 1.
 
     Examples:
         >>> found = paired_difference([0, 0, 0, 0, 0, 0], [1, 1, 1, 1, 1, 1])
@@ -85,6 +86,9 @@ def paired_difference(
     x, y = np.asarray(before, dtype=float), np.asarray(after, dtype=float)
     if len(x) != len(y):
         raise ValueError(f"expected as many runs of both arms, got {len(x)} and {len(y)}: argument 2 differs")
+    for number, values in ((1, x), (2, y)):
+        if not np.isfinite(values).all():
+            raise ValueError(f"expected finite numbers, got nan or infinity in argument {number}: leave such runs out")
     yes_or_no = bool(np.isin(np.concatenate([x, y]), (0.0, 1.0)).all())
     if binary and not yes_or_no:
         raise ValueError("expected 0 or 1 for each run, as the metric is right or wrong; pass binary=False for counts")
