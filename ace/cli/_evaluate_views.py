@@ -69,6 +69,6 @@ def _comparisons(rows: list[ComparisonReport], first_arm: str, label: str) -> Ta
             p_value(row.p_corrected),
             str(row.gained) if points else "",
             str(row.lost) if points else "",
-            "" if row.smallest_effect is None else f"{times * row.smallest_effect:.{digits}f}",
+            "?" if row.smallest_effect is None else f"{times * row.smallest_effect:.{digits}f}",
         )
     return table

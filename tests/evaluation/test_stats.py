@@ -217,11 +217,41 @@ def test_the_smallest_effect_is_found_four_times_of_five():
     assert math.isnan(smallest_effect(float("nan"), 0))
 
 
+@pytest.mark.parametrize("families", [2, 3, 4, 5])
+def test_too_few_families_could_show_no_difference(families):
+    names = [n % families for n in range(10 * families)]
+    after = [float(n % 3 > 0) for n in range(10 * families)]
+    assert math.isnan(compare([0.0] * len(names), after, names).smallest_effect)
+    counts = compare([9.0] * len(names), after, names)
+    assert math.isnan(counts.smallest_effect) == (families < 4), "Student's interval may leave 0 out"
+
+
+def test_too_wide_an_interval_could_show_no_difference():
+    assert math.isnan(compare([0, 1, 1, 0, 0, 1], [1, 0, 1, 0, 1, 0]).smallest_effect)
+
+
+@pytest.mark.parametrize("base", [0.1, 0.5])
+@pytest.mark.parametrize("families", [6, 8, 12, 25])
+def test_the_smallest_effect_of_right_and_wrong_is_found_four_times_of_five(families, base):
+    rng, names = np.random.default_rng(families), np.repeat(np.arange(families), 4).tolist()
+
+    def compared(effect):
+        before, after = (
+            (rng.random(len(names)) < right).astype(float).tolist() for right in (base, min(1, base + effect))
+        )
+        return compare(before, after, names, binary=True)
+
+    alike = float(np.nanmedian([compared(0.0).smallest_effect for _ in range(50)]))
+    effect = float(np.nanmedian([compared(alike).smallest_effect for _ in range(50)]))
+    assert alike == pytest.approx(effect, abs=0.08), "the effect itself hardly moves what could show"
+    found = sum(compared(effect).difference.low > 0 for _ in range(300)) / 300
+    assert 0.7 <= found <= 0.95
+
+
 def test_a_comparison_tells_who_won_and_lost():
     found = compare([0, 0, 1, 1], [1, 1, 1, 0], list("abcd"))
     assert (found.gained, found.lost) == (2, 1)
     assert found.mcnemar == mcnemar([False, False, True, True], [True, True, True, False])
-    assert found.smallest_effect > 0.5
     assert math.isnan(compare([1.5, 2.0], [1.0, 1.0], list("ab")).mcnemar)
     with pytest.raises(ValueError, match="argument 2"):
         compare([0, 1], [1])

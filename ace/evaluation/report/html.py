@@ -75,6 +75,7 @@ def html(report: EvaluateReport, traces: Mapping[Trace, str] | None = None) -> s
         report=report,
         base=next(iter(report.arms), ""),
         rules=interval_rules(report),
+        could_show=_could_show(report),
         seeds=len({run.seed for run in report.runs}),
         tasks=len({run.id for run in report.runs}),
         success=[
@@ -124,6 +125,12 @@ def _tasks(report: EvaluateReport, traces: Mapping[Trace, str]) -> dict[str, dic
         sides = [traces.get((arm, row.seed, row.id), "") for arm in (base, row.after)]
         found.setdefault(row.after, {outcome: [] for outcome in OUTCOMES})[row.outcome].append((row, *sides))
     return found
+
+
+def _could_show(report: EvaluateReport) -> str:
+    """Of how many comparisons it is known which difference would have shown: `all`, `some` or none."""
+    known = [row.smallest_effect is not None for row in report.comparisons]
+    return "all" if all(known) else "some" if any(known) else ""
 
 
 def _mark(name: str, value: float, interval: Interval, times: float, note: str) -> Mark:

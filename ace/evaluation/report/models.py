@@ -58,7 +58,7 @@ class ComparisonReport(ReportModel):
     mcnemar: float | None = None
     """Success: mid-p value, which takes all runs for independent."""
     smallest_effect: float | None = None
-    """What these tasks would have shown with a power of 80 %; null where nothing varies."""
+    """What these tasks would have shown with a power of 80 %; null where no difference would have, as with few families."""
     families: int = 0
     """How many families there are."""
     rule: str = ""

@@ -25,6 +25,8 @@ _Values = Sequence[float] | _Floats
 
 LEAST_FAMILIES = 4
 """With fewer, nothing is said but the difference itself."""
+LEAST_FAMILIES_FOR_A_FINDING = 6
+"""With fewer, no interval of right or wrong leaves 0 out: all K families gained have a p of 2^(1-K)."""
 HALF_A_RUN = 0.5
 """Gained, and lost, beside those that were: what shrinks a positive correlation of the arms."""
 
@@ -106,10 +108,10 @@ def paired_difference(
         error, t = math.sqrt(found.variance), student_quantile((1 + LEVEL) / 2, found.df)
         p = 2 * student_cdf(-abs(value) / error, found.df)
         return PairedDifference(Estimate(value, value - t * error, value + t * error, p), "student", families)
-    table = _Table.of(x, y, found.variance, families)
+    table = PairTable.of(x, y, found.variance, families)
     low, high = table.limits(student_quantile((1 + LEVEL) / 2, found.df))
     floor = 2.0 ** (1 - families)
-    if floor > 1 - LEVEL:
+    if families < LEAST_FAMILIES_FOR_A_FINDING:
         low, high = min(low, 0.0), max(high, 0.0)
     estimate = Estimate(value, max(-1.0, low), min(1.0, high), max(floor, table.p(found.df)))
     return PairedDifference(estimate, "newcombe", families)
@@ -127,8 +129,14 @@ def _none(value: float, rule: Rule, families: int) -> PairedDifference:
 
 
 @dataclass(frozen=True)
-class _Table:
-    """The shares of pairs, and the number of independent ones that would vary as much."""
+class PairTable:
+    """The shares of pairs, and the number of independent ones that would vary as much.
+
+    Examples:
+        >>> table = PairTable(both=0.3, gained=0.2, lost=0.2, effective=50)
+        >>> round(table.smallest_effect(df=11), 2)
+        0.27
+    """
 
     both: float
     gained: float
@@ -136,7 +144,8 @@ class _Table:
     effective: float
 
     @classmethod
-    def of(cls, x: _Floats, y: _Floats, variance: float, families: int) -> _Table:
+    def of(cls, x: _Floats, y: _Floats, variance: float, families: int) -> PairTable:
+        """Of runs that are right (1) or wrong (0), whose mean difference has this variance."""
         gained, lost = float(((y - x) > 0).mean()), float(((y - x) < 0).mean())
         # where nothing varies, each family counts once
         effective = float(families)
@@ -164,6 +173,49 @@ class _Table:
             below, above = self.limits(middle / (1 - middle))
             low, high = (low, middle) if below < 0 < above else (middle, high)
         return 2 * student_cdf(-low / (1 - low), df)
+
+    def smallest_effect(self, df: float, power: float = 0.8) -> float:
+        """The smallest difference that the interval would be expected to tell from 0 with a certain power.
+
+        The first arm's share and the correlation of the arms stay as they are. Where a gain must be larger than a loss to
+        show, or a loss than a gain, it is the larger of the two. The power was checked by simulation (`tests/evaluation`).
+
+        Args:
+            df: Degrees of freedom of the variance.
+            power: The chance to see it.
+
+        Returns:
+            nan where neither all nor none right in the second arm would show.
+        """
+        t, certain = student_quantile((1 + LEVEL) / 2, df), student_quantile(power, df)
+        found = (self._least(room, t, certain) for room in (1 - self.both - self.lost, -self.both - self.lost))
+        return max((effect for effect in found if effect is not None), default=math.nan)
+
+    def _least(self, room: float, t: float, certain: float) -> float | None:
+        """How far the second arm must move towards `room`, until chance would seldom bring the interval back to 0."""
+        sign = math.copysign(1, room)
+
+        def shows(effect: float) -> bool:
+            table = self._moved(sign * effect)
+            low, high = table.limits(t)
+            varies = table.gained + table.lost - (table.gained - table.lost) ** 2
+            return (low if room > 0 else -high) > certain * math.sqrt(max(0.0, varies) / self.effective)
+
+        low, high = 0.0, abs(room)
+        if not shows(high):
+            return None
+        for _ in range(40):
+            middle = (low + high) / 2
+            low, high = (low, middle) if shows(middle) else (middle, high)
+        return high
+
+    def _moved(self, change: float) -> PairTable:
+        """The same first arm and the same correlation, with another second arm."""
+        first = min(1.0, self.both + self.lost)  # rounding
+        second = min(1.0, max(0.0, first + change))
+        together = first * second + self._correlation(0.0) * math.sqrt(first * (1 - first) * second * (1 - second))
+        both = min(first, second, max(0.0, first + second - 1, together))
+        return PairTable(both, second - both, first - both, self.effective)
 
     def _phi(self) -> float:
         """The correlation of the arms."""

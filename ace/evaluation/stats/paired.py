@@ -10,7 +10,12 @@ import numpy as np
 
 from ace.core.distributions import student_quantile
 from ace.evaluation.stats.clustered import LEVEL, Estimate, Labels, spread
-from ace.evaluation.stats.differences import PairedDifference, paired_difference
+from ace.evaluation.stats.differences import (
+    LEAST_FAMILIES_FOR_A_FINDING,
+    PairedDifference,
+    PairTable,
+    paired_difference,
+)
 
 
 class Comparison(NamedTuple):
@@ -25,7 +30,8 @@ class Comparison(NamedTuple):
     mcnemar: float
     """Mid-p value, for runs that are independent; nan for what is no yes or no."""
     smallest_effect: float
-    """What these tasks would have shown with a power of 80 %; nan where nothing varies."""
+    """What these tasks would have shown with a power of 80 %, by the rule of the interval; nan where no difference would:
+    there is no interval, it always reaches 0 as with few families, or it is too wide."""
 
     @property
     def difference(self) -> Estimate:
@@ -63,16 +69,27 @@ def compare(
     found = paired_difference(before, after, clusters, seeds, binary=binary)
     gained = sum(late > early for early, late in zip(before, after, strict=True)) if binary else 0
     lost = sum(late < early for early, late in zip(before, after, strict=True)) if binary else 0
-    changes = np.subtract(np.asarray(after, dtype=float), np.asarray(before, dtype=float))
-    names = range(len(changes)) if clusters is None else clusters
-    known = spread(changes, names, seeds) if len(changes) else None
     return Comparison(
         paired=found,
         gained=gained,
         lost=lost,
         mcnemar=mid_p(gained, lost) if binary else float("nan"),
-        smallest_effect=smallest_effect(known.variance, known.df) if known else float("nan"),
+        smallest_effect=_smallest_effect(found, before, after, clusters, seeds),
     )
+
+
+def _smallest_effect(
+    found: PairedDifference, before: Sequence[float], after: Sequence[float], clusters: Labels, seeds: Labels
+) -> float:
+    """By the rule that gave the interval; nan where it gave none, or one that always reaches 0."""
+    few = found.rule == "newcombe" and found.families < LEAST_FAMILIES_FOR_A_FINDING
+    if found.rule not in ("newcombe", "student") or few:
+        return math.nan
+    x, y = np.asarray(before, dtype=float), np.asarray(after, dtype=float)
+    known = spread(y - x, range(len(x)) if clusters is None else clusters, seeds)
+    if found.rule == "student":
+        return smallest_effect(known.variance, known.df)
+    return PairTable.of(x, y, known.variance, found.families).smallest_effect(known.df)
 
 
 def mcnemar(before: Sequence[bool], after: Sequence[bool]) -> float:
@@ -122,7 +139,9 @@ def holm(p_values: Mapping[str, float]) -> dict[str, float]:
 
 
 def smallest_effect(variance: float, df: float, power: float = 0.8) -> float:
-    """The smallest difference that a comparison with this spread would show with a certain power, two-sided at 5 %.
+    """The smallest difference that Student's interval of this spread would show with a certain power, two-sided at 5 %.
+
+    For counts; of right and wrong, `compare` says what Newcombe's interval would show.
 
     Args:
         variance: Of the mean difference, from `spread`.
