@@ -9,7 +9,7 @@ from ace.evaluation.models import ModelChoice
 from ace.evaluation.report import findings
 from ace.evaluation.report.models import BulletEffect, EvaluateReport
 from ace.evaluation.report.summary import by_domain, comparisons, summarise, ways_closed
-from ace.evaluation.report.verdict import verdict
+from ace.evaluation.report.verdict import nothing_to_compare, verdict
 from ace.evaluation.row import RunReport
 from ace.playbook import Playbook
 from ace.playbook.render import render_bullet
@@ -47,7 +47,11 @@ def build_report(
         arms=summarise(rows),
         runs=list(rows),
         comparisons=differences,
-        verdicts=[verdict(differences, pairs[name], choice.label) for name in told if pairs[name]],
+        verdicts=[
+            verdict(differences, pairs[name], choice.label) if pairs[name] else nothing_to_compare(arms[0], name)
+            for name in told
+        ]
+        or [nothing_to_compare(arms[0])],
         closed=ways_closed(rows, seeded),
         families=[effect for found in pairs.values() for effect in findings.families(found)],
         bullets=[effect for name, found in shows.items() for effect in findings.bullets(found, name in seeded)],

@@ -186,7 +186,7 @@ class EvaluateReport(ReportModel):
     bullets: list[BulletEffect] = Field(default_factory=list)
     verdicts: list[str] = Field(default_factory=list)
     """One sentence for each arm with a memory, or model, of its own: whether it helped, on how many tasks, how sure that is,
-    and what it cost."""
+    and what it cost; or that there is nothing to compare with."""
     tasks: list[TaskEffect] = Field(default_factory=list)
     curves: list[CurvePoint] = Field(default_factory=list)
     calibrations: dict[str, CalibrationReport] = Field(default_factory=dict)

@@ -85,7 +85,7 @@ def comparisons(
     for arm, rows in arms.items():
         if arm == base:
             continue
-        both = sorted(rows.keys() & arms[base].keys())
+        both = sorted(rows.keys() & arms.get(base, {}).keys())
         pairs = [(arms[base][key], rows[key]) for key in both]
         groups, seeds = [early.group for early, _ in pairs], [early.seed for early, _ in pairs]
         for metric in METRICS if pairs else ():

@@ -1,8 +1,11 @@
 """Where an arm helps and hurts, on rows made by hand, and the same as Markdown."""
 
+from types import SimpleNamespace
+
 import pytest
 
 from ace.evaluation.report import findings
+from ace.evaluation.report.build import build_report
 from ace.evaluation.report.markdown import markdown
 from ace.evaluation.report.models import EvaluateReport
 from ace.evaluation.report.summary import by_domain, comparisons, summarise
@@ -89,6 +92,53 @@ def test_the_first_sentence_says_whether_it_helped_and_how_sure_that_is(solved, 
     unsure = verdict(comparisons(few), pairs)
     assert unsure.startswith("Whether mine helps more than none cannot be said yet")
     assert "too few for an interval" in unsure
+
+
+def told(arms, rows):
+    suite = SimpleNamespace(name="shop", tasks=[SimpleNamespace(id=task) for task in dict.fromkeys(r.id for r in rows)])
+    choice = SimpleNamespace(name="m", label="", policy=SimpleNamespace(name="lenient"))
+    return build_report(suite, choice, arms, rows, learns=False).verdicts
+
+
+def test_the_first_sentence_says_what_a_run_cost():
+    rows = [
+        row(arm, f"x{n}#0", 0, arm == "mine", 5 - 2 * (arm == "mine")) for arm in ("none", "mine") for n in range(8)
+    ]
+    assert told(["none", "mine"], rows)[0].endswith("; a run took 2.0 fewer iterations.")
+    paid = [
+        r.model_copy(
+            update={"input_tokens": 900, "output_tokens": 100, "cost": 0.02}
+            if r.arm == "none"
+            else {"input_tokens": 2_300, "output_tokens": 50, "cost": 0.0125, "memory_tokens": 40}
+        )
+        for r in rows
+    ]
+    cost = "40 more tokens of memory, 1,350 more tokens in all, 0.0075 US$ less and 2.0 fewer iterations."
+    assert told(["none", "mine"], paid)[0].endswith(f"; a run took {cost}")
+    unpriced = [r.model_copy(update={"cost": 0.0}) if r.arm == "none" else r for r in paid]
+    assert "US$" not in told(["none", "mine"], unpriced)[0], "no price is known, so no difference is"
+
+
+@pytest.mark.parametrize("helps", [True, False])
+def test_the_first_sentence_is_about_the_memory_whichever_arm_is_first(helps):
+    rows = [
+        row(arm, f"x{n}#0", 0, (arm == "mine") == helps, 5 + (arm == "mine"))
+        for arm in ("none", "mine")
+        for n in range(8)
+    ]
+    rows = [r.model_copy(update={"memory_tokens": 30 * (r.arm == "mine")}) for r in rows]
+    assert told(["mine", "none"], rows) == told(["none", "mine"], rows)
+    assert told(["mine", "none"], rows)[0].startswith("mine helped" if helps else "mine hurt")
+    few = [r for r in rows if r.id < "x3"]
+    assert told(["mine", "none"], few) == told(["none", "mine"], few)
+
+
+def test_the_first_sentence_says_where_there_is_nothing_to_compare_with():
+    alone = [row("mine", "x#0", 0, True)]
+    assert told(["mine"], alone) == ["Nothing to compare with: the only arm is mine."]
+    (sentence,) = told(["none", "mine"], [row("none", "y#0", 0, True), *alone])
+    assert sentence.startswith("Nothing to compare with: the arms none and mine have no run")
+    assert told(["none", "mine"], alone) == [sentence], "the other arm was not begun"
 
 
 def test_runs_of_one_iteration_are_no_successes():
