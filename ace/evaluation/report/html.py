@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import count
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ace.core import SuiteError
 from ace.evaluation.report.findings import OUTCOMES
-from ace.evaluation.report.models import EvaluateReport, Interval
+from ace.evaluation.report.models import EvaluateReport, Interval, TaskEffect
 from ace.evaluation.report.wording import interval_rules, p_value, span
 
 if TYPE_CHECKING:
@@ -110,12 +113,19 @@ def html(report: EvaluateReport, traces: Mapping[Trace, str] | None = None) -> s
 def traces_of(report: EvaluateReport, log: RunLog) -> dict[Trace, str]:
     """The traces that a page shows, out of an evaluation's log."""
     base = next(iter(report.arms), "")
-    wanted = {(arm, row.seed, row.id) for row in report.tasks[:MOST_TRACES] for arm in (base, row.after)}
+    wanted = {(arm, row.seed, row.id) for row in _shown(report.tasks) for arm in (base, row.after)}
     return {
         (row.arm, row.seed, row.id): f"{output.task.text}\n\n{output.reasoning_trace}\n\n{feedback.text}".strip()
         for row, output, feedback in log.runs()
         if (row.arm, row.seed, row.id) in wanted
     }
+
+
+def _shown(tasks: Sequence[TaskEffect]) -> list[TaskEffect]:
+    """Those whose traces the page holds: won and lost before equal ones, and the arms take turns."""
+    turns: dict[str, Iterator[int]] = defaultdict(count)
+    order = [(task.outcome == "equal", next(turns[task.after]), task) for task in tasks]
+    return [task for *_, task in sorted(order, key=itemgetter(0, 1))[:MOST_TRACES]]
 
 
 def _tasks(report: EvaluateReport, traces: Mapping[Trace, str]) -> dict[str, dict[str, list[Any]]]:

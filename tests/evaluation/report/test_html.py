@@ -4,14 +4,15 @@ import re
 import shutil
 from contextlib import contextmanager
 from html.parser import HTMLParser
+from types import SimpleNamespace
 
 import pytest
 
 from ace.evaluation import evaluate
 from ace.evaluation.log import RunLog
 from ace.evaluation.report.findings import calibrations, curve, families, pairs_of, tasks as tasks_of
-from ace.evaluation.report.html import html, traces_of
-from ace.evaluation.report.models import BulletEffect, EvaluateReport
+from ace.evaluation.report.html import MOST_TRACES, html, traces_of
+from ace.evaluation.report.models import BulletEffect, ComparisonReport, EvaluateReport, TaskEffect
 from ace.evaluation.report.summary import by_domain, comparisons, summarise, ways_closed
 from ace.suites.office import OfficeSuite
 from ace.testing import SimulatedLM
@@ -92,6 +93,55 @@ def test_the_page_needs_nothing_and_runs_nothing(page):
         "80 % sure",
     ):
         assert title in text
+
+
+def empty_report(**parts):
+    return EvaluateReport(run="", suite="", label="", policy="", domains={}, arms={}, runs=[], **parts)
+
+
+def test_tasks_won_and_lost_have_their_traces_before_equal_ones_whatever_their_arm():
+    def tasks(arm, outcomes):
+        return [
+            TaskEffect(after=arm, id=f"t{n}", group="", outcome=outcome, gained=0, lost=0, n=1, seed=0, bullets=[])
+            for n, outcome in enumerate(outcomes)
+        ]
+
+    def held(*found):
+        """Arm and number of each task whose run in that arm is on the page."""
+        report = empty_report(tasks=[task for of in found for task in of])
+        runs = [
+            (
+                SimpleNamespace(arm=task.after, seed=0, id=task.id),
+                SimpleNamespace(task=SimpleNamespace(text=""), reasoning_trace="did it"),
+                SimpleNamespace(text=""),
+            )
+            for task in report.tasks
+        ]
+        traces = traces_of(report, SimpleNamespace(runs=lambda: runs))
+        return [(arm, int(name[1:])) for arm, _, name in traces]
+
+    own = ["won"] * 5 + ["lost"] * 5 + ["equal"] * 1_190
+    found = held(tasks("a", own), tasks("b", own))
+    assert len(found) == MOST_TRACES
+    assert {(arm, n) for arm in "ab" for n in range(10)} <= set(found)
+    found = held(tasks("a", ["won"] * 1_200), tasks("b", ["won"] * 1_200))
+    assert sum(arm == "b" for arm, _ in found) == MOST_TRACES / 2, "the arms take turns"
+
+
+def test_a_page_tells_which_differences_could_have_shown():
+    known, unknown = (
+        ComparisonReport(
+            metric="success", before="a", after="b", n=1, difference=0, interval=(None, None), p=None, p_corrected=None
+        ).model_copy(update={"smallest_effect": effect})
+        for effect in (0.2, None)
+    )
+    for rows, said in (
+        ([known], "power of 80 %."),
+        ([known, unknown], "a ? where they could not"),
+        ([unknown], "no difference could have been"),
+    ):
+        text = html(empty_report(comparisons=rows))
+        assert said in text
 
 
 @contextmanager
