@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, cast
 
 from pydantic_ai.agent import AgentRunResult
 from pydantic_ai.capabilities import AbstractCapability
-from pydantic_ai.messages import ModelMessagesTypeAdapter
+from pydantic_ai.messages import ModelMessage, ModelMessagesTypeAdapter, UserPromptPart
 from pydantic_ai.tools import RunContext
 
 from ace.core import PlaybookError
@@ -63,7 +63,9 @@ class PlaybookMemory(AbstractCapability[Any]):
 
         async def lessons(ctx: RunContext[Any]) -> str:
             if self._shown is None:
-                self._shown = await asyncio.to_thread(self._lessons, ctx.prompt)
+                # a run that goes on from a history, as after an approval, is given no words of its own
+                asked = ctx.prompt or [part.content for part in _prompts(_from_task(ctx.messages)[:1])]
+                self._shown = await asyncio.to_thread(self._lessons, asked)
             return self._shown
 
         return lessons
@@ -81,6 +83,8 @@ class PlaybookMemory(AbstractCapability[Any]):
     def learn(self, result: AgentRunResult[Any], success: bool, note: str = "") -> Remembered:
         """Learn from a run's own messages, `memory.learn(agent.run_sync("Refund order 17"), success=True)`.
 
+        A run that goes on from a history without words of its own is read from the user's last words on.
+
         Args:
             result: Of the run.
             success: Whether it did what it should.
@@ -90,15 +94,16 @@ class PlaybookMemory(AbstractCapability[Any]):
             PlaybookError: The book cannot be written.
         """
         # instructions hold the lessons that were shown: they are nobody's words in this run
-        said = [replace(m, instructions=None) if hasattr(m, "instructions") else m for m in result.new_messages()]
+        own = result.new_messages()
+        own = own if _prompts(own) else _from_task(result.all_messages())
+        said = [replace(m, instructions=None) if hasattr(m, "instructions") else m for m in own]
         messages = ModelMessagesTypeAdapter.dump_python(said, mode="json")
         return self.memory.remember(
             messages, success, domain=self.domain, read_only_tools=self.read_only_tools, note=note
         )
 
     def _lessons(self, prompt: object) -> str:
-        parts = cast("list[Any]", [prompt] if isinstance(prompt, str) else list(cast("list[Any]", prompt or [])))
-        task = "\n".join(part for part in parts if isinstance(part, str))
+        task = "\n".join(_texts(prompt))
         if not task.strip():
             return ""
         try:
@@ -107,3 +112,21 @@ class PlaybookMemory(AbstractCapability[Any]):
             _log.warning("the playbook cannot be read, and the run goes on without it: %s", error)
             return ""
         return f"{HEADING}\n{shown}" if shown else ""
+
+
+def _prompts(messages: Sequence[ModelMessage]) -> list[UserPromptPart]:
+    return [part for message in messages for part in message.parts if isinstance(part, UserPromptPart)]
+
+
+def _from_task(messages: Sequence[ModelMessage]) -> Sequence[ModelMessage]:
+    """The messages from the user's last words on; all where there are none."""
+    return messages[max((n for n, message in enumerate(messages) if _prompts([message])), default=0) :]
+
+
+def _texts(prompt: object) -> Iterator[str]:
+    """The texts of a prompt, which may be one, or a list with images and other lists."""
+    if isinstance(prompt, str):
+        yield prompt
+    elif isinstance(prompt, (list, tuple)):
+        for part in cast("Sequence[object]", prompt):
+            yield from _texts(part)

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 from conftest import letters
-from pydantic_ai import Agent
+from pydantic_ai import Agent, DeferredToolRequests, DeferredToolResults
 from pydantic_ai.messages import ModelResponse, TextPart, ToolCallPart
 from pydantic_ai.models.function import FunctionModel
 
@@ -123,3 +123,35 @@ def test_a_memory_that_fails_costs_no_run(book, caplog):
     assert "was not learned from: this memory is read-only" in caplog.text
     silent = Agent(FunctionModel(lambda m, i: ModelResponse(parts=[TextPart("ok")])), capabilities=[memory])
     assert run(silent, [""]).output == "ok"
+
+
+def test_a_run_that_goes_on_after_an_approval_is_shown_lessons_and_learned_from(book):
+    memory = PlaybookMemory(
+        SharedMemory(book), lambda result: None if isinstance(result.output, DeferredToolRequests) else True
+    )
+    shown = []
+
+    def answer(messages, info):
+        shown.append(info.instructions)
+        paid = any(part.part_kind == "tool-return" for part in messages[-1].parts)
+        return ModelResponse(parts=[TextPart("Paid") if paid else ToolCallPart("pay", {"order": "o-17"})])
+
+    made = Agent(FunctionModel(answer), capabilities=[memory], output_type=[str, DeferredToolRequests])
+
+    @made.tool_plain(requires_approval=True)
+    def pay(order: str) -> str:
+        """Pay an order."""
+        return "done"
+
+    async def approved(task, history):
+        asked = await made.run(task, message_history=history)
+        yes = DeferredToolResults(approvals=dict.fromkeys((call.tool_call_id for call in asked.output.approvals), True))
+        return await made.run(message_history=asked.all_messages(), deferred_tool_results=yes)
+
+    result = asyncio.run(approved("Pay the order o-17", []))
+    assert result.output == "Paid"
+    assert [bullet.tool_sequence for bullet in book.bullets] == [("pay",)]
+    shown.clear()
+    asyncio.run(approved("Pay the order o-17", result.all_messages()))
+    assert all(instructions.startswith(HEADING) for instructions in shown)
+    assert len(shown) == 2
