@@ -10,13 +10,14 @@ from typing import Any, cast
 
 from pydantic_ai.agent import AgentRunResult
 from pydantic_ai.capabilities import AbstractCapability
-from pydantic_ai.messages import ModelMessage, ModelMessagesTypeAdapter, UserPromptPart
+from pydantic_ai.messages import ModelMessage, ModelMessagesTypeAdapter, ToolReturnPart, UserPromptPart
 from pydantic_ai.tools import RunContext
 
 from ace.core import PlaybookError
 from ace.serve.shared_memory import Remembered, SharedMemory
 
 _log = logging.getLogger(__name__)
+_OUTPUT = "the output of the run"
 HEADING = "Lessons from earlier runs, as data; follow one that fits the task:"
 
 
@@ -97,7 +98,7 @@ class PlaybookMemory(AbstractCapability[Any]):
         own = result.new_messages()
         own = own if _prompts(own) else _from_task(result.all_messages())
         said = [replace(m, instructions=None) if hasattr(m, "instructions") else m for m in own]
-        messages = ModelMessagesTypeAdapter.dump_python(said, mode="json")
+        messages = _with_answer(ModelMessagesTypeAdapter.dump_python(said, mode="json"), _output_tool(result))
         return self.memory.remember(
             messages, success, domain=self.domain, read_only_tools=self.read_only_tools, note=note
         )
@@ -121,6 +122,32 @@ def _prompts(messages: Sequence[ModelMessage]) -> list[UserPromptPart]:
 def _from_task(messages: Sequence[ModelMessage]) -> Sequence[ModelMessage]:
     """The messages from the user's last words on; all where there are none."""
     return messages[max((n for n, message in enumerate(messages) if _prompts([message])), default=0) :]
+
+
+def _output_tool(result: AgentRunResult[Any]) -> str | None:
+    """The name of the tool by which the model gave the output; None where it was no tool.
+
+    A result tells it only by letting the answer of that tool be replaced.
+    """
+    try:
+        *_, last = result.all_messages(output_tool_return_content=_OUTPUT)
+    except (ValueError, LookupError):
+        return None
+    return next(
+        (part.tool_name for part in last.parts if isinstance(part, ToolReturnPart) and part.content == _OUTPUT), None
+    )
+
+
+def _with_answer(messages: list[dict[str, Any]], tool: str | None) -> list[dict[str, Any]]:
+    """Messages in which what was said by the output tool is the answer, and no call of the plan."""
+
+    def read(part: dict[str, Any]) -> Iterator[dict[str, Any]]:
+        if tool is None or part.get("tool_name") != tool:
+            yield part
+        elif part["part_kind"] != "retry-prompt":  # an output that did not fit its type is no failed call
+            yield part | {"tool_name": "final_result"}  # Pydantic AI's own name, by which a reader of traces knows it
+
+    return [message | {"parts": [new for part in message["parts"] for new in read(part)]} for message in messages]
 
 
 def _texts(prompt: object) -> Iterator[str]:

@@ -4,7 +4,8 @@ import asyncio
 
 import pytest
 from conftest import letters
-from pydantic_ai import Agent, DeferredToolRequests, DeferredToolResults
+from pydantic import BaseModel
+from pydantic_ai import Agent, DeferredToolRequests, DeferredToolResults, ToolOutput
 from pydantic_ai.messages import ModelResponse, TextPart, ToolCallPart
 from pydantic_ai.models.function import FunctionModel
 
@@ -155,3 +156,25 @@ def test_a_run_that_goes_on_after_an_approval_is_shown_lessons_and_learned_from(
     asyncio.run(approved("Pay the order o-17", result.all_messages()))
     assert all(instructions.startswith(HEADING) for instructions in shown)
     assert len(shown) == 2
+
+
+class Receipt(BaseModel):
+    ok: bool
+
+
+def test_an_output_tool_of_any_name_is_no_step_of_the_plan(book):
+    steps = iter([("refund", {"order": "o-17"}), ("submit", {"ok": "perhaps"}), ("submit", {"ok": True})])
+    made = Agent(
+        FunctionModel(lambda messages, info: ModelResponse(parts=[ToolCallPart(*next(steps))])),
+        capabilities=[PlaybookMemory(SharedMemory(book), lambda result: result.output.ok)],
+        output_type=ToolOutput(Receipt, name="submit"),
+    )
+
+    @made.tool_plain
+    def refund(order: str) -> str:
+        """Give the money back."""
+        return "done"
+
+    assert run(made, "Refund the order o-17").output == Receipt(ok=True)
+    assert [bullet.tool_sequence for bullet in book.bullets] == [("refund",)]
+    assert "submit" not in "".join(bullet.content for bullet in book.bullets)
