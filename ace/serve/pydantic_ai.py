@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, cast
 
@@ -29,8 +30,8 @@ class PlaybookMemory(AbstractCapability[Any]):
 
     Args:
         memory: The playbook.
-        verdict: Whether a run did what it should, from its result; None when that is not known yet. Without a verdict
-            nothing is learned: call `learn` when you know.
+        verdict: Whether a run did what it should, from its result; None when that is not known yet. It may be async.
+            Without a verdict nothing is learned: call `learn` when you know.
         domain: Of the agent's tasks.
         read_only_tools: Tools that change nothing.
 
@@ -44,7 +45,7 @@ class PlaybookMemory(AbstractCapability[Any]):
     def __init__(
         self,
         memory: SharedMemory,
-        verdict: Callable[[AgentRunResult[Any]], bool | None] | None = None,
+        verdict: Callable[[AgentRunResult[Any]], bool | Awaitable[bool | None] | None] | None = None,
         *,
         domain: str | None = None,
         read_only_tools: Sequence[str] = (),
@@ -73,12 +74,16 @@ class PlaybookMemory(AbstractCapability[Any]):
 
     async def after_run(self, ctx: RunContext[Any], *, result: AgentRunResult[Any]) -> AgentRunResult[Any]:
         """Learn from the run, where the verdict is known."""
-        success = None if self.verdict is None else self.verdict(result)
-        if success is not None:
-            try:
+        try:
+            success = None if self.verdict is None else self.verdict(result)
+            if inspect.isawaitable(success):
+                success = await success
+            if success is not None:
                 await asyncio.to_thread(self.learn, result, success)
-            except PlaybookError as error:
-                _log.warning("the run was not learned from: %s", error)
+        except PlaybookError as error:
+            _log.warning("the run was not learned from: %s", error)
+        except Exception:  # a verdict, or a store of somebody else's, may raise anything: the run is done and paid for
+            _log.warning("the run was not learned from", exc_info=True)
         return result
 
     def learn(self, result: AgentRunResult[Any], success: bool, note: str = "") -> Remembered:
@@ -92,15 +97,17 @@ class PlaybookMemory(AbstractCapability[Any]):
             note: What went wrong, in words.
 
         Raises:
-            PlaybookError: The book cannot be written.
+            PlaybookError: The book cannot be written, or `success` is neither True nor False.
         """
+        if success not in (True, False):
+            raise PlaybookError(f"the verdict is {success!r}, expected True or False")
         # instructions hold the lessons that were shown: they are nobody's words in this run
         own = result.new_messages()
         own = own if _prompts(own) else _from_task(result.all_messages())
         said = [replace(m, instructions=None) if hasattr(m, "instructions") else m for m in own]
         messages = _with_answer(ModelMessagesTypeAdapter.dump_python(said, mode="json"), _output_tool(result))
         return self.memory.remember(
-            messages, success, domain=self.domain, read_only_tools=self.read_only_tools, note=note
+            messages, bool(success), domain=self.domain, read_only_tools=self.read_only_tools, note=note
         )
 
     def _lessons(self, prompt: object) -> str:
@@ -111,6 +118,9 @@ class PlaybookMemory(AbstractCapability[Any]):
             shown = self.memory.recall(task, self.domain).prompt
         except PlaybookError as error:
             _log.warning("the playbook cannot be read, and the run goes on without it: %s", error)
+            return ""
+        except Exception:  # as above: an embedder or a store of somebody else's
+            _log.warning("the playbook cannot be read, and the run goes on without it", exc_info=True)
             return ""
         return f"{HEADING}\n{shown}" if shown else ""
 

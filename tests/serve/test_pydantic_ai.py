@@ -178,3 +178,42 @@ def test_an_output_tool_of_any_name_is_no_step_of_the_plan(book):
     assert run(made, "Refund the order o-17").output == Receipt(ok=True)
     assert [bullet.tool_sequence for bullet in book.bullets] == [("refund",)]
     assert "submit" not in "".join(bullet.content for bullet in book.bullets)
+
+
+async def in_time(result):
+    await asyncio.sleep(0)
+    return "done" in result.output
+
+
+def test_a_verdict_may_be_async(book):
+    memory = PlaybookMemory(SharedMemory(book), in_time)
+    assert run(agent(memory, Clerk()), "Give the money back for order o-17").output == "o-17 is done"
+    assert len(book) > 0
+
+
+@pytest.mark.parametrize(
+    ("verdict", "words"),
+    [
+        (lambda result: result.missing, "AttributeError"),
+        (lambda result: 0.2, "the verdict is 0.2, expected True or False"),
+    ],
+)
+def test_a_verdict_that_is_none_costs_no_run(book, caplog, verdict, words):
+    memory = PlaybookMemory(SharedMemory(book), verdict)
+    assert run(agent(memory, Clerk()), "Give the money back for order o-17").output == "o-17 is done"
+    assert words in caplog.text
+    assert len(book) == 0
+
+
+def test_a_store_that_raises_anything_costs_no_run(book, caplog):
+    class Away(SharedMemory):
+        def recall(self, *args, **kwargs):
+            raise RuntimeError("no connection to read")
+
+        def remember(self, *args, **kwargs):
+            raise OSError("no connection to write")
+
+    memory = PlaybookMemory(Away(book), lambda result: True)
+    assert run(agent(memory, Clerk()), "Give the money back for order o-17").output == "o-17 is done"
+    assert "no connection to read" in caplog.text
+    assert "no connection to write" in caplog.text
