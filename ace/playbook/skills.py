@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import Any, cast
 
 import yaml
 
@@ -49,7 +50,11 @@ def write_skills(bullets: Iterable[PlaybookBullet], folder: str | Path, tenant: 
             domains.setdefault(skill_name(bullet.domain or GENERAL), []).append(bullet)
     texts = {Path(folder) / name / "SKILL.md": skill_text(name, found) for name, found in sorted(domains.items())}
     for path in texts:
-        if path.exists() and GENERATOR not in path.read_text(encoding="utf-8", errors="replace")[:4096]:
+        try:
+            known = not path.exists() or _metadata(path).get("generator") == GENERATOR
+        except OSError as error:
+            raise PlaybookError(f"cannot read {str(path)!r}: {error.strerror}; nothing was written") from error
+        if not known:
             raise PlaybookError(f"{str(path)!r} was not written by `ace playbook export --skills`; it is left as it is")
     for path, text in texts.items():
         try:
@@ -98,6 +103,17 @@ def skill_text(name: str, bullets: Sequence[PlaybookBullet]) -> str:
     if len(bullets) > len(best):
         parts += ["", f"{len(bullets) - len(best)} more lessons are in the playbook."]
     return "\n".join(parts) + "\n"
+
+
+def _metadata(path: Path) -> Mapping[str, Any]:
+    """What the header of a SKILL.md says beside name and description; nothing where there is no header."""
+    start, *rest = path.read_text(encoding="utf-8", errors="replace").split("\n---", 1)
+    try:
+        header = yaml.safe_load(start.removeprefix("---")) if rest and start.startswith("---\n") else None
+    except yaml.YAMLError:
+        return {}
+    found = cast("Mapping[str, Any]", header).get("metadata") if isinstance(header, Mapping) else None
+    return cast("Mapping[str, Any]", found) if isinstance(found, Mapping) else {}
 
 
 def _item(bullet: PlaybookBullet) -> str:

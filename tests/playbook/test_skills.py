@@ -124,6 +124,33 @@ def test_a_skill_of_somebody_else_is_left_as_it_is(book, tmp_path):
         book.export_skills(tmp_path / "file")
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "---\nname: shop\ndescription: Better than what dspy-ace wrote.\n---\n",
+        "---\nname: shop\nmetadata: dspy-ace\n---\n",
+        "---\nname: [shop\nmetadata: {generator: dspy-ace}\n---\n",
+        "# A note\n\n---\nmetadata:\n  generator: dspy-ace\n---\n",
+        "--- dspy-ace",
+    ],
+)
+def test_a_skill_that_only_names_the_generator_is_somebody_elses(book, tmp_path, text):
+    add(book, strategy("Refund", "refund", domain="shop"))
+    mine = tmp_path / "shop" / "SKILL.md"
+    mine.parent.mkdir()
+    mine.write_text(text)
+    with pytest.raises(PlaybookError, match="left as it is"):
+        book.export_skills(tmp_path)
+    assert mine.read_text() == text
+
+
+def test_a_folder_in_the_place_of_a_skill_is_named(book, tmp_path):
+    add(book, strategy("Refund", "refund", domain="shop"))
+    (tmp_path / "shop" / "SKILL.md").mkdir(parents=True)
+    with pytest.raises(PlaybookError, match=r"cannot read '.*SKILL\.md': Is a directory"):
+        book.export_skills(tmp_path)
+
+
 def test_the_command_writes_them(book, tmp_path):
     add(book, strategy("Refund", "refund", domain="shop"))
     path, runner = str(tmp_path / "book.db"), CliRunner()
