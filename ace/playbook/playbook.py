@@ -466,14 +466,16 @@ class Playbook:
     def export_skills(self, folder: str | Path, *, tenant: str | None = None) -> list[Path]:
         """Write the lessons that are shown as Agent Skills, one SKILL.md for each domain: `book.export_skills("skills")`.
 
+        One that this book wrote there before is removed when its domain has no lessons any more.
+
         Args:
             folder: Gets a folder for each skill.
             tenant: Whose lessons; None for those that are everybody's.
 
         Raises:
-            PlaybookError: A file cannot be written, or is there and was not written by this method.
+            PlaybookError: A file cannot be written or removed, or is there and was not written by this method.
         """
-        return write_skills(self.bullets, folder, tenant)
+        return write_skills(self.bullets, folder, tenant, book=str(self._state.store.book_id))
 
     def import_jsonl(self, path: str | Path, *, trust: bool = False, author: str = "import") -> int:
         """Add every bullet of a file that `export_jsonl` wrote, under new ids, as one commit; returns how many.

@@ -24,19 +24,25 @@ MOST_LESSONS = 100
 """Of each domain: an agent reads a skill as a whole."""
 
 
-def write_skills(bullets: Iterable[PlaybookBullet], folder: str | Path, tenant: str | None = None) -> list[Path]:
+def write_skills(
+    bullets: Iterable[PlaybookBullet], folder: str | Path, tenant: str | None = None, *, book: str = ""
+) -> list[Path]:
     """Write the lessons that a prompt may show as one skill for each domain, the most useful ones first.
+
+    A skill that this wrote before, of the same book and tenant, for a domain without lessons now is removed: agents would
+    go on reading what was retired.
 
     Args:
         bullets: Of any stage and scope.
         folder: Gets a folder for each skill.
         tenant: Whose lessons; None for those that are everybody's.
+        book: The id of their playbook: a folder may hold skills of several.
 
     Returns:
         The files, in the order of their names.
 
     Raises:
-        PlaybookError: A file cannot be written, or is there and was not written by this function.
+        PlaybookError: A file cannot be written or removed, or is there and was not written by this function.
 
     Examples:
         >>> import tempfile
@@ -48,7 +54,10 @@ def write_skills(bullets: Iterable[PlaybookBullet], folder: str | Path, tenant: 
     for bullet in bullets:
         if bullet.stage in SHOWN_STAGES and bullet.tenant == tenant:
             domains.setdefault(skill_name(bullet.domain or GENERAL), []).append(bullet)
-    texts = {Path(folder) / name / "SKILL.md": skill_text(name, found) for name, found in sorted(domains.items())}
+    source = {"generator": GENERATOR} | ({"book": book} if book else {}) | ({"tenant": tenant} if tenant else {})
+    texts = {
+        Path(folder) / name / "SKILL.md": skill_text(name, found, source) for name, found in sorted(domains.items())
+    }
     for path in texts:
         try:
             known = not path.exists() or _metadata(path).get("generator") == GENERATOR
@@ -62,7 +71,25 @@ def write_skills(bullets: Iterable[PlaybookBullet], folder: str | Path, tenant: 
             write_atomic(path, text)
         except OSError as error:
             raise PlaybookError(f"cannot write {str(path)!r}: {error.strerror}") from error
+    for path in sorted(set(Path(folder).glob("*/SKILL.md")) - set(texts)):
+        _remove_own(path, source)
     return list(texts)
+
+
+def _remove_own(path: Path, source: Mapping[str, str]) -> None:
+    """Remove a skill if it came from this source, and its folder if nothing else is in it."""
+    try:
+        known = _metadata(path)
+    except OSError:  # what cannot be read is somebody else's
+        return
+    if {name: value for name, value in known.items() if name != "lessons"} != source:
+        return
+    try:
+        path.unlink()
+        if not any(path.parent.iterdir()):
+            path.parent.rmdir()
+    except OSError as error:
+        raise PlaybookError(f"cannot remove {str(path)!r}: {error.strerror}") from error
 
 
 def skill_name(domain: str) -> str:
@@ -76,8 +103,8 @@ def skill_name(domain: str) -> str:
     return re.sub(r"[\W_]+", "-", plain)[:MAX_NAME].strip("-") or GENERAL
 
 
-def skill_text(name: str, bullets: Sequence[PlaybookBullet]) -> str:
-    """The SKILL.md of some lessons."""
+def skill_text(name: str, bullets: Sequence[PlaybookBullet], source: Mapping[str, str]) -> str:
+    """The SKILL.md of some lessons; its metadata say where they are from."""
     best = sorted(bullets, key=lambda b: (b.stage != "pinned", -utility(b), b.number))[:MOST_LESSONS]
     triggers = [line(bullet.trigger) for bullet in best if bullet.trigger]
     topic = name.replace("-", " ")
@@ -89,7 +116,7 @@ def skill_text(name: str, bullets: Sequence[PlaybookBullet]) -> str:
     header = {
         "name": name,
         "description": description,
-        "metadata": {"generator": GENERATOR, "lessons": " ".join(bullet.id for bullet in best)},
+        "metadata": {**source, "lessons": " ".join(bullet.id for bullet in best)},
     }
     parts = ["---", yaml.safe_dump(header, allow_unicode=True, sort_keys=False, width=1_000).strip(), "---", ""]
     parts += [

@@ -45,6 +45,7 @@ def test_each_domain_is_a_valid_skill(book, tmp_path):
     text = written(tmp_path / "skills")["web-shop-eu"]
     header, body = parse_frontmatter(text)
     assert header["description"].endswith("Use for tasks like: Refund an order")
+    assert header["metadata"].pop("book")
     assert header["metadata"] == {"generator": "dspy-ace", "lessons": "b-1 b-2"}
     assert "* For a task like “Refund an order”: Do it. Tools: find\\_order → refund." in body
     assert body.index("## Strategies") < body.index("## Pitfalls") < body.index("* Never guess an id.")
@@ -142,6 +143,27 @@ def test_a_skill_that_only_names_the_generator_is_somebody_elses(book, tmp_path,
     with pytest.raises(PlaybookError, match="left as it is"):
         book.export_skills(tmp_path)
     assert mine.read_text() == text
+
+
+def test_a_skill_without_lessons_any_more_is_removed(book, tmp_path):
+    folder = tmp_path / "skills"
+    add(book, strategy("Refund", "refund", domain="old"), strategy("Mail", "mail", domain="new"))
+    add(book, strategy("Of Ann", "pay", domain="hers", tenant="ann"))
+    book.export_skills(folder)
+    book.export_skills(folder, tenant="ann")
+    with opened(tmp_path / "other.db") as other:
+        add(other, strategy("Paint", "paint", domain="boats"))
+        other.export_skills(folder)
+    (folder / "mine").mkdir()
+    (folder / "mine" / "SKILL.md").write_text("---\nname: mine\ndescription: By hand.\n---\n")
+    (folder / "odd" / "SKILL.md").mkdir(parents=True)
+    book.review.set_stage("b-1", "retired")
+    assert [file.parent.name for file in book.export_skills(folder)] == ["new"]
+    assert {path.name for path in folder.iterdir()} == {"new", "hers", "boats", "mine", "odd"}
+    book.review.set_stage("b-2", "retired")
+    (folder / "new" / "notes.md").write_text("by hand")
+    assert book.export_skills(folder) == []
+    assert [path.name for path in (folder / "new").iterdir()] == ["notes.md"]
 
 
 def test_a_folder_in_the_place_of_a_skill_is_named(book, tmp_path):
