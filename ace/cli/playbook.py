@@ -158,7 +158,12 @@ def export(
     skills: Annotated[
         Path | None, typer.Option("--skills", help="Write Agent Skills into this folder, one for each domain.")
     ] = None,
-    tenant: Annotated[str | None, typer.Option(help="Whose lessons become skills; everybody's by default.")] = None,
+    tenant: Annotated[
+        str | None,
+        typer.Option(
+            help="Only what is this tenant's; without it a file gets every bullet, and skills what is everybody's."
+        ),
+    ] = None,
     json_file: JsonOption = None,
 ) -> None:
     """Write every bullet as one JSON line, in a stable order; or the lessons that are shown as Agent Skills."""
@@ -173,7 +178,7 @@ def export(
             console.print(f"{len(written)} skills written to {skills}", highlight=False)
             write_json({"written": len(written), "files": written}, json_file)
         elif target is not None:
-            count = book.export_jsonl(target)
+            count = book.export_jsonl(target, tenant=tenant)
             console.print(f"{count} bullets written to {target}", highlight=False)
             write_json({"written": count, "file": str(target)}, json_file)
 

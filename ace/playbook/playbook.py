@@ -450,8 +450,12 @@ class Playbook:
 
     # -- files -------------------------------------------------------------------------------------------------------
 
-    def export_jsonl(self, path: str | Path) -> int:
+    def export_jsonl(self, path: str | Path, *, tenant: str | None = None) -> int:
         """Write every bullet as one JSON line, in id order; returns how many.
+
+        Args:
+            path: The file.
+            tenant: Only the bullets of this one; None for all bullets.
 
         Raises:
             PlaybookError: The file cannot be written, or is the book itself.
@@ -461,7 +465,7 @@ class Playbook:
             f"{Path(own).resolve()}{ending}" for ending in ("", "-wal", "-shm", "-journal")
         }:
             raise PlaybookError(f"{str(path)!r} is the playbook itself; export to another file")
-        return write_bullets(self.bullets, path)
+        return write_bullets((bullet for bullet in self.bullets if tenant in (None, bullet.tenant)), path)
 
     def export_skills(self, folder: str | Path, *, tenant: str | None = None) -> list[Path]:
         """Write the lessons that are shown as Agent Skills, one SKILL.md for each domain: `book.export_skills("skills")`.

@@ -318,3 +318,13 @@ def test_every_table_fits_80_columns(path, words):
     text = ace(words[0], path, *words[1:], env={"COLUMNS": "80"})
     assert max(map(len, text.splitlines())) <= 80
     assert "…" not in text, "nothing is cut off"
+
+
+def test_an_export_of_a_tenant_holds_its_bullets_only(path, tmp_path):
+    with Playbook.open(path) as book:
+        book.add(section="Pitfalls", content="Ann pays in May.", tenant="ann")
+        book.add(section="Pitfalls", content="Ben pays in June.", tenant="ben")
+    assert "1 bullets written" in ace("export", path, tmp_path / "ann.jsonl", "--tenant", "ann")
+    rows = [json.loads(line) for line in (tmp_path / "ann.jsonl").read_text(encoding="utf-8").splitlines()]
+    assert [row["content"] for row in rows] == ["Ann pays in May."]
+    assert "6 bullets written" in ace("export", path, tmp_path / "all.jsonl")
