@@ -60,13 +60,14 @@ class Changes:
         if bullet.tenant != ask.person.tenant:
             may = f"{ask.person.name} may change the lessons of {ask.person.tenant} only"
             raise PlaybookError(f"{lesson} is everybody's; {may}")
+        back, first = ask.text("back"), ask.number("first")
+        path = back if back in ("/review", "/outdated") else f"/lessons/{quote(lesson)}"
+        page_of = {"first": first} if path == back and first else {}
         before, said = self._book.revision, done(ask, bullet)
         changed = self._book.revision > before
-        back = ask.text("back")
-        path = back if back in ("/review", "/outdated") else f"/lessons/{quote(lesson)}"
         # what was there just before, also when somebody else wrote meanwhile
         undo = self._book.history.versions(lesson)[-1].revision - 1 if changed and action != "confirm" else ""
-        return RedirectResponse(f"{path}?{urlencode({'said': said, 'lesson': lesson, 'undo': undo})}", 303)
+        return RedirectResponse(f"{path}?{urlencode({**page_of, 'said': said, 'lesson': lesson, 'undo': undo})}", 303)
 
     def bring_in(self, ask: Ask) -> Response:
         """Add the lessons of a file; they are not shown until a person, or a run of this book, speaks for them.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import get_args
@@ -141,16 +141,11 @@ class Inspector:
             for bullet in self._access.seen(ask.person)
             if all(value in (None, getattr(bullet, name)) for name, value in chosen.items())
         ]
-        first = ask.number("first")
         return self._pages.render(
             ask,
             "lessons.html",
             **{name: value or "" for name, value in chosen.items()},
-            total=len(bullets),
-            bullets=bullets[first : first + PER_PAGE],
-            first=first,
-            per_page=PER_PAGE,
-            page=partial(_with, ask.request, "first"),
+            **_page(ask, bullets),
             stages=get_args(Stage),
             sections=get_args(Section),
         )
@@ -172,14 +167,13 @@ class Inspector:
 
     def _review(self, ask: Ask) -> Response:
         items = [item for item in self.book.review.pending() if item.bullet.tenant == ask.person.tenant]
-        return self._pages.render(ask, "review.html", items=items[:PER_PAGE], total=len(items))
+        return self._pages.render(ask, "review.html", **_page(ask, items))
 
     def _outdated(self, ask: Ask) -> Response:
         tools = self._access.tools(ask.person)
         found = self.book.find(self.book.review.outdated(tools, tenant=ask.person.tenant)).values()
         rows = [(b, changed_tools(b, tools)) for b in found if self._access.may_see(b, ask.person)]
-        given = self._access.tools_given
-        return self._pages.render(ask, "outdated.html", rows=rows[:PER_PAGE], total=len(rows), given=given)
+        return self._pages.render(ask, "outdated.html", **_page(ask, rows), given=self._access.tools_given)
 
     def _files(self, ask: Ask) -> Response:
         return self._pages.render(ask, "files.html", lessons=sum(1 for _ in self._access.own(ask.person)))
@@ -245,6 +239,19 @@ class Inspector:
         return HTMLResponse(page, headers={"content-security-policy": policy})
 
 
+def _page(ask: Ask, found: Sequence[object]) -> dict[str, object]:
+    """What a template with a pager is given: the part of what was found that was asked for, or the last one."""
+    first = min(ask.number("first"), max(0, len(found) - 1) // PER_PAGE * PER_PAGE)  # reviewing makes a list shorter
+    return {
+        "shown": found[first : first + PER_PAGE],
+        "total": len(found),
+        "first": first,
+        "per_page": PER_PAGE,
+        "page": partial(_with, ask.request, "first"),
+    }
+
+
 def _with(request: Request, name: str, value: object) -> str:
-    """The address of a request with another value for one of its parameters."""
-    return f"{request.url.path}?{urlencode({**request.query_params, name: str(value)})}"
+    """The address of a request with another value for one of its parameters, and without what was said once."""
+    kept = {key: text for key, text in request.query_params.items() if key not in ("said", "lesson", "undo")}
+    return f"{request.url.path}?{urlencode({**kept, name: str(value)})}"

@@ -179,6 +179,38 @@ def test_an_export_comes_in_elsewhere_as_shadow(ana, book, tmp_path):
     assert "the file line 1 is no bullet" in answer.text
 
 
+def later(client, page):
+    return client.get(re.search(r'href="([^"]+)">Later', page)[1].replace("&amp;", "&")).text
+
+
+def test_all_that_waits_for_review_is_reached_and_a_decision_stays_on_its_page(ana, book):
+    for n in range(48):
+        book.add(section="Strategies", trigger=f"Oil hinge {n}", content="Use oil.", trust="tainted", author="mcp")
+    first = ana.get("/review", params={"said": "approved", "lesson": "b-1", "undo": "1"}).text
+    assert "51 wait for review" in first
+    second = later(ana, first)
+    (last,) = re.findall(r'data-card="([^"]+)"', second)
+    assert last not in re.findall(r'data-card="([^"]+)"', first)
+    assert "Undo" not in second, "what was said belongs to the page before"
+    assert re.search(r'name="back" value="/review"><input type="hidden" name="first" value="50"', second)
+    for n in range(3):
+        book.add(section="Strategies", trigger=f"Oil chain {n}", content="Use oil.", trust="tainted", author="mcp")
+    kept = send(ana, f"/lessons/{last}/approve", back="/review", first=50).text
+    assert len(re.findall(r"data-card=", kept)) == 3
+    assert len(re.findall(r"data-card=", ana.get("/review", params={"first": 500}).text)) == 3
+
+
+def test_all_outdated_lessons_are_reached(book):
+    for n in range(51):
+        known = {"tool_sequence": ("refund",), "tool_schema_hashes": {"refund": "old"}}
+        book.add(section="Strategies", trigger=f"Refund kind {n}", content="x", **known)
+    with served(book, tools={"refund": "new"}) as url, browser_of("ana", url) as client:
+        first = client.get("/outdated").text
+        assert "51 outdated" in first
+        assert "Refund kind 50" not in first
+        assert "Refund kind 50" in later(client, first)
+
+
 def test_outdated_lessons_say_which_tool_and_are_confirmed(book):
     hashes = {"refund": "old"}
     old = book.add(
