@@ -20,6 +20,8 @@ from ace.serve.inspector.pages import Ask
 
 MOST_WRITTEN = 20_000
 """Characters of a trigger, or of what a lesson says, that a person may write."""
+MOST_NOTED = 2_000
+"""Characters of a note: the journal keeps it for good."""
 
 
 class Changes:
@@ -60,6 +62,8 @@ class Changes:
         if bullet.tenant != ask.person.tenant:
             may = f"{ask.person.name} may change the lessons of {ask.person.tenant} only"
             raise PlaybookError(f"{lesson} is everybody's; {may}")
+        if len(ask.text("note")) > MOST_NOTED:
+            raise PlaybookError(f"the note has {len(ask.text('note')):,} characters, expected at most {MOST_NOTED:,}")
         back, first = ask.text("back"), ask.number("first")
         path = back if back in ("/review", "/outdated") else f"/lessons/{quote(lesson)}"
         page_of = {"first": first} if path == back and first else {}

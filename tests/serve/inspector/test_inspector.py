@@ -130,6 +130,12 @@ def test_bad_forms_say_what_is_wrong(ana, book):
         ("/lessons/b-1/edit", {"content": "  "}, "a lesson says something"),
         ("/lessons/b-1/stage", {"stage": "famous"}, "no stage"),
         ("/lessons/b-1/restore", {"revision": "soon"}, "whole number"),
+        (
+            "/lessons/b-1/stage",
+            {"stage": "pinned", "note": "x" * 100_000},
+            "the note has 100,000 characters, expected at most",
+        ),
+        ("/lessons/b-1/remove", {"note": "x" * 2_001}, "the note has 2,001"),
         ("/lessons/b-1/praise", {}, "nothing called"),
         ("/lessons/b-1/approve", {}, "waits for no review"),
         ("/lessons/nobody/remove", {}, "never was a bullet"),
