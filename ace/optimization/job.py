@@ -14,7 +14,7 @@ from typing import Any
 
 import dspy
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from ace.core import AceError, TokenPrices
 from ace.core.durable import claimed, same_job, write_atomic
@@ -268,11 +268,12 @@ def _output_to(path: Path) -> Generator[None]:
 
 @contextmanager
 def _bar(console: Console | None, title: str, total: int) -> Generator[Callable[[str], None]]:
-    """A progress bar; yields a function to call after each run with what was spent until then."""
+    """A progress bar with the time left; yields a function to call after each run with what was spent until then."""
     if console is None:
         yield lambda _: None
         return
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    left = TimeRemainingColumn(elapsed_when_finished=True)
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), left)
     screen = Console(file=console.file)  # the stream as it is now, before `_output_to` replaces it
     with Progress(*columns, TextColumn("{task.fields[spent]}"), console=screen, redirect_stdout=False) as bars:
         bar = bars.add_task(f"{title}, runs (about)", total=total, spent="")

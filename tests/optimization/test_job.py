@@ -1,5 +1,6 @@
 """Optimization jobs: they run to their end, survive a kill without asking twice, and their results load elsewhere."""
 
+import io
 import json
 import os
 import subprocess
@@ -9,6 +10,7 @@ from pathlib import Path
 import dspy
 import pytest
 from optimization.harness import AdvisedLM, loopback
+from rich.console import Console
 
 from ace import ReActGenerator
 from ace.core import AceError
@@ -160,6 +162,20 @@ def test_a_program_of_ones_own_and_what_the_diff_says(tmp_path):
     agent = load_optimized(tmp_path, work.program.agent)
     assert agent(question="b", lm=lm).answer == "2"
     assert work.program.agent(question="b", lm=lm).answer == "no such key", "the program itself stays as it is"
+
+
+def test_the_bar_shows_the_time_left(tmp_path, monkeypatch):
+    class Screen(io.StringIO):
+        def isatty(self):
+            return True
+
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("COLUMNS", "100")
+    screen = Screen()
+    config = JobConfig(optimizer="bootstrap")
+    optimize(keys(), config, FunctionLM("test/rules", rules), out=tmp_path, console=Console(file=screen))
+    assert "runs (about)" in screen.getvalue()
+    assert "-:--:--" in screen.getvalue(), "before the first run nobody knows"
 
 
 def test_tool_results_are_not_fetched_twice(tmp_path):
