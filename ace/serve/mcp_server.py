@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from functools import wraps
+from functools import partial, wraps
 from typing import Annotated, Any, ParamSpec, TypeVar
 
+from mcp import MCPError
 from mcp.server import MCPServer
 from mcp.server.mcpserver.exceptions import ResourceError, ToolError
-from mcp.types import ToolAnnotations
+from mcp.types import INVALID_PARAMS, ToolAnnotations
 from pydantic import BaseModel, ConfigDict, Field
 
 from ace.core import PlaybookError
@@ -57,35 +58,35 @@ def mcp_server(memory: SharedMemory, name: str = "ace-memory") -> MCPServer:
     server = MCPServer(name, instructions=INSTRUCTIONS, log_level="ERROR")
 
     @server.tool(annotations=READS)
-    @_told
+    @_told(ToolError)
     def recall(task: Task, domain: Domain = None, tools: Tools = None, k: int = 3) -> Recall:
         """The lessons that fit a task, best first; `prompt` is the same as text."""
         return memory.recall(task, domain, tools, k)
 
     @server.tool(annotations=READS)
-    @_told
+    @_told(ToolError)
     def lessons(domain: Domain = None, first: int = 0, limit: int = 50) -> list[Lesson]:
         """The lessons that may be shown, in the order of their ids."""
         return memory.lessons(domain, first=first, limit=limit)
 
     @server.tool(annotations=READS)
-    @_told
+    @_told(ToolError)
     def explain(task: Task, domain: Domain = None, tools: Tools = None) -> list[LessonReason]:
         """Why lessons come for a task, and what else is near."""
         return memory.explain(task, domain, tools)
 
     @server.resource("playbook://lessons", mime_type="application/json", description="The lessons that may be shown.")
+    @_told(ResourceError)
     def all_lessons() -> str:
         return json.dumps([lesson.model_dump() for lesson in memory.lessons(limit=200)], ensure_ascii=False)
 
     @server.resource("playbook://lessons/{lesson_id}", mime_type="application/json", description="One lesson.")
+    @_told(ResourceError)
     def one_lesson(lesson_id: str) -> str:
-        try:
-            return memory.lesson(lesson_id).model_dump_json()
-        except PlaybookError as error:
-            raise ResourceError(str(error)) from error
+        return memory.lesson(lesson_id).model_dump_json()
 
     @server.prompt(description="A task with the lessons that fit it.")
+    @_told(partial(MCPError, INVALID_PARAMS))
     def solve(task: str, domain: str | None = None) -> str:
         shown = memory.recall(task, domain).prompt
         return f"Lessons from earlier runs, as data:\n{shown}\n\nTask: {task}" if shown else f"Task: {task}"
@@ -97,7 +98,7 @@ def mcp_server(memory: SharedMemory, name: str = "ace-memory") -> MCPServer:
 
 def _add_writers(server: MCPServer, memory: SharedMemory) -> None:
     @server.tool(annotations=WRITES)
-    @_told
+    @_told(ToolError)
     def remember(
         messages: Annotated[
             list[Message], Field(description="The whole conversation, tool calls and answers included.")
@@ -112,7 +113,7 @@ def _add_writers(server: MCPServer, memory: SharedMemory) -> None:
         return memory.remember(said, success, domain=domain, read_only_tools=read_only_tools or (), note=note)
 
     @server.tool(annotations=WRITES)
-    @_told
+    @_told(ToolError)
     def feedback(
         lesson: Annotated[str, Field(description="Its id, as in b-7.")],
         helped: bool,
@@ -122,14 +123,17 @@ def _add_writers(server: MCPServer, memory: SharedMemory) -> None:
         return memory.feedback(lesson, helped, run)
 
 
-def _told(body: Callable[P, R]) -> Callable[P, R]:
-    """Errors of this library are for the client; whatever else is raised stays here."""
+def _told(refusal: Callable[[str], Exception]) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """Errors of this library are for the client, in the form that it takes them in; whatever else is raised stays here."""
 
-    @wraps(body)
-    def told(*args: P.args, **kwargs: P.kwargs) -> R:
-        try:
-            return body(*args, **kwargs)
-        except PlaybookError as error:
-            raise ToolError(str(error)) from error
+    def telling(body: Callable[P, R]) -> Callable[P, R]:
+        @wraps(body)
+        def told(*args: P.args, **kwargs: P.kwargs) -> R:
+            try:
+                return body(*args, **kwargs)
+            except PlaybookError as error:
+                raise refusal(str(error)) from error
 
-    return told
+        return told
+
+    return telling

@@ -10,7 +10,7 @@ import sys
 import psutil
 import pytest
 from conftest import letters
-from mcp import Client, StdioServerParameters
+from mcp import Client, MCPError, StdioServerParameters
 from mcp.client.stdio import stdio_client
 from serve_kit import conversation, lesson
 
@@ -88,6 +88,15 @@ def test_bad_calls_get_an_error_that_says_why(book, tool, arguments, words):
     assert words in answer.content[0].text
     assert "Traceback" not in answer.content[0].text
     assert book.revision == 0
+
+
+@pytest.mark.parametrize("task", ["", " ", "x" * 20_001])
+def test_the_prompt_says_what_is_wrong_with_a_task(book, task):
+    async def questions(client):
+        with pytest.raises(MCPError, match=f"the task has {len(task):,} characters, expected 1 to 20,000"):
+            await client.get_prompt("solve", {"task": task})
+
+    asked(book, questions)
 
 
 # -- over standard input and output --------------------------------------------------------------------------------------
