@@ -14,7 +14,7 @@ from mcp import Client, MCPError, StdioServerParameters
 from mcp.client.stdio import stdio_client
 from serve_kit import conversation, lesson
 
-from ace.playbook import CallableEmbedder, Playbook
+from ace.playbook import Add, CallableEmbedder, Playbook, PlaybookBullet
 from ace.serve import SharedMemory, mcp_server
 
 
@@ -54,7 +54,9 @@ def test_an_agent_recalls_what_another_taught(book):
     assert listed.structured_content["result"][0]["id"] == "b-1"
     assert reasons.structured_content["result"][0]["shown"]
     assert "[b-1]" in prompt.messages[0].content.text
-    assert json.loads(everything.contents[0].text)[0] == json.loads(one.contents[0].text)
+    everything = json.loads(everything.contents[0].text)
+    assert (everything["total"], everything["rest"]) == (1, None)
+    assert everything["lessons"] == [json.loads(one.contents[0].text)]
 
 
 def test_tools_say_what_they_do(book):
@@ -88,6 +90,21 @@ def test_bad_calls_get_an_error_that_says_why(book, tool, arguments, words):
     assert words in answer.content[0].text
     assert "Traceback" not in answer.content[0].text
     assert book.revision == 0
+
+
+def test_the_resource_of_all_lessons_says_how_many_there_are_and_where_the_rest_is(book):
+    lessons = [PlaybookBullet(section="Pitfalls", content=f"Never do {n}.") for n in range(205)]
+    hidden = [lessons[0].model_copy(update=change) for change in ({"tenant": "bank"}, {"stage": "retired"})]
+    book.commit([Add(bullet=bullet) for bullet in [*lessons, *hidden]])
+
+    async def questions(client):
+        first = json.loads((await client.read_resource("playbook://lessons")).contents[0].text)
+        rest = await client.call_tool("lessons", {"first": 200, "limit": 200})
+        return first, rest.structured_content["result"]
+
+    first, rest = asked(book, questions)
+    assert first["total"] == 205 == len(first["lessons"]) + len(rest)
+    assert first["rest"] == "the tool `lessons` with first=200 goes on from here"
 
 
 @pytest.mark.parametrize("task", ["", " ", "x" * 20_001])
