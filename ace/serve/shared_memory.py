@@ -210,19 +210,21 @@ class SharedMemory:
         Args:
             lesson: Its id.
             helped: Whether it did.
-            run: Names the run.
+            run: Names the run, in 200 characters at most.
 
         Raises:
-            PlaybookError: There is no such lesson, it is everybody's and not this tenant's, or no run is named.
+            PlaybookError: There is no such lesson, it is everybody's and not this tenant's, or the run has no such name.
         """
         self._writable()
         if not run.strip():
             raise PlaybookError(
                 "the run has no name: each run counts once, so that feedback needs the run that it is about"
             )
+        if len(run) > 200:
+            raise PlaybookError(f"the name of the run has {len(run):,} characters, expected at most 200")
         if self._get(lesson).tenant != self.tenant:
             raise PlaybookError(f"the lesson {lesson!r} is everybody's: who speaks for {self.tenant} cannot judge it")
-        tag = Tag(bullet_id=lesson, helpful=int(helped), harmful=int(not helped), run_id=f"{self.author}:{run}"[:200])
+        tag = Tag(bullet_id=lesson, helpful=int(helped), harmful=int(not helped), run_id=f"{self.author}:{run}")
         return Noted(lesson=lesson, revision=self.playbook.commit([tag], author=self.author))
 
     def lessons(

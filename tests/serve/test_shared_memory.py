@@ -93,6 +93,16 @@ def test_feedback_counts_once_for_a_run(book, memory):
             memory.feedback(lesson, helped=True, run=run)
 
 
+def test_runs_whose_long_names_differ_at_the_end_count_each_and_longer_ones_are_refused(book, memory):
+    memory.remember(conversation(), success=True)
+    before = book.get("b-1").helpful_count
+    for end in "ab":
+        memory.feedback("b-1", helped=True, run="r" * 199 + end)
+    assert book.get("b-1").helpful_count - before == 2
+    with pytest.raises(PlaybookError, match="the name of the run has 201 characters, expected at most 200"):
+        memory.feedback("b-1", helped=True, run="r" * 201)
+
+
 def test_another_tenants_lessons_are_neither_shown_nor_named(book):
     ann, ben = (SharedMemory(book, author=name, tenant=name) for name in ("ann", "ben"))
     ann.remember(conversation(), success=True)
