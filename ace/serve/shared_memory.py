@@ -303,6 +303,8 @@ class SharedMemory:
 
 def _size(message: Any) -> int:
     """Characters of a message; an image or a sound is not read, so that it does not count."""
+    if isinstance(parts := field_of(message, "parts"), (list, tuple)):  # Pydantic AI's
+        return sum(map(_size, cast("Sequence[Any]", parts)))
     content = field_of(message, "content")
     if not isinstance(message, Mapping) or not isinstance(content, (list, tuple)):
         return len(str(cast("Any", message)))

@@ -195,6 +195,15 @@ def test_a_large_image_counts_nothing_and_much_text_is_refused(memory):
         memory.remember(talk, success=True)
 
 
+def test_an_image_of_pydantic_ai_counts_nothing(memory):
+    image = {"data": "A" * 1_500_000, "media_type": "image/png", "kind": "binary"}
+    parts = [{"part_kind": "user-prompt", "content": ["Refund the order o-17", image]}]
+    call = {"part_kind": "tool-call", "tool_name": "refund", "args": {"order": "o-17"}, "tool_call_id": "c1"}
+    answer = {"part_kind": "tool-return", "tool_name": "refund", "content": "done", "tool_call_id": "c1"}
+    assert memory.remember([{"parts": parts}, {"parts": [call]}, {"parts": [answer]}], success=True).added == 1
+    assert memory.lessons()[0].trigger == "Refund the order {order}"
+
+
 def test_messages_that_hold_no_task_or_are_none_say_so_in_words_of_their_own(memory):
     deep = {"a": 1}
     for _ in range(100_000):
