@@ -16,6 +16,7 @@ import re
 import subprocess
 import sys
 import time
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from hashlib import sha256
 from pathlib import Path
@@ -217,8 +218,11 @@ def tau2_table(found: Mapping[str, Any]) -> str:
         text += (
             f"\n\nFrom {learned['runs']} recorded conversations of GPT-4o {lessons} lessons were learned, {strategies} of "
             f"them strategies. Of {learned['unseen_with_writes']} airline tasks with writes that were not recorded a lesson "
-            f"holds the gold writes in {span(learned['held'])} %, and is among three found in {span(learned['found'])} %."
+            f"holds the gold writes in {span(learned['held'])} %, and is among three found in {span(learned['found'])} %. "
+            "The strategies by the calls that they teach:\n\n"
         )
+        plans = Counter(", ".join(lesson["tools"]) or "no call" for lesson in learned["lessons"])
+        text += table(("strategies", "calls"), ((str(count), calls) for calls, count in plans.most_common()))
     return text
 
 
