@@ -77,6 +77,7 @@ class Curator:
         deltas: dict[str, Delta] = {}
         fresh: dict[str, PlaybookBullet] = {}
         seen: list[Insight] = []
+        gone: dict[str, PlaybookBullet | None] = {}
         for insight in insights:
             if any(_repeats(insight, other) for other in seen):
                 continue
@@ -84,9 +85,13 @@ class Curator:
             same = self._match(insight, list(fresh.values())) if insight.plan is None else None
             if same is None and planned:
                 same = planned[0]
+            while isinstance(same, PlaybookBullet) and same.id in gone:
+                same = gone[same.id] or "enough"  # an earlier lesson of these has taken it over, or says more
             if same == "enough" or (same is not None and self._held(insight) and not _waits(same)):
                 continue  # what is not trusted is no evidence for what is shown already
-            deltas |= self._outdone(insight)
+            outdone = self._outdone(insight)
+            deltas |= outdone
+            gone |= {delta.bullet_id: None for delta in outdone.values() if isinstance(delta, Remove)}
             name = f"b-{_NOT_WRITTEN + len(deltas)}"
             if same is None:
                 seen.append(insight)
@@ -103,7 +108,9 @@ class Curator:
                     **_said_again(same, insight, sure=not self._unsure(insight)),
                 )
                 if same.id not in fresh:
-                    deltas[name] = _with_twins(same, merge, [other for other in planned[1:] if other.id not in fresh])
+                    others = [b for b in planned if b.id not in fresh and b.id not in gone and b.id != same.id]
+                    deltas[name] = merge = _with_twins(same, merge, others)
+                    gone |= dict.fromkeys(merge.absorbed, same)
                     continue
                 fresh[same.id] = _joined(same, merge)
                 written = fresh[same.id].model_copy(update={"id": ""})

@@ -411,3 +411,43 @@ def test_a_word_that_came_back_stays(mini):
         call = step("reset", changes=True, ticket=f"k-{number}")
         learn(mini, run_of(call, text=f"Reset the modem of k-{number}", run_id=f"r{number}", task_id=f"t{number}"))
         assert mini.bullets[0].trigger == f"Reset the {'{text}' if number < 4 else 'modem'} of {{ticket}}"
+
+
+def pitfall_of(content, run):
+    request = Situation(template="Refund order 17")
+    where = {"trigger": request.shown, "situation": request, "provenance": Provenance(run_ids=(run,), task_ids=(run,))}
+    return Insight(section="Pitfalls", content=content, **where)
+
+
+def test_what_leaves_the_book_with_one_lesson_is_not_merged_into_by_the_next():
+    book = Playbook(embedder=CallableEmbedder("bags", bags))
+    curator, record = Curator(book, 0.75), "Did not work: refund. refund failed with timeout."
+    book.commit(curator.curate([pitfall_of(record, "r0")], {}))
+    assert [bullet.content for bullet in book.bullets] == [record]
+    more = "The difference: Finishing before refund failed; with that call it worked."
+    book.commit(curator.curate([pitfall_of(more, "r1"), pitfall_of(record, "r2")], {}))
+    assert [bullet.content for bullet in book.bullets] == [more]
+
+
+def test_a_lesson_that_another_takes_over_hands_on_what_is_said_of_it_next():
+    book = Playbook(embedder=CallableEmbedder("bags", bags), screen=None)
+    plan = Plan(calls=(Call(tool="refund", changes=True, args={"order": FromTask(slot="id")}),))
+    made = {"section": "Strategies", "plan": plan, "content": plan.text, "tool_sequence": ("refund",)}
+    for number, template in enumerate(("Refund {id}", "Give the money for {id} back")):
+        known = Situation(template=template)
+        book.add(**made, situations=(known,), trigger=known.shown, provenance=Provenance(run_ids=(f"old{number}",)))
+    insights = [
+        Insight(
+            section="Strategies",
+            trigger=template,
+            content=plan.text,
+            plan=plan,
+            situation=Situation(template=template),
+            tool_sequence=("refund",),
+            provenance=Provenance(run_ids=(f"r{number}",), task_ids=(f"r{number}",)),
+        )
+        for number, template in enumerate(("Refund {id}", "Give the money for {id} back"))
+    ]
+    book.commit(Curator(book, 0.75).curate(insights, {}))
+    (bullet,) = book.bullets
+    assert set(bullet.provenance.run_ids) == {"old0", "old1", "r0", "r1"}
