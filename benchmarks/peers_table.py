@@ -99,7 +99,7 @@ class StandIn(SimulatedLM):
     def _answer(self, prompt: Any) -> str:
         self.asked += 1
         if isinstance(prompt, Prompt) and not prompt.tools:
-            prompt = Offered(prompt.text, prompt.system, self.offered)
+            prompt = Offered(prompt.text, prompt.system, prompt.before, self.offered)
         return super()._answer(prompt)
 
     def decide(self, task: str, steps: Sequence[Mapping[str, str]]) -> dict[str, Any]:

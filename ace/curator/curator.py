@@ -91,7 +91,10 @@ class Curator:
                 continue  # what is not trusted is no evidence for what is shown already
             outdone = self._outdone(insight)
             deltas |= outdone
-            gone |= {delta.bullet_id: None for delta in outdone.values() if isinstance(delta, Remove)}
+            leaving = [delta.bullet_id for delta in outdone.values() if isinstance(delta, Remove)]
+            gone |= dict.fromkeys(leaving)
+            if same is not None and same.id in leaving:
+                same = None  # it takes the place of that one
             name = f"b-{_NOT_WRITTEN + len(deltas)}"
             if same is None:
                 seen.append(insight)

@@ -429,6 +429,17 @@ def test_what_leaves_the_book_with_one_lesson_is_not_merged_into_by_the_next():
     assert [bullet.content for bullet in book.bullets] == [more]
 
 
+def test_what_a_lesson_takes_out_of_the_book_it_does_not_rest_on():
+    """The record of a failure may read like the comparison that replaces it."""
+    book = Playbook(embedder=CallableEmbedder("bags", bags))
+    curator = Curator(book, 0.1)
+    record = pitfall_of("Did not work: refund the order now.", "r0")
+    book.commit(curator.curate([record], {}))
+    more = pitfall_of("The difference: Did not work: refund the order now.", "r1")
+    book.commit(curator.curate([more], {}))
+    assert [bullet.content for bullet in book.bullets] == [more.content]
+
+
 def test_a_lesson_that_another_takes_over_hands_on_what_is_said_of_it_next():
     book = Playbook(embedder=CallableEmbedder("bags", bags), screen=None)
     plan = Plan(calls=(Call(tool="refund", changes=True, args={"order": FromTask(slot="id")}),))
