@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, cast
 
 from ace.core import clean_text, value_to_text
@@ -31,6 +31,8 @@ class TraceEvent:
     """Of a call, and of the result that answers it; "" for the latest call."""
     failed: bool | None = None
     """Whether a result is an error; None when the form does not record it."""
+    words: str | None = None
+    """Of the user: the message without its images, sounds and files, which `text` names; None where it has none."""
 
 
 def events_of(trace: Any) -> Iterator[TraceEvent]:
@@ -124,7 +126,7 @@ def _message(message: Any) -> Iterator[TraceEvent]:
         return
     content = _content(field_of(message, "content"))
     if role in ("user", "human"):
-        yield TraceEvent("user", _words(field_of(message, "content")))
+        yield _asked(field_of(message, "content"))
     elif role in ("assistant", "ai"):
         legacy = field_of(message, "function_call")
         calls = field_of(message, "tool_calls") or ([legacy] if legacy else ())
@@ -191,7 +193,7 @@ def _parts(parts: Sequence[Any]) -> Iterator[TraceEvent]:
         kind, content = field_of(part, "part_kind"), _content(field_of(part, "content"))
         call_id, name = str(field_of(part, "tool_call_id") or ""), str(field_of(part, "tool_name") or "")
         if kind == "user-prompt":
-            yield TraceEvent("user", _words(field_of(part, "content")))
+            yield _asked(field_of(part, "content"))
         elif kind == "thinking" or (kind == "text" and calls):
             yield TraceEvent("thought", content)
         elif kind == "text":
@@ -220,12 +222,24 @@ def _content(content: Any) -> str:
     return value_to_text(content)
 
 
-def _words(content: Any) -> str:
-    """What somebody said in words: an image beside them is no part of the task's text."""
-    if not isinstance(content, (list, tuple)):
-        return _content(content)
-    said = [part for part in cast("Sequence[Any]", content) if media_of(part) is None]
-    return _content(said) if said else ""
+def _asked(content: Any) -> TraceEvent:
+    """What the user said."""
+    parts = cast("Sequence[Any]", content) if isinstance(content, (list, tuple)) else ()
+    said = [part for part in parts if media_of(part) is None]
+    words = None if len(said) == len(parts) else _content(said) if said else ""
+    return TraceEvent("user", _content(content), words=words)
+
+
+def in_words(events: Iterator[TraceEvent]) -> list[TraceEvent]:
+    """Events whose user says words only: an image beside them is no part of a task's text.
+
+    Examples:
+        >>> picture = {"type": "image_url", "image_url": {"url": "https://example.org/x.png"}}
+        >>> talk = [{"role": "user", "content": [picture, {"type": "text", "text": "What is this?"}]}]
+        >>> [event.text for event in in_words(events_of(talk))]
+        ['What is this?']
+    """
+    return [event if event.words is None else replace(event, text=event.words) for event in events]
 
 
 def media_of(part: Any) -> str | None:

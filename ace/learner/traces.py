@@ -12,7 +12,7 @@ from pydantic import ValidationError
 
 from ace.agent.conversation import RUN, Turn
 from ace.core import RunUsage, clean_text, clean_value, json_value, truncate, value_to_text
-from ace.learner.trace_formats import TraceEvent, events_of
+from ace.learner.trace_formats import TraceEvent, events_of, in_words
 from ace.playbook.masking import WORD
 from ace.reflector.function_words import FUNCTION_WORDS
 from ace.reflector.mining import refused
@@ -79,7 +79,7 @@ def read_trace(
             return TaskOutput.model_validate(trace)
         except ValidationError as error:
             raise ValueError(f"not a TaskOutput: {error.errors(include_url=False, include_input=False)}") from error
-    return _run(list(events_of(trace)), task, frozenset(read_only), domain, tenant)
+    return _run(in_words(events_of(trace)), task, frozenset(read_only), domain, tenant)
 
 
 def read_requests(
@@ -122,7 +122,7 @@ def read_requests(
     trace = json.loads(trace) if isinstance(trace, (str, bytes)) else trace
     if isinstance(trace, Mapping) and "structured_trace" in trace:
         return [whole]
-    parts = _requests(list(events_of(trace)), frozenset(read_only))
+    parts = _requests(in_words(events_of(trace)), frozenset(read_only))
     runs: list[TaskOutput] = []
     said: list[str] = []
     for number, events in enumerate(parts):

@@ -10,7 +10,7 @@ from pydantic import BaseModel
 
 from ace.core import PlaybookError, visible
 from ace.learner import Learner
-from ace.learner.trace_formats import events_of, field_of, media_of
+from ace.learner.trace_formats import events_of, field_of, in_words, media_of
 from ace.playbook import Filters, Playbook, PlaybookBullet, Tag
 from ace.playbook.bullet import SHOWN_STAGES
 from ace.playbook.filters import ANY_VERSION
@@ -174,7 +174,9 @@ class SharedMemory:
             raise PlaybookError(f"there are {len(messages)} messages, expected 1 to {MAX_MESSAGES:,}")
         try:
             size = sum(map(_size, messages))
-            asked = [event for event in events_of(list(messages)) if event.kind == "user" and event.text.strip()]
+            asked = [
+                event for event in in_words(events_of(list(messages))) if event.kind == "user" and event.text.strip()
+            ]
         except ValueError as error:
             raise PlaybookError(f"nothing was learned: {error}") from error
         except RecursionError:

@@ -188,7 +188,7 @@ def test_the_evidence_that_is_shown_is_what_was_measured():
 
 
 def test_what_a_package_index_shows_has_no_link_into_this_folder():
-    shown = importlib.metadata.metadata("dspy-ace").get_payload()
+    shown = importlib.metadata.metadata("dspy-ace")["Description"]
     assert "# ACE for DSPy" in shown
     assert "ReActGenerator(tools=[refund]" in shown
     assert not re.search(r"\]\((?!https?:)", shown)
