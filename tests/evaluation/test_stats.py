@@ -331,12 +331,15 @@ def test_what_a_comparison_found_cannot_be_changed():
 
 @pytest.mark.parametrize(
     ("values", "adds"),
-    [([0.1, 0.9, 0.2, 0.8, 0.4, 1.0, 0.3, 0.9], True), ([0.1, 0.2, 0.2, 0.1, 0.9, 1.0, 0.4, 0.3], False)],
+    [
+        ([0.1, 0.9, 1.0, 0.2, 0.8, 0.9, 0.4, 1.0, 0.7, 0.3, 0.9, 0.8], True),
+        ([0.1, 0.2, 0.3, 0.2, 0.1, 0.1, 0.9, 1.0, 0.8, 0.4, 0.3, 0.5], False),
+    ],
 )
 def test_seeds_and_families_are_joined_by_satterthwaite(values, adds):
     from ace.evaluation.stats.clustered import _one_way, spread
 
-    families, seeds = list("aabbccdd"), [0, 1] * 4
+    families, seeds = list("aaabbbcccddd"), [0, 1, 2] * 4
     array = np.asarray(values)
     parts = [_one_way(array, names) for names in (families, seeds, list(zip(families, seeds, strict=True)))]
     more = parts[1].variance - parts[2].variance
@@ -346,6 +349,11 @@ def test_seeds_and_families_are_joined_by_satterthwaite(values, adds):
     known = both.variance**2 / sum(part.variance**2 / part.df for part in parts)
     assert both.df == pytest.approx(max(known, min(parts[0].df, parts[1].df)))
     assert spread(values, families).variance == parts[0].variance
+
+
+def test_two_seeds_say_next_to_nothing_of_others():
+    families, seeds = list("aabbccdd"), [0, 1] * 4
+    assert spread([0.1, 0.9, 0.2, 0.8, 0.4, 1.0, 0.3, 0.9], families, seeds).df == pytest.approx(1)
 
 
 def test_values_that_do_not_vary_have_the_degrees_of_the_families():

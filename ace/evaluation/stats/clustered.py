@@ -73,8 +73,11 @@ def spread(values: Sequence[float] | _Floats, clusters: Sequence[object], seeds:
     variance = families.variance + max(0.0, parts[1].variance - parts[2].variance)
     if not variance > ALIKE:
         return families
+    least = min(parts[0].df, parts[1].df)
+    if parts[1].df < 2:  # of two seeds nobody knows how far a third may lie
+        return Spread(variance, least)
     unsure = sum(part.variance**2 / part.df for part in parts)
-    return Spread(variance, max(variance**2 / unsure, min(parts[0].df, parts[1].df)))
+    return Spread(variance, max(variance**2 / unsure, least))
 
 
 def _cells(values: _Floats, clusters: Sequence[object], seeds: Sequence[object]) -> Spread:
