@@ -2,10 +2,9 @@
 
 import sys
 
+import evidence
 import pytest
 from rich.console import Console
-
-import evidence
 
 
 @pytest.fixture
