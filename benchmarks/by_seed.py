@@ -16,11 +16,11 @@ Job = TypeVar("Job")
 Result = TypeVar("Result")
 
 
-def options(description: str | None) -> argparse.Namespace:
-    """``OUT.json [--seeds 5] [--workers 2]``."""
+def options(description: str | None, seeds: int = 5) -> argparse.Namespace:
+    """``OUT.json [--seeds N] [--workers 2]``; `seeds` is what a study takes where none are named."""
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("out", type=Path)
-    parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--seeds", type=int, default=seeds)
     parser.add_argument("--workers", type=int, default=2)
     return parser.parse_args()
 
