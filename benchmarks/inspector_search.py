@@ -12,7 +12,6 @@ import argparse
 import json
 import os
 import re
-import shutil
 import statistics
 import subprocess
 import sys
@@ -20,6 +19,7 @@ import tempfile
 from pathlib import Path
 
 import numpy as np
+from browser import chromium
 from playbook_bench import bullets, sentences
 from playwright.sync_api import Error, Page, sync_playwright
 from rich.console import Console
@@ -78,6 +78,7 @@ def main() -> None:
     parser.add_argument("out", type=Path)
     parser.add_argument("--count", type=int, default=100_000)
     arguments = parser.parse_args()
+    program = chromium()  # before minutes of work
     with tempfile.TemporaryDirectory() as folder:
         book = Path(folder) / "book.db"
         filled(book, arguments.count)
@@ -90,7 +91,7 @@ def main() -> None:
             assert address is not None
             with sync_playwright() as playwright:
                 browser = playwright.chromium.launch(
-                    executable_path=shutil.which("chromium"), args=["--no-sandbox", "--disable-background-networking"]
+                    executable_path=program, args=["--no-sandbox", "--disable-background-networking"]
                 )
                 page = browser.new_page()
                 for _ in range(600):

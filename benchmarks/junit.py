@@ -14,7 +14,7 @@ _RAN = (0, 1)
 
 
 def count(tests: str) -> dict[str, int]:
-    """Run tests at their full count; skipped ones are told apart, and are no passed ones.
+    """Run tests at their full count; skipped ones are told apart, and are `unshown` like those that fail.
 
     Raises:
         RuntimeError: None ran: there is no such file, it could not be collected, or pytest broke.
@@ -27,4 +27,5 @@ def count(tests: str) -> dict[str, int]:
             raise RuntimeError(f"pytest {tests} ended with exit code {done.returncode}: no test was counted")
         cases = [{child.tag for child in case} for case in ElementTree.parse(out).getroot().iter("testcase")]
     failed, skipped = (sum(bool(tags & kinds) for tags in cases) for kinds in ({"failure", "error"}, {"skipped"}))
-    return {"tests": len(cases), "passed": len(cases) - failed - skipped, "failed": failed, "skipped": skipped}
+    passed = len(cases) - failed - skipped
+    return {"tests": len(cases), "passed": passed, "failed": failed, "skipped": skipped, "unshown": failed + skipped}

@@ -9,13 +9,13 @@ from __future__ import annotations
 import json
 import os
 import re
-import shutil
 import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
 
+from browser import chromium
 from playwright.sync_api import sync_playwright
 
 TASK = "Refund the order that Maya received, it is broken"
@@ -37,7 +37,7 @@ def main() -> None:
             address = re.search(r"http\S+", server.stdout.readline())
             assert address is not None
             with sync_playwright() as playwright:
-                browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
+                browser = playwright.chromium.launch(executable_path=chromium(), args=["--no-sandbox"])
                 page = browser.new_page(viewport={"width": 1000, "height": 640})
                 time.sleep(3)
                 page.goto(address[0])

@@ -1,0 +1,19 @@
+"""The browser that the studies of pages drive."""
+
+from __future__ import annotations
+
+import shutil
+
+NAMES = ("chromium", "chromium-browser", "google-chrome")
+
+
+def chromium() -> str:
+    """Where it lies.
+
+    Raises:
+        SystemExit: None is installed.
+    """
+    for name in NAMES:
+        if found := shutil.which(name):
+            return found
+    raise SystemExit("no Chromium is installed (Debian: apt-get install chromium)")
