@@ -30,6 +30,7 @@ SCHEMAS = {
     "finish": {"type": "object", "properties": {"answer": {"type": "string"}}},
 }
 READER = CallReader(SCHEMAS)
+TAGS = "<tool_call><name>refund</name><args></tool_call>"
 
 
 def first(text):
@@ -254,11 +255,24 @@ def test_a_native_text_that_tells_of_a_call_does_not_make_it(text):
     assert made == [1]
 
 
+def seconds_of_cpu(reply):
+    """The least of three: other work on the machine only adds."""
+    took = []
+    for _ in range(3):
+        started = time.process_time()
+        CallReader({**SCHEMAS, "look": SCHEMAS["refund"]}).read(reply)
+        took.append(time.process_time() - started)
+    return min(took)
+
+
 @pytest.mark.usefixtures("small_heap")
 @pytest.mark.parametrize(
-    "unit", ["look {\n" * 50 + '"x" ' * 200_000 + ")", "<tool_call><name>refund</name><args></tool_call>" * 20_000]
+    ("reply", "longer", "times"),
+    [
+        ("look {\n" + '"x" ' * 50_000 + ")", "look {\n" * 50 + '"x" ' * 50_000 + ")", 10),  # was sixty times
+        (TAGS * 2_500, TAGS * 20_000, 16),  # eight times the text took more than thirty times
+    ],
 )
-def test_replies_that_were_slow_once_are_read_within_a_second(unit):
-    started = time.process_time()
-    CallReader({**SCHEMAS, "look": SCHEMAS["refund"]}).read(unit)
-    assert time.process_time() - started < 1
+def test_replies_that_were_slow_once_take_time_that_grows_with_their_length(reply, longer, times):
+    """A ratio in one run: an absolute bound would measure the machine."""
+    assert seconds_of_cpu(longer) < times * seconds_of_cpu(reply)
