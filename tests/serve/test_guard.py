@@ -5,6 +5,7 @@ import re
 import socket
 import time
 from contextlib import contextmanager, suppress
+from types import SimpleNamespace
 
 import httpx
 import pytest
@@ -12,7 +13,7 @@ from conftest import letters
 from serve_kit import TOKENS, browser_of, send, served
 
 from ace.playbook import CallableEmbedder, Playbook
-from ace.serve import guard, web
+from ace.serve import guard, people, web
 from ace.serve.guard import MAX_BODY, Allowance
 from ace.serve.people import People, Person, Sessions
 
@@ -246,23 +247,28 @@ def test_somebody_who_asks_too_often_has_to_wait(monkeypatch):
         assert client.get("/", headers={"authorization": BEN}).status_code == 200, "another one need not"
 
 
-def test_an_allowance_comes_back_with_time(monkeypatch):
-    now = [0.0]
-    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+@pytest.fixture
+def clock(monkeypatch):
+    """A clock that stands, for the modules under test alone: the server of this file sleeps by the real one."""
+    clock = SimpleNamespace(now=0.0, monotonic=lambda: clock.now)
+    monkeypatch.setattr(guard, "time", clock)
+    monkeypatch.setattr(people, "time", clock)
+    return clock
+
+
+def test_an_allowance_comes_back_with_time(clock):
     allowance = Allowance(2, 10.0)
     assert [allowance.take("a") for _ in range(3)] == [True, True, False]
     assert allowance.take("b")
-    now[0] = 5.0
+    clock.now = 5.0
     assert [allowance.take("a") for _ in range(2)] == [True, False]
 
 
-def test_a_session_ends(monkeypatch):
-    now = [0.0]
-    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+def test_a_session_ends(clock):
     sessions = Sessions()
     key = sessions.begin(Person("ana"))
     assert sessions.get(key).person.name == "ana"
-    now[0] = 13 * 3_600.0
+    clock.now = 13 * 3_600.0
     assert sessions.get(key) is None
 
 
@@ -301,11 +307,10 @@ def test_a_token_file_names_one_or_many(tmp_path):
     assert len(people.everybody()) == 2
 
 
-def test_a_ticket_ends_after_a_minute(monkeypatch):
-    people, _ = People.alone(Person("ana"))
-    first, late = people.ticket(Person("ana")), people.ticket(Person("ana"))
-    assert people.of_ticket(first) == Person("ana")
-    now = time.monotonic()
-    monkeypatch.setattr(time, "monotonic", lambda: now + 61)
-    assert people.of_ticket(late) is None
-    assert people.of_ticket("") is None
+def test_a_ticket_ends_after_a_minute(clock):
+    alone, _ = People.alone(Person("ana"))
+    first, late = alone.ticket(Person("ana")), alone.ticket(Person("ana"))
+    assert alone.of_ticket(first) == Person("ana")
+    clock.now = 61.0
+    assert alone.of_ticket(late) is None
+    assert alone.of_ticket("") is None
