@@ -270,7 +270,7 @@ def seconds_of_cpu(reply):
     ("reply", "longer", "times"),
     [
         ("look {\n" + '"x" ' * 50_000 + ")", "look {\n" * 50 + '"x" ' * 50_000 + ")", 10),  # was sixty times
-        (TAGS * 2_500, TAGS * 20_000, 16),  # eight times the text took more than thirty times
+        (TAGS * 500, TAGS * 4_000, 10),  # was 24 times
     ],
 )
 def test_replies_that_were_slow_once_take_time_that_grows_with_their_length(reply, longer, times):
