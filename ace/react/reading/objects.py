@@ -19,8 +19,10 @@ MAX_DEPTH = 60
 """Deeper nesting is not read."""
 
 OBJECT = re.compile(r"\{\s{0,500}(?:[\"'}]|[A-Za-z_][\w-]{0,60}\s{0,20}:)")
-_TOKEN = re.compile(
-    r"\"[^\"\\]*(?:\\.[^\"\\]*)*\"|[\"{}\[\]()]|(?<=[{\[,:(=])\s{0,20}'[^'\\\n]*(?:\\.[^'\\\n]*)*'", re.S
+_TOKEN = re.compile(  # strings that follow each other are one token: a long reply may have hundreds of thousands
+    r"(?:\"[^\"\\]*(?:\\.[^\"\\]*)*\"[^\"'{}\[\](),:=]*+)++|[\"{}\[\]()]"
+    r"|(?<=[{\[,:(=])\s{0,20}'[^'\\\n]*(?:\\.[^'\\\n]*)*'",
+    re.S,
 )
 _DECODER = json.JSONDecoder(strict=False)  # a line break in a text is what a model writes, and clear to a reader
 _CLOSERS = {"{": "}", "[": "]", "(": ")"}
