@@ -1,4 +1,4 @@
-"""The browser that the studies of pages drive."""
+"""The browser for measurements of web pages."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ NAMES = ("chromium", "chromium-browser", "google-chrome")
 
 
 def chromium() -> str:
-    """Where it lies.
+    """The path of the installed Chromium.
 
     Raises:
         SystemExit: None is installed.
