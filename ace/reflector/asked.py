@@ -28,8 +28,8 @@ from ace.reflector.mining import refused
 from ace.reflector.values import as_key, as_text, flat, leaves, said_in
 from ace.tasks import ReasoningStep, TaskInput, TaskOutput
 
-_FIELD = re.compile(r"^\s*[-*]?\s*['\"]?([\w ./-]{1,40})['\"]?\s*[:=]\s*(.+?)\s*,?\s*$")
-"""A line that is a field: ``IBAN: DE89 ...``, ``W-17: one lamp, shipped``."""
+_FIELD = re.compile(r"(?:[-*]\s*)?['\"]?([\w./-][\w ./-]{0,39})['\"]?\s*[:=]\s*(\S.*)")
+"""A stripped line that is a field: ``IBAN: DE89 ...``, ``W-17: one lamp, shipped``."""
 _FIELD_WORDS = 4
 """Of one value in a field; more are running text."""
 _SPELLED = re.compile(r"\w[_./-]\w|[a-z][A-Z]")
@@ -160,7 +160,7 @@ def free_text(answer: str) -> tuple[set[str], list[str]]:
         return {v for v in short if len(v.split()) <= _MAX_VALUE}, texts
     known: set[str] = set()
     for line in answer.splitlines():
-        if found := _FIELD.match(line):
+        if found := _FIELD.match(line.strip()):
             parts = [part.strip(" '\".") for part in found[2].split(",")]
             known |= {part.lower() for part in parts if len(part.split()) <= _FIELD_WORDS}
             known |= {part.split()[0] for part in parts if part[:1].isdigit()}  # 4800 pcs
