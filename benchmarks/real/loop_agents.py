@@ -1,0 +1,215 @@
+"""The three agents of `loop.py` over the same tasks and tools: ours, `dspy.ReActV2`, and a plain loop of chat turns."""
+
+from __future__ import annotations
+
+import inspect
+import json
+from collections.abc import Callable, Iterator
+from typing import Any, Protocol
+
+import dspy
+from dspy import lm15
+from dspy.utils.exceptions import AdapterParseError, ContextWindowExceededError
+from recording import Exchange, Request
+
+from ace import ReActGenerator
+from ace.agent.episode import Episode
+from ace.core import ToolError
+from ace.playbook import Playbook
+from ace.playbook.render import render_bullets
+from ace.suites.protocol import Suite, signature_of
+from ace.tasks import TaskOutput, TerminationReason
+from ace.tools import Tool
+
+ITERATIONS = 8
+SETTINGS: Request = {"max_tokens": 300, "temperature": 0.0}
+
+
+class Model(Protocol):
+    """Answers the requests of one run: a server or a recording."""
+
+    def ask(self, request: Request) -> Exchange:
+        """The reply to one request."""
+        ...
+
+
+class ModelEngine:
+    """A model as DSPy calls it, with the capabilities that `dspy.LM("openai/local", api_base=...)` has: none but text."""
+
+    supports_function_calling = False
+    supports_response_schema = False
+    supports_reasoning = False
+    supported_params = frozenset({"temperature", "max_tokens", "stop", "seed", "top_p"})
+
+    def __init__(self, model: Model) -> None:
+        self.model = model
+
+    def complete(self, request: lm15.Request) -> lm15.Response:
+        """The answer to one request."""
+        found = self.model.ask(chat_request(request))
+        if found.error:
+            raise lm15.ContextLengthError(found.text)
+        read, written = found.prompt_tokens, found.completion_tokens
+        return lm15.Response(
+            id=None,
+            model=request.model,
+            message=lm15.Message.assistant([lm15.TextPart(found.text)]),
+            finish_reason="length" if found.finish_reason == "length" else "stop",
+            usage=lm15.Usage(input_tokens=read, output_tokens=written, total_tokens=read + written),
+        )
+
+    def stream(self, request: lm15.Request) -> Iterator[Any]:
+        """The whole answer, as the events of a stream."""
+        yield from lm15.response_to_events(self.complete(request))
+
+    def close(self) -> None:
+        """Nothing to close."""
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> ModelEngine:
+        return self
+
+
+def chat_request(request: lm15.Request) -> Request:
+    """DSPy's request in the words of the chat API.
+
+    Raises:
+        TypeError: It holds what is no text.
+    """
+    messages: list[dict[str, str]] = []
+    if request.system is not None:
+        system = request.system if isinstance(request.system, str) else "".join(p.text for p in request.system)
+        messages.append({"role": "system", "content": system})
+    for message in request.messages:
+        if message.text is None:
+            raise TypeError(f"a message of the role {message.role!r} is no text; this benchmark asks in text mode")
+        messages.append({"role": message.role, "content": message.text})
+    config = request.config
+    asked = {"max_tokens": config.max_tokens, "temperature": config.temperature, "stop": list(config.stop)}
+    wanted = dict(config.response_format or {})
+    if wanted.get("type") == "json_schema":  # DSPy has the schema beside the type, the chat API below it
+        wanted = {
+            "type": "json_schema",
+            "json_schema": {name: wanted[name] for name in ("name", "schema") if name in wanted},
+        }
+    asked["response_format"] = wanted or None
+    return {"messages": messages, **{name: value for name, value in asked.items() if value not in (None, [])}}
+
+
+def language_model(model: Model) -> dspy.LM:
+    """A model for DSPy: no cache, no second try."""
+    return dspy.LM("openai/local", engine=ModelEngine(model), cache=False, num_retries=0, **SETTINGS)
+
+
+def lessons_for(episode: Episode, book: Playbook | None) -> str:
+    """What the playbook shows for a task, as text; empty without one."""
+    return render_bullets(book.retrieve_for(episode.task, episode.registry.schema_hashes)) if book is not None else ""
+
+
+def with_lessons(episode: Episode, book: Playbook | None) -> str:
+    """The task with its lessons before it, for agents that have no memory."""
+    lessons, task = lessons_for(episode, book), episode.task.text
+    return f"Lessons from earlier tasks:\n{lessons}\n\nThe task: {task}" if lessons else task
+
+
+def ended(episode: Episode, reason: TerminationReason, answer: Any = None) -> TaskOutput:
+    """The outcome of a run of an agent that is not ours, for the suite's score."""
+    return TaskOutput(
+        task_id=episode.task.task_id, run_id="", task=episode.task, answer=answer, termination_reason=reason
+    )
+
+
+def ours(suite: Suite, episode: Episode, model: Model, book: Playbook | None) -> TaskOutput:
+    """`ReActGenerator` as it is without settings."""
+    agent = ReActGenerator(
+        signature_of(suite),
+        tools=episode.registry,
+        playbook=book,
+        lm=language_model(model),
+        max_iters=ITERATIONS,
+        memory_timeout=None,
+    )
+    return agent.run(episode.task)
+
+
+def react_v2(suite: Suite, episode: Episode, model: Model, book: Playbook | None) -> TaskOutput:
+    """DSPy's own loop; only a `submit` of its own accord counts as an end, as with the others."""
+    agent = dspy.ReActV2(signature_of(suite), tools=[tool.func for tool in episode.registry], max_iters=ITERATIONS)
+    try:
+        with dspy.context(lm=language_model(model), adapter=dspy.ChatAdapter()):
+            found = agent(task=with_lessons(episode, book))
+    except (AdapterParseError, ContextWindowExceededError, ValueError):
+        return ended(episode, "invalid_model_action")
+    return ended(episode, "completed" if found.termination_reason == "submit" else "max_iterations", found.answer)
+
+
+PLAIN = """{instructions}
+
+Tools:
+{catalogue}
+finish(answer): End the task, when all of it is done.
+
+Reply with one JSON object and nothing else, one call at a time:
+{{"tool": "NAME", "args": {{"ARGUMENT": "VALUE"}}}}
+The result of the call is told to you, then you make the next one. When the task is done, call finish."""
+
+
+def plain(suite: Suite, episode: Episode, model: Model, book: Playbook | None) -> TaskOutput:
+    """A growing chat: signatures in the system message, the one call of each turn, results as they are."""
+    tools = {tool.name: tool for tool in episode.registry}
+    catalogue = "\n".join(signature_line(tool) for tool in tools.values())
+    messages = [
+        {"role": "system", "content": PLAIN.format(instructions=suite.instructions, catalogue=catalogue)},
+        {"role": "user", "content": with_lessons(episode, book)},
+    ]
+    for _ in range(ITERATIONS):
+        found = model.ask({"messages": list(messages), **SETTINGS})
+        if found.error:
+            return ended(episode, "model_transport")
+        name, args = first_call(found.text)
+        if name == "finish":
+            return ended(episode, "completed", args.get("answer"))
+        # a model that writes three calls at once would else take all three for made
+        made = json.dumps({"tool": name, "args": args}, ensure_ascii=False) if name else found.text
+        messages.append({"role": "assistant", "content": made})
+        messages.append({"role": "user", "content": f"Result: {result_of(tools, name, args)}"})
+    return ended(episode, "max_iterations")
+
+
+def signature_line(tool: Tool) -> str:
+    """A tool in one line: ``name(argument, argument?): description``."""
+    needed = tool.schema.get("required", [])
+    arguments = ", ".join(name if name in needed else f"{name}?" for name in tool.schema.get("properties", {}))
+    return f"{tool.name}({arguments}): {inspect.cleandoc(tool.description)}"
+
+
+def first_call(text: str) -> tuple[str, dict[str, Any]]:
+    """The tool and the arguments in a reply; an empty name where it holds no such object.
+
+    Examples:
+        >>> first_call('Sure: {"tool": "get_order", "args": {"order_id": "o-1"}} and more')
+        ('get_order', {'order_id': 'o-1'})
+    """
+    start = text.find("{")
+    try:
+        found, _ = json.JSONDecoder().raw_decode(text[start:]) if start >= 0 else ({}, 0)
+    except ValueError:
+        found = {}
+    args = found.get("args", {})
+    return str(found.get("tool", "")), args if isinstance(args, dict) else {}
+
+
+def result_of(tools: dict[str, Tool], name: str, args: dict[str, Any]) -> str:
+    """What a call gives, as the model reads it; what went wrong is a result too."""
+    if name not in tools:
+        return f"Error: there is no tool {name!r}." if name else "Error: reply with one JSON object."
+    try:
+        result = tools[name].func(**args)
+    except ToolError as error:
+        return f"Error: {error.model_message}"
+    except TypeError as error:
+        return f"Error: {error}"
+    return result if isinstance(result, str) else json.dumps(result, ensure_ascii=False)
+
+
+Agent = Callable[[Suite, Episode, Model, "Playbook | None"], TaskOutput]
+AGENTS: dict[str, Agent] = {"ours": ours, "react_v2": react_v2, "plain": plain}
