@@ -16,6 +16,7 @@ from rich.console import Console
 from rich.table import Table
 
 from ace.agent import Policy
+from ace.core.text import any_json
 from ace.evaluation.episodes import AgentPool
 from ace.tasks import TaskOutput
 from ace.testing import SimulatedLM
@@ -40,9 +41,7 @@ class Listening(SimulatedLM):
 
 def coerced(registry: ToolRegistry, name: str, args: dict[str, Any]) -> bool:
     """Whether a call was let through with values that are not what the model wrote."""
-    model = registry.get(name).args_model.model_validate(args)
-    shown = model.model_dump(mode="json", by_alias=True, exclude_unset=True)
-    return shown != args
+    return any_json(registry.get(name).checked(args)) != args
 
 
 def notice(prompts: list[Prompt]) -> str:

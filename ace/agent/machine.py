@@ -363,11 +363,12 @@ class AgentRun:
     def _finish(self, state: Thinking, args: Any, thought: str) -> None:
         self.record.closing, self.reasoning = (thought, json_value(args)), thought
         try:
-            fields = self.spec.finish.args_model.model_validate(args or {})
-        except Exception:  # missing or ill-typed, or a validator of the user's own raised: the answer must be asked for
+            values = self.spec.finish.checked(args or {})
+        except (
+            InvalidModelAction
+        ):  # missing or ill-typed, or a validator of the user's own raised: the answer must be asked for
             self._think(state.extract())
             return
-        values = {name: getattr(fields, f"p{i}") for i, name in enumerate(self.spec.finish.parameters)}
         self.record.cited.extend(values.pop("cited_bullets", ()))
         self.record.outputs = values
         self._end(state.complete())

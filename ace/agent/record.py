@@ -23,6 +23,7 @@ from ace.core import (
     CancellationToken,
     Clock,
     Event,
+    InvalidModelAction,
     ObserverThread,
     RunStoreError,
     RunUsage,
@@ -364,8 +365,7 @@ def _typed(outputs: dict[str, Any], finish: Tool) -> dict[str, Any]:
     if not outputs:
         return {}
     try:
-        fields = finish.args_model.model_validate(outputs)
-    except ValueError:
+        typed = finish.checked(outputs)
+    except InvalidModelAction:
         return dict(outputs)
-    typed = {name: getattr(fields, f"p{i}") for i, name in enumerate(finish.parameters)}
     return {name: typed.get(name, value) for name, value in outputs.items()}

@@ -109,7 +109,7 @@ def _of(func: Callable[..., Any], marked: Tool | None, reads: frozenset[str]) ->
         return made
     if marked.isolation == "process":
         raise SuiteError(f"tool {name!r}: what it does to the state in a process of its own would be lost")
-    return replace(marked, func=body, args_model=made.args_model, parameters=made.parameters)
+    return replace(marked, func=body, arguments=made.arguments)
 
 
 def _maker(func: Callable[..., Any]) -> Callable[[Any], Callable[..., Any]]:

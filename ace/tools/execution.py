@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any, cast
 
-from pydantic import BaseModel, Field, ValidationError
+from pydantic import BaseModel, Field
 
 from ace.core import (
     CancellationToken,
@@ -82,42 +82,8 @@ def check_call(registry: ToolRegistry, name: Any, args: Any, call_id: str, exclu
         raise InvalidModelAction(
             "unknown_tool", f"There is no tool {shown!r}: {hint}", tool_name=shown, received_args=args
         )
-    tool = registry.get(name)
-    if not isinstance(args, dict):
-        raise InvalidModelAction(
-            "invalid_args",
-            f"{name}: the arguments must be a JSON object, got {type(args).__name__} {value_to_text(args, 100)!r}; "
-            f"expected {_expected(tool)}",
-            tool_name=name,
-            received_args=args,
-        )
-    named = cast(dict[str, Any], args)
-    try:
-        tool.args_model.model_validate(named)
-    except ValidationError as error:
-        raise InvalidModelAction("invalid_args", _explain(tool, error), tool_name=name, received_args=named) from error
-    except Exception as error:  # a validator of the user's own may raise anything
-        text = f"{name}: the arguments were refused: {describe_error(error)}"
-        raise InvalidModelAction("invalid_args", text, tool_name=name, received_args=named) from error
-    return ToolCall(id=call_id, name=name, args=named)
-
-
-def _expected(tool: Tool) -> str:
-    names = list(tool.schema.get("properties", {}))
-    return f"an object with {', '.join(names)}" if names else "an empty object {}"
-
-
-def _explain(tool: Tool, error: ValidationError) -> str:
-    parts: list[str] = []
-    for item in error.errors(include_url=False, include_context=False)[:5]:
-        where = ".".join(str(part) for part in item["loc"]) or "arguments"
-        if item["type"] == "extra_forbidden":
-            parts.append(f"{where!r} is not an argument")
-        elif item["type"] == "missing":
-            parts.append(f"{where!r} is required and missing")
-        else:
-            parts.append(f"{where!r}: {item['msg']}, got {value_to_text(item['input'], 100)!r}")
-    return f"{tool.name}: {'; '.join(parts)}; expected {_expected(tool)}"
+    registry.get(name).checked(args)
+    return ToolCall(id=call_id, name=name, args=args)
 
 
 @dataclass
@@ -170,7 +136,7 @@ class _Work:
         return False
 
 
-def _work(tool: Tool, call: ToolCall, context: ToolContext | None) -> _Work:
+def _work(tool: Tool, call: ToolCall, context: ToolContext | None, func: Callable[..., Any] | None = None) -> _Work:
     given = context or ToolContext(tool_call_id=call.id)
     left = given.seconds_left
     timeout = tool.timeout if left is None else min(tool.timeout, left)
@@ -178,20 +144,15 @@ def _work(tool: Tool, call: ToolCall, context: ToolContext | None) -> _Work:
     changes: dict[str, Any] = {"cancellation": CancellationToken(), "deadline": SystemClock().now() + timeout}
     own = ToolContext(**{**given.__dict__, **changes})
     try:
-        model = tool.args_model.model_validate(call.args)
-    except Exception as error:  # they fitted before: what they refer to, for example a file, has changed since
-        text = _explain(tool, error) if isinstance(error, ValidationError) else describe_error(error)
-        refusal = ToolError("invalid_args", text)
+        kwargs = tool.checked(call.args)
+    except InvalidModelAction as error:  # they fitted before: what they refer to, for example a file, has changed since
+        refusal = ToolError("invalid_args", str(error))
         return _Work(tool, call, own, lambda: _raise(refusal), timeout)
     if tool.isolation == "process":
         child = ChildCall(tool.name, tool.func, call.args)
         return _Work(tool, call, own, child.run, timeout, child.kill)
     extra = {tool.context: own} if tool.context else {}
-    if tool.args_as_model:
-        return _Work(tool, call, own, lambda: tool.func(model, **extra), timeout)
-    # only what was given: the function's own defaults stay its own, mutable ones included
-    kwargs = {name: getattr(model, f"p{i}") for i, name in enumerate(tool.parameters) if name in call.args}
-    return _Work(tool, call, own, lambda: tool.func(**kwargs, **extra), timeout)
+    return _Work(tool, call, own, lambda: (func or tool.func)(**kwargs, **extra), timeout)
 
 
 def _raise(error: Exception) -> Any:
@@ -311,8 +272,8 @@ async def acall_tool(tool: Tool, call: ToolCall, context: ToolContext | None = N
 
     Cancelling the task cancels the tool.
     """
-    work = _work(tool, call, context)
-    run = _on_loop if tool.is_async else _in_thread_async
+    work = _work(tool, call, context, tool.afunc)
+    run = _on_loop if tool.is_async or tool.afunc else _in_thread_async
     try:
         outcome = await run(work)
     except asyncio.CancelledError:
@@ -327,7 +288,7 @@ async def _settled(work: _Work) -> _Outcome:
     """Run an async body to its end."""
     try:
         with entered(work.context):
-            value = await _drained(work.body())
+            value = work.tool.checked_result(await _drained(work.body()))
             plain = value is None or isinstance(value, (str, bool, int, float))
             text = observed(value) if plain else await asyncio.to_thread(observed, value)
             return _Outcome(value, text=text)
@@ -377,6 +338,7 @@ def _start(work: _Work, deliver: Callable[[_Outcome], None], context: contextvar
                     value = asyncio.run(_drained(value))
                 elif isinstance(value, Iterator):
                     value = list(islice(cast(Iterator[Any], value), MAX_ITEMS))
+                value = work.tool.checked_result(value)
                 outcome = _Outcome(value, text=observed(value))
         except BaseException as error:  # border to a foreign tool: SystemExit must not end the thread without a result
             outcome = _Outcome(raised=error)

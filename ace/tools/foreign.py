@@ -9,21 +9,24 @@ import inspect
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import partial
-from typing import Annotated, Any, cast
+from inspect import Parameter
+from typing import Any, cast
 
-from jsonschema import exceptions
-from jsonschema.exceptions import SchemaError
-from jsonschema.validators import validator_for
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, WithJsonSchema, create_model
+from pydantic import TypeAdapter
 
 from ace.core import ToolError, ToolRegistrationError, current_context, value_to_text
+from ace.tools.schema import SchemaArguments
 from ace.tools.tool import Tool, checked_options
-
-_best_match = cast(Any, exceptions).best_match
 
 
 def from_json_schema(
-    name: str, description: str, schema: dict[str, Any], func: Callable[..., Any], **options: Any
+    name: str,
+    description: str,
+    schema: dict[str, Any],
+    func: Callable[..., Any],
+    *,
+    afunc: Callable[..., Any] | None = None,
+    **options: Any,
 ) -> Tool:
     """A tool from a hand-written specification, as other frameworks keep them.
 
@@ -32,6 +35,7 @@ def from_json_schema(
         description: What the model reads.
         schema: JSON Schema of the arguments, an object with `properties`.
         func: Called with the arguments by keyword; sync or async.
+        afunc: Called in place of a sync `func` where an async caller waits.
         **options: As for `Tool.from_function`.
 
     Raises:
@@ -43,58 +47,25 @@ def from_json_schema(
         >>> double.schema == schema
         True
     """
-    if not description.strip():
+    if not str(description or "").strip():
         raise ToolRegistrationError(f"tool {name!r} has no description; the model chooses tools by it")
-    properties: object = schema.get("properties", {})
-    if schema.get("type", "object") != "object" or not isinstance(properties, dict):
-        raise ToolRegistrationError(
-            f"tool {name!r}: expected a JSON Schema of an object with properties, got {schema!r}"
-        )
-    try:
-        validator_for(schema).check_schema(schema)
-    except SchemaError as error:
-        raise ToolRegistrationError(f"tool {name!r}: its schema is no JSON Schema ({error.message})") from error
-    tool = Tool(
+    return Tool(
         name=name,
         description=description.strip(),
         func=func,
-        args_model=_model(name, schema, cast("dict[str, Any]", properties)),
-        parameters=tuple(cast("dict[str, Any]", properties)),
-        made=partial(from_json_schema, name, description, schema, func, **options),
+        afunc=afunc,
+        arguments=SchemaArguments(name, schema),
+        made=partial(from_json_schema, name, description, schema, func, afunc=afunc, **options),
         **checked_options(dict(options)),
     )
-    tool.__dict__["schema"] = schema  # theirs, word for word
-    return tool
-
-
-def _model(name: str, schema: dict[str, Any], properties: dict[str, Any]) -> type[BaseModel]:
-    required = set(schema.get("required", ()))
-    shared = {key: schema[key] for key in ("$defs", "definitions") if key in schema}
-    fields: dict[str, Any] = {}
-    for index, (parameter, part) in enumerate(properties.items()):
-        kind = Annotated[Any, AfterValidator(_checker({**shared, **part})), WithJsonSchema(part)]
-        fields[f"p{index}"] = (kind, Field(... if parameter in required else None, alias=parameter))
-    extra = "allow" if schema.get("additionalProperties") not in (None, False) else "forbid"
-    return create_model(f"{name}_args", __config__=ConfigDict(extra=extra), **fields)
-
-
-def _checker(part: dict[str, Any]) -> Callable[[Any], Any]:
-    validator = validator_for(part)(part)
-
-    def check(value: Any) -> Any:
-        problem: Any = _best_match(validator.iter_errors(value))
-        if problem is not None:
-            raise ValueError(problem.message)
-        return value
-
-    return check
 
 
 def from_langchain(tool: Any, injected: Mapping[str, Any] | None = None, **options: Any) -> Tool:
     """A LangChain tool (`BaseTool`, or a function under ``@tool``) as one of ours: `from_langchain(langchain_tool)`.
 
-    It is called through `invoke`, in a thread with a time limit like any sync tool, or through `ainvoke` where it has no
-    sync body. Arguments that LangChain injects are no part of the schema: a model neither sees nor sets them.
+    It is called through `invoke`, in a thread with a time limit like any sync tool, or through `ainvoke`: in async runs,
+    and where it has no sync body. Arguments that LangChain injects are no part of the schema: a model neither sees nor
+    sets them.
 
     Args:
         tool: The tool.
@@ -107,10 +78,8 @@ def from_langchain(tool: Any, injected: Mapping[str, Any] | None = None, **optio
     """
     if not (hasattr(tool, "invoke") and hasattr(tool, "args_schema") and hasattr(tool, "name")):
         raise ToolRegistrationError(f"expected a LangChain tool with name, args_schema and invoke, got {tool!r}")
-    source, given = tool.args_schema, dict(injected or {})
-    whole = not isinstance(source, dict) and source is not None
-    shown = cast(Any, tool.tool_call_schema.model_json_schema() if whole else source or {"type": "object"})
-    hidden = _hidden(tool, shown) if whole else {}
+    given = dict(injected or {})
+    shown, hidden = _langchain_schema(tool)
     ids = {name for name, kind in hidden.items() if "InjectedToolCallId" in str(kind)}
     missing = [name for name in hidden if name not in given and name not in ids]
     if missing:
@@ -135,15 +104,33 @@ def from_langchain(tool: Any, injected: Mapping[str, Any] | None = None, **optio
     async def acall(**arguments: Any) -> Any:
         return _content(await tool.ainvoke(asked(arguments)))
 
-    sync = getattr(tool, "func", None) is not None or getattr(tool, "coroutine", None) is None
-    return from_json_schema(tool.name, tool.description, shown, call if sync else acall, **options)
+    has_async = getattr(tool, "coroutine", None) is not None
+    only_async = has_async and getattr(tool, "func", None) is None
+    ways: dict[str, Any] = {"func": acall if only_async else call}
+    if has_async or _overridden(tool, "_arun"):
+        ways["afunc"] = acall
+    return from_json_schema(tool.name, tool.description, shown, **ways, **options)
 
 
-def _hidden(tool: Any, shown: Mapping[str, Any]) -> dict[str, Any]:
-    """The arguments that a LangChain tool takes and does not show, with their types; those that have a default aside."""
+def _overridden(tool: Any, method: str) -> bool:
+    """Whether a class of the user's own, and none of LangChain's, has the method."""
+    owner = next((base for base in type(tool).__mro__ if method in vars(base)), object)
+    return not owner.__module__.startswith("langchain_core.")
+
+
+def _langchain_schema(tool: Any) -> tuple[Any, dict[str, Any]]:
+    """The schema that a LangChain tool shows; the arguments that it takes and does not show, with their types.
+
+    Of the second, those that have a default are left out.
+    """
+    if isinstance(tool.args_schema, dict):
+        return cast(Any, tool.args_schema), {}
+    if tool.args_schema is None and list(tool.args) == ["tool_input"]:  # a `langchain.Tool` around one text
+        return {"type": "object", "properties": tool.args, "required": ["tool_input"]}, {}
+    shown = tool.tool_call_schema.model_json_schema()
     fields: Mapping[str, Any] = getattr(tool.get_input_schema(), "model_fields", {})
     known: Mapping[str, Any] = shown.get("properties", {})
-    return {
+    return shown, {
         name: [field.annotation, *field.metadata]
         for name, field in fields.items()
         if name not in known and field.is_required()
@@ -178,11 +165,17 @@ def from_dspy(tool: Any, **options: Any) -> Tool:
         with suppress(ToolRegistrationError):
             return Tool.from_function(tool.func, name=tool.name, description=tool.desc, **options)
 
+    types: Mapping[str, Any] = tool.arg_types or {}
+    adapters = {name: TypeAdapter[Any](kind) for name, kind in types.items() if kind is not Any}
+
+    def typed(arguments: dict[str, Any]) -> dict[str, Any]:
+        return {k: adapters[k].validate_python(v) if k in adapters else v for k, v in arguments.items()}
+
     def call(**arguments: Any) -> Any:
-        return tool.func(**tool._validate_and_parse_args(**arguments))
+        return tool.func(**typed(arguments))
 
     async def acall(**arguments: Any) -> Any:
-        return await tool.func(**tool._validate_and_parse_args(**arguments))
+        return await tool.func(**typed(arguments))
 
     body = acall if inspect.iscoroutinefunction(tool.func) else call
     text = (tool.desc or "").strip() or tool.name
@@ -193,12 +186,17 @@ def _dspy_schema(tool: Any) -> dict[str, Any]:
     """The schema of a `dspy.Tool`; a converted one says in its descriptions what is required."""
     described: Mapping[str, str] = tool.arg_desc or {}
     given: Mapping[str, Mapping[str, Any]] = tool.args or {}
-    properties = {name: dict(part) for name, part in given.items()}
+    kinds = {name: spec.kind for name, spec in inspect.signature(tool.func).parameters.items()}
+    many = {name for name, kind in kinds.items() if kind in (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD)}
+    properties = {name: dict(part) for name, part in given.items() if name not in many}
     for name, part in properties.items():
         text = described.get(name, "").removesuffix(" (Required)")
         if text and not text.startswith("No description provided."):
             part.setdefault("description", text)
+    # DSPy lists a function's own **kwargs like an argument; those of a converted tool are its wrapper's
+    free = any(kinds[name] is Parameter.VAR_KEYWORD for name in many & given.keys())
     told = {name for name, text in described.items() if text.endswith(" (Required)")}
-    converted = tool.has_kwargs and tool.arg_desc is not None
+    converted = tool.has_kwargs and tool.arg_desc is not None and not free
     required = [name for name, part in properties.items() if (name in told if converted else "default" not in part)]
-    return {"type": "object", "properties": properties, "required": required}
+    schema = {"type": "object", "properties": properties, "required": required}
+    return {**schema, "additionalProperties": True} if free else schema

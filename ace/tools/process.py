@@ -132,17 +132,15 @@ def _load(module: str) -> Any:
 
 def _serve(request: dict[str, Any]) -> dict[str, Any]:
     from ace.core import describe_error
-    from ace.tools.schema import args_model
+    from ace.tools.schema import function_arguments
 
     try:
         found: Any = _load(request["module"])
         for part in request["qualname"].split("."):
             found = getattr(found, part)
         func = cast(Callable[..., Any], getattr(found, "func", found))
-        model, parameters, _ = args_model(request["name"], func)
-        checked = model.model_validate(request["args"])
-        given = {n: getattr(checked, f"p{i}") for i, n in enumerate(parameters) if n in request["args"]}
-        value = func(**given)
+        arguments, _ = function_arguments(request["name"], func)
+        value = func(**arguments.check(request["args"]))
     except ToolError as error:
         return {"kind": error.kind, "error": error.message, "shown": error.model_message}
     except BaseException as error:  # border to a foreign tool: whatever it raises goes back as data

@@ -10,12 +10,20 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import Any, ClassVar, Generic, Literal, TypeVar, cast, overload
 
-from pydantic import BaseModel, RootModel
+from pydantic import BaseModel, RootModel, TypeAdapter, ValidationError
 from pydantic.errors import PydanticUserError
 
-from ace.core import ToolRegistrationError
+from ace.core import InvalidModelAction, ToolError, ToolRegistrationError, describe_error, value_to_text
 from ace.tools.process import importable
-from ace.tools.schema import args_model, context_parameter, schema_hash, tidy_schema
+from ace.tools.schema import (
+    Arguments,
+    ModelArguments,
+    WrongArguments,
+    context_parameter,
+    function_arguments,
+    returned_type,
+    schema_hash,
+)
 
 A = TypeVar("A", bound=BaseModel)
 R = TypeVar("R")
@@ -41,9 +49,10 @@ class Tool:
     name: str
     description: str
     func: Callable[..., Any]
-    args_model: type[BaseModel]
-    parameters: tuple[str, ...]
-    """Parameter names in the order of the signature; empty when `args_as_model`."""
+    arguments: Arguments
+    """What it takes: a function's annotations, a model, or a JSON Schema."""
+    afunc: Callable[..., Any] | None = None
+    """The async way of a tool that has both ways; async callers take it."""
     category: str = "general"
     examples: tuple[str, ...] = ()
     """Inputs or calls that show the model how the tool is used; part of the catalog."""
@@ -59,10 +68,10 @@ class Tool:
     """Seconds."""
     isolation: Literal["thread", "process"] = "thread"
     """``process`` runs each call in an interpreter of its own, which a time-out or a cancellation kills."""
-    args_as_model: bool = False
-    """Whether `func` takes the validated model itself (a `TypedTool`)."""
     context: str | None = None
     """The parameter that takes the `ToolContext`, if there is one."""
+    output: Any = None
+    """The type that its results are checked against, or a JSON Schema that only tells of them."""
     metadata: dict[str, Any] = field(default_factory=dict[str, Any])
     made: Callable[[], Tool] | None = field(default=None, compare=False, repr=False)
     """Makes it again, in another process: its class of arguments cannot travel."""
@@ -83,7 +92,7 @@ class Tool:
             name: The name the model uses; the function's own by default.
             description: What the model reads; the docstring by default.
             **options: `category`, `examples`, `idempotent`, `read_only`, `requires_approval`, `timeout`,
-                `isolation`, `metadata`.
+                `isolation`, `metadata`, `trusted`, `output`.
 
         Raises:
             ToolRegistrationError: It names what is missing and how to fix it.
@@ -101,14 +110,13 @@ class Tool:
             raise ToolRegistrationError(
                 f"tool {name!r} has no docstring; the model chooses tools by it, so say in one line what the tool does"
             )
-        model, parameters, context = args_model(name, func)
+        arguments, context = function_arguments(name, func)
         again = partial(cls.from_function, func, name=name, description=description, **options)
         made = cls(
             name=name,
             description=description,
             func=func,
-            args_model=model,
-            parameters=parameters,
+            arguments=arguments,
             context=context,
             made=again,
             **checked_options(options),
@@ -130,10 +138,34 @@ class Tool:
             return source.as_tool()  # pyright: ignore[reportUnknownMemberType]
         return cls.from_function(source)
 
-    @cached_property
+    @property
     def schema(self) -> dict[str, Any]:
         """JSON Schema of the arguments."""
-        return tidy_schema(self.args_model)
+        return self.arguments.schema
+
+    @property
+    def parameters(self) -> tuple[str, ...]:
+        """Names of the arguments."""
+        return tuple(self.schema.get("properties", {}))
+
+    @cached_property
+    def output_schema(self) -> dict[str, Any] | None:
+        """JSON Schema of the results; None where nothing says what they are.
+
+        Examples:
+            >>> def add(a: int, b: int) -> int:
+            ...     "Add two integers."
+            ...     return a + b
+            >>> Tool.from_function(add).output_schema
+            {'type': 'integer'}
+        """
+        if isinstance(self.output, dict):
+            return cast("dict[str, Any]", self.output)
+        kind = self.output if self.output is not None else returned_type(self.func)
+        try:
+            return None if kind is None else TypeAdapter(kind).json_schema()
+        except PydanticUserError:  # an annotation that no JSON Schema can tell of
+            return None
 
     @cached_property
     def schema_hash(self) -> str:
@@ -152,17 +184,69 @@ class Tool:
             getattr(self.func, "__call__", None)  # noqa: B004 - looks for an async __call__, not for callability
         )
 
+    def checked(self, args: Any) -> dict[str, Any]:
+        """Validate the arguments of a call as a whole: what `func` is called with, with its types.
+
+        A null for an argument that may be left out, and cannot be null, is left out.
+
+        Raises:
+            InvalidModelAction: They do not fit; each one is named with what came and what is expected.
+
+        Examples:
+            >>> def add(a: int, b: int = 1) -> int:
+            ...     "Add two integers."
+            ...     return a + b
+            >>> Tool.from_function(add).checked({"a": "2", "b": None})
+            {'a': 2}
+        """
+        if not isinstance(args, dict):
+            problem = f"the arguments must be a JSON object, got {type(args).__name__} {value_to_text(args, 100)!r}"
+            raise self._refusal(args, problem)
+        try:
+            return self.arguments.check(cast("dict[str, Any]", args))
+        except WrongArguments as error:
+            raise self._refusal(args, str(error)) from error
+        except Exception as error:  # a validator of the user's own may raise anything
+            raise self._refusal(args, f"the arguments were refused: {describe_error(error)}") from error
+
+    def _refusal(self, args: Any, problem: str) -> InvalidModelAction:
+        expected = f"an object with {', '.join(self.parameters)}" if self.parameters else "an empty object {}"
+        text = f"{self.name}: {problem}; expected {expected}"
+        return InvalidModelAction("invalid_args", text, tool_name=self.name, received_args=args)
+
+    def checked_result(self, value: Any) -> Any:
+        """A result, as `output` says; unchanged where that is no type.
+
+        Raises:
+            ToolError: It does not fit.
+        """
+        if self.output is None or isinstance(self.output, dict):
+            return value
+        try:
+            return self._output_type.validate_python(value)
+        except ValidationError as error:
+            item = error.errors(include_url=False)[0]
+            where = ".".join(str(part) for part in item["loc"]) or "the result"
+            text = f"{self.name} gave a result that its output type does not allow: {where!r}: {item['msg']}"
+            got = value_to_text(item["input"], 200)
+            raise ToolError("exception", f"{text}, got {got!r}", f"{text}.", source=error) from error
+
+    @cached_property
+    def _output_type(self) -> TypeAdapter[Any]:
+        return TypeAdapter(self.output)
+
     def bind(self, func: Callable[..., Any]) -> Tool:
         """The same tool with another body: a suite binds its tools to a fresh sandbox for each task."""
-        copy = replace(self, func=func, made=partial(self.bind, func))
-        for name in ("schema", "schema_hash"):  # a cached schema stays valid, and computing it is the slow part
-            if name in self.__dict__:
-                copy.__dict__[name] = self.__dict__[name]
+        copy = replace(self, func=func, afunc=None, made=partial(self.bind, func))
+        if "schema_hash" in self.__dict__:
+            copy.__dict__["schema_hash"] = self.schema_hash
         return copy
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Call the function behind it, unchecked: a decorated function stays one."""
-        return self.func(self.args_model(**kwargs)) if self.args_as_model else self.func(*args, **kwargs)
+        if isinstance(self.arguments, ModelArguments) and self.arguments.whole is not None:
+            return self.func(**self.checked(kwargs))
+        return self.func(*args, **kwargs)
 
     def __reduce__(self) -> tuple[Any, ...]:
         if self.made is None:
@@ -183,7 +267,7 @@ def _make(made: Callable[[], Tool]) -> Tool:
 def checked_options(options: dict[str, Any]) -> dict[str, Any]:
     """The keyword options of a tool, once they make sense."""
     known = {"category", "examples", "idempotent", "read_only", "requires_approval", "timeout", "trusted"}
-    known |= {"isolation", "metadata"}
+    known |= {"isolation", "metadata", "output"}
     if unknown := sorted(options.keys() - known):
         raise ToolRegistrationError(f"unknown tool options {unknown}; known are {sorted(known)}")
     timeout = options.get("timeout", DEFAULT_TIMEOUT)
@@ -217,7 +301,7 @@ class TypedTool(ABC, Generic[A, R]):
     name: ClassVar[str]
     Args: ClassVar[type[BaseModel]]
     Output: ClassVar[Any] = None
-    """Optional: the type of the result, for readers and schemas."""
+    """Optional: the type of the result; another one is a failed call."""
     options: ClassVar[dict[str, Any]] = {}
     """As the keyword options of `Tool.from_function`."""
 
@@ -250,17 +334,17 @@ class TypedTool(ABC, Generic[A, R]):
         options = dict(self.options)
         if options.get("isolation") == "process":
             raise ToolRegistrationError(f"tool {name!r}: isolation='process' needs a function, not a TypedTool")
+        context = context_parameter(self.run)
+        takes = next((name for name in inspect.signature(self.run).parameters if name != context), "args")
         strict = type(model.__name__, (model,), {"model_config": {"extra": "forbid"}, "__doc__": model.__doc__})
         return Tool(
             name=name,
             description=description,
             func=self.run,
-            args_model=strict,
-            parameters=(),
-            args_as_model=True,
-            context=context_parameter(self.run),
+            arguments=ModelArguments(strict, {}, whole=takes),
+            context=context,
             made=self.as_tool,
-            **checked_options(options),
+            **checked_options({"output": self.Output, **options}),
         )
 
 

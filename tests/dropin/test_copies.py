@@ -88,7 +88,7 @@ def test_a_tool_is_made_again_in_another_process():
     assert (again.name, again.read_only, again.schema, again(4)) == ("twice", True, twice.schema, 8)
     bound = cloudpickle.loads(cloudpickle.dumps(twice.bind(lambda n: 3 * n)))
     assert (bound(4), bound.schema_hash) == (12, twice.schema_hash)
-    by_hand = Tool(name="x", description="x", func=str, args_model=twice.args_model, parameters=())
+    by_hand = Tool(name="x", description="x", func=str, arguments=twice.arguments)
     with pytest.raises(TypeError, match="from_function"):
         cloudpickle.dumps(by_hand)
 

@@ -7,7 +7,7 @@ import pytest
 from ace import ReActGenerator
 from ace.core import InvalidModelAction, ToolRegistrationError
 from ace.testing import ScriptedLM, decision
-from ace.tools import ToolRegistry, check_call, from_json_schema, from_langchain, from_mcp
+from ace.tools import ToolRegistry, acall_tool, check_call, from_dspy, from_json_schema, from_langchain, from_mcp
 
 WEATHER = {
     "type": "object",
@@ -19,6 +19,9 @@ WEATHER = {
     "required": ["city"],
     "$defs": {"unit": {"enum": ["C", "F"]}},
 }
+
+
+NUMBER = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
 
 
 def weather(city, days=1, unit="C"):
@@ -192,3 +195,92 @@ def test_langchain_tools_without_a_sync_body_and_with_artifacts():
         return f"{n} rows", {"rows": [0] * n}
 
     assert run(from_langchain(report), decision("report", n=3)).structured_trace[0].observation == "3 rows"
+
+
+def look(key: str, **options) -> str:
+    """Look a key up; options: lang."""
+    return f"{key} {sorted(options.items())}"
+
+
+def many(*parts: str, sep: str = "-") -> str:
+    """Join."""
+    return sep.join(parts) or "none"
+
+
+def bare(**kwargs) -> str:
+    """Multiply c and d."""
+    return str(kwargs.get("c", 1) * kwargs.get("d", 1))
+
+
+@pytest.mark.parametrize(
+    ("func", "args", "seen"),
+    [
+        (look, {"key": "a"}, "a []"),
+        (look, {"key": "a", "lang": "de"}, "a [('lang', 'de')]"),
+        (many, {"sep": "+"}, "none"),
+        (bare, {"c": 5, "d": 4}, "20"),
+    ],
+)
+def test_a_dspy_tool_takes_what_its_function_takes_without_naming_it(func, args, seen):
+    import dspy
+
+    for made in (dspy.Tool(func), dspy.Tool(func, arg_desc={"key": "The key."})):
+        assert run(made, decision(func.__name__, **args)).structured_trace[0].observation == seen
+    assert "options" not in from_dspy(dspy.Tool(look)).schema["properties"]
+
+
+def test_a_dspy_tool_gets_its_arguments_with_their_types():
+    import dspy
+    from pydantic import BaseModel
+
+    class Item(BaseModel):
+        name: str
+
+    def buy(item: Item, **options) -> str:
+        """Buy."""
+        return f"{type(item).__name__} {item.name}"
+
+    assert run(dspy.Tool(buy), decision("buy", item={"name": "pen"})).structured_trace[0].observation == "Item pen"
+
+
+def test_a_langchain_tool_with_both_ways_takes_the_async_one_in_an_async_run():
+    import langchain_core.tools as lc
+
+    async def later(n: int) -> str:
+        return f"async {n}"
+
+    made = lc.StructuredTool.from_function(
+        func=lambda n: f"sync {n}", coroutine=later, name="both", description="Both.", args_schema=NUMBER
+    )
+
+    class Own(lc.BaseTool):
+        name: str = "own"
+        description: str = "Own."
+
+        def _run(self, n: int) -> str:
+            return f"sync {n}"
+
+        async def _arun(self, n: int) -> str:
+            return f"async {n}"
+
+    for tool in (from_langchain(made), from_langchain(Own())):
+        agent = ReActGenerator(
+            tools=[tool], lm=ScriptedLM([decision(tool.name, n=1), decision("finish", answer="x")] * 2)
+        )
+        assert agent.run("x").structured_trace[0].observation == "sync 1"
+        assert asyncio.run(agent.arun("x")).structured_trace[0].observation == "async 1"
+
+
+def test_a_langchain_tool_with_one_way_takes_it_in_every_run():
+    import langchain_core.tools as lc
+
+    @lc.tool
+    def double(n: int) -> int:
+        """Double."""
+        return 2 * n
+
+    tool = from_langchain(double)
+    assert tool.afunc is None
+    single = from_langchain(lc.Tool(name="echo", description="Echo.", func=lambda text: f"got {text}"))
+    assert run(single, decision("echo", tool_input="a")).structured_trace[0].observation == "got a"
+    assert asyncio.run(acall_tool(tool, check_call(ToolRegistry([tool]), "double", {"n": 2}, "c"))).text == "4"

@@ -1,13 +1,14 @@
+import asyncio
 import functools
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
 import pytest
-from pydantic import AfterValidator, BaseModel, RootModel
+from pydantic import AfterValidator, BaseModel, Field, RootModel
 
 from ace import Tool, ToolRegistry, TypedTool, tool
 from ace.core import InvalidModelAction, ToolRegistrationError
-from ace.tools import ToolCall, call_tool, check_call
+from ace.tools import ToolCall, acall_tool, call_tool, check_call
 
 
 class Item(BaseModel):
@@ -301,3 +302,108 @@ def test_a_validator_that_raises_anything_refuses_the_arguments(validator):
 
 def test_an_absurd_tool_name_is_cut():
     assert len(str(refusal(ToolRegistry([order]), "x" * 10_000, {}))) < 300
+
+
+def book(nights: int = Field(2, ge=1, le=14, description="How many nights"), room: str = Field("any")) -> str:
+    """Book a room."""
+    return f"{nights} {room}"
+
+
+def label(text: str, tags: list[str] = Field(default_factory=list)) -> int:  # noqa: B008
+    """Label a parcel."""
+    tags.append(text)
+    return len(tags)
+
+
+def needed(order: str = Field(description="The order's number"), also: Annotated[int, Field(7)] = Field(ge=0)) -> str:
+    """Look an order up."""
+    return f"{order} {also}"
+
+
+def test_a_default_may_be_pydantics_field():
+    registry = ToolRegistry([book, label, needed])
+    nights = registry.get("book").schema["properties"]["nights"]
+    assert nights == {"default": 2, "description": "How many nights", "maximum": 14, "minimum": 1, "type": "integer"}
+    assert registry.get("book").schema.get("required") is None
+    assert run(registry, "book").content == "2 any"
+    assert run(registry, "book", nights="3").content == "3 any"
+    assert "less than or equal to 14" in str(refusal(registry, "book", {"nights": 99}))
+    assert [run(registry, "label", text="a").content for _ in range(2)] == [1, 1]  # each call has a list of its own
+
+
+def test_a_field_without_a_default_is_required():
+    registry = ToolRegistry([needed])
+    assert registry.get("needed").schema["required"] == ["order"]
+    assert "'order' is required and missing" in str(refusal(registry, "needed", {}))
+    assert run(registry, "needed", order="o-1").content == "o-1 7"
+
+
+def test_an_alias_of_a_field_is_no_name_of_the_argument():
+    def send(to: str = Field("all", alias="recipient")) -> str:
+        """Send."""
+        return to
+
+    registry = ToolRegistry([send])
+    assert list(registry.get("send").schema["properties"]) == ["to"]
+    assert (run(registry, "send").content, run(registry, "send", to="ana").content) == ("all", "ana")
+
+
+class Receipt(BaseModel):
+    order: str
+    total: float
+
+
+class Pay(TypedTool[Named, Receipt]):
+    """Pay an order."""
+
+    name = "pay"
+    Args = Named
+    Output = Receipt
+
+    def run(self, args):
+        return {"order": args.text, "total": "12.5"} if args.text != "odd" else {"order": "odd"}
+
+
+def test_a_typed_tools_result_is_checked():
+    registry = ToolRegistry([Pay()])
+    assert run(registry, "pay", text="o-1").content == Receipt(order="o-1", total=12.5)
+    wrong = run(registry, "pay", text="odd")
+    assert (wrong.outcome, wrong.error_kind) == ("failed", "exception")
+    assert wrong.text == "pay gave a result that its output type does not allow: 'total': Field required."
+
+
+def test_an_async_typed_tools_result_is_checked():
+    class Later(Pay):
+        """Pay later."""
+
+        name = "later"
+
+        async def run(self, args):
+            return Pay.run(self, args)
+
+    made = Tool.of(Later())
+    calls = [ToolCall(id="c", name="later", args={"text": text}) for text in ("o-1", "odd")]
+    assert [asyncio.run(acall_tool(made, call)).outcome for call in calls] == ["success", "failed"]
+
+
+def test_a_tool_tells_of_its_results():
+    def undescribed(x: int):
+        """Nothing is said."""
+
+    def opaque(x: int) -> Opaque:
+        """A thing."""
+        return Opaque()
+
+    assert Tool.of(Pay()).output_schema["properties"]["total"]["type"] == "number"
+    assert Tool.from_function(order).output_schema == {"type": "string"}
+    assert Tool.from_function(undescribed).output_schema is None
+    assert Tool.from_function(opaque).output_schema is None
+
+
+def test_checked_gives_what_the_function_is_called_with():
+    made = Tool.from_function(order)
+    assert made.checked({"item": {"name": "pen", "price": "1"}, "speed": None}) == {"item": Item(name="pen", price=1)}
+    with pytest.raises(InvalidModelAction, match="expected an object with item, count, speed"):
+        made.checked({})
+    assert Tool.of(Pay()).checked({"text": "a"})["args"].text == "a"
+    assert Tool.of(Pay())(text="o-2") == {"order": "o-2", "total": "12.5"}
