@@ -13,7 +13,8 @@ import inspect
 import queue
 import time
 from collections.abc import AsyncIterator, Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass
+from concurrent.futures import Future
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any, cast
 
@@ -37,7 +38,7 @@ from ace.tasks import Outcome
 from ace.tools.media import observed
 from ace.tools.process import ChildCall
 from ace.tools.registry import ToolRegistry
-from ace.tools.threads import TOOLS, Ticket
+from ace.tools.threads import TOOLS, Job
 from ace.tools.tool import Tool
 
 MAX_ITEMS = 1_000
@@ -96,44 +97,42 @@ class _Work:
     body: Callable[[], Any]
     timeout: float
     kill: Callable[[], None] | None = None
-    ticket: Ticket | None = None
-    """Of the thread that it runs in, or waits for."""
+    job: Job[_Outcome] | None = None
+    """In the thread that it runs in, or waits for."""
 
     def __post_init__(self) -> None:
         self.started = time.perf_counter()
 
+    @property
+    def seconds_left(self) -> float:
+        """Until its result is no longer waited for."""
+        return max(0.0, self.started + self.timeout - time.perf_counter())
+
     def result(self, outcome: _Outcome) -> ToolResult:
         """As a result for the run."""
-        seconds = time.perf_counter() - self.started
-        usage = self.context.tally.usage
+        common: dict[str, Any] = {
+            "tool_call_id": self.call.id,
+            "seconds": time.perf_counter() - self.started,
+            "usage": self.context.tally.usage,
+        }
         if outcome.raised is None:
-            return ToolResult(
-                tool_call_id=self.call.id,
-                outcome="success",
-                content=outcome.value,
-                text=outcome.text,
-                seconds=seconds,
-                usage=usage,
-            )
+            return ToolResult(outcome="success", content=outcome.value, text=outcome.text, **common)
         kind, shown, message = _explained(self, outcome.raised)
-        return ToolResult(
-            tool_call_id=self.call.id,
-            outcome="interrupted" if kind == "cancelled" and isinstance(outcome.raised, _Cancelled) else "failed",
-            text=shown,
-            error_kind=kind,
-            message=message,
-            seconds=seconds,
-            usage=usage,
-        )
+        ended = "interrupted" if isinstance(outcome.raised, _Cancelled) else "failed"
+        return ToolResult(outcome=ended, text=shown, error_kind=kind, message=message, **common)
 
     def abandon(self) -> bool:
         """No caller waits any longer: signal the tool, kill it where that is possible; whether it never began."""
         self.context.cancellation.cancel("no longer waited for")
-        if self.ticket is not None and self.ticket.abandon():
+        if self.job is not None and self.job.abandon():
             return True
         if self.kill is not None:
             self.kill()
         return False
+
+    def given_up(self) -> _Outcome:
+        """What a call comes to that did not answer in time."""
+        return _Outcome(raised=_NO_THREAD if self.abandon() else _TimedOut())
 
 
 def _work(tool: Tool, call: ToolCall, context: ToolContext | None, func: Callable[..., Any] | None = None) -> _Work:
@@ -141,8 +140,7 @@ def _work(tool: Tool, call: ToolCall, context: ToolContext | None, func: Callabl
     left = given.seconds_left
     timeout = tool.timeout if left is None else min(tool.timeout, left)
     # a token of its own: that this call is no longer waited for must not cancel the run
-    changes: dict[str, Any] = {"cancellation": CancellationToken(), "deadline": SystemClock().now() + timeout}
-    own = ToolContext(**{**given.__dict__, **changes})
+    own = replace(given, cancellation=CancellationToken(), deadline=SystemClock().now() + timeout)
     try:
         kwargs = tool.checked(call.args)
     except InvalidModelAction as error:  # they fitted before: what they refer to, for example a file, has changed since
@@ -232,39 +230,33 @@ def call_tools(
         within: The context variables that each call sees; the caller's own by default.
     """
     works = [_work(*item) for item in calls]
-    box: queue.SimpleQueue[tuple[int, _Outcome] | None] = queue.SimpleQueue()
-    outcomes: dict[int, _Outcome] = {}
+    contexts = within or [contextvars.copy_context() for _ in works]
     token = calls[0][2].cancellation if calls[0][2] is not None else CancellationToken()
+    outcomes: dict[int, _Outcome] = {}
+    jobs: list[Future[_Outcome]] = []
+    ended: queue.SimpleQueue[int | None] = queue.SimpleQueue()
     try:
-        with token.calling(lambda: box.put(None)):
-            if not token.cancelled:
-                for index, work in enumerate(works):
-                    context = within[index] if within else contextvars.copy_context()
-                    _start(work, lambda outcome, index=index: box.put((index, outcome)), context)
+        with token.calling(lambda: ended.put(None)):
+            for index, work in enumerate(() if token.cancelled else works):
+                jobs.append(_start(work, contexts[index]))
+                jobs[-1].add_done_callback(lambda _, index=index: ended.put(index))
             while len(outcomes) < len(works):
-                waiting = [work.started + work.timeout for i, work in enumerate(works) if i not in outcomes]
+                waiting = [index for index in range(len(works)) if index not in outcomes]
                 try:
-                    event = box.get(timeout=max(0.0, min(waiting) - time.perf_counter()))
+                    index = ended.get(timeout=min(works[index].seconds_left for index in waiting))
                 except queue.Empty:
-                    _give_up(works, outcomes, _TimedOut(), only_late=True)
+                    late = [index for index in waiting if not works[index].seconds_left]
+                    outcomes |= {index: works[index].given_up() for index in late}
                     continue
-                if event is None:
-                    _give_up(works, outcomes, _Cancelled())
-                else:
-                    outcomes.setdefault(*event)  # late after a time-out: ignored
-    except BaseException:  # Ctrl-C: running tools are signalled, and killed where that is possible
+                if index is None:
+                    break
+                if index not in outcomes:  # else late after a time-out: ignored
+                    outcomes[index] = jobs[index].result()
+    finally:  # cancelled, or Ctrl-C: running tools are signalled, and killed where that is possible
         for index, work in enumerate(works):
             if index not in outcomes:
                 work.abandon()
-        raise
-    return [work.result(outcomes[i]) for i, work in enumerate(works)]
-
-
-def _give_up(works: Sequence[_Work], outcomes: dict[int, _Outcome], why: Exception, only_late: bool = False) -> None:
-    now = time.perf_counter()
-    for index, work in enumerate(works):
-        if index not in outcomes and not (only_late and now < work.started + work.timeout):
-            outcomes[index] = _Outcome(raised=_NO_THREAD if work.abandon() and only_late else why)
+    return [work.result(outcomes.get(index, _Outcome(raised=_Cancelled()))) for index, work in enumerate(works)]
 
 
 async def acall_tool(tool: Tool, call: ToolCall, context: ToolContext | None = None) -> ToolResult:
@@ -273,18 +265,23 @@ async def acall_tool(tool: Tool, call: ToolCall, context: ToolContext | None = N
     Cancelling the task cancels the tool.
     """
     work = _work(tool, call, context, tool.afunc)
-    run = _on_loop if tool.is_async or tool.afunc else _in_thread_async
+    if tool.is_async or tool.afunc is not None:
+        future = asyncio.ensure_future(_on_loop(work))
+    else:
+        future = asyncio.wrap_future(_start(work, contextvars.copy_context()))
     try:
-        outcome = await run(work)
-    except asyncio.CancelledError:
+        done, _ = await asyncio.wait({future}, timeout=work.timeout)
+    except asyncio.CancelledError:  # the run was cancelled: so is its tool
         work.abandon()
         raise
-    if isinstance(outcome.raised, _TimedOut) and work.abandon():
-        outcome = _Outcome(raised=_NO_THREAD)
+    else:
+        outcome = future.result() if done else work.given_up()
+    finally:
+        future.cancel()
     return work.result(outcome)
 
 
-async def _settled(work: _Work) -> _Outcome:
+async def _on_loop(work: _Work) -> _Outcome:
     """Run an async body to its end."""
     try:
         with entered(work.context):
@@ -292,81 +289,45 @@ async def _settled(work: _Work) -> _Outcome:
             plain = value is None or isinstance(value, (str, bool, int, float))
             text = observed(value) if plain else await asyncio.to_thread(observed, value)
             return _Outcome(value, text=text)
-    except asyncio.CancelledError:
-        raise
     except BaseException as error:  # border to a foreign tool: not even SystemExit may tear the loop down
         return _Outcome(raised=error)
 
 
-async def _on_loop(work: _Work) -> _Outcome:
-    task = asyncio.ensure_future(_settled(work))
-    try:
-        done, _ = await asyncio.wait({task}, timeout=work.timeout)
-    except asyncio.CancelledError:
-        task.cancel()  # the run was cancelled: so is its tool
-        raise
-    if not done:
-        task.cancel()
-        return _Outcome(raised=_TimedOut())
-    if task.cancelled():
-        return _Outcome(raised=asyncio.CancelledError())  # the tool cancelled itself
-    return task.result()
+def _start(work: _Work, context: contextvars.Context) -> Future[_Outcome]:
+    """Run the body in a daemon thread that sees a context (DSPy settings among it)."""
+
+    def run() -> _Outcome:
+        try:
+            with entered(work.context):
+                value = work.body()
+                waited = inspect.isawaitable(value) or inspect.isasyncgen(value)
+                value = work.tool.checked_result(asyncio.run(_drained(value)) if waited else _listed(value))
+                return _Outcome(value, text=observed(value))
+        except BaseException as error:  # border to a foreign tool: SystemExit must not end the thread without a result
+            return _Outcome(raised=error)
+
+    # a tool inside a tool is waited for by a thread of the same pool
+    work.job = TOOLS.submit(lambda: context.run(run), extra=current_context() is not None)
+    if work.job is not None:
+        return work.job
+    refused: Future[_Outcome] = Future()
+    refused.set_result(_Outcome(raised=_NO_THREAD))
+    return refused
 
 
 async def _drained(value: Any) -> Any:
     """Wait for what can be waited for and read out iterators, inside the tool's own time limit."""
     if inspect.isawaitable(value):
         value = await value
-    if inspect.isasyncgen(value):
-        items: list[Any] = []
-        async for item in cast(AsyncIterator[Any], value):
-            items.append(item)
-            if len(items) >= MAX_ITEMS:
-                break
-        return items
+    if not inspect.isasyncgen(value):
+        return _listed(value)
+    items: list[Any] = []
+    async for item in cast(AsyncIterator[Any], value):
+        items.append(item)
+        if len(items) >= MAX_ITEMS:
+            break
+    return items
+
+
+def _listed(value: Any) -> Any:
     return list(islice(cast(Iterator[Any], value), MAX_ITEMS)) if isinstance(value, Iterator) else value
-
-
-def _start(work: _Work, deliver: Callable[[_Outcome], None], context: contextvars.Context) -> None:
-    """Run the body in a daemon thread that sees a context (DSPy settings among it)."""
-
-    def run() -> None:
-        try:
-            with entered(work.context):
-                value = work.body()
-                if inspect.isawaitable(value) or inspect.isasyncgen(value):
-                    value = asyncio.run(_drained(value))
-                elif isinstance(value, Iterator):
-                    value = list(islice(cast(Iterator[Any], value), MAX_ITEMS))
-                value = work.tool.checked_result(value)
-                outcome = _Outcome(value, text=observed(value))
-        except BaseException as error:  # border to a foreign tool: SystemExit must not end the thread without a result
-            outcome = _Outcome(raised=error)
-        deliver(outcome)
-
-    # a tool inside a tool is waited for by a thread of the same pool
-    work.ticket = TOOLS.submit(lambda: context.run(run), extra=current_context() is not None)
-    if work.ticket is None:
-        deliver(_Outcome(raised=_NO_THREAD))
-
-
-async def _in_thread_async(work: _Work) -> _Outcome:
-    loop = asyncio.get_running_loop()
-    future: asyncio.Future[_Outcome] = loop.create_future()
-
-    def settle(outcome: _Outcome) -> None:
-        if not future.done():  # late after a time-out or a cancellation: ignored
-            future.set_result(outcome)
-
-    def deliver(outcome: _Outcome) -> None:
-        try:
-            loop.call_soon_threadsafe(settle, outcome)
-        except RuntimeError:
-            return  # the loop is gone, and no caller waits
-
-    _start(work, deliver, contextvars.copy_context())
-    done, _ = await asyncio.wait({future}, timeout=work.timeout)
-    if not done:
-        future.cancel()
-        return _Outcome(raised=_TimedOut())
-    return future.result()

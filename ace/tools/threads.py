@@ -1,6 +1,6 @@
 """Daemon threads for calls: at most so many, and one that is done serves the next, as starting one costs more than most.
 
-`concurrent.futures` will not do: its threads are joined when the process ends, and a hung tool would keep it alive.
+`concurrent.futures` has no such pool: its threads are joined when the process ends, and a hung tool would keep it alive.
 """
 
 from __future__ import annotations
@@ -8,9 +8,13 @@ from __future__ import annotations
 import os
 import queue
 import threading
-from collections import deque
 from collections.abc import Callable
+from concurrent.futures import Future
+from functools import partial
+from typing import Any, Generic, TypeVar
 from weakref import WeakSet
+
+T = TypeVar("T")
 
 IDLE_SECONDS = 10.0
 """Seconds without work after which a thread ends."""
@@ -18,18 +22,37 @@ MAX_THREADS = 32
 """Default number of threads of a pool."""
 
 
-class Ticket:
-    """A body that was given to a pool, `pool.submit(body)`: it waits for a thread, or is run in one."""
+class Job(Future[T], Generic[T]):
+    """What a body that was given to a pool will return: `pool.submit(body).result()`."""
 
-    def __init__(self, pool: ThreadPool, body: Callable[[], object]) -> None:
+    def __init__(self, pool: ThreadPool, body: Callable[[], T]) -> None:
+        super().__init__()
         self._pool = pool
-        self.body = body
-        self.hangs = False
-        """Whether its caller has given it up while it ran."""
+        self._body = body
+        self._hangs = False
 
     def abandon(self) -> bool:
-        """Nobody waits for it any longer; whether it never began."""
-        return self._pool._abandon(self)  # pyright: ignore[reportPrivateUsage]
+        """Nobody waits for it any longer; whether it never began, and never will."""
+        if self.cancel():
+            return True
+        with self._pool.lock:
+            if not self._hangs and not self.done():
+                self._hangs = True
+                self._pool.hanging += 1
+        return False
+
+    def run(self) -> None:
+        """Do it, in this thread."""
+        if not self.set_running_or_notify_cancel():
+            return
+        try:
+            settle = partial(self.set_result, self._body())
+        except BaseException as error:  # border to any code: told to whoever waits
+            settle = partial(self.set_exception, error)
+        with self._pool.lock:
+            self._pool.hanging -= self._hangs
+            self._hangs = True  # it is over: from now on it cannot be given up
+        settle()
 
 
 class ThreadPool:
@@ -40,105 +63,70 @@ class ThreadPool:
         size: How many there are at most. Further bodies wait for one to be free.
 
     Examples:
-        >>> found = queue.SimpleQueue()
-        >>> ticket = ThreadPool("mine", 2).submit(lambda: found.put(threading.current_thread().name))
-        >>> found.get()
+        >>> ThreadPool("mine", 2).submit(lambda: threading.current_thread().name).result()
         'mine'
     """
 
     def __init__(self, name: str, size: int = MAX_THREADS) -> None:
         self.name = name
         self.size = size
-        self._lock = threading.Lock()
-        self._idle: list[_Worker] = []
-        self._waiting: deque[Ticket] = deque()
-        self._busy = 0
-        self.hanging = 0
-        """Threads whose caller has given up on them."""
+        self.forget()
         _pools.add(self)
 
-    def submit(self, body: Callable[[], object], *, extra: bool = False) -> Ticket | None:
-        """Run `body`, which raises nothing, in a thread; returns at once.
+    def forget(self) -> None:
+        """In a fork there are no threads of the parent: work given to them would never be done."""
+        self.lock = threading.Lock()
+        self.hanging = 0
+        """Threads whose caller has given up on them."""
+        self._jobs: queue.SimpleQueue[Job[Any]] = queue.SimpleQueue()
+        self._threads = 0
+        self._idle = 0
+        """Threads without work; below zero, how many jobs wait for one."""
+
+    def submit(self, body: Callable[[], T], *, extra: bool = False) -> Job[T] | None:
+        """Run `body` in a thread; returns at once.
 
         Args:
             body: What to run.
             extra: Whether it runs also when all threads are taken: what a running body waits for must not wait for it.
 
         Returns:
-            The body's ticket; None where every thread hangs, so that none will be free.
+            The job; None where every thread hangs, so that none will be free.
         """
-        ticket = Ticket(self, body)
-        with self._lock:
-            if self._busy >= self.size and not extra:
-                if self.hanging >= self.size:
-                    return None
-                self._waiting.append(ticket)
-                return ticket
-            self._busy += 1
-            worker = self._idle.pop() if self._idle else None  # the one that was busy last
-        (worker or _Worker(self)).next.put(ticket)
-        return ticket
+        job = Job(self, body)
+        with self.lock:
+            taken = self._idle <= 0 and self._threads >= self.size
+            if taken and not extra and self.hanging >= self.size:
+                return None
+            if taken and extra:
+                self._start(job.run)
+                return job
+            if self._idle <= 0 and not taken:
+                self._start(self._serve)
+                self._threads += 1
+                self._idle += 1
+            self._idle -= 1
+        self._jobs.put(job)
+        return job
 
-    def _abandon(self, ticket: Ticket) -> bool:
-        with self._lock:
-            if ticket in self._waiting:
-                self._waiting.remove(ticket)
-                return True
-            if not ticket.hangs and ticket.body is not _over:
-                ticket.hangs = True
-                self.hanging += 1
-            return False
-
-    def done(self, ticket: Ticket, worker: _Worker) -> Ticket | None:
-        """A thread is done with a ticket; the next one for it."""
-        with self._lock:
-            ticket.body = _over
-            self.hanging -= ticket.hangs
-            if self._waiting and self._busy <= self.size:
-                return self._waiting.popleft()
-            self._busy -= 1
-            self._idle.append(worker)
-            return None
-
-    def retire(self, worker: _Worker) -> bool:
-        """Whether an idle thread may end; not when it is just being given work."""
-        with self._lock:
-            if worker in self._idle:
-                self._idle.remove(worker)
-                return True
-            return False
-
-    def forget(self) -> None:
-        """In a fork there are no threads of the parent: work given to them would never be done."""
-        self._lock = threading.Lock()
-        self._idle.clear()
-        self._waiting.clear()
-        self._busy = self.hanging = 0
-
-
-def _over() -> None:
-    """The body of a ticket that is done."""
-
-
-class _Worker:
-    """One thread and what it is to do next."""
-
-    def __init__(self, pool: ThreadPool) -> None:
-        self.next: queue.SimpleQueue[Ticket] = queue.SimpleQueue()
-        self._pool = pool
-        threading.Thread(target=self._serve, daemon=True, name=pool.name).start()
+    def _start(self, target: Callable[[], None]) -> None:
+        threading.Thread(target=target, daemon=True, name=self.name).start()
 
     def _serve(self) -> None:
         while True:
             try:
-                ticket: Ticket | None = self.next.get(timeout=IDLE_SECONDS)
+                job = self._jobs.get(timeout=IDLE_SECONDS)
             except queue.Empty:
-                if self._pool.retire(self):
-                    return
-                continue
-            while ticket is not None:
-                ticket.body()
-                ticket = self._pool.done(ticket, self)
+                with self.lock:
+                    if self._idle <= 0:  # work is on its way
+                        continue
+                    self._idle -= 1
+                    self._threads -= 1
+                return
+            job.run()
+            del job  # else what it returned lives until the next one comes
+            with self.lock:
+                self._idle += 1
 
 
 _pools: WeakSet[ThreadPool] = WeakSet()
