@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import math
+import os
 import re
+from collections.abc import Callable
 from typing import Any, cast
 
 from pydantic_core import PydanticSerializationError, to_json, to_jsonable_python
+
+from ace.core.tables import nested_rows, table_text
 
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 _SENTENCE = re.compile(r"(?<=[.!?;])\s+|\n+")
@@ -141,8 +146,8 @@ def cut_middle(text: str, limit: int) -> str:
 def value_to_text(value: Any, limit: int = MAX_OBSERVATION_CHARS) -> str:
     """Turn any value a tool may return into text; never raises.
 
-    Strings stay as they are, everything else becomes JSON. Objects that JSON does not know are shown by `str`, or by
-    their type name when even that fails.
+    Strings stay as they are, tables become rows of CSV, everything else becomes JSON. Objects that JSON does not know are
+    shown by `str`, or by their type name when even that fails.
 
     Examples:
         >>> value_to_text({"a": [1, None]}), value_to_text("x"), value_to_text(object)
@@ -151,11 +156,18 @@ def value_to_text(value: Any, limit: int = MAX_OBSERVATION_CHARS) -> str:
     if isinstance(value, str):
         return truncate(clean_text(value), limit)
     try:
-        plain = to_jsonable_python(value, fallback=_fallback, inf_nan_mode="constants", bytes_mode="base64")
-        text = json.dumps(plain, ensure_ascii=False)
+        text = table_text(value, limit)
+        if text is None:
+            plain = to_jsonable_python(value, fallback=_plain, inf_nan_mode="constants", bytes_mode="base64")
+            text = json.dumps(plain, ensure_ascii=False)
     except Exception:  # border to foreign objects: recursion, hostile __iter__, keys that are no text ...
         text = _fallback(value)
     return truncate(clean_text(text), limit)
+
+
+def _plain(value: Any) -> Any:
+    rows = nested_rows(value)
+    return _fallback(value) if rows is None else rows
 
 
 def _fallback(value: Any) -> str:
@@ -169,23 +181,77 @@ def _fallback(value: Any) -> str:
     return f"<{type(value).__name__}>" if _ADDRESS.search(text) else text
 
 
-_PATH = re.compile(r"(?<![\w:/.])(?:/|~/|[A-Za-z]:\\)(?:[\w.@+-]+[/\\])+([\w.@+-]*)")
-"""An absolute path of a file system, not a URL; the last part is captured."""
+_TRACEBACK = re.compile(
+    r"^[ |+-]*(?:Exception Group )?Traceback \(most recent call last\):\n"
+    r"|^(?:[ |]*\| )?  File \"[^\"\n]*\", line \d+.*\n(?:(?:[ |]*\| )?    .*\n?)*",
+    re.MULTILINE,
+)
+"""The head of a traceback, and its frames; the line of the exception follows."""
+_PATH = re.compile(r"(?<![\w:/.])(?:file://)?(/|~/|[A-Za-z]:\\+|\\\\)((?:[\w.@+-]+[/\\]+)+)([\w.@+-]*)")
+"""What looks like an absolute path of a file system and is no URL: its root, its folders, its last part."""
+_TOP_FOLDER = re.compile(
+    "bin|boot|dev|etc|home|lib|lib64|media|mnt|opt|proc|root|run|sbin|srv|sys|tmp|usr|var"
+    "|Applications|Library|System|Users|Volumes|private"
+)
+"""Where files are on Linux and macOS."""
+_SUFFIX = re.compile(r"\.[A-Za-z]\w{0,7}$")
+_MAX_LEAVES = 5
+"""At most so many exceptions of a group are told of."""
+
+
+@functools.cache
+def _own_top_folders() -> frozenset[str]:
+    try:
+        return frozenset(os.listdir("/"))
+    except OSError:
+        return frozenset()
+
+
+def _without_folders(path: re.Match[str]) -> str:
+    """The last part of a path; a route of a web service, as ``/api/v1/orders``, stays whole."""
+    root, folders, last = path.groups()
+    top = folders.split("/")[0]
+    file = root != "/" or _TOP_FOLDER.fullmatch(top) or top in _own_top_folders() or _SUFFIX.search(last)
+    return (last or "a folder") if file else path[0]
+
+
+def exception_leaves(error: BaseException) -> list[BaseException]:
+    """The exceptions that a group holds, those of groups in it too, `exception_leaves(error)`; or the one that it is."""
+    if not isinstance(error, BaseExceptionGroup):
+        return [error]
+    parts = cast("tuple[BaseException, ...]", error.exceptions)
+    return [leaf for part in parts for leaf in exception_leaves(part)]
 
 
 def describe_error(error: BaseException) -> str:
     """One line for the model: the class and the message of an exception, without traceback and without folders.
+
+    Of a group, what is in it.
 
     Examples:
         >>> describe_error(ValueError("no such order"))
         'ValueError: no such order'
         >>> describe_error(OSError("cannot open /home/ana/shop/orders.db"))
         'OSError: cannot open orders.db'
+        >>> describe_error(ExceptionGroup("2 tasks", [KeyError("a"), ValueError("404 for /api/v1/orders")]))
+        "KeyError: 'a'; ValueError: 404 for /api/v1/orders"
     """
+    return join_leaves(error, _describe_one)
+
+
+def join_leaves(error: BaseException, describe: Callable[[BaseException], str]) -> str:
+    """The description of each leaf of an exception, `join_leaves(error, str)`; of many, how many more there are."""
+    leaves = exception_leaves(error)
+    texts = [describe(leaf) for leaf in leaves[:_MAX_LEAVES]]
+    more = [f"and {len(leaves) - _MAX_LEAVES} more"] if len(leaves) > _MAX_LEAVES else []
+    return "; ".join([*dict.fromkeys(texts), *more])
+
+
+def _describe_one(error: BaseException) -> str:
     try:
         text = str(error)
     except Exception:  # a hostile __str__
         text = ""
     name = type(error).__name__
-    text = _PATH.sub(lambda match: match[1] or "a folder", text)
+    text = _PATH.sub(_without_folders, _TRACEBACK.sub("", text))
     return truncate(clean_text(f"{name}: {text}" if text else name), 2_000)

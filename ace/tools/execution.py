@@ -29,12 +29,12 @@ from ace.core import (
     ToolError,
     ToolErrorKind,
     clean_text,
-    describe_error,
     truncate,
     value_to_text,
 )
 from ace.core.context import current_context, entered
 from ace.tasks import Outcome
+from ace.tools.failure import tool_error
 from ace.tools.media import observed
 from ace.tools.process import ChildCall
 from ace.tools.registry import ToolRegistry
@@ -117,9 +117,11 @@ class _Work:
         }
         if outcome.raised is None:
             return ToolResult(outcome="success", content=outcome.value, text=outcome.text, **common)
-        kind, shown, message = _explained(self, outcome.raised)
+        failed = _explained(self, outcome.raised)
         ended = "interrupted" if isinstance(outcome.raised, _Cancelled) else "failed"
-        return ToolResult(outcome=ended, text=shown, error_kind=kind, message=message, **common)
+        return ToolResult(
+            outcome=ended, text=failed.model_message, error_kind=failed.kind, message=failed.message, **common
+        )
 
     def abandon(self) -> bool:
         """No caller waits any longer: signal the tool, kill it where that is possible; whether it never began."""
@@ -182,26 +184,18 @@ class _Outcome:
     """The value as the model reads it; made where the tool ran, because rendering a foreign object is foreign code."""
 
 
-def _explained(work: _Work, error: BaseException) -> tuple[ToolErrorKind, str, str]:
-    """Kind, text for the model, text for the operator."""
-    if isinstance(error, ToolError):
-        return error.kind, clean_text(error.model_message), clean_text(error.message)
-    if isinstance(error, _TimedOut):
-        unknown = "" if work.tool.read_only else "; its effect is unknown"
-        text = f"{work.call.name} did not answer within {work.timeout:g} s{unknown}."
-        return "timeout", text, text
-    if isinstance(error, asyncio.CancelledError):
-        return "cancelled", "The tool cancelled itself.", "the tool cancelled itself"
-    if isinstance(error, _Cancelled):
-        text = f"{work.call.name} was cancelled while it ran; its effect is unknown."
-        return "cancelled", text, text
-    kind: ToolErrorKind = "exception"
-    if isinstance(error, (ConnectionError, TimeoutError)):  # a time-out of its own, further down the line
-        kind = "network"
-    elif isinstance(error, PermissionError):
-        kind = "permission_denied"
-    text = describe_error(error)
-    return kind, text, text
+def _explained(work: _Work, error: BaseException) -> ToolError:
+    """What went wrong, for the model and for the operator."""
+    match error:
+        case _TimedOut():
+            unknown = "" if work.tool.read_only else "; its effect is unknown"
+            return ToolError("timeout", f"{work.call.name} did not answer within {work.timeout:g} s{unknown}.")
+        case _Cancelled():
+            return ToolError("cancelled", f"{work.call.name} was cancelled while it ran; its effect is unknown.")
+        case asyncio.CancelledError():
+            return ToolError("cancelled", "the tool cancelled itself", "The tool cancelled itself.")
+        case _:
+            return tool_error(error)
 
 
 def call_tool(tool: Tool, call: ToolCall, context: ToolContext | None = None) -> ToolResult:

@@ -22,7 +22,7 @@ from typing import Any, cast
 
 import psutil
 
-from ace.core import TOOL_ERROR_KINDS, ToolError, ToolRegistrationError, value_to_text
+from ace.core import ToolError, ToolRegistrationError, value_to_text
 
 
 def importable(name: str, func: Callable[..., Any]) -> tuple[str, str]:
@@ -131,7 +131,7 @@ def _load(module: str) -> Any:
 
 
 def _serve(request: dict[str, Any]) -> dict[str, Any]:
-    from ace.core import describe_error
+    from ace.tools.failure import tool_error
     from ace.tools.schema import function_arguments
 
     try:
@@ -141,11 +141,9 @@ def _serve(request: dict[str, Any]) -> dict[str, Any]:
         func = cast(Callable[..., Any], getattr(found, "func", found))
         arguments, _ = function_arguments(request["name"], func)
         value = func(**arguments.check(request["args"]))
-    except ToolError as error:
-        return {"kind": error.kind, "error": error.message, "shown": error.model_message}
     except BaseException as error:  # border to a foreign tool: whatever it raises goes back as data
-        kind = next((k for k in TOOL_ERROR_KINDS if k == "network" and isinstance(error, ConnectionError)), "exception")
-        return {"kind": kind, "error": describe_error(error), "shown": describe_error(error)}
+        failed = tool_error(error)
+        return {"kind": failed.kind, "error": failed.message, "shown": failed.model_message}
     try:
         json.dumps(value)
     except (TypeError, ValueError, RecursionError):
