@@ -1,6 +1,6 @@
 """One tool: its schema, its registry, its execution, and the ones built in."""
 
-from ace.tools.builtin import CorpusSearch, builtin_tools, calculator
+from ace.tools.builtin import CorpusSearch, builtin_tools, calculator, string_helper
 from ace.tools.execution import ToolCall, ToolResult, acall_tool, call_tool, call_tools, check_call
 from ace.tools.foreign import from_dspy, from_json_schema, from_langchain
 from ace.tools.mcp import McpServer, from_mcp
@@ -25,5 +25,6 @@ __all__ = [
     "from_json_schema",
     "from_langchain",
     "from_mcp",
+    "string_helper",
     "tool",
 ]

@@ -9,7 +9,9 @@ import re
 from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator
 
 from ace.core import ToolError
 from ace.tools.tool import Tool, tool
@@ -98,10 +100,21 @@ def _bounded(value: Any) -> Any:
 
 
 StringOperation = Literal["length", "upper", "lower", "title", "reverse", "strip", "words", "count", "replace"]
+_SYNONYMS = {"uppercase": "upper", "lowercase": "lower", "trim": "strip"}
+"""What models and other frameworks say; the schema names one word for each."""
+
+
+def _own_word(operation: Any) -> Any:
+    return _SYNONYMS.get(operation, operation) if isinstance(operation, str) else operation
 
 
 @tool(read_only=True, idempotent=True, category="text")
-def string_helper(operation: StringOperation, text: str, target: str = "", replacement: str = "") -> str | int:
+def string_helper(
+    operation: Annotated[StringOperation, BeforeValidator(_own_word)],
+    text: str,
+    target: str = "",
+    replacement: str = "",
+) -> str | int:
     """Do one thing with a text; `count` and `replace` look for `target`, `words` counts the words."""
     if operation in ("count", "replace") and not target:
         raise ToolError("refused", f"{operation} needs a non-empty `target`.")

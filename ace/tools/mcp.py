@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
+import gc
 import threading
 from collections.abc import Coroutine, Mapping
 from contextlib import nullcontext
+from types import FunctionType, ModuleType
 from typing import Any, cast
 
 from ace.core import ToolError, ToolRegistrationError, current_context, describe_error, value_to_text
@@ -14,37 +16,54 @@ from ace.tools.foreign import from_json_schema
 from ace.tools.media import Media
 from ace.tools.tool import DEFAULT_TIMEOUT, Tool
 
+_NO_DATA = (type, ModuleType, FunctionType)
+"""What leads from a session to the whole program."""
 
-def from_mcp(session: Any, tool: Any, **options: Any) -> Tool:
+
+def from_mcp(session: Any, tool: Any, *, prefix: str = "", **options: Any) -> Tool:
     """An MCP server's tool, `from_mcp(session, mcp_tool)`; what the server's annotations say becomes its traits.
 
     Args:
-        session: An open client session with `call_tool`. It lives on one event loop, the one that runs now: calls from other
-            threads and loops are made there. A sync run on that very loop would wait for itself, and is refused.
+        session: An open client session with `call_tool`. It lives on one event loop: calls from other threads and loops are
+            made there. A sync run on that very loop would wait for itself, and is refused.
         tool: One of ``(await session.list_tools()).tools``.
+        prefix: Put before the tool's name, where two servers have a tool of one name.
         **options: As for `Tool.from_function`; they win over the server's annotations. A tool that the server calls
             destructive needs approval.
 
     Raises:
         ToolRegistrationError: It is no MCP tool.
     """
-    try:
-        own: asyncio.AbstractEventLoop | None = asyncio.get_running_loop()
-    except RuntimeError:
-        own = None  # it is called on whatever loop the agent runs on
+    own = _loop_of(session)
 
     async def call(**arguments: Any) -> Any:
-        asked = session.call_tool(tool.name, arguments)
-        if own is None or own is asyncio.get_running_loop():
-            return _answer(await asked)
-        if own.is_closed() or not own.is_running():
-            asked.close()
+        if own is not None and (own.is_closed() or not own.is_running()):
             raise ToolError("network", f"the session of {tool.name!r} is gone with its event loop; open it again")
-        return _answer(await _waited(asyncio.run_coroutine_threadsafe(asked, own)))
+        return _answer(await _on_loop(own, session.call_tool(tool.name, arguments)))
 
-    made = _made(tool, call, options)
+    made = _made(tool, call, prefix, options)
     made.metadata["loop"] = own
     return made
+
+
+_MAX_DEPTH = 10
+"""How deep inside a session its tasks are looked for."""
+
+
+def _loop_of(session: Any) -> asyncio.AbstractEventLoop | None:
+    """The loop that a session was opened on: that of the nearest task that it holds, else the one that runs here."""
+    level, seen = [session], set[int]()
+    for _ in range(_MAX_DEPTH):
+        for part in level:
+            if isinstance(part, asyncio.Future):
+                return cast("asyncio.Future[Any]", part).get_loop()
+        seen |= {id(part) for part in level}
+        inner = [part for part in gc.get_referents(*level) if not isinstance(part, _NO_DATA)]
+        level = [part for part in inner if id(part) not in seen]
+    try:
+        return asyncio.get_running_loop()
+    except RuntimeError:
+        return None  # it is called on whatever loop the agent runs on
 
 
 class McpServer:
@@ -76,21 +95,22 @@ class McpServer:
         self._opening = asyncio.Lock()
         self._loop: asyncio.AbstractEventLoop | None = None
 
-    def tools(self, **options: Any) -> list[Tool]:
-        """The server's tools; `options` as for `from_mcp`."""
-        waiting = _on_background(self._listed())
+    def tools(self, *, prefix: str = "", **options: Any) -> list[Tool]:
+        """The server's tools; `prefix` and `options` as for `from_mcp`."""
+        waiting = asyncio.run_coroutine_threadsafe(self._listed(), _BACKGROUND.loop())
         try:
             listed = waiting.result(self._timeout)
         except concurrent.futures.TimeoutError as error:
             waiting.cancel()
             raise ToolError("timeout", f"the MCP server did not list its tools within {self._timeout:g} s") from error
-        return [_made(tool, self._caller(tool.name), {"timeout": self._timeout, **options}) for tool in listed]
+        options = {"timeout": self._timeout, **options}
+        return [_made(tool, self._caller(tool.name), prefix, options) for tool in listed]
 
     def close(self) -> None:
         """End the session."""
         session, self._session = self._session, None
         if session is not None:
-            _on_background(session.close()).result(self._timeout)
+            asyncio.run_coroutine_threadsafe(session.close(), _BACKGROUND.loop()).result(self._timeout)
 
     def __enter__(self) -> McpServer:
         return self
@@ -100,7 +120,7 @@ class McpServer:
 
     def _caller(self, name: str) -> Any:
         async def call(**arguments: Any) -> Any:
-            return _answer(await _waited(_on_background(self._called(name, arguments))))
+            return _answer(await _on_loop(_BACKGROUND.loop(), self._called(name, arguments)))
 
         return call
 
@@ -199,12 +219,11 @@ class _Background:
 _BACKGROUND = _Background()
 
 
-def _on_background(work: Coroutine[Any, Any, Any]) -> concurrent.futures.Future[Any]:
-    return asyncio.run_coroutine_threadsafe(work, _BACKGROUND.loop())
-
-
-async def _waited(future: concurrent.futures.Future[Any]) -> Any:
-    """What comes from another loop; a call that is given up leaves nothing behind there."""
+async def _on_loop(loop: asyncio.AbstractEventLoop | None, work: Coroutine[Any, Any, Any]) -> Any:
+    """What comes of `work` on its own loop; a call that is given up leaves nothing behind there."""
+    if loop is None or loop is asyncio.get_running_loop():
+        return await work
+    future = asyncio.run_coroutine_threadsafe(work, loop)
     context = current_context()
 
     def give_up() -> None:
@@ -214,20 +233,24 @@ async def _waited(future: concurrent.futures.Future[Any]) -> Any:
         return await asyncio.wrap_future(future)
 
 
-def _made(tool: Any, call: Any, options: Mapping[str, Any]) -> Tool:
+def _made(tool: Any, call: Any, prefix: str, options: Mapping[str, Any]) -> Tool:
     schema: Any = _either(tool, "input_schema", "inputSchema")
     if not isinstance(schema, dict):
         raise ToolRegistrationError(f"expected an MCP tool with name and input schema, got {tool!r}")
     hints = getattr(tool, "annotations", None)
     read_only = bool(_either(hints, "read_only_hint", "readOnlyHint"))
+    output = cast("dict[str, Any]", _either(tool, "output_schema", "outputSchema") or {})
+    wrapped = list(output.get("properties", ())) == ["result"]  # by the SDK; what is in it is the answer
     declared: dict[str, Any] = {
+        "output": None if wrapped else output or None,
         "read_only": read_only,
         "idempotent": bool(_either(hints, "idempotent_hint", "idempotentHint")),
         "requires_approval": not read_only and bool(_either(hints, "destructive_hint", "destructiveHint")),
         "metadata": {},
     }
     text = tool.description or tool.name
-    return from_json_schema(tool.name, text, cast("dict[str, Any]", schema), call, **{**declared, **options})
+    name = f"{prefix}{tool.name}"
+    return from_json_schema(name, text, cast("dict[str, Any]", schema), call, **{**declared, **options})
 
 
 def _answer(result: Any) -> Any:

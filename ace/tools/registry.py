@@ -9,8 +9,8 @@ from typing import Any
 from ace.core import ToolRegistrationError
 from ace.tools.tool import Tool, TypedTool
 
-RESERVED_NAMES = frozenset({"finish"})
-"""`finish` ends a run."""
+RESERVED_NAMES = frozenset({"finish", "submit", "more_tools"})
+"""What a model calls to end a run, and to be shown other tools."""
 
 
 class ToolRegistry:
@@ -43,7 +43,8 @@ class ToolRegistry:
             raise ToolRegistrationError(f"tool name {tool.name!r} is empty or holds white space; use for example a_b")
         if tool.name in self._tools:
             raise ToolRegistrationError(
-                f"two tools are called {tool.name!r}; rename one with Tool.from_function(f, name=...)"
+                f"two tools are called {tool.name!r}; rename one with Tool.from_function(f, name=...), or give those of a "
+                "server a prefix with McpServer.tools(prefix=...)"
             )
         self._tools[tool.name] = tool
         return tool

@@ -1,8 +1,7 @@
 import pytest
 
 from ace.core import ToolError
-from ace.tools import CorpusSearch, ToolCall, calculator, call_tool
-from ace.tools.builtin import string_helper
+from ace.tools import CorpusSearch, ToolCall, calculator, call_tool, string_helper
 
 
 def calc(expression):
@@ -76,6 +75,9 @@ def test_the_calculator_rounds_and_divides_far(expression, value):
         ({"operation": "replace", "text": "abab", "target": "a", "replacement": "c"}, "cbcb"),
         ({"operation": "reverse", "text": "abc"}, "cba"),
         ({"operation": "upper", "text": "abc"}, "ABC"),
+        ({"operation": "uppercase", "text": "abc"}, "ABC"),
+        ({"operation": "lowercase", "text": "ABC"}, "abc"),
+        ({"operation": "trim", "text": " a "}, "a"),
     ],
 )
 def test_every_operation_on_text(args, expected):

@@ -2,7 +2,9 @@
 
 import asyncio
 import base64
+import concurrent.futures
 import threading
+import time
 
 import pytest
 from mcp import Client
@@ -12,7 +14,7 @@ from mcp.types import ToolAnnotations
 from ace import ReActGenerator
 from ace.core import ToolRegistrationError
 from ace.testing import ScriptedLM, decision
-from ace.tools import McpServer, from_mcp
+from ace.tools import McpServer, ToolRegistry, from_mcp
 
 END = decision("finish", answer="ok")
 
@@ -114,3 +116,101 @@ def test_an_image_reaches_a_model_that_takes_images(server, sees):
         "[image: image/png, 9 bytes]",
         "[image: https://example.com/drawn.png]",
     ]
+
+
+def two_servers():
+    books, films = MCPServer("books", log_level="ERROR"), MCPServer("films", log_level="ERROR")
+
+    @books.tool(name="search")
+    def search_books(q: str) -> str:
+        """Search books."""
+        return f"book {q}"
+
+    @films.tool(name="search")
+    def search_films(q: str) -> str:
+        """Search films."""
+        return f"film {q}"
+
+    return books, films
+
+
+def test_two_servers_with_a_tool_of_one_name_are_used_together():
+    books, films = two_servers()
+    with McpServer(books) as one, McpServer(films) as other:
+        with pytest.raises(ToolRegistrationError, match="prefix="):
+            ToolRegistry([*one.tools(), *other.tools()])
+        agent = asks(
+            [*one.tools(), *other.tools(prefix="films_")],
+            decision("films_search", q="x"),
+            decision("search", q="y"),
+        )
+        assert [step.observation for step in agent.run("x").structured_trace] == ["film x", "book y"]
+
+
+def test_two_open_sessions_with_a_tool_of_one_name_are_used_together():
+    books, films = two_servers()
+
+    async def main():
+        async with Client(books) as one, Client(films) as other:
+            tools = [from_mcp(one, (await one.list_tools()).tools[0])]
+            tools.append(from_mcp(other, (await other.list_tools()).tools[0], prefix="films_"))
+            return await asks(tools, decision("films_search", q="x"), decision("search", q="y")).arun("x")
+
+    assert [step.observation for step in asyncio.run(main()).structured_trace] == ["film x", "book y"]
+
+
+@pytest.fixture(params=["legacy", "auto"])
+def elsewhere(server, request):
+    """A session that lives on the loop of another thread, its tools, and the loop."""
+    loop = asyncio.new_event_loop()
+    thread = threading.Thread(target=loop.run_forever, daemon=True)
+    thread.start()
+
+    def there(work):
+        return asyncio.run_coroutine_threadsafe(work, loop).result(30)
+
+    opened, stop = concurrent.futures.Future(), there(_event())
+
+    async def hold():
+        async with Client(server, mode=request.param) as session:
+            opened.set_result(session)
+            await stop.wait()
+
+    holding = asyncio.run_coroutine_threadsafe(hold(), loop)
+    session = opened.result(30)
+    yield session, there(session.list_tools()).tools, loop
+    loop.call_soon_threadsafe(stop.set)
+    holding.result(30)
+    loop.call_soon_threadsafe(loop.stop)
+    thread.join(30)
+    loop.close()
+
+
+async def _event():
+    return asyncio.Event()
+
+
+@pytest.mark.parametrize("inner", [False, True])
+def test_a_session_on_another_threads_loop_is_called_there_at_once(elsewhere, inner):
+    session, listed, loop = elsewhere
+    stock = from_mcp(session.session if inner else session, listed[0])
+    assert stock.metadata["loop"] is loop
+    began = time.monotonic()
+    sync = asks([stock], decision("stock", item="pens")).run("x")
+    late = asyncio.run(asks([stock], decision("stock", item="ink")).arun("x"))
+    assert [out.structured_trace[0].observation for out in (sync, late)] == ["7 pens", "7 ink"]
+    assert time.monotonic() - began < 10  # a call that waits for its time limit takes 30 s
+
+
+def test_a_tool_of_a_server_tells_of_its_results():
+    server = MCPServer("shop", log_level="ERROR")
+
+    @server.tool()
+    def stock(item: str) -> dict[str, int]:
+        """How many, by shop."""
+        return {"Bern": 7}
+
+    with McpServer(server) as shop:
+        (tool,) = shop.tools()
+        assert tool.output_schema["additionalProperties"] == {"type": "integer"}
+        assert asks([tool], decision("stock", item="pen")).run("x").structured_trace[0].observation == '{"Bern": 7}'

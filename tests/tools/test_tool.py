@@ -189,11 +189,9 @@ def test_a_typed_tool_that_lacks_something_is_refused_with_a_reason(attributes, 
 
 
 def test_names_are_unique_and_not_reserved():
-    def finish() -> None:
-        """Stop."""
-
-    with pytest.raises(ToolRegistrationError, match="reserved"):
-        ToolRegistry([finish])
+    for name in ("finish", "submit", "more_tools"):
+        with pytest.raises(ToolRegistrationError, match="reserved"):
+            ToolRegistry([Tool.from_function(order, name=name)])
     with pytest.raises(ToolRegistrationError, match="two tools"):
         ToolRegistry([order, order])
 
@@ -407,3 +405,10 @@ def test_checked_gives_what_the_function_is_called_with():
         made.checked({})
     assert Tool.of(Pay()).checked({"text": "a"})["args"].text == "a"
     assert Tool.of(Pay())(text="o-2") == {"order": "o-2", "total": "12.5"}
+
+
+def test_what_cannot_be_called_is_a_type_error_too():
+    with pytest.raises(TypeError, match=r"'look_up' is not callable \(str\)"):
+        ToolRegistry(["look_up"])
+    with pytest.raises(ToolRegistrationError):
+        Tool.of(5)
