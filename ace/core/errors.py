@@ -104,7 +104,7 @@ class PlaybookError(AceError, ValueError):
         self.out_of_reach = out_of_reach
 
 
-class ToolRegistrationError(AceError, ValueError):
+class ToolRegistrationError(AceError, ValueError, TypeError):
     """A function or class cannot become a tool: `tool(lambda x: x)` raises it, as nothing says what it does."""
 
 

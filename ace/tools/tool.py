@@ -32,10 +32,6 @@ DEFAULT_TIMEOUT = 30.0
 """Default time limit of a tool, in seconds."""
 
 
-class NotCallable(ToolRegistrationError, TypeError):
-    """What was passed as a tool is none, `Tool.of("look_up")`: a wrong type too, for who catches `TypeError`."""
-
-
 @dataclass(frozen=True)
 class Tool:
     """A callable that a model may use, checked at construction.
@@ -105,7 +101,7 @@ class Tool:
         if isinstance(source, type):
             raise ToolRegistrationError(f"{source.__name__!r} is a class; pass an instance of it or a function")
         if not callable(source):
-            raise NotCallable(
+            raise ToolRegistrationError(
                 f"{source!r} is not callable ({type(source).__name__}); expected a function, a Tool or a TypedTool"
             )
         name = str(name or getattr(source, "__name__", type(source).__name__))
