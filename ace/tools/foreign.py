@@ -186,7 +186,8 @@ def _dspy_schema(tool: Any) -> dict[str, Any]:
     """The schema of a `dspy.Tool`; a converted one says in its descriptions what is required."""
     described: Mapping[str, str] = tool.arg_desc or {}
     given: Mapping[str, Mapping[str, Any]] = tool.args or {}
-    kinds = {name: spec.kind for name, spec in inspect.signature(tool.func).parameters.items()}
+    read = tool.func if inspect.isroutine(tool.func) else tool.func.__call__  # what DSPy read it off
+    kinds = {name: spec.kind for name, spec in inspect.signature(read).parameters.items()}
     many = {name for name, kind in kinds.items() if kind in (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD)}
     properties = {name: dict(part) for name, part in given.items() if name not in many}
     for name, part in properties.items():

@@ -48,6 +48,8 @@ def from_mcp(session: Any, tool: Any, *, prefix: str = "", **options: Any) -> To
 
 _MAX_DEPTH = 10
 """How deep inside a session its tasks are looked for."""
+_MAX_PARTS = 20_000
+"""In how many of its parts."""
 
 
 def _loop_of(session: Any) -> asyncio.AbstractEventLoop | None:
@@ -59,7 +61,7 @@ def _loop_of(session: Any) -> asyncio.AbstractEventLoop | None:
                 return cast("asyncio.Future[Any]", part).get_loop()
         seen |= {id(part) for part in level}
         inner = [part for part in gc.get_referents(*level) if not isinstance(part, _NO_DATA)]
-        level = [part for part in inner if id(part) not in seen]
+        level = [part for part in inner if id(part) not in seen][: max(0, _MAX_PARTS - len(seen))]
     try:
         return asyncio.get_running_loop()
     except RuntimeError:

@@ -1,6 +1,7 @@
 """Tools of other frameworks, really converted."""
 
 import asyncio
+import functools
 
 import pytest
 
@@ -226,6 +227,8 @@ def test_a_dspy_tool_takes_what_its_function_takes_without_naming_it(func, args,
 
     for made in (dspy.Tool(func), dspy.Tool(func, arg_desc={"key": "The key."})):
         assert run(made, decision(func.__name__, **args)).structured_trace[0].observation == seen
+    partial = dspy.Tool(functools.partial(look, lang="fr"), name="partly", desc="Look in French.")
+    assert run(partial, decision("partly", key="a")).structured_trace[0].observation == "a [('lang', 'fr')]"
     assert "options" not in from_dspy(dspy.Tool(look)).schema["properties"]
 
 
