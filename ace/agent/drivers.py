@@ -12,7 +12,7 @@ from weakref import WeakKeyDictionary
 
 from ace.agent.machine import AgentRun
 from ace.agent.states import AskModel, CallTool, Done, ModelReply, Wait
-from ace.core import AgentError, BudgetExceeded, ModelTransport, ToolContext, current_context
+from ace.core import AgentError, BudgetExceeded, ModelTransport, ObserverThread, ToolContext, current_context
 from ace.tasks import TaskOutput
 from ace.tools import Tool, ToolCall, ToolResult, acall_tool, call_tools
 from ace.tools.threads import ThreadPool
@@ -74,8 +74,7 @@ def drive(run: AgentRun, model: Model, save: Save | None = None, tools: ToolRunn
     except (KeyboardInterrupt, SystemExit):
         _cancel(run, "the process was asked to stop", save)
         raise
-    for observer in run.spec.observers:
-        observer.flush()
+    ObserverThread.flush_all(run.spec.observers)
     return run.output()
 
 
@@ -111,8 +110,7 @@ async def adrive(
         raise
     finally:
         stop.active = False
-    for observer in run.spec.observers:
-        await observer.aflush()
+    await ObserverThread.aflush_all(run.spec.observers)
     return run.output()
 
 

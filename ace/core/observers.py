@@ -1,4 +1,8 @@
-"""Delivery of events to observers that may raise or hang: each has a queue and a thread of its own."""
+"""Delivery of events to observers that may raise or hang: each has a queue and a thread of its own.
+
+The end of a run waits for its observers, all together for one period of grace. A process that ends after that drops what a
+slow observer has not taken yet: its thread is a daemon, so that a hung observer keeps no process alive.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +11,8 @@ import queue
 import threading
 import time
 import weakref
-from collections.abc import Callable
-from typing import Generic, TypeVar
+from collections.abc import Callable, Iterable
+from typing import Any, Generic, TypeVar
 
 MAX_BACKLOG = 10_000
 """Events that wait for a slow observer; further ones are dropped for it, never for the run."""
@@ -50,17 +54,29 @@ class ObserverThread(Generic[EventT]):
 
     def flush(self) -> None:
         """Wait until everything sent so far was delivered, at most `grace` seconds; a hung observer is waited for once."""
-        if (done := self._marker()) is not None:
-            self._stuck = not done.wait(self.grace)
+        self.flush_all((self,))
 
     async def aflush(self) -> None:
         """`flush` without blocking the event loop."""
-        if (done := self._marker()) is None:
-            return
-        until = time.monotonic() + self.grace
-        while not done.is_set() and time.monotonic() < until:
-            await asyncio.sleep(0.001)
-        self._stuck = not done.is_set()
+        await self.aflush_all((self,))
+
+    @staticmethod
+    def flush_all(threads: Iterable[ObserverThread[Any]]) -> None:
+        """`flush` of all at once, `ObserverThread.flush_all(threads)`: however many hang, they cost one period of grace."""
+        started = time.monotonic()
+        for thread, done in [(thread, thread._marker()) for thread in threads]:
+            if done is not None:
+                thread._stuck = not done.wait(max(0.0, started + thread.grace - time.monotonic()))
+
+    @staticmethod
+    async def aflush_all(threads: Iterable[ObserverThread[Any]]) -> None:
+        """`flush_all` without blocking the event loop."""
+        started = time.monotonic()
+        for thread, done in [(thread, thread._marker()) for thread in threads]:
+            if done is not None:
+                while not done.is_set() and time.monotonic() < started + thread.grace:
+                    await asyncio.sleep(0.001)
+                thread._stuck = not done.is_set()
 
     def _marker(self) -> threading.Event | None:
         if self._thread is None:

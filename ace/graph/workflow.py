@@ -178,8 +178,7 @@ class Workflow:
                     session.take(mode, payload)
                 return session.result()
         finally:
-            for observing in self._observer_threads:
-                observing.flush()
+            ObserverThread.flush_all(self._observer_threads)
 
     async def _ainvoke(
         self, input: Any, config: RunnableConfig | None, listener: Listener | None, thread: ThreadOptions
@@ -193,8 +192,7 @@ class Workflow:
                     session.take(mode, payload)
                 return session.result()
         finally:
-            for observing in self._observer_threads:
-                await observing.aflush()
+            await ObserverThread.aflush_all(self._observer_threads)
 
     def _how(self) -> dict[str, Any]:
         return {"stream_mode": MODES} | ({"durability": "sync"} if self.checkpointer is not None else {})

@@ -5,6 +5,8 @@ import queue
 import threading
 import time
 
+import pytest
+
 from ace.core import (
     Event,
     ObserverThread,
@@ -94,3 +96,19 @@ def test_events_without_an_owner_are_not_delivered():
     backlog.put(event(1))
     _deliver(backlog, lambda: None)
     assert backlog.qsize() == 1
+
+
+@pytest.mark.parametrize(
+    "wait", [ObserverThread.flush_all, lambda relays: asyncio.run(ObserverThread.aflush_all(relays))]
+)
+def test_hung_observers_cost_one_period_of_grace_together(wait):
+    leave, seen = threading.Event(), []
+    relays = [ObserverThread(lambda e: leave.wait(5), grace=0.2) for _ in range(5)]
+    relays.append(ObserverThread(lambda e: seen.append(e.seq)))
+    for relay in relays:
+        relay.send(event())
+    started = time.monotonic()
+    wait(relays)
+    assert time.monotonic() - started < 0.8
+    assert seen == [0]
+    leave.set()
