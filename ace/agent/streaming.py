@@ -8,16 +8,19 @@ import queue
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from types import TracebackType
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from ace.core import CancellationToken, ResumeError
 
 EventT = TypeVar("EventT")
 OutputT = TypeVar("OutputT")
 
+_LEFT = "the loop over its stream was left"
+
 
 class AsyncRunStream(Generic[EventT, OutputT]):
-    """Events of a run as it goes; afterwards `output`. Leaving the block early cancels the run.
+    """Events of a run as it goes; afterwards `output`. Leaving the loop over it, or its block, cancels the
+    run: a call under way may end, no further one begins.
 
     Args:
         start: Starts the run with a listener, which any thread may call.
@@ -44,13 +47,24 @@ class AsyncRunStream(Generic[EventT, OutputT]):
             raise ResumeError("the run is not over; read the stream to its end before asking for its output")
         return self._task.result()
 
-    async def __aiter__(self) -> AsyncIterator[EventT]:
+    def __aiter__(self) -> AsyncIterator[EventT]:
+        return _Loop(self)
+
+    async def read(self) -> EventT | None:
+        """Return the next event; None at the end of the run."""
         if self._task is None:
             self._task = asyncio.ensure_future(self._run())
-        while not self._over and (event := await self._events.get()) is not None:
-            yield event
-        self._over = True
-        await self._task
+            self._task.add_done_callback(_seen)
+        event = None if self._over else await self._events.get()
+        if event is None:
+            self._over = True
+            await self._task
+        return event
+
+    def leave(self) -> None:
+        """Cancel the run if it is still going; returns at once."""
+        if self._task is not None and not self._task.done():
+            self.token.cancel(_LEFT)
 
     async def _run(self) -> OutputT:
         loop, mine = asyncio.get_running_loop(), threading.get_ident()
@@ -68,8 +82,8 @@ class AsyncRunStream(Generic[EventT, OutputT]):
 
     async def aclose(self) -> None:
         """Cancel the run if it is still going, and wait for it to stop."""
-        if self._task is not None and not self._task.done():
-            self.token.cancel("the stream was closed")
+        self.leave()
+        if self._task is not None:
             await asyncio.wait({self._task})
 
     async def __aenter__(self) -> AsyncRunStream[EventT, OutputT]:
@@ -79,6 +93,28 @@ class AsyncRunStream(Generic[EventT, OutputT]):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self.aclose()
+
+
+class _Loop(AsyncIterator[EventT]):
+    """One loop over a stream. It is no generator: that would be closed only when the event loop comes to it."""
+
+    def __init__(self, stream: AsyncRunStream[EventT, Any]) -> None:
+        self._stream = stream
+
+    async def __anext__(self) -> EventT:
+        event = await self._stream.read()
+        if event is None:
+            raise StopAsyncIteration
+        return event
+
+    def __del__(self) -> None:
+        self._stream.leave()
+
+
+def _seen(task: asyncio.Task[Any]) -> None:
+    """What a run raised is known: nobody may be there to take it from the task."""
+    if not task.cancelled():
+        task.exception()
 
 
 class RunStream(Generic[EventT, OutputT]):
@@ -125,9 +161,12 @@ class RunStream(Generic[EventT, OutputT]):
             work = contextvars.copy_context()
             self._thread = threading.Thread(target=work.run, args=(self._work,), daemon=True, name="ace-stream")
             self._thread.start()
-        while not self._over and (event := self._events.get()) is not None:
-            yield event
-        self._over = True
+        try:
+            while not self._over and (event := self._events.get()) is not None:
+                yield event
+            self._over = True
+        finally:
+            self._leave()
         self._thread.join()
         if self._error is not None:
             raise self._error
@@ -140,10 +179,14 @@ class RunStream(Generic[EventT, OutputT]):
         finally:
             self._events.put(None)
 
+    def _leave(self) -> None:
+        if not self._over:
+            self._token.cancel(_LEFT)
+
     def close(self) -> None:
         """Cancel the run if it is still going, and wait for it to stop."""
         if self._thread is not None and self._thread.is_alive():
-            self._token.cancel("the stream was closed")
+            self._leave()
             self._thread.join()
 
     def __enter__(self) -> RunStream[EventT, OutputT]:
