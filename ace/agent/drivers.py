@@ -7,6 +7,7 @@ import contextvars
 import queue
 from collections import deque
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future
 from typing import Protocol
 from weakref import WeakKeyDictionary
 
@@ -69,7 +70,7 @@ def drive(run: AgentRun, model: Model, save: Save | None = None, tools: ToolRunn
                 save(run)
             if isinstance(step, Done):
                 break
-            if not run.spec.cancellation.cancelled:  # else nothing of this step has begun; the machine settles it
+            if not run.cancellation.cancelled:  # else nothing of this step has begun; the machine settles it
                 _do(run, model, step, tools)
     except (KeyboardInterrupt, SystemExit):
         _cancel(run, "the process was asked to stop", save)
@@ -82,15 +83,17 @@ def _do(run: AgentRun, model: Model, step: AskModel | CallTool | Wait, tools: To
     match step:
         case AskModel():
             try:
-                left = run.seconds_left()
-                run.model_replied(model.ask(step) if left is None else _fenced(model, step, left))
+                reply = _reply(run, model, step)
             except AgentError as error:
                 run.model_failed(error)
+            else:
+                if reply is not None:
+                    run.model_replied(reply)
         case CallTool(calls):
             for result in tools.call([(run.tool(c), c, run.tool_context(c)) for c in calls]):
                 run.tool_finished(result)
         case Wait(seconds):
-            run.spec.clock.sleep(seconds, run.spec.cancellation)
+            run.spec.clock.sleep(seconds, run.cancellation)
 
 
 async def adrive(
@@ -103,7 +106,7 @@ async def adrive(
     """`drive` for async callers, `asyncio.run(adrive(run, model))`; cancelling the task cancels the run."""
     stop = _Stop()
     try:
-        with run.spec.cancellation.calling(stop.from_any_thread):
+        with run.cancellation.calling(stop.from_any_thread):
             await _drive_to_end(run, model, save, admission, stop, tools)
     except asyncio.CancelledError:
         _cancel(run, "the task was cancelled", save)
@@ -129,7 +132,7 @@ async def _drive_to_end(
                 await _saved(save, run)
             if isinstance(step, Done):
                 return
-            if not run.spec.cancellation.cancelled:
+            if not run.cancellation.cancelled:
                 await _ado(run, model, step, admission, tools)
         except asyncio.CancelledError:
             if not stop.was_ours():
@@ -172,32 +175,39 @@ def _out_of_time(left: float) -> BudgetExceeded:
     return BudgetExceeded(f"the model did not answer within the {left:.1f} s that were left of the run's time")
 
 
-def _fenced(model: Model, request: AskModel, left: float) -> ModelReply:
-    """Ask in a thread that is left behind when the time is over: a sync model cannot be stopped."""
-    box: queue.SimpleQueue[tuple[ModelReply | None, BaseException | None]] = queue.SimpleQueue()
-    context = contextvars.copy_context()
+def _reply(run: AgentRun, model: Model, request: AskModel) -> ModelReply | None:
+    """The reply; None where the run was cancelled meanwhile.
+
+    A sync model cannot be stopped. Where the time or a token may end the run, it is asked in a thread that is left behind.
+    """
+    left = run.seconds_left()
+    if left is None and run.spec.cancellation is None:
+        return model.ask(request)
+    box: queue.SimpleQueue[Future[ModelReply] | None] = queue.SimpleQueue()
+    asked, context = Future[ModelReply](), contextvars.copy_context()
 
     def ask() -> None:
         try:
-            box.put((context.run(model.ask, request), None))
+            asked.set_result(context.run(model.ask, request))
         except BaseException as error:  # handed to the thread that waits
-            box.put((None, error))
+            asked.set_exception(error)
+        box.put(asked)
 
     ticket = _MODELS.submit(ask, extra=current_context() is not None)
     if ticket is None:
         raise ModelTransport(f"{_MODELS.size} requests to models hang, and no further one is begun")
     try:
-        reply, error = box.get(timeout=left)
-    except queue.Empty:
+        with run.cancellation.calling(lambda: box.put(None)):
+            done = box.get(timeout=left)
+    except BaseException as error:  # Ctrl-C among them
         ticket.abandon()
-        raise _out_of_time(left) from None
-    except BaseException:  # Ctrl-C
-        ticket.abandon()
+        if isinstance(error, queue.Empty):
+            raise _out_of_time(left or 0.0) from None
         raise
-    if error is not None:
-        raise error
-    assert reply is not None
-    return reply
+    if done is None:
+        ticket.abandon()
+        return None
+    return done.result()
 
 
 async def _afenced(model: Model, request: AskModel, left: float) -> ModelReply:
@@ -215,7 +225,7 @@ async def _afenced(model: Model, request: AskModel, left: float) -> ModelReply:
 
 
 def _cancel(run: AgentRun, reason: str, save: Save | None) -> None:
-    run.spec.cancellation.cancel(reason)
+    run.cancellation.cancel(reason)
     run.cancel(reason)
     if save is not None:
         save(run)

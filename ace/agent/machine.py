@@ -49,6 +49,7 @@ from ace.agent.states import (
 from ace.agent.trajectory import LEFT_OUT, as_fields
 from ace.core import (
     AgentError,
+    CancellationToken,
     ContextOverflow,
     Event,
     EventKind,
@@ -77,6 +78,8 @@ from ace.tools import Tool, ToolCall, ToolResult, check_call
 from ace.tools.media import media_in
 
 FINISH = "finish"
+_ONE_REQUEST = RunUsage(lm_calls=1)
+"""What a request has cost at least."""
 _CITED = re.compile(r"\[(b-\d+)\]")
 
 
@@ -97,6 +100,7 @@ class AgentRun:
         self.spec = spec
         self.run_id = run_id or uuid.uuid4().hex
         self.record = RunRecord(spec.task) if record is None else record
+        self.cancellation = spec.cancellation or CancellationToken()
         if spec.task.history and self.record.conversation is None:
             self.record.conversation = Conversation(spec.task.history)
         self.error: AgentError | None = None
@@ -170,8 +174,8 @@ class AgentRun:
         """The next step for the driver; asking twice changes nothing."""
         if isinstance(self.state, Idle):
             self._begin(self.state)
-        if self.spec.cancellation.cancelled and isinstance(self.state, (Thinking, Acting)):
-            self.cancel(self.spec.cancellation.reason)
+        if self.cancellation.cancelled and isinstance(self.state, (Thinking, Acting)):
+            self.cancel(self.cancellation.reason)
         while True:
             match self.state:
                 case Thinking() as state:
@@ -265,7 +269,7 @@ class AgentRun:
 
     def model_replied(self, reply: ModelReply) -> None:
         """The model answered; whether its answer is a legal action is found out here."""
-        if self._ended():
+        if self._too_late(reply.usage):
             return
         state = self._asked()
         self._spend_lm(reply.usage)
@@ -284,10 +288,11 @@ class AgentRun:
 
     def model_failed(self, error: AgentError) -> None:
         """No usable reply came: transport failed, or the text could not be parsed."""
-        if self._ended():
+        usage = getattr(error, "usage", None) or RunUsage(lm_calls=1)
+        if self._too_late(usage):
             return
         state = self._asked()
-        self._spend_lm(getattr(error, "usage", None) or RunUsage(lm_calls=1))
+        self._spend_lm(usage)
         if isinstance(error, ContextOverflow) and state.purpose != "summarize":
             self._overflown(state, error)
         elif state.purpose == "summarize":
@@ -482,7 +487,7 @@ class AgentRun:
             correlation_id=self.record.correlation_id,
             step_id=self.record.step_id,
             tool_call_id=call.id,
-            cancellation=self.spec.cancellation,
+            cancellation=self.cancellation,
             deadline=deadline,
             remaining=left,
         )
@@ -730,8 +735,13 @@ class AgentRun:
 
     # -- stopping from outside -----------------------------------------------------------------------------------------
 
-    def cancel(self, reason: str = "cancelled") -> None:
-        """Stop now, whatever is out; the run can go on later, and late results are ignored."""
+    def cancel(self, reason: str = "cancelled", spent: RunUsage = _ONE_REQUEST) -> None:
+        """Stop now, whatever is out; the run can go on later, and late results are ignored.
+
+        Args:
+            reason: Shown as the run's error.
+            spent: What a request that was out has cost, where that is known.
+        """
         state = self.state
         reason = clean_text(reason)
         if isinstance(state, Idle):
@@ -739,7 +749,7 @@ class AgentRun:
             state = self.state
         if isinstance(state, Thinking):
             if state.asked:
-                self._spend_lm(RunUsage(lm_calls=1))  # it went out; what it cost is not known
+                self._spend_lm(spent)
                 self._emit("model_request_error", purpose=state.purpose, error="cancelled")
             self._end(state.interrupt(reason, "cancelled"))
         elif isinstance(state, Acting):
@@ -1053,6 +1063,12 @@ class AgentRun:
     def _ended(self) -> bool:
         """Whether the run is over for now: a reply that comes later changes nothing."""
         return isinstance(self.state, (Completed, Failed, Interrupted))
+
+    def _too_late(self, usage: RunUsage) -> bool:
+        """Whether a reply came after the end, or after the run was cancelled: then it is paid for and not read."""
+        if not self._ended() and self.cancellation.cancelled:
+            self.cancel(self.cancellation.reason, usage)
+        return self._ended()
 
     def _affordable(self, consume_budget: bool) -> bool:
         return not consume_budget or self.record.spent < self.spec.max_iters

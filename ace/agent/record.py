@@ -66,7 +66,8 @@ class RunSpec:
     tally: Tally | None = None
     """Where a run inside a tool of another run reports each request."""
     clock: Clock = field(default_factory=SystemClock)
-    cancellation: CancellationToken = field(default_factory=CancellationToken)
+    cancellation: CancellationToken | None = None
+    """Stops the run from outside. A sync run with one makes its requests in a thread, which is left behind then."""
 
     def with_stored(self, stored: RunSnapshot) -> RunSpec:
         """The same tools, policy and observers with the task and the limits of a stored run.

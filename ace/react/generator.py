@@ -816,9 +816,9 @@ def _left_out(bullets: Any) -> dict[str, Any]:
     return {f"{name}_bullets": ids for name, ids in named.items() if ids}
 
 
-def _linked(token: CancellationToken | None) -> CancellationToken:
+def _linked(token: CancellationToken | None) -> CancellationToken | None:
     """The run's token; inside a tool of another run, cancelled with that call."""
-    token, outer = token or CancellationToken(), current_context()
+    outer = current_context()
     if outer is not None and outer.cancellation is not token:
-        outer.cancellation.link(token)
+        outer.cancellation.link(token := token or CancellationToken())
     return token

@@ -19,6 +19,7 @@ from ace.agent import (
 )
 from ace.core import (
     CancellationToken,
+    InvalidModelAction,
     ModelTransport,
     ObserverThread,
     RunUsage,
@@ -154,6 +155,53 @@ def test_a_late_result_changes_nothing():
     run.model_failed(ModelTransport("late"))
     after = run.output()
     assert before.model_copy(update={"usage": after.usage}) == after
+
+
+NOT_READ = [call("finish", answer="x"), call("nope"), ModelTransport("down"), InvalidModelAction("unparsable", "no")]
+
+
+@pytest.mark.parametrize("driver", ["sync", "async"])
+@pytest.mark.parametrize("reply", NOT_READ, ids=["finish", "bad call", "transport", "unreadable"])
+def test_cancelling_while_the_model_is_asked_interrupts_whatever_it_answers(driver, reply):
+    class Stopping(Script):
+        def ask(self, request):
+            token.cancel("enough")
+            return super().ask(request)
+
+    token, events, saved = CancellationToken(), [], []
+    run = AgentRun(spec(cancellation=token, listeners=(events.append,)))
+    save = lambda run: saved.append(run.snapshot())  # noqa: E731
+    model = Stopping(reply)
+    output = drive(run, model, save) if driver == "sync" else asyncio.run(adrive(run, model, save))
+    assert (output.termination_reason, output.error.message, output.usage.lm_calls) == ("interrupted", "enough", 1)
+    check_events(events)
+    again = AgentRun.restore(saved[-1], spec())
+    again.resume()
+    assert drive(again, Script(call("finish", answer="x"))).answer == "x"
+
+
+def test_a_sync_run_does_not_wait_for_the_model_when_it_is_cancelled():
+    class Slow(Script):
+        def ask(self, request):
+            leave.wait(10)
+            return super().ask(request)
+
+    token, leave = CancellationToken(), threading.Event()
+    threading.Timer(0.1, token.cancel, ["enough"]).start()
+    started = time.monotonic()
+    output = drive(AgentRun(spec(cancellation=token)), Slow(call("finish", answer="late")))
+    assert time.monotonic() - started < 2
+    assert (output.termination_reason, output.answer) == ("interrupted", None)
+    leave.set()
+
+
+def test_a_reply_that_comes_after_a_cancellation_is_paid_for():
+    token = CancellationToken()
+    run = AgentRun(spec(cancellation=token))
+    run.next_step()
+    token.cancel("enough")
+    run.model_replied(spend(input_tokens=7))
+    assert (run.state.kind, run.record.usage.input_tokens) == ("interrupted", 7)
 
 
 def test_a_token_that_is_set_already_stops_before_anything_happens():
