@@ -78,6 +78,8 @@ class StepError(BaseModel, frozen=True, extra="forbid", allow_inf_nan=False):
     message: str
     received_args: Any = None
     """The arguments as they came, when they could not be used."""
+    raw_response: str = ""
+    """The beginning of the reply that was rejected, where it is known; never shown to a model."""
 
 
 class ReasoningStep(BaseModel, frozen=True, extra="forbid", allow_inf_nan=False):

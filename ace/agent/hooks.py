@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
 from ace.agent.states import AskModel, CallTool, Done
-from ace.core import RunUsage
+from ace.core import PolicyRuntimeViolation, RunUsage
 from ace.tasks import ReasoningStep, RunSummary, TaskInput, TaskOutput
 
 OutputMode = Literal["simple", "structured"]
@@ -45,8 +45,10 @@ class AgentState(Protocol):
         """Replies to this decision that were already rejected."""
         ...
 
-    usage: RunUsage
-    """What was spent so far, without the time since the last stop."""
+    @property
+    def usage(self) -> RunUsage:
+        """What was spent so far, without the time since the last stop."""
+        ...
 
     def append_scratchpad(self, entry: ReasoningStep) -> None:
         """Add a step."""
@@ -55,6 +57,38 @@ class AgentState(Protocol):
     def set_final_output(self, outputs: dict[str, Any]) -> None:
         """Set the signature's outputs."""
         ...
+
+
+@dataclass(frozen=True)
+class StateView:
+    """The `AgentState` that a policy is given: it can be read, and no attempt to write changes the run."""
+
+    user_input: str
+    step_count: int
+    correlation_id: str
+    attempt: int
+    reprompts: int
+    usage: RunUsage
+
+    def append_scratchpad(self, entry: ReasoningStep) -> None:
+        """Refuse it.
+
+        Raises:
+            PolicyRuntimeViolation: Always; the run ends with it.
+        """
+        raise _read_only("append_scratchpad")
+
+    def set_final_output(self, outputs: dict[str, Any]) -> None:
+        """Refuse it.
+
+        Raises:
+            PolicyRuntimeViolation: Always; the run ends with it.
+        """
+        raise _read_only("set_final_output")
+
+
+def _read_only(method: str) -> PolicyRuntimeViolation:
+    return PolicyRuntimeViolation(f"{method} is not for policies: they read the state and answer with a decision")
 
 
 @dataclass(frozen=True)

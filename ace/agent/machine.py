@@ -5,15 +5,17 @@ from __future__ import annotations
 import random
 import re
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, cast
 
 from ace.agent.breaker import Breakers
 from ace.agent.conversation import Conversation, SoFar
-from ace.agent.hooks import Agent, StepView
+from ace.agent.hooks import Agent, AgentState, StateView, StepView
 from ace.agent.output import build_output
 from ace.agent.policy import (
+    LEGAL,
     AppendErrorAndContinue,
     Fail,
     FailedCall,
@@ -55,14 +57,18 @@ from ace.core import (
     EventKind,
     InternalInvariant,
     InvalidModelAction,
+    PolicyRuntimeViolation,
     ResumeError,
     RunUsage,
     ToolContext,
+    ToolDispatch,
     ToolErrorKind,
     UsageLimits,
     clean_text,
     clean_value,
+    describe_error,
     json_value,
+    truncate,
 )
 from ace.tasks import (
     ApprovalRequest,
@@ -78,6 +84,11 @@ from ace.tools import Tool, ToolCall, ToolResult, check_call
 from ace.tools.media import media_in
 
 FINISH = "finish"
+RAW_KEPT = 2_000
+"""Characters of a rejected reply that the trace keeps."""
+_Checked = tuple[RequestedTool, ToolCall | InvalidModelAction]
+"""A call as the model wrote it, and what checking it found."""
+_BESIDE_AN_INVALID_CALL = InvalidModelAction("cancelled", "Not called, because another call of this reply was invalid.")
 _ONE_REQUEST = RunUsage(lm_calls=1)
 """What a request has cost at least."""
 _CITED = re.compile(r"\[(b-\d+)\]")
@@ -171,27 +182,23 @@ class AgentRun:
     # -- what to do next -------------------------------------------------------------------------------------------
 
     def next_step(self) -> Step:
-        """The next step for the driver; asking twice changes nothing."""
-        if isinstance(self.state, Idle):
-            self._begin(self.state)
-        if self.cancellation.cancelled and isinstance(self.state, (Thinking, Acting)):
-            self.cancel(self.cancellation.reason)
-        while True:
-            match self.state:
-                case Thinking() as state:
-                    step = self._ask(state)
-                case Acting() as state:
-                    step = self._call(state)
-                case _:
-                    return Done()
-            if step is not None:
-                return step
+        """The next step for the driver; asking twice changes nothing. A hook that raises ends the run."""
+        with self._guarded():
+            if isinstance(self.state, Idle):
+                self._begin(self.state)
+            if self.cancellation.cancelled and isinstance(self.state, (Thinking, Acting)):
+                self.cancel(self.cancellation.reason)
+            while isinstance(state := self.state, (Thinking, Acting)):
+                step = self._ask(state) if isinstance(state, Thinking) else self._call(state)
+                if step is not None:
+                    return step
+        return Done()
 
     def _begin(self, state: Idle) -> None:
-        self.record.scratch = self.spec.agent.initialize(self.spec.task)
         self._emit("run_started", tools=len(self.spec.registry), max_iters=self.spec.max_iters)
         if (memory := self.spec.memory) is not None and memory.status == "unavailable":
             self._emit("memory_unavailable", reason=memory.reason)
+        self.record.scratch = self._hook("initialize", self.spec.task)
         self._think(state.start())
 
     def _ask(self, state: Thinking) -> Step | None:
@@ -226,7 +233,7 @@ class AgentRun:
         self._prompt = None
         if not self._overrides("execute_step"):
             return False
-        match self.spec.agent.execute_step(self.view()):
+        match self._hook("execute_step", self.view()):
             case AskModel(trajectory=text):
                 self._prompt = text
                 return False
@@ -236,6 +243,8 @@ class AgentRun:
             case Done(outputs):
                 self._commit("")
                 self._finish(state, outputs or {}, "")
+            case other:
+                raise self._broken("execute_step", f"returned {other!r}, expected AskModel, CallTool or Done")
         return True
 
     def _think(self, state: Thinking, force: TerminationReason | None = None) -> None:
@@ -249,7 +258,7 @@ class AgentRun:
                 force = "max_iterations"
             elif force is None and limits.last_answer_due(self.record.usage):
                 force = "budget_exceeded"
-            elif force is None and self._overrides("should_stop") and self.spec.agent.should_stop(self.view()):
+            elif force is None and self._overrides("should_stop") and self._hook("should_stop", self.view()):
                 state = state.extract()
             elif force is None and self._summary_due():
                 state = state.summarize()
@@ -269,38 +278,44 @@ class AgentRun:
 
     def model_replied(self, reply: ModelReply) -> None:
         """The model answered; whether its answer is a legal action is found out here."""
-        if self._too_late(reply.usage):
-            return
-        state = self._asked()
-        self._spend_lm(reply.usage)
-        self._emit("model_request_completed", purpose=state.purpose)
-        try:
-            if state.purpose == "summarize":
-                self._summarised(state, reply.outputs)
-            elif state.purpose == "extract":
-                self.record.outputs = clean_value(reply.outputs)
-                self.reasoning = clean_text(reply.thought)
-                self._end(state.complete())
-            else:
-                self._decide(state, reply)
-        except RecursionError:
-            self._invalid(state, InvalidModelAction("invalid_args", "The arguments are nested too deeply."), "")
+        with self._guarded():
+            if self._too_late(reply.usage):
+                return
+            state = self._asked()
+            self._spend_lm(reply.usage)
+            self._emit("model_request_completed", purpose=state.purpose)
+            try:
+                self._take(state, reply)
+            except RecursionError:
+                self._invalid(state, InvalidModelAction("invalid_args", "The arguments are nested too deeply."))
+
+    def _take(self, state: Thinking, reply: ModelReply) -> None:
+        """Read a reply for what it was asked for."""
+        if state.purpose == "summarize":
+            self._summarised(state, reply.outputs)
+        elif state.purpose == "extract":
+            self.record.outputs = clean_value(reply.outputs)
+            self.reasoning = clean_text(reply.thought)
+            self._end(state.complete())
+        else:
+            self._decide(state, reply)
 
     def model_failed(self, error: AgentError) -> None:
         """No usable reply came: transport failed, or the text could not be parsed."""
-        usage = getattr(error, "usage", None) or RunUsage(lm_calls=1)
-        if self._too_late(usage):
-            return
-        state = self._asked()
-        self._spend_lm(usage)
-        if isinstance(error, ContextOverflow) and state.purpose != "summarize":
-            self._overflown(state, error)
-        elif state.purpose == "summarize":
-            self._emit("model_request_error", purpose="summarize", error=error.kind)
-            self.record.summary_tried = len(self.record.steps)  # the steps stay raw; the next summary is due later
-            self._think(state.think_again(committed=False))
-        else:
-            self._invalid(state, error, "")
+        usage = getattr(error, "usage", None) or _ONE_REQUEST
+        with self._guarded():
+            if self._too_late(usage):
+                return
+            state = self._asked()
+            self._spend_lm(usage)
+            if isinstance(error, ContextOverflow) and state.purpose != "summarize":
+                self._overflown(state, error)
+            elif state.purpose == "summarize":
+                self._emit("model_request_error", purpose="summarize", error=error.kind)
+                self.record.summary_tried = len(self.record.steps)  # the steps stay raw; the next summary is due later
+                self._think(state.think_again(committed=False))
+            else:
+                self._invalid(state, error)
 
     def _overflown(self, state: Thinking, error: ContextOverflow) -> None:
         """The prompt was too long: ask again with a shorter one, and for the answer alone when nothing is left to go."""
@@ -312,7 +327,7 @@ class AgentRun:
             self._emit("model_request_error", purpose=state.purpose, error="context_overflow")
             self._think(state, force="model_transport")
         else:
-            self._invalid(state, error, "")
+            self._invalid(state, error)
 
     def model_delta(self, text: str, answer: str = "") -> None:
         """A piece of the reply, while it is still coming, and what it adds to the answer; nothing depends on it."""
@@ -338,32 +353,35 @@ class AgentRun:
             self._commit(thought)
             self._finish(state, ends[-1].args, thought)
             return
-        checked: list[ToolCall] = []
-        problems: dict[int, InvalidModelAction] = {}
-        for index, tool in enumerate(calls):
-            try:
-                call_id = f"{self.record.step_id}-c{index + 1}"
-                checked.append(check_call(self.spec.registry, tool.name, tool.args, call_id, self._excluded()))
-            except InvalidModelAction as error:
-                problems[index] = error
-        if problems:
-            first = next(iter(problems.values()))
-            self._invalid(state, first, thought, calls, problems)
+        checked = [self._check(tool, number, reply.raw) for number, tool in enumerate(calls, 1)]
+        wrong = next((found for found in checked if isinstance(found, InvalidModelAction)), None)
+        if wrong is not None:
+            self._invalid(state, wrong, thought, list(zip(calls, checked, strict=True)))
             return
         self._commit(thought)
-        self._enter(state.act(tuple(checked), thought, _remark([*reply.unmade, *([FINISH] if ends else [])])))
+        right = tuple(found for found in checked if isinstance(found, ToolCall))
+        self._enter(state.act(right, thought, _remark([*reply.unmade, *([FINISH] if ends else [])])))
+
+    def _check(self, wanted: RequestedTool, number: int, raw: str = "") -> ToolCall | InvalidModelAction:
+        """The call that is meant, or what is wrong with it."""
+        try:
+            call_id = f"{self.record.step_id}-c{number}"
+            return check_call(self.spec.registry, wanted.name, wanted.args, call_id, self._excluded())
+        except InvalidModelAction as error:
+            error.step_id, error.raw_response = self.record.step_id, raw or None
+            return error
 
     def _act(self, state: Thinking, thought: str, wanted: list[RequestedTool]) -> None:
         """Calls that the agent's own hook asked for; they have to be right."""
-        try:
-            calls = [
-                check_call(self.spec.registry, tool.name, json_value(tool.args), f"{self.record.step_id}-c{i + 1}")
-                for i, tool in enumerate(wanted)
-            ]
-        except InvalidModelAction as error:
-            self._end(state.fail("invalid_model_action", f"{type(self.spec.agent).__name__}.execute_step: {error}"))
-        else:
-            self._enter(state.act(tuple(calls), thought))
+        asked = [RequestedTool(tool.name, json_value(tool.args)) for tool in wanted]
+        calls: list[ToolCall] = []
+        for found in [self._check(tool, number) for number, tool in enumerate(asked, 1)]:
+            if isinstance(found, InvalidModelAction):
+                self._add_invalid_steps(state, [(asked[len(calls)], found)], thought)
+                self._fail(found, f"{type(self.spec.agent).__name__}.execute_step: {found}")
+                return
+            calls.append(found)
+        self._enter(state.act(tuple(calls), thought))
 
     def _finish(self, state: Thinking, args: Any, thought: str) -> None:
         self.record.closing, self.reasoning = (thought, json_value(args)), thought
@@ -380,40 +398,46 @@ class AgentRun:
 
     # -- what is illegal -----------------------------------------------------------------------------------------------
 
-    def _invalid(
-        self,
-        state: Thinking,
-        error: AgentError,
-        thought: str,
-        calls: list[RequestedTool] | None = None,
-        problems: dict[int, InvalidModelAction] | None = None,
-    ) -> None:
+    def _invalid(self, state: Thinking, error: AgentError, thought: str = "", calls: Sequence[_Checked] = ()) -> None:
+        """A reply that is no legal action, or that did not come: the policy decides.
+
+        Args:
+            state: The request.
+            error: What is wrong with its reply.
+            thought: What could be read of it.
+            calls: The calls that could be read, each as it was checked.
+        """
         self._emit("model_request_error", purpose=state.purpose, error=error.kind)
-        decision = self._ask_policy(state.attempt, lambda record: self.spec.policy.on_model_error(record, error))
         bad = isinstance(error, InvalidModelAction)
+        if bad:
+            error.step_id = error.step_id or self.record.step_id
+            calls = calls or [(RequestedTool(json_value(error.tool_name), json_value(error.received_args)), error)]
+        deciding = state.purpose == "decide"
+        situation = "an invalid action" if bad else "a model that cannot be asked"
+        decision = self._ask_policy(situation, state.attempt, lambda view: self.spec.policy.on_model_error(view, error))
         match decision:
+            case PolicyRuntimeViolation():
+                self._fail(decision)
             case Retry() if state.attempt < decision.policy.max_attempts and self._affordable(decision.consume_budget):
-                self.record.usage += RunUsage(retries=1)
-                self.record.charged += decision.consume_budget
+                self._charge(decision, RunUsage(retries=1))
                 self._think(state.retry(self._not_before(decision, state.attempt, self.record.step_id)))
-            case Reprompt() if bad and self.record.reprompts_here < decision.strategy.n and state.purpose == "decide":
+            case Reprompt() if deciding and self.record.reprompts_here < decision.strategy.n:
                 self._reprompt(state, decision, error)
-            case AppendErrorAndContinue() if bad and state.purpose == "decide":
+            case AppendErrorAndContinue() if deciding:
+                rejected = self.record.reprompts_here
                 self._commit(thought)
-                for index, (wanted, problem) in enumerate(_rejected(error, calls, problems)):
-                    self._add_invalid_step(state, index, wanted, problem, thought)
+                self.record.reprompts_here = rejected + 1
+                self._summarise(self._add_invalid_steps(state, calls, thought))
                 self._think(state.think_again(committed=True))
-            case ForceAnswer() if state.purpose == "decide":
-                self._think(state, force=error.kind)  # pyright: ignore[reportArgumentType] - kinds are reasons, by a test
+            case ForceAnswer() if deciding:
+                self._add_invalid_steps(state, calls, thought)
+                self._think(state, force=cast(TerminationReason, error.kind))
             case Interrupt(reason):
                 self._end(state.interrupt(clean_text(reason)))
-            case Fail() | Retry() | Reprompt() | AppendErrorAndContinue() | ForceAnswer() if bad or not isinstance(
-                decision, (Reprompt, AppendErrorAndContinue)
-            ):
+            case _:  # to fail, or what is used up or makes no sense here
+                if deciding:
+                    self._add_invalid_steps(state, calls, thought)
                 self._give_up(state, error)
-            case _:
-                legal = "Fail, Retry, Interrupt, ForceAnswer; for an invalid action Reprompt and AppendErrorAndContinue"
-                self._violation(decision, error.kind, legal)
 
     def _reprompt(self, state: Thinking, decision: Reprompt, error: AgentError) -> None:
         note = str(error)
@@ -423,48 +447,53 @@ class AgentRun:
             note += f" Tools: {', '.join((*names, FINISH))}."
         self.record.notes.append(clean_text(note))
         self.record.reprompts_here += 1
-        self.record.usage += RunUsage(reprompts=1)
-        self.record.charged += decision.consume_budget
+        self._charge(decision, RunUsage(reprompts=1))
         self._think(state.think_again(committed=False))
 
     def _give_up(self, state: Thinking, error: AgentError) -> None:
-        self.error = error
         if state.forced_by:
+            self.error = error
             self._end(state.complete())  # the reason it was forced is what ended the run
+            return
+        if isinstance(error, InvalidModelAction) and getattr(self.spec.policy, "on_invalid_action", "") == "fail":
+            hint = "The run ends at the first bad reply; policy='lenient' asks the model again."
+            error.add_note(hint)
+            self._fail(error, f"{error} {hint}")
         else:
-            hint = ""
-            if isinstance(error, InvalidModelAction) and getattr(self.spec.policy, "on_invalid_action", "") == "fail":
-                hint = "The run ends at the first bad reply; policy='lenient' asks the model again."
-                error.add_note(hint)
-            self._end(state.fail(_reason(error), f"{error} {hint}".strip()))
+            self._fail(error)
 
-    def _violation(self, decision: Any, what: str, legal: str) -> None:
-        """The policy returned a decision that is illegal here: the run ends, nothing is guessed."""
-        text = f"policy {self.spec.policy.name!r} answered {decision!r} to {what}; legal are {legal}"
-        state = self.state
-        if isinstance(state, (Thinking, Acting, Observing)):
-            self._end(state.fail("policy_runtime_violation", text))
+    def _fail(self, error: AgentError, message: str = "") -> None:
+        """End the run with an error."""
+        self.error = error
+        self._end(Failed(cast(TerminationReason, error.kind), message or str(error)))
 
-    def _add_invalid_step(
-        self, state: Thinking, index: int, wanted: RequestedTool, error: InvalidModelAction | None, thought: str
-    ) -> None:
-        received = wanted.args
-        message = clean_text(error.message) if error else "Not called, because another call of this reply was invalid."
-        kind = error.reason if error else "cancelled"
-        self._append(
-            ReasoningStep(
-                iteration=state.iteration,
-                thought=thought,
-                tool_call_id=f"s{state.iteration}-c{index + 1}",
-                tool_name=clean_text(
-                    wanted.name if isinstance(wanted.name, str) else (error and error.tool_name) or ""
-                ),
-                tool_args=_as_object(received) or {},
-                outcome="failed",
-                observation=message,
-                error=StepError(kind=kind, message=message, received_args=received),
-                timestamp=self.spec.clock.now(),
-            )
+    def _add_invalid_steps(self, state: Thinking, calls: Sequence[_Checked], thought: str) -> list[ReasoningStep]:
+        """The calls of a reply that was rejected stand in the trace; none of them was made."""
+        steps = [self._invalid_step(state, number, *call, thought) for number, call in enumerate(calls, 1)]
+        for step in steps:
+            self._append(step)
+        return steps
+
+    def _invalid_step(
+        self, state: Thinking, number: int, wanted: RequestedTool, found: ToolCall | InvalidModelAction, thought: str
+    ) -> ReasoningStep:
+        error = found if isinstance(found, InvalidModelAction) else _BESIDE_AN_INVALID_CALL
+        message = clean_text(error.message)
+        return ReasoningStep(
+            iteration=state.iteration,
+            thought=thought,
+            tool_call_id=f"s{state.iteration}-c{number}",
+            tool_name=clean_text(wanted.name if isinstance(wanted.name, str) else error.tool_name or ""),
+            tool_args=_as_object(wanted.args) or {},
+            outcome="failed",
+            observation=message,
+            error=StepError(
+                kind=error.reason,
+                message=message,
+                received_args=wanted.args,
+                raw_response=clean_text(truncate(error.raw_response or "", RAW_KEPT)),
+            ),
+            timestamp=self.spec.clock.now(),
         )
 
     # -- going out ---------------------------------------------------------------------------------------------------
@@ -484,7 +513,7 @@ class AgentRun:
                 deadline = self.spec.clock.now() + max(0.0, limits.seconds - spent.seconds)
         return ToolContext(
             run_id=self.run_id,
-            correlation_id=self.record.correlation_id,
+            correlation_id=self.spec.task.task_id,
             step_id=self.record.step_id,
             tool_call_id=call.id,
             cancellation=self.cancellation,
@@ -558,31 +587,59 @@ class AgentRun:
 
     def tool_finished(self, result: ToolResult) -> None:
         """A tool returned or failed."""
-        state = self.state
-        if isinstance(state, Acting):
-            found = [i for i, c in enumerate(state.calls) if c.status == "out" and c.id == result.tool_call_id]
-            if found:
-                settled = self._settle(state, found[0], result)
-                if isinstance(self.state, Acting):
-                    self.record.state = settled
+        with self._guarded():
+            state = self.state
+            if isinstance(state, Acting):
+                found = [i for i, c in enumerate(state.calls) if c.status == "out" and c.id == result.tool_call_id]
+                if found:
+                    self.record.state = settled = self._settle(state, found[0], result)
                     self._advance(settled)
-                return
-        if result.tool_call_id not in self._call_started:
-            raise InternalInvariant(f"result of {result.tool_call_id!r}, which was never sent out")
-        # its attempt was given up, by time-out, cancellation or resume: a late result is ignored
+                    return
+            if result.tool_call_id not in self._call_started:
+                raise InternalInvariant(
+                    f"result of {result.tool_call_id!r}, which was never sent out, in {state!r:.200}"
+                )
+            # its attempt was given up, by time-out, cancellation or resume: a late result is ignored
 
     def _settle(self, state: Acting, index: int, result: ToolResult) -> Acting:
-        """Record one result, tell the observers, and ask the policy what a failure means."""
+        """Record one result, and ask the policy what a failure means."""
         call = state.calls[index]
         self._spend_call(result)
+        self._breakers.settle(call.call.name, result.outcome, result.error_kind or "exception", self.spec.clock.now())
+        decision = self._on_failure(call, result) if result.outcome == "failed" else AppendErrorAndContinue()
+        again = isinstance(decision, Retry) and self._may_retry(state, call, decision)
+        self._report(call, result, retried=again)
+        if isinstance(decision, Retry) and again:
+            self._charge(decision, RunUsage(retries=1))
+            due = self._not_before(decision, call.tried, call.call.id)
+            return state.update(index, replace(call, status="waiting", attempt=call.attempt + 1, not_before=due))
+        # the run keeps what the model reads
+        stored = result if result.content is None else result.model_copy(update={"content": None})
+        match decision:
+            case AppendErrorAndContinue(note) if note:
+                stored = stored.model_copy(update={"text": f"{stored.text} {note}"})
+                stop, reason = "", ""
+            case Fail():
+                stop, reason = "fail", f"{call.call.name}: {result.text}"
+            case Interrupt(reason):
+                stop = "interrupt"
+            case PolicyRuntimeViolation():
+                stop, reason = "violation", str(decision)
+            case _:
+                stop, reason = "", ""
+        return state.update(index, replace(call, status="done", result=stored, stop=stop, stop_reason=reason))
+
+    def _on_failure(self, call: CallState, result: ToolResult) -> PolicyDecision | PolicyRuntimeViolation:
+        """What the policy makes of a call that failed."""
+        failure, situation = FailedCall(self.tool(call.call), call.call, result), "a failed tool"
+        decision = self._ask_policy(situation, call.tried, lambda view: self.spec.policy.on_tool_error(view, failure))
+        if isinstance(decision, Retry) and not (failure.tool.repeatable or decision.approve_unsafe_replay):
+            return self._violation(decision, "a failed tool that is not safe to call twice", situation)
+        return decision
+
+    def _report(self, call: CallState, result: ToolResult, retried: bool) -> None:
+        """Tell the observers how a call came back, and keep what it gave."""
         failed = result.outcome != "success"
-        now = self.spec.clock.now()
-        self._breakers.settle(call.call.name, result.outcome, result.error_kind or "exception", now)
-        decision: Any = AppendErrorAndContinue()
-        if result.outcome == "failed":
-            failure = FailedCall(self.tool(call.call), call.call, result)
-            decision = self._ask_policy(call.tried, lambda record: self.spec.policy.on_tool_error(record, failure))
-        retried = isinstance(decision, Retry) and self._may_retry(state, call, decision)
         self._emit(
             "tool_call_error" if failed else "tool_call_completed",
             tool_call_id=call.id,
@@ -590,34 +647,9 @@ class AgentRun:
             outcome="retried" if retried else result.outcome,
             **({"error": result.error_kind or "exception"} if failed else {}),
         )
-        # the run keeps what the model reads
-        stored = result if result.content is None else result.model_copy(update={"content": None})
         self._keep(call.id, result.content)
-        done = call.changed(status="done", result=stored)
         if failed:
             self._record_error(call, result)
-        match decision:
-            case Retry():
-                if not self.tool(call.call).repeatable and not decision.approve_unsafe_replay:
-                    self._stop(state.update(index, done), decision, "a failed tool that is not safe to call twice")
-                elif retried:
-                    self.record.usage += RunUsage(retries=1)
-                    self.record.charged += decision.consume_budget
-                    due = self._not_before(decision, call.tried, call.call.id)
-                    return state.update(
-                        index, replace(call, status="waiting", attempt=call.attempt + 1, not_before=due)
-                    )
-            case AppendErrorAndContinue(note) if note:
-                done = replace(done, result=stored.model_copy(update={"text": f"{stored.text} {note}"}))
-            case Fail():
-                done = replace(done, stop="fail", stop_reason=f"{call.call.name}: {result.text}")
-            case Interrupt(reason):
-                done = replace(done, stop="interrupt", stop_reason=reason)
-            case AppendErrorAndContinue():
-                pass
-            case _:
-                self._stop(state.update(index, done), decision, "a failed tool")
-        return state.update(index, done)
 
     def _keep(self, call_id: str, content: Any) -> None:
         """The value itself, for `fields` and for models that take more than text."""
@@ -641,15 +673,6 @@ class AgentRun:
         out = sum(call.status == "out" for call in state.calls) - 1  # the one that just failed is counted already
         return limit is None or self.record.usage.tool_calls + out < limit
 
-    def _stop(self, state: Acting, decision: Any, what: str) -> None:
-        self.record.state = state
-        for call in state.calls:
-            if call.status == "out":  # a late result will be ignored; the tool has to be signalled now
-                self._emit("tool_call_error", tool_call_id=call.id, tool=call.call.name, outcome="interrupted")
-        self._violation(
-            decision, what, "Fail, Interrupt, AppendErrorAndContinue, and Retry where replay is safe or approved"
-        )
-
     def _excluded(self) -> tuple[str, ...]:
         """Tools that are out of service now."""
         return self._breakers.out_of_service(self.spec.clock.now()) if self.record.breakers else ()
@@ -661,37 +684,37 @@ class AgentRun:
         if any(call.status == "out" for call in state.calls):
             return
         stopped = next((call for call in state.calls if call.stop), None)
-        if stopped is not None and stopped.stop == "fail":
-            self._end(state.fail("tool_dispatch", stopped.stop_reason))
-        elif stopped is not None:
+        if stopped is None:
+            if all(call.status == "done" for call in state.calls):
+                self._observe(state.observe())
+        elif stopped.stop == "interrupt":
             calmed = replace(state, calls=tuple(replace(c, stop="", stop_reason="") for c in state.calls))
             self._end(calmed.interrupt(stopped.stop_reason))
-        elif all(call.status == "done" for call in state.calls):
-            self._observe(state.observe())
+        else:
+            kind = ToolDispatch if stopped.stop == "fail" else PolicyRuntimeViolation
+            self._fail(kind(stopped.stop_reason))
 
     def _observe(self, state: Observing) -> None:
         self.record.state = state
-        force: TerminationReason | None = None
-        verdict: PolicyDecision | None = None
         steps = self.steps_of(state.calls, state.thought, state.iteration)
+        watched = [self._watch(step) for step in steps]
+        steps = [step for step, _ in watched]
+        if state.remark:
+            steps[-1] = steps[-1].model_copy(update={"observation": f"{steps[-1].observation} {state.remark}"})
         for step in steps:
-            shown, decision = self._watch(step)
-            if step is steps[-1] and state.remark:
-                shown = shown.model_copy(update={"observation": f"{shown.observation} {state.remark}"})
-            self._append(shown)
-            if isinstance(decision, (Fail, Interrupt)):
-                verdict = verdict or decision
-            elif isinstance(decision, ForceAnswer):
-                force = "no_progress"
-            elif decision is not None and not isinstance(decision, AppendErrorAndContinue):
-                self._violation(decision, "a run that loops", "Fail, Interrupt, ForceAnswer and AppendErrorAndContinue")
-                return
-        if isinstance(verdict, Fail):
-            self._end(state.fail("no_progress", "the same call gave the same result again and again"))
-        elif isinstance(verdict, Interrupt):
-            self._end(state.interrupt(verdict.reason))
-        else:
-            self._think(state.think(), force=force)
+            self._append(step)
+        self._summarise(steps)
+        decisions = [decision for _, decision in watched]
+        match next((d for d in decisions if isinstance(d, (PolicyRuntimeViolation, Fail, Interrupt))), None):
+            case PolicyRuntimeViolation() as violation:
+                self._fail(violation)
+            case Fail():
+                self._end(state.fail("no_progress", "the same call gave the same result again and again"))
+            case Interrupt(reason):
+                self._end(state.interrupt(reason))
+            case None:
+                forced = any(isinstance(decision, ForceAnswer) for decision in decisions)
+                self._think(state.think(), force="no_progress" if forced else None)
 
     def _watch(self, step: ReasoningStep) -> tuple[ReasoningStep, Any]:
         """Detect a loop: the step, with the policy's note where the call is a repetition, and the policy's decision."""
@@ -702,7 +725,8 @@ class AgentRun:
         if times < setting.note_after:
             return step, None
         call = ToolCall(id=step.tool_call_id, name=step.tool_name, args=step.tool_args)
-        decision = self._ask_policy(1, lambda record: self.spec.policy.on_no_progress(record, call, times))
+        ask = self.spec.policy.on_no_progress
+        decision = self._ask_policy("a run that loops", 1, lambda view: ask(view, call, times))
         if isinstance(decision, AppendErrorAndContinue) and decision.note:
             step = step.model_copy(update={"observation": f"{step.observation} {decision.note}"})
         return step, decision
@@ -742,11 +766,11 @@ class AgentRun:
             reason: Shown as the run's error.
             spent: What a request that was out has cost, where that is known.
         """
-        state = self.state
         reason = clean_text(reason)
-        if isinstance(state, Idle):
-            self._begin(state)
-            state = self.state
+        if isinstance(self.state, Idle):
+            with self._guarded():
+                self._begin(self.state)
+        state = self.state
         if isinstance(state, Thinking):
             if state.asked:
                 self._spend_lm(spent)
@@ -782,18 +806,14 @@ class AgentRun:
             raise ResumeError(f"decision must be 'approve', 'deny', Approve(...) or Deny(...), got {decision!r}")
         state = self.state
         if isinstance(state, Interrupted):
-            self._answer(state, wanted)
-            return
-        if wanted is not None:
+            with self._guarded():
+                self._answer(state, wanted)
+        elif wanted is not None:
             raise ResumeError(f"run {self.run_id!r} is {state.kind} and waits for no decision; resume it without one")
-        if isinstance(state, Idle):
-            return
-        if isinstance(state, (Thinking, Acting)):
+        elif isinstance(state, (Thinking, Acting)):
             self._emit("run_continued", after="crash")
-            if isinstance(state, Thinking):
-                self._ask_again(state)
-            else:
-                self._settle_crashed(state)
+            with self._guarded():
+                self._ask_again(state) if isinstance(state, Thinking) else self._settle_crashed(state)
 
     def _ask_again(self, state: Thinking) -> None:
         if state.asked:
@@ -915,10 +935,46 @@ class AgentRun:
             self.record.errors.append(
                 _record(step.tool_name, step.error.kind, step.error.message, step.iteration, step.timestamp)
             )
-        if self._overrides("update_summary"):
-            summary = self.spec.agent.update_summary(self.view(), step)
-            if summary is not None:
+
+    def _summarise(self, steps: Sequence[ReasoningStep]) -> None:
+        """Let the agent's own hook write the summary after each of these steps."""
+        for step in steps if self._overrides("update_summary") else ():
+            if (summary := self._hook("update_summary", self.view(), step)) is not None:
                 self.record.summary, self.record.summarised = summary, len(self.record.steps)
+
+    def _hook(self, name: str, *args: Any) -> Any:
+        """Call a hook of the agent.
+
+        Raises:
+            InternalInvariant: It raised; the run ends.
+        """
+        try:
+            return getattr(self.spec.agent, name)(*args)
+        except Exception as error:  # a border to foreign code; the cause is kept
+            raise self._broken(name, f"raised {describe_error(error)}") from error
+
+    def _broken(self, hook: str, problem: str) -> InternalInvariant:
+        return InternalInvariant(f"{type(self.spec.agent).__name__}.{hook} {clean_text(problem)}")
+
+    @contextmanager
+    def _guarded(self) -> Generator[None]:
+        """End the run where a hook raised, or where a rule of this machine was broken."""
+        try:
+            yield
+        except InternalInvariant as error:
+            if not self._ended():
+                self._withdraw(error.kind)
+                self._fail(error)
+
+    def _withdraw(self, why: str) -> None:
+        """Tell observers that nobody waits any longer for what is out."""
+        state = self.state
+        if isinstance(state, Thinking) and state.asked:
+            self._emit("model_request_error", purpose=state.purpose, error=why)
+        for call in state.calls if isinstance(state, Acting) else ():
+            if call.status == "out":
+                data = {"outcome": "interrupted", "error": "cancelled"}
+                self._emit("tool_call_error", tool_call_id=call.id, tool=call.call.name, **data)
 
     def _overrides(self, hook: str) -> bool:
         """Whether the agent has a hook of its own; the defaults are not worth a view of the whole run."""
@@ -1078,12 +1134,33 @@ class AgentRun:
         draw = random.Random(f"{self.run_id}/{what}/{attempt}").random()
         return self.spec.clock.now() + decision.policy.delay(attempt, draw)
 
-    def _ask_policy(self, attempt: int, ask: Callable[[RunRecord], PolicyDecision]) -> PolicyDecision | Exception:
-        self.record.attempt = attempt
+    def _charge(self, decision: Retry | Reprompt, usage: RunUsage) -> None:
+        self.record.usage += usage
+        self.record.charged += decision.consume_budget
+
+    def _ask_policy(
+        self, situation: str, attempt: int, ask: Callable[[AgentState], PolicyDecision]
+    ) -> PolicyDecision | PolicyRuntimeViolation:
+        """What the policy says to a situation of `LEGAL`; a violation where that is illegal, and nothing is guessed."""
+        record = self.record
+        view = StateView(
+            user_input=record.task.text,
+            step_count=record.usage.iterations,
+            correlation_id=record.task.task_id,
+            attempt=attempt,
+            reprompts=record.reprompts_here,
+            usage=record.usage,
+        )
         try:
-            return ask(self.record)
+            decision = ask(view)
         except Exception as error:  # a policy is the user's code; what it raised is in the violation
-            return error
+            return self._violation(error, situation, situation)
+        return decision if isinstance(decision, LEGAL[situation]) else self._violation(decision, situation, situation)
+
+    def _violation(self, answer: Any, what: str, situation: str) -> PolicyRuntimeViolation:
+        legal = ", ".join(kind.__name__ for kind in LEGAL[situation])
+        said = f"raised {describe_error(answer)} for" if isinstance(answer, Exception) else f"answered {answer!r} to"
+        return PolicyRuntimeViolation(clean_text(f"policy {self.spec.policy.name!r} {said} {what}; legal are {legal}"))
 
 
 def _remark(unmade: Sequence[str]) -> str:
@@ -1096,20 +1173,6 @@ def _remark(unmade: Sequence[str]) -> str:
 
 def _as_object(args: Any) -> dict[str, Any] | None:
     return cast(dict[str, Any], args) if isinstance(args, dict) else None
-
-
-def _rejected(
-    error: AgentError, calls: list[RequestedTool] | None, problems: dict[int, InvalidModelAction] | None
-) -> list[tuple[RequestedTool, InvalidModelAction | None]]:
-    """Every call of a rejected reply with its problem, if it has one."""
-    if calls and problems:
-        return [(call, problems.get(index)) for index, call in enumerate(calls)]
-    invalid = error if isinstance(error, InvalidModelAction) else InvalidModelAction("unparsable", str(error))
-    return [(RequestedTool(json_value(invalid.tool_name), json_value(invalid.received_args)), invalid)]
-
-
-def _reason(error: AgentError) -> TerminationReason:
-    return error.kind  # pyright: ignore[reportReturnType] - kinds are the reasons, by a test
 
 
 def _requested(calls: list[CallState]) -> tuple[RequestedCall, ...]:

@@ -34,8 +34,11 @@ class UpTo:
     n: int
 
     def __post_init__(self) -> None:
-        if not 1 <= self.n <= MAX_REPROMPTS:
-            raise PolicyConfigInvalid(f"reprompts must be 1 to {MAX_REPROMPTS} per decision, got {self.n!r}")
+        n: Any = self.n  # what is passed in practice may be anything
+        if not isinstance(n, int) or isinstance(n, bool) or not 1 <= n <= MAX_REPROMPTS:
+            raise PolicyConfigInvalid(
+                f"reprompts must be a whole number from 1 to {MAX_REPROMPTS} per decision, got {self.n!r}"
+            )
 
 
 RepromptStrategy = OnceWithToolCatalog | UpTo
@@ -92,6 +95,15 @@ class Interrupt:
 
 PolicyDecision = Fail | Retry | Reprompt | AppendErrorAndContinue | ForceAnswer | Interrupt
 """Any decision that a policy may answer with."""
+
+
+LEGAL: dict[str, tuple[type, ...]] = {
+    "a model that cannot be asked": (Fail, Retry, Interrupt, ForceAnswer),
+    "an invalid action": (Fail, Retry, Interrupt, ForceAnswer, Reprompt, AppendErrorAndContinue),
+    "a failed tool": (Fail, Interrupt, AppendErrorAndContinue, Retry),
+    "a run that loops": (Fail, Interrupt, AppendErrorAndContinue, ForceAnswer),
+}
+"""What a policy may answer to each situation; `Retry` of a tool only where that is safe or approved."""
 
 
 @dataclass(frozen=True)

@@ -97,7 +97,7 @@ class RunSpec:
 
 @dataclass
 class RunRecord:
-    """Everything that a run has done and spent so far; it is the `AgentState` that policies are given.
+    """Everything that a run has done and spent so far; policies are given a `StateView` of it.
 
     Only `AgentRun` writes to it. `RunSnapshot` has a field of the same name for everything here that is stored.
     """
@@ -124,45 +124,15 @@ class RunRecord:
     closing: tuple[str, Any] | None = None
     without_playbook: bool = False
     seq: int = 0
-    attempt: int = 1
-    """Of the request or call that a policy is asked about, this one included; not stored."""
     rendered: list[str] = field(default_factory=list[str])
     """The steps as the model reads them; not stored."""
     conversation: Conversation | None = None
     """The turns before this one; of it, the levels are stored."""
 
-    # -- the state that every agent offers (`AgentState`) ------------------------------------------------------------
-
-    @property
-    def user_input(self) -> str:
-        """The task's text."""
-        return self.task.text
-
-    @property
-    def step_count(self) -> int:
-        """Committed decisions so far."""
-        return self.usage.iterations
-
-    @property
-    def correlation_id(self) -> str:
-        """The task's id."""
-        return self.task.task_id
-
-    @property
-    def reprompts(self) -> int:
-        """Replies to this decision that were already rejected."""
-        return self.reprompts_here
-
     def append_scratchpad(self, entry: ReasoningStep) -> None:
         """Add a step."""
         self.rendered.append(render_step(len(self.steps), entry))
         self.steps.append(entry)
-
-    def set_final_output(self, outputs: dict[str, Any]) -> None:
-        """Set the signature's outputs."""
-        self.outputs = dict(outputs)
-
-    # -- what is derived from it -------------------------------------------------------------------------------------
 
     @property
     def iteration(self) -> int:

@@ -43,6 +43,8 @@ class ModelReply:
     """The signature's outputs, for a reply to an `extract` request; the summary's fields, for `summarize`."""
     usage: RunUsage = field(default_factory=RunUsage)
     """What this reply cost."""
+    raw: str = ""
+    """The reply as it came, for people who look into a run that failed."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +61,7 @@ class CallState:
     result: ToolResult | None = None
     consent: bool = False
     """Whether a person approved this call."""
-    stop: Literal["", "fail", "interrupt"] = ""
+    stop: Literal["", "fail", "interrupt", "violation"] = ""
     """The policy's reason, when the failure of this call ends the run."""
     stop_reason: str = ""
 

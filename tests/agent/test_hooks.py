@@ -1,17 +1,23 @@
 """The five hooks of an agent."""
 
-from agent.kit import call, extract, peek, play
+import asyncio
+
+import pytest
+from agent.kit import Script, call, extract, payments, peek, play, spec
 
 from ace.agent import (
     Agent,
+    AgentRun,
     AskModel,
     CallTool,
     Done,
+    ModelReply,
+    RequestedTool,
+    adrive,
+    drive,
 )
 from ace.agent.hooks import StepView
-from ace.core import (
-    RunUsage,
-)
+from ace.core import RunUsage, check_events
 from ace.tasks import RunSummary, TaskInput
 from ace.testing import FaultyTool
 from ace.tools import Tool
@@ -90,3 +96,50 @@ def test_a_hook_may_make_several_calls():
             return CallTool((*CallTool.of("peek", key="a").calls, *CallTool.of("peek", key="b").calls))
 
     assert play(tools=[peek], agent=Both())[0].answer == "value of a value of b"
+
+
+ONE = RunUsage(lm_calls=1)
+HOOKS = ["initialize", "execute_step", "should_stop", "update_summary"]
+
+
+@pytest.mark.parametrize("driver", ["sync", "async"])
+@pytest.mark.parametrize("hook", HOOKS)
+def test_a_hook_that_raises_ends_the_run_as_an_output(hook, driver):
+    def raises(self, *args):
+        raise KeyError("mine")
+
+    broken, events = type("Mine", (Agent,), {hook: raises})(), []
+    run = AgentRun(spec(tools=[peek], agent=broken, listeners=(events.append,)))
+    several = ModelReply(
+        tool_name="peek", tool_args={"key": "a"}, more=(RequestedTool("peek", {"key": "b"}),), usage=ONE
+    )
+    model = Script(several, call("finish", answer="x"))
+    output = drive(run, model) if driver == "sync" else asyncio.run(adrive(run, model))
+    assert output.termination_reason == "internal_invariant"
+    assert output.error.message.startswith(f"Mine.{hook} raised KeyError: ")
+    assert isinstance(run.error.__cause__, KeyError)
+    assert len(output.structured_trace) == (2 if hook == "update_summary" else 0)
+    check_events(events)
+    assert events[-1].kind == "run_error"
+
+
+def test_a_hook_that_raises_when_a_run_goes_on_ends_it():
+    class Tired(Agent):
+        def should_stop(self, state):
+            return bool(state.steps) and 1 / 0
+
+    pay, paid = payments()
+    run = AgentRun(spec(tools=[pay]))
+    drive(run, Script(call("pay", amount=1)))
+    again = AgentRun.restore(run.snapshot(), spec(tools=[pay], agent=Tired()))
+    again.resume("deny")
+    assert (drive(again, Script()).termination_reason, paid) == ("internal_invariant", [])
+
+
+def test_a_hook_that_returns_nonsense_ends_the_run():
+    class Odd(Agent):
+        def execute_step(self, state):
+            return "look around"
+
+    output, _ = play(agent=Odd())
+    assert "Odd.execute_step returned 'look around', expected AskModel, CallTool or Done" in output.error.message

@@ -1,4 +1,4 @@
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pytest
 from agent.kit import Script, call, extract, payments, peek, peek_or_refuse, play, send, spec
@@ -33,6 +33,7 @@ from ace.core import (
     ResumeError,
     RunUsage,
     UsageLimits,
+    check_events,
 )
 from ace.testing import FaultyTool, ManualClock
 from ace.tools import Tool, tool
@@ -185,14 +186,55 @@ def test_only_injected_bullets_count_as_cited():
 def test_a_result_for_another_call_is_our_bug():
     from ace.tools import ToolResult
 
-    run = AgentRun(spec())
+    events = []
+    run = AgentRun(spec(listeners=(events.append,)))
     run.next_step()
     run.model_replied(call("calculator", expression="1"))
     run.next_step()
-    with pytest.raises(InternalInvariant):
-        run.tool_finished(ToolResult(tool_call_id="other", outcome="success", text=""))
-    with pytest.raises(InternalInvariant):
-        run.model_replied(call("finish", answer=""))
+    run.tool_finished(ToolResult(tool_call_id="other", outcome="success", text=""))
+    assert isinstance(run.next_step(), Done)
+    assert isinstance(run.error, InternalInvariant)
+    output = run.output()
+    assert output.termination_reason == "internal_invariant"
+    assert "'other', which was never sent out, in Acting(" in output.error.message
+    check_events(events)
+
+
+def test_the_call_that_ends_a_run_stands_in_its_trace():
+    for reply, name, kind in (
+        (call("nope", a=1), "nope", "unknown_tool"),
+        (call("calculator", a=1), "calculator", "invalid_args"),
+        (InvalidModelAction("unparsable", "?", tool_name="calculator", received_args={"a": 1}), None, "unparsable"),
+    ):
+        if isinstance(reply, ModelReply):
+            reply = replace(reply, raw="what it wrote")
+        else:
+            reply.raw_response, name = "what it wrote", "calculator"
+        run = AgentRun(spec())
+        output = drive(run, Script(reply))
+        (step,) = output.structured_trace
+        assert (step.tool_name, step.tool_args, step.executed, step.outcome) == (name, {"a": 1}, False, "failed")
+        assert (step.tool_call_id, step.error.kind, step.error.raw_response) == ("s1-c1", kind, "what it wrote")
+        assert [(e.tool, e.kind) for e in output.error_history] == [(name, kind)]
+        assert (run.error.step_id, run.error.raw_response) == ("s1", "what it wrote")
+        assert (output.usage.iterations, output.tool_usage) == (0, {})
+
+
+def test_of_a_fatal_reply_every_call_stands_in_the_trace():
+    reply = ModelReply(tool_name="peek", tool_args={"key": "a"}, more=(RequestedTool("nope", [1]),))
+    output, _ = play(reply, tools=[peek])
+    assert [(s.tool_name, s.error.kind, s.error.received_args) for s in output.structured_trace] == [
+        ("peek", "cancelled", {"key": "a"}),
+        ("nope", "unknown_tool", [1]),
+    ]
+
+
+def test_a_reply_that_was_not_not_asked_for_is_our_bug():
+    run = AgentRun(spec(tools=[peek]))
+    run.next_step()
+    run.model_replied(call("peek", key="a"))
+    run.model_replied(call("finish", answer=""))
+    assert (run.output().termination_reason, run.output().answer) == ("internal_invariant", None)
 
 
 @pytest.mark.parametrize(
@@ -257,8 +299,8 @@ def test_a_policy_may_interrupt():
         (call("calculator", expression="1/0"), ForceAnswer(), "ForceAnswer"),
         (call("calculator", expression="1/0"), "go on", "go on"),
         (call("calculator", expression="1/0"), KeyError("x"), "KeyError"),
-        (ModelTransport("down"), AppendErrorAndContinue(), "model_transport"),
-        (ModelTransport("down"), Reprompt(), "model_transport"),
+        (ModelTransport("down"), AppendErrorAndContinue(), "a model that cannot be asked"),
+        (ModelTransport("down"), Reprompt(), "a model that cannot be asked"),
         (ModelTransport("down"), None, "None"),
     ],
 )

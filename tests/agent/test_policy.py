@@ -22,6 +22,7 @@ from ace.core import (
     ToolError,
     check_events,
 )
+from ace.tasks import ReasoningStep
 from ace.testing import FaultyTool
 from ace.tools import Tool, tool
 
@@ -36,7 +37,7 @@ def test_once_with_tool_catalog_asks_once_and_lists_the_tools():
     assert output.termination_reason == "invalid_model_action"
 
 
-@pytest.mark.parametrize("n", [0, -1, 11])
+@pytest.mark.parametrize("n", [0, -1, 11, 2.5, "3", True, None])
 def test_reprompts_are_bounded(n):
     with pytest.raises(PolicyConfigInvalid):
         UpTo(n)
@@ -129,6 +130,34 @@ def test_a_policy_sees_the_run_but_cannot_change_it():
     assert state.usage.lm_calls == 2
     with pytest.raises(AttributeError):
         state.step_count = 5
+
+
+def write_a_step(state):
+    step = ReasoningStep(iteration=1, tool_call_id="c", tool_name="peek", outcome="success", observation="seen")
+    state.append_scratchpad(step)
+
+
+WRITES = {
+    "append_scratchpad is not for policies": write_a_step,
+    "set_final_output is not for policies": lambda state: state.set_final_output({"answer": "mine"}),
+    "cannot assign to field 'usage'": lambda state: setattr(state, "usage", None),
+}
+
+
+@pytest.mark.parametrize("problem", WRITES)
+@pytest.mark.parametrize("reply", [call("nope"), call("calculator", expression="1/0")], ids=["reply", "tool"])
+def test_a_policy_that_writes_into_the_state_ends_the_run_and_changes_nothing(problem, reply):
+    class Writing(Policy):
+        def on_model_error(self, state, error):
+            return WRITES[problem](state)
+
+        def on_tool_error(self, state, failed):
+            return WRITES[problem](state)
+
+    output, _ = play(reply, policy=Writing())
+    assert output.termination_reason == "policy_runtime_violation"
+    assert problem in output.error.message
+    assert (output.outputs, len(output.structured_trace), output.usage.lm_calls) == ({}, reply.tool_name != "nope", 1)
 
 
 def test_the_documented_defaults():
