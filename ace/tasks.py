@@ -78,6 +78,8 @@ class StepError(BaseModel, frozen=True, extra="forbid", allow_inf_nan=False):
     message: str
     received_args: Any = None
     """The arguments as they came, when they could not be used."""
+    operator_message: str = ""
+    """What the tool says to its operator beside that; never shown to a model."""
     raw_response: str = ""
     """The beginning of the reply that was rejected, where it is known; never shown to a model."""
 
@@ -114,6 +116,8 @@ class ErrorRecord(BaseModel, frozen=True, extra="forbid", allow_inf_nan=False):
     tool: str
     kind: str
     message: str
+    operator_message: str = ""
+    """What the tool says to its operator beside that; never shown to a model."""
     retries: int = 0
     """How often the same call was made again without the model knowing."""
     recovered: bool = False
@@ -126,6 +130,8 @@ class RunError(BaseModel, frozen=True, extra="forbid", allow_inf_nan=False):
 
     kind: TerminationReason
     message: str
+    operator_message: str = ""
+    """What the tool whose failure ended the run says to its operator; never shown to a model."""
 
 
 class RequestedCall(BaseModel, frozen=True, extra="forbid", allow_inf_nan=False):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import random
 import re
 import uuid
@@ -48,7 +49,7 @@ from ace.agent.states import (
     Thinking,
     Wait,
 )
-from ace.agent.trajectory import LEFT_OUT, as_fields
+from ace.agent.trajectory import as_fields
 from ace.core import (
     AgentError,
     CancellationToken,
@@ -89,6 +90,7 @@ RAW_KEPT = 2_000
 _Checked = tuple[RequestedTool, ToolCall | InvalidModelAction]
 """A call as the model wrote it, and what checking it found."""
 _BESIDE_AN_INVALID_CALL = InvalidModelAction("cancelled", "Not called, because another call of this reply was invalid.")
+_log = logging.getLogger(__name__)
 _ONE_REQUEST = RunUsage(lm_calls=1)
 """What a request has cost at least."""
 _CITED = re.compile(r"\[(b-\d+)\]")
@@ -122,6 +124,7 @@ class AgentRun:
         self._shown: dict[str, list[Any]] = {}
         self._breakers = Breakers(spec.policy.breaker, self.record.breakers)
         self._prompt: str | None = None
+        self._raised: BaseException | None = None
         self._call_started: dict[str, float] = {}
         self._started = spec.clock.now()
         self._limited = spec.limits.model_dump(exclude_none=True).keys() != set()
@@ -465,7 +468,8 @@ class AgentRun:
     def _fail(self, error: AgentError, message: str = "") -> None:
         """End the run with an error."""
         self.error = error
-        self._end(Failed(cast(TerminationReason, error.kind), message or str(error)))
+        operator = error.operator_message if isinstance(error, ToolDispatch) else ""
+        self._end(Failed(cast(TerminationReason, error.kind), message or str(error), operator))
 
     def _add_invalid_steps(self, state: Thinking, calls: Sequence[_Checked], thought: str) -> list[ReasoningStep]:
         """The calls of a reply that was rejected stand in the trace; none of them was made."""
@@ -614,13 +618,14 @@ class AgentRun:
             due = self._not_before(decision, call.tried, call.call.id)
             return state.update(index, replace(call, status="waiting", attempt=call.attempt + 1, not_before=due))
         # the run keeps what the model reads
-        stored = result if result.content is None else result.model_copy(update={"content": None})
+        plain = result.content is None and result.raised is None
+        stored = result if plain else result.model_copy(update={"content": None, "raised": None})
         match decision:
             case AppendErrorAndContinue(note) if note:
                 stored = stored.model_copy(update={"text": f"{stored.text} {note}"})
                 stop, reason = "", ""
             case Fail():
-                stop, reason = "fail", f"{call.call.name}: {result.text}"
+                stop, reason, self._raised = "fail", f"{call.call.name}: {result.text}", result.raised
             case Interrupt(reason):
                 stop = "interrupt"
             case PolicyRuntimeViolation():
@@ -691,8 +696,7 @@ class AgentRun:
             calmed = replace(state, calls=tuple(replace(c, stop="", stop_reason="") for c in state.calls))
             self._end(calmed.interrupt(stopped.stop_reason))
         else:
-            kind = ToolDispatch if stopped.stop == "fail" else PolicyRuntimeViolation
-            self._fail(kind(stopped.stop_reason))
+            self._fail(_stop_error(stopped, self._raised))
 
     def _observe(self, state: Observing) -> None:
         self.record.state = state
@@ -752,7 +756,11 @@ class AgentRun:
             changes_state=not self.tool(call.call).read_only,
             executed=result.outcome != "denied",
             attempts=call.attempt,
-            error=StepError(kind=result.error_kind or "exception", message=result.text) if failed else None,
+            error=StepError(
+                kind=result.error_kind or "exception", message=result.text, operator_message=_operator_text(result)
+            )
+            if failed
+            else None,
             seconds=result.seconds,
             timestamp=self._call_started.get(call.id, 0.0),
         )
@@ -799,20 +807,19 @@ class AgentRun:
         Raises:
             ResumeError: A decision is needed and missing, or given and not needed; the run is unchanged.
         """
-        wanted = (
-            {"approve": Approve(), "deny": Deny()}.get(decision, decision) if isinstance(decision, str) else decision
-        )
-        if not (wanted is None or isinstance(wanted, (Approve, Deny))):
-            raise ResumeError(f"decision must be 'approve', 'deny', Approve(...) or Deny(...), got {decision!r}")
         state = self.state
-        if isinstance(state, Interrupted):
-            with self._guarded():
-                self._answer(state, wanted)
-        elif wanted is not None:
+        request = state.request if isinstance(state, Interrupted) else None
+        if request is None and decision is not None:
             raise ResumeError(f"run {self.run_id!r} is {state.kind} and waits for no decision; resume it without one")
-        elif isinstance(state, (Thinking, Acting)):
-            self._emit("run_continued", after="crash")
-            with self._guarded():
+        if request is not None and decision is None:
+            raise ResumeError(
+                f"run {self.run_id!r} waits: {request.reason}; pass decision='approve' or decision='deny'"
+            )
+        with self._guarded():
+            if isinstance(state, Interrupted):
+                self._answer(state, {} if request is None else _by_call(request, decision))
+            elif isinstance(state, (Thinking, Acting)):
+                self._emit("run_continued", after="crash")
                 self._ask_again(state) if isinstance(state, Thinking) else self._settle_crashed(state)
 
     def _ask_again(self, state: Thinking) -> None:
@@ -852,60 +859,37 @@ class AgentRun:
         else:
             self._advance(state)
 
-    def _answer(self, state: Interrupted, decision: Approve | Deny | None) -> None:
-        request, then = state.request, state.resume()
-        if request is None and decision is not None:
-            raise ResumeError(f"run {self.run_id!r} was {state.cause} and waits for no decision; resume it without one")
-        if request is not None and decision is None:
-            raise ResumeError(
-                f"run {self.run_id!r} waits: {request.reason}; pass decision='approve' or decision='deny'"
-            )
+    def _answer(self, state: Interrupted, decided: Mapping[str, Approve | Deny]) -> None:
+        then, request = state.resume(), state.request
         if request is not None and isinstance(then, Acting):
-            asked = {call.tool_call_id for call in request.calls}
             for index, call in enumerate(then.calls):
-                if call.id in asked:
-                    then = then.update(index, self._decided(call, request, decision))
+                if call.id in decided:
+                    then = then.update(index, self._decided(call, request.kind, decided[call.id]))
         self.record.state = then
-        self.record.decisions += decision.answers if decision is not None else 0
+        self.record.decisions += max((one.answers for one in decided.values()), default=0)
         self._emit("run_continued", after=state.cause)
         if isinstance(then, Acting):
             self._advance(then)
         else:
             self._think(then)  # what was spent when it stopped counts
 
-    def _decided(self, call: CallState, request: ApprovalRequest, decision: Approve | Deny | None) -> CallState:
-        if isinstance(decision, Approve):
-            checked = call.call
-            if decision.args is not None:
-                if len(request.calls) != 1:
-                    raise ResumeError(
-                        f"Approve(args=...) fits one call, and {len(request.calls)} wait; approve them as they are"
-                    )
-                try:
-                    checked = check_call(self.spec.registry, call.call.name, json_value(decision.args), call.call.id)
-                except InvalidModelAction as error:
-                    raise ResumeError(f"the new arguments do not fit: {error}") from error
-            again = request.kind == "unknown_effect"
-            return replace(
-                call,
-                call=checked,
-                attempt=call.attempt + again,
-                repeats=call.repeats + again,
-                status="waiting",
-                result=None,
-                consent=True,
-            )
-        if request.kind == "unknown_effect":
-            return call  # it stays interrupted, and the model reads that
-        reason = (
-            decision.reason
-            if isinstance(decision, Deny) and decision.reason
-            else "The operator did not approve this call."
-        )
-        result = ToolResult(
-            tool_call_id=call.id, outcome="denied", text=clean_text(reason), error_kind="permission_denied"
-        )
-        return replace(call, status="done", result=result)
+    def _decided(self, call: CallState, kind: str, decision: Approve | Deny) -> CallState:
+        """A call that waited, as it was decided."""
+        again = kind == "unknown_effect"
+        if isinstance(decision, Deny):
+            if again:
+                return call  # it stays interrupted, and the model reads that
+            text = clean_text(decision.reason or "The operator did not approve this call.")
+            denied = ToolResult(tool_call_id=call.id, outcome="denied", text=text, error_kind="permission_denied")
+            return replace(call, status="done", result=denied)
+        checked = call.call
+        if decision.args is not None:
+            try:
+                checked = check_call(self.spec.registry, call.call.name, json_value(decision.args), call.call.id)
+            except InvalidModelAction as error:
+                raise ResumeError(f"the new arguments of {call.id!r} do not fit: {error}") from error
+        attempts = {"attempt": call.attempt + again, "repeats": call.repeats + again}
+        return replace(call, call=checked, status="waiting", result=None, consent=True, **attempts)
 
     # -- recording ---------------------------------------------------------------------------------------------------
 
@@ -932,8 +916,11 @@ class AgentRun:
     def _append(self, step: ReasoningStep) -> None:
         self.record.append_scratchpad(step)
         if step.error is not None and not step.executed:
+            kind, message = step.error.kind, step.error.message
             self.record.errors.append(
-                _record(step.tool_name, step.error.kind, step.error.message, step.iteration, step.timestamp)
+                ErrorRecord(
+                    iteration=step.iteration, tool=step.tool_name, kind=kind, message=message, timestamp=step.timestamp
+                )
             )
 
     def _summarise(self, steps: Sequence[ReasoningStep]) -> None:
@@ -982,19 +969,22 @@ class AgentRun:
 
     def _record_error(self, call: CallState, result: ToolResult) -> None:
         """A call failed: one record per decision, counting its retries."""
-        kind, retries = result.error_kind or "exception", call.tried - 1
-        iteration = getattr(self.state, "iteration", 0)
-        record = _record(call.call.name, kind, result.text, iteration, self._call_started.get(call.id, 0.0))
-        record = record.model_copy(update={"retries": retries})
-        if (
-            retries
-            and self.record.errors
-            and self.record.errors[-1].tool == record.tool
-            and self.record.errors[-1].retries == retries - 1
-        ):
-            self.record.errors[-1] = record
-        else:
-            self.record.errors.append(record)
+        errors, tool, retries = self.record.errors, call.call.name, call.tried - 1
+        if retries and errors and (errors[-1].tool, errors[-1].retries) == (tool, retries - 1):
+            errors.pop()
+        errors.append(
+            ErrorRecord(
+                iteration=self.record.iteration,
+                tool=tool,
+                kind=result.error_kind or "exception",
+                message=result.text,
+                operator_message=_operator_text(result),
+                retries=retries,
+                timestamp=self._call_started.get(call.id, 0.0),
+            )
+        )
+        if text := _operator_text(result):
+            _log.warning("run %s: %s failed: %s", self.run_id, tool, text)
 
     # -- events ------------------------------------------------------------------------------------------------------
 
@@ -1030,7 +1020,7 @@ class AgentRun:
             case Interrupted():
                 self._emit("run_paused", reason=state.reason, cause=state.cause)
             case _:
-                self._emit("run_completed", termination_reason=self._termination())
+                self._emit("run_completed", termination_reason=self.record.forced_by or "completed")
 
     # -- the output -------------------------------------------------------------------------------------------------
 
@@ -1041,66 +1031,9 @@ class AgentRun:
             return list(self.record.steps)
         return [*self.record.steps, *self.steps_of(acting.calls, acting.thought, acting.iteration)]
 
-    def _termination(self) -> TerminationReason:
-        if isinstance(self.state, Failed):
-            return self.state.error
-        if isinstance(self.state, Interrupted):
-            return "interrupted"
-        return self.record.forced_by or "completed"
-
     def output(self) -> TaskOutput:
         """The output so far; call it when `next_step()` returned `Done`."""
-        state = self.state
-        return build_output(
-            self.spec.task,
-            self.run_id,
-            self._termination(),
-            outputs=self.record.outputs,
-            error=self._error_message(),
-            forced=self.record.forced_by is not None,
-            steps=self.steps_so_far(state),
-            usage=self.usage_now(),
-            errors=self.record.errors,
-            summary=self.record.summary,
-            request=state.request if isinstance(state, Interrupted) else None,
-            injected=self.spec.injected_bullets,
-            cited=self.record.cited,
-            metadata=self._metadata(),
-            memory=self.spec.memory,
-        )
-
-    def _metadata(self) -> Mapping[str, Any]:
-        """The spec's, and what of the run the model was not shown in full."""
-        cuts, playbook = self.record.cuts, self.record.without_playbook
-        if not (cuts or playbook or self.record.turns_cut):
-            return self.spec.metadata
-        whole = sorted(index for index, cut in cuts.items() if cut == LEFT_OUT)
-        part = sorted(cuts.keys() - whole)
-        return {
-            **self.spec.metadata,
-            "context_overflow": {
-                "shortened": part,
-                "left_out": whole,
-                "playbook": not playbook,
-                **({"turns": self.record.turns_cut} if self.record.turns_cut else {}),
-            },
-        }
-
-    def _error_message(self) -> str:
-        """What ended the run before the model finished; empty when it did."""
-        match self.state:
-            case Failed(message=message):
-                return message
-            case Interrupted(reason=reason):
-                return reason
-            case _ if self.record.forced_by == "max_iterations":
-                return f"no answer after {self.spec.max_iters} iterations"
-            case _ if self.record.forced_by == "no_progress":
-                return "the same call gave the same result again and again; the answer was asked for"
-            case _ if self.record.forced_by is not None:
-                return f"the answer was forced: {self.record.forced_by.replace('_', ' ')}"
-            case _:
-                return ""
+        return build_output(self.run_id, self.spec, self.record, self.steps_so_far(self.state), self.usage_now())
 
     # -- small things --------------------------------------------------------------------------------------------------
 
@@ -1163,6 +1096,18 @@ class AgentRun:
         return PolicyRuntimeViolation(clean_text(f"policy {self.spec.policy.name!r} {said} {what}; legal are {legal}"))
 
 
+def _stop_error(call: CallState, source: BaseException | None) -> AgentError:
+    """The error of a call that ends the run, and what the tool raised."""
+    if call.stop == "violation" or call.result is None:
+        return PolicyRuntimeViolation(call.stop_reason)
+    kind, operator = call.result.error_kind or "exception", _operator_text(call.result)
+    error = ToolDispatch(
+        call.stop_reason, tool=call.call.name, error_kind=kind, source=source, operator_message=operator
+    )
+    error.__cause__ = source
+    return error
+
+
 def _remark(unmade: Sequence[str]) -> str:
     """What the model is told about calls of its reply that were not made."""
     if not unmade:
@@ -1171,13 +1116,38 @@ def _remark(unmade: Sequence[str]) -> str:
     return f"(Not made, because other calls of the same reply came first: {names}. Ask again if it is still needed.)"
 
 
+def _by_call(request: ApprovalRequest, given: Any) -> dict[str, Approve | Deny]:
+    """The decision about each call that waits.
+
+    Raises:
+        ResumeError: A call has none, one is about no call that waits, or something is no decision.
+    """
+    ids = [call.tool_call_id for call in request.calls]
+    named = cast("Mapping[Any, Any]", given) if isinstance(given, Mapping) else dict.fromkeys(ids, given)
+    missing, unknown = [i for i in ids if i not in named], [i for i in named if i not in ids]
+    if missing or unknown:
+        raise ResumeError(f"decisions are needed about {ids}; missing: {missing}, about no call that waits: {unknown}")
+    if isinstance(given, Approve) and given.args is not None and len(ids) != 1:
+        raise ResumeError(f"Approve(args=...) fits one call, and {len(ids)} wait; decide by their ids: {ids}")
+    decided: dict[str, Approve | Deny] = {}
+    for call_id, one in named.items():
+        decision = {"approve": Approve(), "deny": Deny()}.get(one) if isinstance(one, str) else one
+        if not isinstance(decision, (Approve, Deny)):
+            raise ResumeError(
+                f"a decision is 'approve', 'deny', Approve(...) or Deny(...), or each call's by its id; got {one!r}"
+            )
+        decided[call_id] = decision
+    return decided
+
+
+def _operator_text(result: ToolResult) -> str:
+    """What a tool says to its operator beside what the model reads."""
+    return "" if result.message == result.text else clean_text(result.message)
+
+
 def _as_object(args: Any) -> dict[str, Any] | None:
     return cast(dict[str, Any], args) if isinstance(args, dict) else None
 
 
 def _requested(calls: list[CallState]) -> tuple[RequestedCall, ...]:
     return tuple(RequestedCall(tool_call_id=c.id, tool_name=c.call.name, tool_args=c.call.args) for c in calls)
-
-
-def _record(tool: str, kind: str, message: str, iteration: int, timestamp: float) -> ErrorRecord:
-    return ErrorRecord(iteration=iteration, tool=tool, kind=kind, message=message, timestamp=timestamp)

@@ -2,63 +2,81 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
+from ace.agent.record import RunRecord, RunSpec
+from ace.agent.states import Failed, Interrupted
+from ace.agent.trajectory import LEFT_OUT
 from ace.core import RunUsage, clean_text
-from ace.tasks import (
-    ApprovalRequest,
-    ErrorRecord,
-    MemoryUse,
-    ReasoningStep,
-    RunError,
-    RunSummary,
-    TaskInput,
-    TaskOutput,
-    TerminationReason,
-    answer_field,
-)
+from ace.tasks import ErrorRecord, ReasoningStep, RunError, TaskOutput, TerminationReason, answer_field
 
 
 def build_output(
-    task: TaskInput,
-    run_id: str,
-    reason: TerminationReason,
-    *,
-    outputs: dict[str, Any],
-    error: str,
-    forced: bool,
-    steps: Sequence[ReasoningStep],
-    usage: RunUsage,
-    errors: Sequence[ErrorRecord],
-    summary: RunSummary | None,
-    request: ApprovalRequest | None,
-    injected: tuple[str, ...],
-    cited: Sequence[str],
-    metadata: Mapping[str, Any],
-    memory: MemoryUse | None = None,
+    run_id: str, spec: RunSpec, record: RunRecord, steps: Sequence[ReasoningStep], usage: RunUsage
 ) -> TaskOutput:
-    """What came out of a run; `cited` lists only bullets that were shown, all others are reported as invented."""
-    invented = [bullet for bullet in dict.fromkeys(cited) if bullet not in injected]
+    """What came out of a run so far.
+
+    Args:
+        run_id: Its name.
+        spec: What it was given.
+        record: What it has done; of the bullets that it cited, those that were never shown are reported as invented.
+        steps: Its steps, those of a decision that is not fully observed included.
+        usage: The record's with the time that has passed.
+    """
+    cited, state = list(dict.fromkeys(record.cited)), record.state
+    invented = [bullet for bullet in cited if bullet not in spec.injected_bullets]
+    reason, message, operator_message = _end(record, spec.max_iters)
+    metadata = {**spec.metadata, **_overflow(record)}
     return TaskOutput(
-        task_id=task.task_id,
+        task_id=spec.task.task_id,
         run_id=run_id,
-        task=task,
-        answer=outputs.get(answer_field(outputs)),
-        outputs=outputs,
-        partial=forced,
+        task=spec.task,
+        answer=record.outputs.get(answer_field(record.outputs)),
+        outputs=record.outputs,
+        partial=record.forced_by is not None,
         structured_trace=tuple(steps),
         termination_reason=reason,
-        error=None if reason == "completed" else RunError(kind=reason, message=clean_text(error)),
+        error=None
+        if reason == "completed"
+        else RunError(kind=reason, message=clean_text(message), operator_message=operator_message),
         usage=usage,
-        error_history=tuple(_recovered(record, steps) for record in errors),
-        summary=summary,
-        request=request,
-        memory=memory,
-        injected_bullets=injected,
-        cited_bullets=tuple(dict.fromkeys(bullet for bullet in cited if bullet in injected)),
-        metadata={**metadata, "invented_bullets": invented} if invented else dict(metadata),
+        error_history=tuple(_recovered(error, steps) for error in record.errors),
+        summary=record.summary,
+        request=state.request if isinstance(state, Interrupted) else None,
+        memory=spec.memory,
+        injected_bullets=spec.injected_bullets,
+        cited_bullets=tuple(bullet for bullet in cited if bullet not in invented),
+        metadata={**metadata, "invented_bullets": invented} if invented else metadata,
     )
+
+
+_FORCED = {"no_progress": "the same call gave the same result again and again; the answer was asked for"}
+
+
+def _end(record: RunRecord, max_iters: int) -> tuple[TerminationReason, str, str]:
+    """Why the run ended, in a word, in a sentence, and in one for the operator."""
+    match record.state:
+        case Failed(error, message, operator_message):
+            return error, message, operator_message
+        case Interrupted(reason):
+            return "interrupted", reason, ""
+        case _ if record.forced_by is None:
+            return "completed", "", ""
+        case _:
+            forced = record.forced_by
+            words = _FORCED | {"max_iterations": f"no answer after {max_iters} iterations"}
+            return forced, words.get(forced, f"the answer was forced: {forced.replace('_', ' ')}"), ""
+
+
+def _overflow(record: RunRecord) -> dict[str, Any]:
+    """What of the run the model was not shown in full."""
+    cuts, playbook, turns = record.cuts, record.without_playbook, record.turns_cut
+    if not (cuts or playbook or turns):
+        return {}
+    whole = sorted(index for index, cut in cuts.items() if cut == LEFT_OUT)
+    told: dict[str, Any] = {"shortened": sorted(cuts.keys() - whole), "left_out": whole, "playbook": not playbook}
+    return {"context_overflow": {**told, "turns": turns} if turns else told}
 
 
 def _recovered(record: ErrorRecord, steps: Sequence[ReasoningStep]) -> ErrorRecord:

@@ -7,6 +7,7 @@ illegal one is a type error. All of them are plain JSON data.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, Literal
 
@@ -206,6 +207,7 @@ class Failed:
 
     error: TerminationReason
     message: str
+    operator_message: str = ""
     kind: Literal["failed"] = "failed"
 
 
@@ -238,7 +240,7 @@ STATE_CODEC: TypeAdapter[State] = TypeAdapter(Annotated[State, Field(discriminat
 
 @dataclass(frozen=True)
 class Approve:
-    """Make the calls that a run asked for; with `args`, the only one of them with others: `Approve(args={"key": "b"})`."""
+    """Make a call that a run asked for; with `args`, with others than the model's: `Approve(args={"key": "b"})`."""
 
     args: dict[str, Any] | None = None
     answers: int = 1
@@ -247,15 +249,16 @@ class Approve:
 
 @dataclass(frozen=True)
 class Deny:
-    """Do not make the calls: `Deny("not this month")`; the model reads the reason and goes on."""
+    """Do not make a call: `Deny("not this month")`; the model reads the reason and goes on."""
 
     reason: str = ""
     answers: int = 1
     """As for `Approve`."""
 
 
-ResumeDecision = Approve | Deny | Literal["approve", "deny"]
-"""What `resume` takes as the answer to a request for approval."""
+CallDecision = Approve | Deny | Literal["approve", "deny"]
+ResumeDecision = CallDecision | Mapping[str, CallDecision]
+"""What `resume` takes as the answer to a request for approval: about all its calls, or by the id of each call."""
 
 
 @dataclass(frozen=True)

@@ -197,9 +197,32 @@ class InvalidModelAction(AgentError):
 
 
 class ToolDispatch(AgentError):
-    """A tool failed and the policy ended the run: `ToolDispatch("refund failed: the shop is closed")`."""
+    """A tool failed and the policy ended the run: `ToolDispatch("refund failed: the shop is closed", tool="refund")`.
+
+    Args:
+        message: What the model would have read.
+        tool: The tool's name.
+        error_kind: Why it failed.
+        source: What it raised; only in the process where it did.
+        operator_message: What it says to its operator beside that.
+    """
 
     kind = "tool_dispatch"
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        tool: str = "",
+        error_kind: ToolErrorKind = "exception",
+        source: BaseException | None = None,
+        operator_message: str = "",
+    ) -> None:
+        super().__init__(message)
+        self.tool = tool
+        self.error_kind: ToolErrorKind = error_kind
+        self.source = source
+        self.operator_message = operator_message
 
 
 class BudgetExceeded(AgentError):

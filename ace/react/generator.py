@@ -398,7 +398,8 @@ class ReActGenerator(dspy.Module, Agent):
         Args:
             run_id: `out.run_id`, or one of `run_store.run_ids()`.
             decision: For a run that waits for one (`out.request`): ``"approve"``, ``"deny"``, `Approve` with other
-                arguments, or `Deny` with a reason that the model reads.
+                arguments, or `Deny` with a reason that the model reads; or one of these by the id of each call that
+                waits, ``{"s1-c1": "approve", "s1-c2": "deny"}`` (`out.request.calls[i].tool_call_id`).
             lm: A model for the rest of the run; the agent's own by default.
             cancellation: A token for the rest of the run.
 

@@ -19,6 +19,7 @@ from itertools import islice
 from typing import Any, cast
 
 from pydantic import BaseModel, Field
+from pydantic.json_schema import SkipJsonSchema
 
 from ace.core import (
     CancellationToken,
@@ -67,6 +68,8 @@ class ToolResult(BaseModel, frozen=True, extra="forbid"):
     seconds: float = 0.0
     usage: RunUsage = RunUsage()
     """What agents that ran inside the tool spent on models."""
+    raised: SkipJsonSchema[Any] = Field(default=None, exclude=True, repr=False)
+    """What the tool raised; only in the process where it did."""
 
 
 def check_call(registry: ToolRegistry, name: Any, args: Any, call_id: str, excluded: Collection[str] = ()) -> ToolCall:
@@ -120,7 +123,12 @@ class _Work:
         failed = _explained(self, outcome.raised)
         ended = "interrupted" if isinstance(outcome.raised, _Cancelled) else "failed"
         return ToolResult(
-            outcome=ended, text=failed.model_message, error_kind=failed.kind, message=failed.message, **common
+            outcome=ended,
+            text=failed.model_message,
+            error_kind=failed.kind,
+            message=failed.message,
+            raised=outcome.raised,
+            **common,
         )
 
     def abandon(self) -> bool:

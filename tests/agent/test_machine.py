@@ -10,6 +10,7 @@ from ace.agent import (
     AskModel,
     BreakerPolicy,
     CallTool,
+    Deny,
     Done,
     ForceAnswer,
     Interrupt,
@@ -567,3 +568,56 @@ def test_a_retry_needs_a_tool_call_left():
     )
     step = output.structured_trace[0]
     assert (step.outcome, step.error.kind, step.executed) == ("failed", "network", True)
+
+
+def two_payments():
+    """A run that waits for a decision about two payments, and what was paid."""
+    pay, paid = payments()
+    run = AgentRun(spec(tools=[pay, peek]))
+    first, *more = [
+        RequestedTool("pay", {"amount": 1}),
+        RequestedTool("peek", {"key": "a"}),
+        RequestedTool("pay", {"amount": 2}),
+    ]
+    drive(run, Script(ModelReply(tool_name=first.name, tool_args=first.args, more=tuple(more))))
+    assert [c.tool_call_id for c in run.output().request.calls] == ["s1-c1", "s1-c3"]
+    return AgentRun.restore(RunSnapshot.from_json(run.snapshot().to_json()), spec(tools=[pay, peek])), paid
+
+
+@pytest.mark.parametrize(
+    ("decisions", "amounts", "outcomes"),
+    [
+        ({"s1-c1": "approve", "s1-c3": "deny"}, [1], ["success", "success", "denied"]),
+        ({"s1-c3": Approve(), "s1-c1": Deny("not him")}, [2], ["denied", "success", "success"]),
+        ({"s1-c1": Approve(args={"amount": 7}), "s1-c3": Approve(args={"amount": 8})}, [7, 8], ["success"] * 3),
+        ("approve", [1, 2], ["success"] * 3),
+    ],
+)
+def test_each_call_that_waits_is_decided_by_its_id(decisions, amounts, outcomes):
+    run, paid = two_payments()
+    run.resume(decisions)
+    output = drive(run, Script(call("finish", answer="x")))
+    assert (paid, [step.outcome for step in output.structured_trace]) == (amounts, outcomes)
+    assert run.snapshot().decisions == 1
+
+
+@pytest.mark.parametrize(
+    ("decisions", "named"),
+    [
+        ({"s1-c1": "approve"}, r"missing: \['s1-c3'\]"),
+        ({"s1-c1": "approve", "s1-c3": "deny", "s1-c2": "deny"}, r"no call that waits: \['s1-c2'\]"),
+        ({}, r"missing: \['s1-c1', 's1-c3'\]"),
+        ({"s1-c1": "approve", "s1-c3": "perhaps"}, "'perhaps'"),
+        ({"s1-c1": "approve", "s1-c3": None}, "None"),
+        ({"s1-c1": "approve", "s1-c3": Approve(args={"amount": "much"})}, "'s1-c3' do not fit"),
+        (Approve(args={"amount": 1}), "by their ids"),
+        ([Approve(), Deny()], "a decision is"),
+    ],
+)
+def test_decisions_that_do_not_fit_the_calls_change_nothing(decisions, named):
+    run, paid = two_payments()
+    before = run.snapshot()
+    with pytest.raises(ResumeError, match=named):
+        run.resume(decisions)
+    assert run.snapshot().model_copy(update={"usage": before.usage}) == before
+    assert paid == []

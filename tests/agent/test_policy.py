@@ -3,9 +3,10 @@
 import threading
 
 import pytest
-from agent.kit import call, peek, play, send
+from agent.kit import Script, call, peek, play, send, spec
 
 from ace.agent import (
+    AgentRun,
     BreakerPolicy,
     ForceAnswer,
     ModelReply,
@@ -14,11 +15,13 @@ from ace.agent import (
     RequestedTool,
     RetryPolicy,
     UpTo,
+    drive,
 )
 from ace.core import (
     PolicyConfigInvalid,
     RunUsage,
     TokenPrices,
+    ToolDispatch,
     ToolError,
     check_events,
 )
@@ -66,15 +69,36 @@ def test_fail_fast_waits_for_what_is_out_and_calls_nothing_more():
     assert (output.termination_reason, faulty.calls, len(output.structured_trace)) == ("tool_dispatch", 1, 1)
 
 
-def test_operator_and_model_read_different_texts():
+def test_operator_and_model_read_different_texts(caplog):
     @tool
     def pay() -> str:
         """Pay."""
         raise ToolError("refused", "card 4242 blocked in /srv/vault", "The card is blocked.")
 
     output, model = play(call("pay"), call("finish", answer="x"), tools=[pay])
-    assert output.structured_trace[0].observation == "The card is blocked."
+    (step,), (record,), operator = output.structured_trace, output.error_history, "card 4242 blocked in /srv/vault"
+    assert (step.observation, step.error.message, record.message) == ("The card is blocked.",) * 3
+    assert (step.error.operator_message, record.operator_message) == (operator, operator)
+    assert [line.getMessage().partition(": ")[2] for line in caplog.records] == [f"pay failed: {operator}"]
     assert "4242" not in model.asked[-1].trajectory
+
+
+def test_a_failed_tool_that_ends_a_run_keeps_what_it_raised():
+    vault = OSError("the vault is shut")
+
+    @tool
+    def pay() -> str:
+        """Pay."""
+        raise ToolError("refused", "card 4242 blocked", "The card is blocked.", source=vault)
+
+    run = AgentRun(spec(tools=[pay], policy=Policy(tool_error="fail_fast")))
+    output = drive(run, Script(call("pay")))
+    assert (output.error.message, output.error.operator_message) == ("pay: The card is blocked.", "card 4242 blocked")
+    error = run.error
+    assert isinstance(error, ToolDispatch)
+    assert (error.tool, error.error_kind, str(error)) == ("pay", "refused", "pay: The card is blocked.")
+    assert error.source.source is vault
+    assert error.__cause__ is error.source
 
 
 def test_every_kind_of_tool_error_has_a_row():

@@ -278,10 +278,28 @@ class _Attempt:
             decision, problem = self._read(interrupt({**question, "problem": problem}), request.calls)
             answers += 1
         self._answered = known + answers
-        return replace(decision, answers=self._answered - stored.decisions)
+        taken = self._answered - stored.decisions
+        return {call_id: replace(one, answers=taken) for call_id, one in decision.items()}
 
-    def _read(self, answer: Any, calls: Sequence[RequestedCall]) -> tuple[Approve | Deny | None, str]:
-        """An answer as a decision, or what is wrong with it."""
+    def _read(self, answer: Any, calls: Sequence[RequestedCall]) -> tuple[dict[str, Approve | Deny] | None, str]:
+        """An answer as the decision about each call, or what is wrong with it."""
+        given = cast("dict[str, Any]", answer) if isinstance(answer, dict) else {"decision": answer}
+        ids = [call.tool_call_id for call in calls]
+        if "decision" in given:
+            if given.get("args") is not None and len(calls) > 1:
+                return None, f"`args` fit one call, and {len(calls)} wait; decide by their ids: {ids}"
+            given = dict.fromkeys(ids, given)
+        elif given.keys() != set(ids):
+            return None, f"the answer is about {list(given)}, expected a decision about each of {ids}"
+        decided: dict[str, Approve | Deny] = {}
+        for call in calls:
+            one, problem = self._read_one(given[call.tool_call_id], call)
+            if one is None:
+                return None, problem
+            decided[call.tool_call_id] = one
+        return decided, ""
+
+    def _read_one(self, answer: Any, call: RequestedCall) -> tuple[Approve | Deny | None, str]:
         given = cast("dict[str, Any]", answer) if isinstance(answer, dict) else {"decision": answer}
         args = given.get("args")
         match given.get("decision"):
@@ -289,14 +307,11 @@ class _Attempt:
                 return Deny(str(given.get("reason", ""))), ""
             case "approve" if args is None:
                 return Approve(), ""
-            case "approve" if len(calls) > 1:
-                return None, f"`args` fit one call, and {len(calls)} wait; approve them as they are"
             case "approve":
-                for call in calls:
-                    try:
-                        check_call(self.node.agent.registry, call.tool_name, args, call.tool_call_id)
-                    except InvalidModelAction as error:
-                        return None, f"the new arguments do not fit: {error}"
+                try:
+                    check_call(self.node.agent.registry, call.tool_name, args, call.tool_call_id)
+                except InvalidModelAction as error:
+                    return None, f"the new arguments do not fit: {error}"
                 return Approve(args), ""
             case other:
                 return None, f"the answer is {other!r:.100}, expected 'approve' or 'deny'"

@@ -11,6 +11,7 @@ from langgraph.graph import START, StateGraph
 from langgraph.types import Command, RetryPolicy
 
 from ace import ReActGenerator, graph, tool
+from ace.agent import CallTool, Done
 from ace.graph import JsonlCheckpointer, NodeFailed, WorkflowInterrupted, append, check_graph_events
 from ace.graph.nodes import (
     ReActAgentNode,
@@ -124,6 +125,42 @@ def test_each_approval_is_used_for_its_own_call(tmp_path):
     state = workflow.resume("t", "approve")
     assert made == ["one", "3"]
     assert [step.observation for step in state["scratchpad"]] == ["refunded one", "too late", "refunded 3"]
+
+
+class PaysTwo(ReActGenerator):
+    """Asks for two payments at once."""
+
+    def execute_step(self, state):
+        if state.steps:
+            return Done({"answer": " ".join(step.outcome for step in state.steps)})
+        return CallTool((*CallTool.of("pay", to="ana").calls, *CallTool.of("pay", to="eve").calls))
+
+
+def test_of_two_calls_that_wait_one_is_approved_and_the_other_denied(tmp_path):
+    paid = []
+
+    @tool(requires_approval=True)
+    def pay(to: str) -> str:
+        """Pay."""
+        paid.append(to)
+        return f"paid {to}"
+
+    agent = PaysTwo(tools=[pay], lm=finishing(), run_store=tmp_path / "runs")
+    workflow = graph.compile(one(ReActAgentNode(agent)), checkpointer=JsonlCheckpointer(tmp_path / "threads"))
+    with pytest.raises(WorkflowInterrupted) as raised:
+        workflow.invoke({"user_input": "pay"}, thread_id="t")
+    first, second = (call["tool_call_id"] for call in raised.value.interrupts[0].value["calls"])
+    for answer, problem in (
+        ({first: "approve"}, "expected a decision about each of"),
+        ({first: "approve", second: "perhaps"}, "expected 'approve' or 'deny'"),
+        ({"decision": "approve", "args": {"to": "bob"}}, "decide by their ids"),
+    ):
+        with pytest.raises(WorkflowInterrupted) as raised:
+            workflow.resume("t", answer)
+        assert problem in raised.value.interrupts[0].value["problem"]
+    denied = {"decision": "deny", "reason": "not eve"}
+    state = workflow.resume("t", {first: {"decision": "approve", "args": {"to": "bob"}}, second: denied})
+    assert (paid, [step.observation for step in state["scratchpad"]]) == (["bob"], ["paid bob", "not eve"])
 
 
 def test_an_agent_that_nobody_can_answer_fails_with_advice(tmp_path):
