@@ -42,7 +42,7 @@ class AgentState(Protocol):
 
     @property
     def reprompts(self) -> int:
-        """Replies to this decision that were already rejected."""
+        """Replies right before this one that were rejected as well."""
         ...
 
     @property

@@ -7,7 +7,7 @@ import random
 import re
 import uuid
 from collections.abc import Callable, Generator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import Any, cast
 
@@ -91,6 +91,8 @@ _Checked = tuple[RequestedTool, ToolCall | InvalidModelAction]
 """A call as the model wrote it, and what checking it found."""
 _BESIDE_AN_INVALID_CALL = InvalidModelAction("cancelled", "Not called, because another call of this reply was invalid.")
 _log = logging.getLogger(__name__)
+REPEATED = 200
+"""Characters of a known result that are repeated instead of a call."""
 _ONE_REQUEST = RunUsage(lm_calls=1)
 """What a request has cost at least."""
 _CITED = re.compile(r"\[(b-\d+)\]")
@@ -363,16 +365,32 @@ class AgentRun:
             return
         self._commit(thought)
         right = tuple(found for found in checked if isinstance(found, ToolCall))
-        self._enter(state.act(right, thought, _remark([*reply.unmade, *([FINISH] if ends else [])])))
+        remarks = [*map(_left_out, calls, right), _remark([*reply.unmade, *([FINISH] if ends else [])])]
+        self._enter(state.act(right, thought, " ".join(filter(None, remarks))))
 
     def _check(self, wanted: RequestedTool, number: int, raw: str = "") -> ToolCall | InvalidModelAction:
         """The call that is meant, or what is wrong with it."""
+        call_id = f"{self.record.step_id}-c{number}"
         try:
-            call_id = f"{self.record.step_id}-c{number}"
             return check_call(self.spec.registry, wanted.name, wanted.args, call_id, self._excluded())
         except InvalidModelAction as error:
+            if self._on_invalid == "forgive" and (found := self._without_surplus(wanted, call_id)):
+                return found
             error.step_id, error.raw_response = self.record.step_id, raw or None
             return error
+
+    def _without_surplus(self, wanted: RequestedTool, call_id: str) -> ToolCall | None:
+        """The call without arguments that its tool does not have, where everything else fits and the tool only reads."""
+        args = _as_object(wanted.args)
+        if not args or not self.spec.registry.has(wanted.name):
+            return None
+        tool = self.spec.registry.get(wanted.name)
+        kept = {name: value for name, value in args.items() if name in tool.schema.get("properties", {})}
+        if not tool.read_only or kept == args:
+            return None
+        with suppress(InvalidModelAction):
+            return check_call(self.spec.registry, wanted.name, kept, call_id)
+        return None
 
     def _act(self, state: Thinking, thought: str, wanted: list[RequestedTool]) -> None:
         """Calls that the agent's own hook asked for; they have to be right."""
@@ -458,8 +476,8 @@ class AgentRun:
             self.error = error
             self._end(state.complete())  # the reason it was forced is what ended the run
             return
-        if isinstance(error, InvalidModelAction) and getattr(self.spec.policy, "on_invalid_action", "") == "fail":
-            hint = "The run ends at the first bad reply; policy='lenient' asks the model again."
+        if isinstance(error, InvalidModelAction) and self._on_invalid == "fail":
+            hint = "The run ends at the first bad reply; policy='forgiving' tells the model what fits and goes on."
             error.add_note(hint)
             self._fail(error, f"{error} {hint}")
         else:
@@ -570,6 +588,8 @@ class AgentRun:
         """Send one call out, unless the budget or the tool's breaker forbids it."""
         call = state.calls[index]
         name = call.call.name
+        if known := self._known(call):
+            return state.update(index, call.changed(status="done", result=known, known=True))
         limit = self.spec.limits.tool_calls
         out = sum(other.status == "out" for other in state.calls)
         if limit is not None and self.record.usage.tool_calls + out >= limit:
@@ -581,6 +601,20 @@ class AgentRun:
         self._call_started[call.id] = now
         self._emit("tool_call_started", tool_call_id=call.id, tool=name, attempt=call.attempt)
         return state.update(index, call.changed(status="out"))
+
+    def _known(self, call: CallState) -> ToolResult | None:
+        """The result of a call that was made with it again and again, in short; nobody asked for this one in person."""
+        setting, (name, args) = self.spec.policy.no_progress, (call.call.name, call.call.args)
+        if setting is None or call.consent or call.attempt > 1:
+            return None
+        if self.record.repeats.times(name, args) < setting.note_after - 1:
+            return None
+        for step in reversed(self.record.steps):
+            if step.executed and (step.tool_name, step.tool_args) == (name, args):
+                text = f"{truncate(step.observation, REPEATED)} (Known: not called again.)"
+                kind = cast(ToolErrorKind, step.error.kind) if step.error else None
+                return ToolResult(tool_call_id=call.id, outcome=step.outcome, text=text, error_kind=kind)
+        return None
 
     def _refuse(self, state: Acting, index: int, kind: ToolErrorKind, text: str) -> Acting:
         call = state.calls[index]
@@ -701,7 +735,7 @@ class AgentRun:
     def _observe(self, state: Observing) -> None:
         self.record.state = state
         steps = self.steps_of(state.calls, state.thought, state.iteration)
-        watched = [self._watch(step) for step in steps]
+        watched = [self._watch(step, call) for step, call in zip(steps, state.calls, strict=True)]
         steps = [step for step, _ in watched]
         if state.remark:
             steps[-1] = steps[-1].model_copy(update={"observation": f"{steps[-1].observation} {state.remark}"})
@@ -720,10 +754,10 @@ class AgentRun:
                 forced = any(isinstance(decision, ForceAnswer) for decision in decisions)
                 self._think(state.think(), force="no_progress" if forced else None)
 
-    def _watch(self, step: ReasoningStep) -> tuple[ReasoningStep, Any]:
+    def _watch(self, step: ReasoningStep, made: CallState) -> tuple[ReasoningStep, Any]:
         """Detect a loop: the step, with the policy's note where the call is a repetition, and the policy's decision."""
         setting = self.spec.policy.no_progress
-        if setting is None or not step.executed:
+        if setting is None or not (step.executed or made.known):
             return step, None
         times = self.record.repeats.add(step)
         if times < setting.note_after:
@@ -754,7 +788,7 @@ class AgentRun:
             outcome=result.outcome,
             observation=result.text,
             changes_state=not self.tool(call.call).read_only,
-            executed=result.outcome != "denied",
+            executed=result.outcome != "denied" and not call.known,
             attempts=call.attempt,
             error=StepError(
                 kind=result.error_kind or "exception", message=result.text, operator_message=_operator_text(result)
@@ -1059,6 +1093,11 @@ class AgentRun:
             self.cancel(self.cancellation.reason, usage)
         return self._ended()
 
+    @property
+    def _on_invalid(self) -> Any:
+        """What a policy of ours does about a bad reply; other policies just decide."""
+        return getattr(self.spec.policy, "on_invalid_action", "")
+
     def _affordable(self, consume_budget: bool) -> bool:
         return not consume_budget or self.record.spent < self.spec.max_iters
 
@@ -1108,6 +1147,13 @@ def _stop_error(call: CallState, source: BaseException | None) -> AgentError:
     return error
 
 
+def _left_out(wanted: RequestedTool, call: ToolCall) -> str:
+    """What the model is told about arguments of a call that its tool does not have."""
+    names = [f"`{name}`" for name in _as_object(wanted.args) or {} if name not in call.args]
+    what = "are no arguments" if len(names) > 1 else "is no argument"
+    return f"({', '.join(names)} {what} of {call.name}; left out.)" if names else ""
+
+
 def _remark(unmade: Sequence[str]) -> str:
     """What the model is told about calls of its reply that were not made."""
     if not unmade:
@@ -1134,7 +1180,8 @@ def _by_call(request: ApprovalRequest, given: Any) -> dict[str, Approve | Deny]:
         decision = {"approve": Approve(), "deny": Deny()}.get(one) if isinstance(one, str) else one
         if not isinstance(decision, (Approve, Deny)):
             raise ResumeError(
-                f"a decision is 'approve', 'deny', Approve(...) or Deny(...), or each call's by its id; got {one!r}"
+                "decision must be 'approve', 'deny', Approve(...) or Deny(...), for all calls or by the id of each, "
+                f"got {one!r}"
             )
         decided[call_id] = decision
     return decided

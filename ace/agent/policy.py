@@ -14,6 +14,8 @@ from ace.tools import Tool, ToolCall, ToolResult
 
 MAX_REPROMPTS = 10
 """More reprompts for one decision than this is a loop, not a policy."""
+BAD_IN_A_ROW = 3
+"""Bad replies in a row that end a run that forgives them."""
 
 
 @dataclass(frozen=True)
@@ -159,8 +161,10 @@ class Policy:
     """
 
     name: str = "default"
-    on_invalid_action: Literal["fail", "observe"] | RepromptStrategy = "fail"
-    """An unknown tool, arguments that do not fit, an unreadable reply."""
+    on_invalid_action: Literal["fail", "forgive", "observe"] | RepromptStrategy = "fail"
+    """An unknown tool, arguments that do not fit, an unreadable reply. ``forgive`` and ``observe`` make it an observation
+    that says what fits; ``forgive`` ends the run at the third in a row, and leaves an argument out that a tool does not have
+    where everything else fits and the tool only reads."""
     tool_error: Literal["append_and_continue", "fail_fast"] = "append_and_continue"
     model_retry: RetryPolicy | None = None
     """For a model that cannot be reached; None leaves that to the `dspy.LM`, which has retries of its own."""
@@ -173,9 +177,9 @@ class Policy:
 
     def __post_init__(self) -> None:
         action: Any = self.on_invalid_action  # what is passed in practice may be anything
-        if action not in ("fail", "observe") and not isinstance(action, (OnceWithToolCatalog, UpTo)):
+        if action not in ("fail", "forgive", "observe") and not isinstance(action, (OnceWithToolCatalog, UpTo)):
             raise PolicyConfigInvalid(
-                "on_invalid_action must be 'fail', 'observe', OnceWithToolCatalog() or UpTo(n), "
+                "on_invalid_action must be 'fail', 'forgive', 'observe', OnceWithToolCatalog() or UpTo(n), "
                 f"got {self.on_invalid_action!r}"
             )
         if self.tool_error not in ("append_and_continue", "fail_fast"):
@@ -186,6 +190,11 @@ class Policy:
             raise PolicyConfigInvalid(
                 "tool_error='fail_fast' ends the run at the first failure: a breaker never gets to act"
             )
+
+    @classmethod
+    def forgiving(cls) -> Policy:
+        """A bad reply is an observation that says what fits and spends an iteration; three in a row end the run."""
+        return cls(name="forgiving", on_invalid_action="forgive")
 
     @classmethod
     def lenient(cls) -> Policy:
@@ -204,7 +213,7 @@ class Policy:
         Raises:
             PolicyConfigInvalid: There is none of that name.
         """
-        known = {"default": cls, "lenient": cls.lenient, "replay": cls.replay}
+        known = {"default": cls, "forgiving": cls.forgiving, "lenient": cls.lenient, "replay": cls.replay}
         if name not in known:
             raise PolicyConfigInvalid(f"there is no policy {name!r}; there are {', '.join(map(repr, known))}")
         return known[name]()
@@ -219,6 +228,8 @@ class Policy:
             return Retry(self.model_retry, self.consume_budget)
         if not isinstance(error, InvalidModelAction) or self.on_invalid_action == "fail":
             return Fail()
+        if self.on_invalid_action == "forgive":
+            return Fail() if state.reprompts + 1 >= BAD_IN_A_ROW else AppendErrorAndContinue()
         if self.on_invalid_action == "observe":
             return AppendErrorAndContinue()
         return Reprompt(self.on_invalid_action, self.consume_budget)

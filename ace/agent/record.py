@@ -246,7 +246,7 @@ class RunSnapshot(BaseModel, frozen=True, extra="forbid"):
     forced_by: TerminationReason | None = None
     """Why the answer was asked for although the model had not finished."""
     errors: tuple[ErrorRecord, ...] = ()
-    repeats: dict[str, int] = Field(default_factory=dict)
+    repeats: dict[str, tuple[int, str]] = Field(default_factory=dict)
     """How often each call gave the same result, see `RepeatDetector`."""
     breakers: dict[str, Breaker] = Field(default_factory=dict)
     summary: RunSummary | None = None
@@ -285,7 +285,7 @@ class RunSnapshot(BaseModel, frozen=True, extra="forbid"):
         """A run as it is now; `usage` is the record's with the time that has passed."""
         stored: dict[str, Any] = {name: getattr(record, name) for name in _STORED}
         stored |= {name: tuple(getattr(record, name)) for name in _LISTS}
-        stored |= {"usage": usage, "breakers": dict(record.breakers), "repeats": dict(record.repeats.counts)}
+        stored |= {"usage": usage, "breakers": dict(record.breakers), "repeats": dict(record.repeats.seen)}
         return cls(
             run_id=run_id,
             task=spec.task,

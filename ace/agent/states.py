@@ -62,6 +62,8 @@ class CallState:
     result: ToolResult | None = None
     consent: bool = False
     """Whether a person approved this call."""
+    known: bool = False
+    """Whether it was not made, because its result is known."""
     stop: Literal["", "fail", "interrupt", "violation"] = ""
     """The policy's reason, when the failure of this call ends the run."""
     stop_reason: str = ""
@@ -155,7 +157,7 @@ class Acting(_Active):
     thought: str
     calls: tuple[CallState, ...]
     remark: str = ""
-    """About calls of the same reply that were not made."""
+    """About calls of the same reply that were not made, and arguments that were left out."""
     kind: Literal["acting"] = "acting"
 
     def update(self, index: int, call: CallState) -> Acting:
@@ -182,7 +184,7 @@ class Observing(_Active):
     thought: str
     calls: tuple[CallState, ...]
     remark: str = ""
-    """About calls of the same reply that were not made."""
+    """About calls of the same reply that were not made, and arguments that were left out."""
     kind: Literal["observing"] = "observing"
 
     def think(self) -> Thinking:

@@ -123,7 +123,8 @@ class ReActGenerator(dspy.Module, Agent):
         lm: The language model; DSPy's configured one by default.
         max_iters: Limit on iterations; a task's own limit goes first, 10 is the default.
         limits: What a run may spend on requests, tool calls, tokens, money and time.
-        policy: What to do about bad replies, failed tools and loops; ``"lenient"`` asks again after a bad reply.
+        policy: What to do about bad replies, failed tools and loops; ``"forgiving"`` tells the model after a bad reply
+            what fits, and goes on; ``"lenient"`` asks again.
         tool_calling: ``text``: the catalog is part of the prompt and any model works. ``native``: it is the API's
             ``tools`` parameter, and the model may ask for several calls at once; those that only read run side by side.
         output_mode: What ``str()`` of a prediction is: the bare answer (``simple``) or all fields (``structured``).
@@ -159,7 +160,7 @@ class ReActGenerator(dspy.Module, Agent):
         lm: Any = None,
         max_iters: int | None = None,
         limits: UsageLimits | None = None,
-        policy: PolicyEngine | Literal["default", "lenient", "replay"] | None = None,
+        policy: PolicyEngine | Literal["default", "forgiving", "lenient", "replay"] | None = None,
         tool_calling: Literal["text", "native"] = "text",
         output_mode: OutputMode = "structured",
         summary: Summary | None = None,

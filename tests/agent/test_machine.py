@@ -611,7 +611,7 @@ def test_each_call_that_waits_is_decided_by_its_id(decisions, amounts, outcomes)
         ({"s1-c1": "approve", "s1-c3": None}, "None"),
         ({"s1-c1": "approve", "s1-c3": Approve(args={"amount": "much"})}, "'s1-c3' do not fit"),
         (Approve(args={"amount": 1}), "by their ids"),
-        ([Approve(), Deny()], "a decision is"),
+        ([Approve(), Deny()], "must be"),
     ],
 )
 def test_decisions_that_do_not_fit_the_calls_change_nothing(decisions, named):

@@ -3,7 +3,7 @@
 import threading
 
 import pytest
-from agent.kit import Script, call, peek, play, send, spec
+from agent.kit import Script, call, extract, peek, play, send, spec
 
 from ace.agent import (
     AgentRun,
@@ -18,6 +18,7 @@ from ace.agent import (
     drive,
 )
 from ace.core import (
+    InvalidModelAction,
     PolicyConfigInvalid,
     RunUsage,
     TokenPrices,
@@ -195,3 +196,49 @@ def test_the_documented_defaults():
     assert TokenPrices(input=0, output=0).cost(10, 10) == 0
     with pytest.raises(TypeError):
         OnceWithToolCatalog(n=2)
+
+
+def test_a_forgiving_run_reads_what_fits_and_goes_on():
+    policy = Policy.named("forgiving")
+    assert (policy, policy.name) == (Policy.forgiving(), "forgiving")
+    output, model = play(call("nope"), call("peek", key="a"), call("finish", answer="x"), tools=[peek], policy=policy)
+    first, second = output.structured_trace
+    assert (output.completed, output.usage.iterations, output.usage.reprompts) == (True, 3, 0)
+    assert (first.executed, first.error.kind, second.observation) == (False, "unknown_tool", "value of a")
+    assert "There is no tool 'nope'" in model.asked[1].trajectory
+
+
+@pytest.mark.parametrize("bad", [call("nope"), call("send", txt="a"), InvalidModelAction("unparsable", "no reply")])
+def test_three_bad_replies_in_a_row_end_a_forgiving_run(bad):
+    good, policy = call("send", text="a"), Policy.forgiving()
+    output, model = play(bad, bad, good, bad, bad, bad, tools=[send], policy=policy, max_iters=20)
+    assert (output.termination_reason, len(model.asked)) == ("invalid_model_action", 6)
+    assert [step.executed for step in output.structured_trace] == [False, False, True, False, False, False]
+
+
+def test_bad_replies_spend_the_budget_of_a_forgiving_run():
+    output, _ = play(call("nope"), call("nope"), extract("?"), policy=Policy.forgiving(), max_iters=2)
+    assert (output.termination_reason, output.answer, output.usage.iterations) == ("max_iterations", "?", 2)
+
+
+def test_an_argument_that_a_reading_tool_does_not_have_is_left_out_and_the_trace_says_so():
+    wrong = call("peek", key="a", warehouse=1, shelf=2)
+    output, _ = play(wrong, call("finish", answer="x"), tools=[peek], policy=Policy.forgiving())
+    (step,) = output.structured_trace
+    assert (step.tool_args, step.executed) == ({"key": "a"}, True)
+    assert step.observation == "value of a (`warehouse`, `shelf` are no arguments of peek; left out.)"
+
+
+@pytest.mark.parametrize(
+    ("wrong", "policy"),
+    [
+        (call("send", text="a", to="eve"), Policy.forgiving()),
+        (call("peek", kye="a"), Policy.forgiving()),
+        (call("peek", key="a", shelf=1), Policy.replay()),
+        (call("peek", key=["a"], shelf=1), Policy.forgiving()),
+    ],
+    ids=["changes", "nothing fits", "not forgiving", "another misfit"],
+)
+def test_no_other_argument_is_left_out(wrong, policy):
+    output, _ = play(wrong, call("finish", answer="x"), tools=[peek, send], policy=policy)
+    assert [(step.executed, step.error.kind) for step in output.structured_trace] == [(False, "invalid_args")]

@@ -75,12 +75,12 @@ def test_no_model_and_no_model_at_all():
         ReActGenerator(tools=[])(task="x", lm="openai/gpt-5-mini")
 
 
-def test_the_default_policy_says_how_to_be_lenient():
+def test_the_default_policy_says_how_to_be_forgiving():
     failed = ReActGenerator(tools=[], lm=ScriptedLM(["junk"])).run("x")
-    assert "policy='lenient' asks the model again" in failed.error.message
-    agent = ReActGenerator(tools=[], lm=ScriptedLM(["junk", END]), policy="lenient")
+    assert "policy='forgiving' tells the model what fits" in failed.error.message
+    agent = ReActGenerator(tools=[], lm=ScriptedLM(["junk", END]), policy="forgiving")
     assert agent.run("x").answer == "42"
-    with pytest.raises(InvalidModelAction, match="lenient"):
+    with pytest.raises(InvalidModelAction, match="forgiving"):
         ReActGenerator(tools=[], lm=ScriptedLM(["junk"]), raise_on_failure=True).run("x")
 
 
