@@ -85,7 +85,10 @@ def compare(tasks: list[SuiteTask], preset: str, arm: str) -> dict[str, Any]:
     healthy = run(OfficeWithReplicas(False), tasks, preset, arm, policy)
     solved = [task for task in tasks if healthy[task.id][1].success]
     row: dict[str, Any] = {"tasks": len(tasks), "solved_without_fault": len(solved)}
-    for name, used in (("protected", policy), ("unprotected", policy.without_protection())):
+    for name, used in (
+        ("protected", policy),
+        ("unprotected", dataclasses.replace(policy, tool_retry=None, breaker=None, no_progress=None)),
+    ):
         got = run(OfficeWithReplicas(True), solved, preset, arm, used)
         still = sum(feedback.success for _, feedback, _ in got.values())
         row[name] = still / max(1, len(solved))

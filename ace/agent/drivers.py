@@ -6,8 +6,9 @@ import asyncio
 import contextvars
 import queue
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import Future
+from contextlib import suppress
 from typing import Protocol
 from weakref import WeakKeyDictionary
 
@@ -38,24 +39,16 @@ class ToolRunner(Protocol):
     """Makes checked calls; what they raise is in their results."""
 
     def call(self, items: Sequence[tuple[Tool, ToolCall, ToolContext | None]]) -> list[ToolResult]:
-        """Calls side by side."""
-        ...
-
-    async def acall(self, tool: Tool, call: ToolCall, context: ToolContext | None) -> ToolResult:
-        """One call, for async callers."""
-        ...
-
-
-class _Plain:
-    """`call_tools` and `acall_tool`."""
-
-    def call(self, items: Sequence[tuple[Tool, ToolCall, ToolContext | None]]) -> list[ToolResult]:
-        """See `ToolRunner`."""
+        """Make calls side by side."""
         return call_tools(items)
 
     async def acall(self, tool: Tool, call: ToolCall, context: ToolContext | None) -> ToolResult:
-        """See `ToolRunner`."""
+        """Make one call, for async callers."""
         return await acall_tool(tool, call, context)
+
+
+class _Plain(ToolRunner):
+    """Calls that nobody watches."""
 
 
 _PLAIN = _Plain()
@@ -104,39 +97,48 @@ async def adrive(
     tools: ToolRunner = _PLAIN,
 ) -> TaskOutput:
     """`drive` for async callers, `asyncio.run(adrive(run, model))`; cancelling the task cancels the run."""
-    stop = _Stop()
     try:
-        with run.cancellation.calling(stop.from_any_thread):
-            await _drive_to_end(run, model, save, admission, stop, tools)
+        await _stoppable(run, lambda: _drive_to_end(run, model, save, admission, tools))
     except asyncio.CancelledError:
         _cancel(run, "the task was cancelled", save)
         raise
-    finally:
-        stop.active = False
     await ObserverThread.aflush_all(run.spec.observers)
     return run.output()
 
 
+async def _stoppable(run: AgentRun, drive: Callable[[], Awaitable[None]]) -> None:
+    """Drive a run; its token ends what is waited for right now, and the machine settles that."""
+    loop, waiting = asyncio.get_running_loop(), asyncio.timeout(None)
+
+    def stop() -> None:
+        with suppress(RuntimeError):  # the run is over
+            waiting.reschedule(loop.time())
+
+    def from_any_thread() -> None:
+        with suppress(RuntimeError):  # the loop is gone, and the run with it
+            loop.call_soon_threadsafe(stop)
+
+    try:
+        async with waiting:
+            with run.cancellation.calling(from_any_thread):
+                await drive()
+    except TimeoutError:
+        if not waiting.expired():
+            raise
+        await drive()
+
+
 async def _drive_to_end(
-    run: AgentRun,
-    model: Model,
-    save: Save | None,
-    admission: AdmissionControl | None,
-    stop: _Stop,
-    tools: ToolRunner,
+    run: AgentRun, model: Model, save: Save | None, admission: AdmissionControl | None, tools: ToolRunner
 ) -> None:
     while True:
         step = run.next_step()
-        try:
-            if save is not None:
-                await _saved(save, run)
-            if isinstance(step, Done):
-                return
-            if not run.cancellation.cancelled:
-                await _ado(run, model, step, admission, tools)
-        except asyncio.CancelledError:
-            if not stop.was_ours():
-                raise  # the caller cancelled this task; otherwise the machine settles what was out
+        if save is not None:
+            await _saved(save, run)
+        if isinstance(step, Done):
+            return
+        if not run.cancellation.cancelled:
+            await _ado(run, model, step, admission, tools)
 
 
 async def _ado(
@@ -229,35 +231,6 @@ def _cancel(run: AgentRun, reason: str, save: Save | None) -> None:
     run.cancel(reason)
     if save is not None:
         save(run)
-
-
-class _Stop:
-    """Turns a token into the cancellation of what the driver waits for right now, and tells it from others."""
-
-    def __init__(self) -> None:
-        self.active = True
-        self._loop = asyncio.get_running_loop()
-        self._task = asyncio.current_task()
-        self._asked = False
-
-    def from_any_thread(self) -> None:
-        """The token was set."""
-        try:
-            self._loop.call_soon_threadsafe(self._cancel)
-        except RuntimeError:
-            return  # the loop is gone, and the run with it
-
-    def _cancel(self) -> None:
-        if self.active and self._task is not None:
-            self._asked = True
-            self._task.cancel()
-
-    def was_ours(self) -> bool:
-        """Whether the cancellation that just arrived came from the token."""
-        if not self._asked or self._task is None:
-            return False
-        self._asked = False
-        return self._task.uncancel() == 0
 
 
 class AdmissionControl:

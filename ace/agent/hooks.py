@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 from ace.agent.states import AskModel, CallTool, Done
 from ace.core import PolicyRuntimeViolation, RunUsage
@@ -17,58 +17,22 @@ from ace.tasks import ReasoningStep, RunSummary, TaskInput, TaskOutput
 OutputMode = Literal["simple", "structured"]
 
 
-class AgentState(Protocol):
-    """What every run offers: policies decide on it, as in `policy.on_model_error(state, error)`, and leave it as it is."""
-
-    @property
-    def user_input(self) -> str:
-        """The task's text."""
-        ...
-
-    @property
-    def step_count(self) -> int:
-        """Committed decisions so far."""
-        ...
-
-    @property
-    def correlation_id(self) -> str:
-        """The task's id."""
-        ...
-
-    @property
-    def attempt(self) -> int:
-        """How often the request or the call in question was made, this one included."""
-        ...
-
-    @property
-    def reprompts(self) -> int:
-        """Replies right before this one that were rejected as well."""
-        ...
-
-    @property
-    def usage(self) -> RunUsage:
-        """What was spent so far, without the time since the last stop."""
-        ...
-
-    def append_scratchpad(self, entry: ReasoningStep) -> None:
-        """Add a step."""
-        ...
-
-    def set_final_output(self, outputs: dict[str, Any]) -> None:
-        """Set the signature's outputs."""
-        ...
-
-
 @dataclass(frozen=True)
-class StateView:
-    """The `AgentState` that a policy is given: it can be read, and no attempt to write changes the run."""
+class AgentState:
+    """What a policy knows of a run, as in `policy.on_model_error(state, error)`: it is read, and nothing can be written."""
 
     user_input: str
+    """The task's text."""
     step_count: int
+    """Committed decisions so far."""
     correlation_id: str
+    """The task's id."""
     attempt: int
+    """How often the request or the call in question was made, this one included."""
     reprompts: int
+    """Replies right before this one that were rejected as well."""
     usage: RunUsage
+    """What was spent so far, without the time since the last stop."""
 
     def append_scratchpad(self, entry: ReasoningStep) -> None:
         """Refuse it.

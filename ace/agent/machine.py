@@ -13,7 +13,7 @@ from typing import Any, cast
 
 from ace.agent.breaker import Breakers
 from ace.agent.conversation import Conversation, SoFar
-from ace.agent.hooks import Agent, AgentState, StateView, StepView
+from ace.agent.hooks import Agent, AgentState, StepView
 from ace.agent.output import build_output
 from ace.agent.policy import (
     LEGAL,
@@ -91,6 +91,7 @@ _Checked = tuple[RequestedTool, ToolCall | InvalidModelAction]
 """A call as the model wrote it, and what checking it found."""
 _BESIDE_AN_INVALID_CALL = InvalidModelAction("cancelled", "Not called, because another call of this reply was invalid.")
 _log = logging.getLogger(__name__)
+_UNLIMITED = UsageLimits()
 REPEATED = 200
 """Characters of a known result that are repeated instead of a call."""
 _ONE_REQUEST = RunUsage(lm_calls=1)
@@ -286,8 +287,7 @@ class AgentRun:
         with self._guarded():
             if self._too_late(reply.usage):
                 return
-            state = self._asked()
-            self._spend_lm(reply.usage)
+            state = self._arrived(reply.usage)
             self._emit("model_request_completed", purpose=state.purpose)
             try:
                 self._take(state, reply)
@@ -311,8 +311,7 @@ class AgentRun:
         with self._guarded():
             if self._too_late(usage):
                 return
-            state = self._asked()
-            self._spend_lm(usage)
+            state = self._arrived(usage)
             if isinstance(error, ContextOverflow) and state.purpose != "summarize":
                 self._overflown(state, error)
             elif state.purpose == "summarize":
@@ -327,7 +326,7 @@ class AgentRun:
         if self.record.shorten(self.spec.summary, error.keep):
             left = {"shortened": self.record.shortened, "playbook": not self.record.without_playbook}
             self._emit("model_request_error", purpose=state.purpose, error="context_overflow", **left)
-            self._think(replace(state, asked=False))
+            self._think(state)
         elif state.purpose == "decide":
             self._emit("model_request_error", purpose=state.purpose, error="context_overflow")
             self._think(state, force="model_transport")
@@ -359,12 +358,11 @@ class AgentRun:
             self._finish(state, ends[-1].args, thought)
             return
         checked = [self._check(tool, number, reply.raw) for number, tool in enumerate(calls, 1)]
-        wrong = next((found for found in checked if isinstance(found, InvalidModelAction)), None)
-        if wrong is not None:
+        if wrong := _first_wrong(checked):
             self._invalid(state, wrong, thought, list(zip(calls, checked, strict=True)))
             return
         self._commit(thought)
-        right = tuple(found for found in checked if isinstance(found, ToolCall))
+        right = _all_right(checked)
         remarks = [*map(_left_out, calls, right), _remark([*reply.unmade, *([FINISH] if ends else [])])]
         self._enter(state.act(right, thought, " ".join(filter(None, remarks))))
 
@@ -395,14 +393,12 @@ class AgentRun:
     def _act(self, state: Thinking, thought: str, wanted: list[RequestedTool]) -> None:
         """Calls that the agent's own hook asked for; they have to be right."""
         asked = [RequestedTool(tool.name, json_value(tool.args)) for tool in wanted]
-        calls: list[ToolCall] = []
-        for found in [self._check(tool, number) for number, tool in enumerate(asked, 1)]:
-            if isinstance(found, InvalidModelAction):
-                self._add_invalid_steps(state, [(asked[len(calls)], found)], thought)
-                self._fail(found, f"{type(self.spec.agent).__name__}.execute_step: {found}")
-                return
-            calls.append(found)
-        self._enter(state.act(tuple(calls), thought))
+        checked = [self._check(tool, number) for number, tool in enumerate(asked, 1)]
+        if wrong := _first_wrong(checked):
+            self._add_invalid_steps(state, list(zip(asked, checked, strict=True)), thought)
+            self._fail(wrong, f"{type(self.spec.agent).__name__}.execute_step: {wrong}")
+        else:
+            self._enter(state.act(_all_right(checked), thought))
 
     def _finish(self, state: Thinking, args: Any, thought: str) -> None:
         self.record.closing, self.reasoning = (thought, json_value(args)), thought
@@ -437,8 +433,6 @@ class AgentRun:
         situation = "an invalid action" if bad else "a model that cannot be asked"
         decision = self._ask_policy(situation, state.attempt, lambda view: self.spec.policy.on_model_error(view, error))
         match decision:
-            case PolicyRuntimeViolation():
-                self._fail(decision)
             case Retry() if state.attempt < decision.policy.max_attempts and self._affordable(decision.consume_budget):
                 self._charge(decision, RunUsage(retries=1))
                 self._think(state.retry(self._not_before(decision, state.attempt, self.record.step_id)))
@@ -455,10 +449,13 @@ class AgentRun:
                 self._think(state, force=cast(TerminationReason, error.kind))
             case Interrupt(reason):
                 self._end(state.interrupt(clean_text(reason)))
-            case _:  # to fail, or what is used up or makes no sense here
+            case _:  # to fail, what is used up or makes no sense here, or a violation
                 if deciding:
                     self._add_invalid_steps(state, calls, thought)
-                self._give_up(state, error)
+                if isinstance(decision, PolicyRuntimeViolation):
+                    self._fail(decision)
+                else:
+                    self._give_up(state, error)
 
     def _reprompt(self, state: Thinking, decision: Reprompt, error: AgentError) -> None:
         note = str(error)
@@ -526,21 +523,15 @@ class AgentRun:
 
     def tool_context(self, call: ToolCall) -> ToolContext:
         """What the tool may know about the call."""
-        limits, iterations = self.spec.limits, max(0, self.spec.max_iters - self.record.spent)
-        deadline, left = None, UsageLimits(iterations=iterations)
-        if self._limited:
-            spent = self.usage_now()
-            left = limits.left(spent).model_copy(update={"iterations": iterations})
-            if limits.seconds is not None:
-                deadline = self.spec.clock.now() + max(0.0, limits.seconds - spent.seconds)
+        left = self.spec.limits.left(self.usage_now()) if self._limited else _UNLIMITED
         return ToolContext(
             run_id=self.run_id,
             correlation_id=self.spec.task.task_id,
             step_id=self.record.step_id,
             tool_call_id=call.id,
             cancellation=self.cancellation,
-            deadline=deadline,
-            remaining=left,
+            deadline=None if left.seconds is None else self.spec.clock.now() + left.seconds,
+            remaining=left.model_copy(update={"iterations": max(0, self.spec.max_iters - self.record.spent)}),
         )
 
     def _approval(self, state: Acting) -> ApprovalRequest | None:
@@ -590,9 +581,8 @@ class AgentRun:
         name = call.call.name
         if known := self._known(call):
             return state.update(index, call.changed(status="done", result=known, known=True))
-        limit = self.spec.limits.tool_calls
-        out = sum(other.status == "out" for other in state.calls)
-        if limit is not None and self.record.usage.tool_calls + out >= limit:
+        if not self._tool_calls_left(state):
+            limit = self.spec.limits.tool_calls
             return self._refuse(state, index, "budget", f"Not called: all {limit} tool calls of this run are spent.")
         if problem := self._over():
             return self._refuse(state, index, "budget", f"Not called: {problem}.")
@@ -697,19 +687,17 @@ class AgentRun:
             self._shown[call_id] = media
 
     def _may_retry(self, state: Acting, call: CallState, decision: Retry) -> bool:
-        tool = self.tool(call.call)
         return (
-            (tool.repeatable or decision.approve_unsafe_replay)
-            and call.tried < decision.policy.max_attempts
+            call.tried < decision.policy.max_attempts
             and self._affordable(decision.consume_budget)
             and not self._over()
-            and self._tool_calls_left(state)
+            and self._tool_calls_left(state, out=-1)  # the one that just failed is counted already
             and not self._breakers.is_open(call.call.name)
         )
 
-    def _tool_calls_left(self, state: Acting) -> bool:
-        limit = self.spec.limits.tool_calls
-        out = sum(call.status == "out" for call in state.calls) - 1  # the one that just failed is counted already
+    def _tool_calls_left(self, state: Acting, out: int = 0) -> bool:
+        """Whether one more call may go out, beside those that are."""
+        limit, out = self.spec.limits.tool_calls, out + sum(call.status == "out" for call in state.calls)
         return limit is None or self.record.usage.tool_calls + out < limit
 
     def _excluded(self) -> tuple[str, ...]:
@@ -812,23 +800,20 @@ class AgentRun:
         if isinstance(self.state, Idle):
             with self._guarded():
                 self._begin(self.state)
+        self._call_off(spent)
+        if isinstance(self.state, (Thinking, Acting)):
+            self._end(self.state.interrupt(reason, "cancelled"))
+
+    def _call_off(self, spent: RunUsage) -> None:
+        """Nobody waits any longer for what is out."""
         state = self.state
-        if isinstance(state, Thinking):
-            if state.asked:
-                self._spend_lm(spent)
-                self._emit("model_request_error", purpose=state.purpose, error="cancelled")
-            self._end(state.interrupt(reason, "cancelled"))
-        elif isinstance(state, Acting):
-            for index, call in enumerate(state.calls):
-                if call.status == "out":
-                    text = f"{call.call.name} was cancelled while it ran; its effect is unknown."
-                    state = self._settle(
-                        state,
-                        index,
-                        ToolResult(tool_call_id=call.id, outcome="interrupted", text=text, error_kind="cancelled"),
-                    )
-            self.record.state = state
-            self._end(state.interrupt(reason, "cancelled"))
+        if isinstance(state, Thinking) and state.asked:
+            self._arrived(spent)
+            self._emit("model_request_error", purpose=state.purpose, error="cancelled")
+        for index, call in enumerate(state.calls if isinstance(state, Acting) else ()):
+            if call.status == "out" and isinstance(self.state, Acting):
+                text = f"{call.call.name} was cancelled while it ran; its effect is unknown."
+                self.record.state = self._settle(self.state, index, _cut_off(call, text))
 
     # -- going on after a stop ---------------------------------------------------------------------------------------
 
@@ -868,16 +853,13 @@ class AgentRun:
         for index, call in enumerate(state.calls):
             if call.status != "out":
                 continue
-            self.record.usage += RunUsage(tool_calls=1)
-            self._emit(
-                "tool_call_error", tool_call_id=call.id, tool=call.call.name, outcome="interrupted", error="cancelled"
-            )
-            self._breakers.settle(call.call.name, "interrupted", "cancelled", self.spec.clock.now())
+            name, text = call.call.name, "The process died while it ran; its effect is unknown and it was not repeated."
+            self._spend_call(cut := _cut_off(call, text))
+            self._breakers.settle(name, "interrupted", "cancelled", self.spec.clock.now())
+            self._emit("tool_call_error", tool_call_id=call.id, tool=name, outcome="interrupted", error="cancelled")
             if self.tool(call.call).repeatable:
                 again = replace(call, status="waiting", attempt=call.attempt + 1, repeats=call.repeats + 1)
             else:
-                text = f"The process died while {call.call.name} ran; its effect is unknown and it was not repeated."
-                cut = ToolResult(tool_call_id=call.id, outcome="interrupted", text=text, error_kind="cancelled")
                 again = replace(call, status="done", result=cut)
                 unknown.append(call)
             state = state.update(index, again)
@@ -984,18 +966,8 @@ class AgentRun:
             yield
         except InternalInvariant as error:
             if not self._ended():
-                self._withdraw(error.kind)
+                self._call_off(_ONE_REQUEST)
                 self._fail(error)
-
-    def _withdraw(self, why: str) -> None:
-        """Tell observers that nobody waits any longer for what is out."""
-        state = self.state
-        if isinstance(state, Thinking) and state.asked:
-            self._emit("model_request_error", purpose=state.purpose, error=why)
-        for call in state.calls if isinstance(state, Acting) else ():
-            if call.status == "out":
-                data = {"outcome": "interrupted", "error": "cancelled"}
-                self._emit("tool_call_error", tool_call_id=call.id, tool=call.call.name, **data)
 
     def _overrides(self, hook: str) -> bool:
         """Whether the agent has a hook of its own; the defaults are not worth a view of the whole run."""
@@ -1077,10 +1049,13 @@ class AgentRun:
         if request := self._approval(state):
             self._end(state.interrupt(request.reason, "approval", request))
 
-    def _asked(self) -> Thinking:
+    def _arrived(self, usage: RunUsage) -> Thinking:
+        """A request is back, well or not; what it was."""
         state = self.state
         if not isinstance(state, Thinking) or not state.asked:
-            raise InternalInvariant(f"a reply came, but the run is {type(state).__name__} and asked for none")
+            raise InternalInvariant(f"a reply came, but none was asked for in {state!r:.200}")
+        self._spend_lm(usage)
+        self.record.state = state = replace(state, asked=False)
         return state
 
     def _ended(self) -> bool:
@@ -1115,7 +1090,7 @@ class AgentRun:
     ) -> PolicyDecision | PolicyRuntimeViolation:
         """What the policy says to a situation of `LEGAL`; a violation where that is illegal, and nothing is guessed."""
         record = self.record
-        view = StateView(
+        view = AgentState(
             user_input=record.task.text,
             step_count=record.usage.iterations,
             correlation_id=record.task.task_id,
@@ -1145,6 +1120,14 @@ def _stop_error(call: CallState, source: BaseException | None) -> AgentError:
     )
     error.__cause__ = source
     return error
+
+
+def _first_wrong(checked: Sequence[ToolCall | InvalidModelAction]) -> InvalidModelAction | None:
+    return next((found for found in checked if isinstance(found, InvalidModelAction)), None)
+
+
+def _all_right(checked: Sequence[ToolCall | InvalidModelAction]) -> tuple[ToolCall, ...]:
+    return tuple(found for found in checked if isinstance(found, ToolCall))
 
 
 def _left_out(wanted: RequestedTool, call: ToolCall) -> str:
@@ -1185,6 +1168,11 @@ def _by_call(request: ApprovalRequest, given: Any) -> dict[str, Approve | Deny]:
             )
         decided[call_id] = decision
     return decided
+
+
+def _cut_off(call: CallState, text: str) -> ToolResult:
+    """The result of a call that nobody could wait for."""
+    return ToolResult(tool_call_id=call.id, outcome="interrupted", text=text, error_kind="cancelled")
 
 
 def _operator_text(result: ToolResult) -> str:

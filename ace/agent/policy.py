@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
 from ace.agent.breaker import BreakerPolicy
@@ -217,10 +217,6 @@ class Policy:
         if name not in known:
             raise PolicyConfigInvalid(f"there is no policy {name!r}; there are {', '.join(map(repr, known))}")
         return known[name]()
-
-    def without_protection(self) -> Policy:
-        """The same policy without breaker, exclusion, retries and the detection of loops: for comparisons."""
-        return replace(self, tool_retry=None, breaker=None, no_progress=None)
 
     def on_model_error(self, state: AgentState, error: AgentError) -> PolicyDecision:
         """See `PolicyEngine`."""

@@ -97,7 +97,7 @@ class RunSpec:
 
 @dataclass
 class RunRecord:
-    """Everything that a run has done and spent so far; policies are given a `StateView` of it.
+    """Everything that a run has done and spent so far; policies are given an `AgentState` of it.
 
     Only `AgentRun` writes to it. `RunSnapshot` has a field of the same name for everything here that is stored.
     """

@@ -7,7 +7,7 @@ import contextvars
 import queue
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from types import TracebackType
+from concurrent.futures import Future
 from typing import Any, Generic, TypeVar
 
 from ace.core import CancellationToken, ResumeError
@@ -15,6 +15,7 @@ from ace.core import CancellationToken, ResumeError
 EventT = TypeVar("EventT")
 OutputT = TypeVar("OutputT")
 
+_NOT_OVER = "the run is not over; read the stream to its end before asking for its output"
 _LEFT = "the loop over its stream was left"
 
 
@@ -44,7 +45,7 @@ class AsyncRunStream(Generic[EventT, OutputT]):
             ResumeError: The stream was not read to its end.
         """
         if self._task is None or not self._task.done():
-            raise ResumeError("the run is not over; read the stream to its end before asking for its output")
+            raise ResumeError(_NOT_OVER)
         return self._task.result()
 
     def __aiter__(self) -> AsyncIterator[EventT]:
@@ -89,9 +90,7 @@ class AsyncRunStream(Generic[EventT, OutputT]):
     async def __aenter__(self) -> AsyncRunStream[EventT, OutputT]:
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_error: object) -> None:
         await self.aclose()
 
 
@@ -130,8 +129,7 @@ class RunStream(Generic[EventT, OutputT]):
         self._token = token
         self._events: queue.SimpleQueue[EventT | None] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
-        self._output: OutputT | None = None
-        self._error: BaseException | None = None
+        self._result: Future[OutputT] = Future()
         self._over = False
 
     @classmethod
@@ -152,9 +150,9 @@ class RunStream(Generic[EventT, OutputT]):
         Raises:
             ResumeError: The stream was not read to its end.
         """
-        if self._output is None:
-            raise ResumeError("the run is not over; read the stream to its end before asking for its output")
-        return self._output
+        if not self._result.done():
+            raise ResumeError(_NOT_OVER)
+        return self._result.result()
 
     def __iter__(self) -> Iterator[EventT]:
         if self._thread is None:
@@ -168,14 +166,13 @@ class RunStream(Generic[EventT, OutputT]):
         finally:
             self._leave()
         self._thread.join()
-        if self._error is not None:
-            raise self._error
+        self._result.result()  # raises what ended it
 
     def _work(self) -> None:
         try:
-            self._output = self._do(self._events.put)
+            self._result.set_result(self._do(self._events.put))
         except BaseException as error:  # handed to the thread that reads
-            self._error = error
+            self._result.set_exception(error)
         finally:
             self._events.put(None)
 
@@ -192,7 +189,5 @@ class RunStream(Generic[EventT, OutputT]):
     def __enter__(self) -> RunStream[EventT, OutputT]:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_error: object) -> None:
         self.close()

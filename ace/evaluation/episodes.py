@@ -158,8 +158,8 @@ def pools_of(
 ) -> dict[str, AgentPool]:
     """Agents by arm; those of arms that name none under the empty name."""
     own = own_preparations(prepare)
-    pools = {name: AgentPool(suite, policy or Policy.lenient(), made) for name, made in own.items()}
-    pools[""] = AgentPool(suite, policy or Policy.lenient(), prepare if callable(prepare) else None)
+    pools = {name: AgentPool(suite, policy or Policy.forgiving(), made) for name, made in own.items()}
+    pools[""] = AgentPool(suite, policy or Policy.forgiving(), prepare if callable(prepare) else None)
     return pools
 
 

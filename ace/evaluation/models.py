@@ -22,7 +22,7 @@ GROUP = "ace.models"
 
 @dataclass(frozen=True)
 class ModelChoice:
-    """A chosen model: `ModelChoice("mine", "", Policy.lenient(), lm_for=lambda seed: lm)`."""
+    """A chosen model: `ModelChoice("mine", "", Policy.forgiving(), lm_for=lambda seed: lm)`."""
 
     name: str
     label: str
@@ -101,7 +101,7 @@ def choose_model(spec: str, suite: Suite | None, api_base: str | None = None) ->
             f"no model {spec!r}: no installed package registers {kind!r}; dspy-ace-suites brings 'recorded'"
         )
     model = _hosted(spec, api_base)
-    return ModelChoice(spec, "", Policy.lenient(), lambda seed: model)
+    return ModelChoice(spec, "", Policy.forgiving(), lambda seed: model)
 
 
 def with_others(
@@ -178,4 +178,4 @@ def _simulated(spec: str, preset: str, suite: Suite | None) -> ModelChoice:
         return models[seed]
 
     lm_for(0)  # an unknown preset is reported at once
-    return ModelChoice(spec, "simulated", Policy.lenient(), lm_for)
+    return ModelChoice(spec, "simulated", Policy.forgiving(), lm_for)

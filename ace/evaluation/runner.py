@@ -240,7 +240,7 @@ def evaluate(
         tasks: Which tasks; all by default.
         arms: See `ace.evaluation.arms`; and names in `playbooks`, `models` and `prepare`.
         seeds: Each task is run once per arm and seed.
-        policy: `Policy.lenient()` by default.
+        policy: `Policy.forgiving()` by default.
         playbook: For the arms that need one; or one for each seed.
         playbooks: Further arms, each with a playbook of its own.
         models: Further arms, each with a language model of its own, by seed, and no memory.

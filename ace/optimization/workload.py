@@ -148,7 +148,7 @@ def suite_workload(
         val: How many they choose by.
         test: How many the result is measured on, none of which they see.
         seed: Of the random choice.
-        policy: `Policy.lenient()` by default.
+        policy: `Policy.forgiving()` by default.
         label: What results are labelled with.
 
     Raises:
@@ -171,7 +171,9 @@ def suite_workload(
     def attempt(inputs: dict[str, Any]) -> Episode:
         return suite.episode(tasks[inputs["task_id"]])
 
-    agent = ReActGenerator(signature_of(suite), tools=registry, policy=policy or Policy.lenient(), memory_timeout=None)
+    agent = ReActGenerator(
+        signature_of(suite), tools=registry, policy=policy or Policy.forgiving(), memory_timeout=None
+    )
     program = EpisodeProgram(agent, attempt)
     sets = [[_example(task) for task in some] for some in (chosen[:train], chosen[train:], tested)]
     return Workload(suite.name, program, *sets, label=label)
@@ -202,7 +204,7 @@ def as_generator(program: dspy.Module) -> ReActGenerator:
         )
     tools = [tool for name, tool in program.tools.items() if name != "finish"]
     agent = ReActGenerator(
-        program.signature, tools=tools, max_iters=program.max_iters, policy=Policy.lenient(), memory_timeout=None
+        program.signature, tools=tools, max_iters=program.max_iters, policy=Policy.forgiving(), memory_timeout=None
     )
     agent.load_state(program.dump_state())
     return agent

@@ -50,7 +50,7 @@ def page(tmp_path_factory):
             run=f"a {EVIL}",
             suite="office",
             label="simulated",
-            policy="lenient",
+            policy="forgiving",
             domains={arm: by_domain([row for row in rows if row.arm == arm]) for arm in arms},
             arms=summarise(rows),
             runs=rows,
