@@ -472,8 +472,7 @@ class AgentRun:
         if state.forced_by:
             self.error = error
             self._end(state.complete())  # the reason it was forced is what ended the run
-            return
-        if isinstance(error, InvalidModelAction) and self._on_invalid == "fail":
+        elif isinstance(error, InvalidModelAction) and self._on_invalid == "fail":
             hint = "The run ends at the first bad reply; policy='forgiving' tells the model what fits and goes on."
             error.add_note(hint)
             self._fail(error, f"{error} {hint}")
@@ -488,32 +487,23 @@ class AgentRun:
 
     def _add_invalid_steps(self, state: Thinking, calls: Sequence[_Checked], thought: str) -> list[ReasoningStep]:
         """The calls of a reply that was rejected stand in the trace; none of them was made."""
-        steps = [self._invalid_step(state, number, *call, thought) for number, call in enumerate(calls, 1)]
-        for step in steps:
+        before = len(self.record.steps)
+        for number, (wanted, found) in enumerate(calls, 1):
+            error = found if isinstance(found, InvalidModelAction) else _BESIDE_AN_INVALID_CALL
+            message, raw = clean_text(error.message), clean_text(truncate(error.raw_response or "", RAW_KEPT))
+            step = ReasoningStep(
+                iteration=state.iteration,
+                thought=thought,
+                tool_call_id=f"s{state.iteration}-c{number}",
+                tool_name=clean_text(wanted.name if isinstance(wanted.name, str) else error.tool_name or ""),
+                tool_args=_as_object(wanted.args) or {},
+                outcome="failed",
+                observation=message,
+                error=StepError(kind=error.reason, message=message, received_args=wanted.args, raw_response=raw),
+                timestamp=self.spec.clock.now(),
+            )
             self._append(step)
-        return steps
-
-    def _invalid_step(
-        self, state: Thinking, number: int, wanted: RequestedTool, found: ToolCall | InvalidModelAction, thought: str
-    ) -> ReasoningStep:
-        error = found if isinstance(found, InvalidModelAction) else _BESIDE_AN_INVALID_CALL
-        message = clean_text(error.message)
-        return ReasoningStep(
-            iteration=state.iteration,
-            thought=thought,
-            tool_call_id=f"s{state.iteration}-c{number}",
-            tool_name=clean_text(wanted.name if isinstance(wanted.name, str) else error.tool_name or ""),
-            tool_args=_as_object(wanted.args) or {},
-            outcome="failed",
-            observation=message,
-            error=StepError(
-                kind=error.reason,
-                message=message,
-                received_args=wanted.args,
-                raw_response=clean_text(truncate(error.raw_response or "", RAW_KEPT)),
-            ),
-            timestamp=self.spec.clock.now(),
-        )
+        return self.record.steps[before:]
 
     # -- going out ---------------------------------------------------------------------------------------------------
 
@@ -533,15 +523,6 @@ class AgentRun:
             deadline=None if left.seconds is None else self.spec.clock.now() + left.seconds,
             remaining=left.model_copy(update={"iterations": max(0, self.spec.max_iters - self.record.spent)}),
         )
-
-    def _approval(self, state: Acting) -> ApprovalRequest | None:
-        """The decision that is needed before these calls may go out."""
-        waiting = [c for c in state.calls if c.status == "waiting" and not c.consent]
-        needed = [c for c in waiting if self.tool(c.call).requires_approval]
-        if not needed:
-            return None
-        names = ", ".join(dict.fromkeys(repr(c.call.name) for c in needed))
-        return ApprovalRequest(kind="approval", reason=f"{names} needs approval", calls=_requested(needed))
 
     def _call(self, state: Acting) -> Step | None:
         """The calls that are due; None when all of them were settled without going out."""
@@ -766,7 +747,8 @@ class AgentRun:
         ]
 
     def _as_step(self, call: CallState, result: ToolResult, thought: str, iteration: int) -> ReasoningStep:
-        failed = result.outcome != "success"
+        kind, operator = result.error_kind or "exception", _operator_text(result)
+        error = StepError(kind=kind, message=result.text, operator_message=operator)
         return ReasoningStep(
             iteration=iteration,
             thought=thought,
@@ -778,11 +760,7 @@ class AgentRun:
             changes_state=not self.tool(call.call).read_only,
             executed=result.outcome != "denied" and not call.known,
             attempts=call.attempt,
-            error=StepError(
-                kind=result.error_kind or "exception", message=result.text, operator_message=_operator_text(result)
-            )
-            if failed
-            else None,
+            error=None if result.outcome == "success" else error,
             seconds=result.seconds,
             timestamp=self._call_started.get(call.id, 0.0),
         )
@@ -1046,7 +1024,10 @@ class AgentRun:
     def _enter(self, state: Acting) -> None:
         """Start acting, unless a call needs approval first."""
         self.record.state = state
-        if request := self._approval(state):
+        needed = [call for call in state.calls if self.tool(call.call).requires_approval]
+        if needed:
+            names = ", ".join(dict.fromkeys(repr(call.call.name) for call in needed))
+            request = ApprovalRequest(kind="approval", reason=f"{names} needs approval", calls=_requested(needed))
             self._end(state.interrupt(request.reason, "approval", request))
 
     def _arrived(self, usage: RunUsage) -> Thinking:

@@ -244,11 +244,8 @@ class Policy:
 
     def on_no_progress(self, state: AgentState, call: ToolCall, times: int) -> PolicyDecision:
         """See `PolicyEngine`."""
-        if (
-            self.no_progress is not None
-            and self.no_progress.stop_after is not None
-            and times >= self.no_progress.stop_after
-        ):
+        stop_after = None if self.no_progress is None else self.no_progress.stop_after
+        if stop_after is not None and times >= stop_after:
             return ForceAnswer()
         return AppendErrorAndContinue(
             f"(The same call gave the same result {times} times; try something else, or finish.)"

@@ -83,16 +83,11 @@ class RunSpec:
                 f"run {stored.run_id!r} began with other tools (missing now: {missing}, new: {new}, changed: {changed}); "
                 "resume it with the agent that started it"
             )
-        return replace(
-            self,
-            task=stored.task,
-            max_iters=stored.max_iters,
-            limits=stored.limits,
-            injected_bullets=stored.injected_bullets,
-            context=stored.context,
-            metadata=stored.metadata,
-            memory=stored.memory,
-        )
+        return replace(self, **{name: getattr(stored, name) for name in _OF_SPEC})
+
+
+_OF_SPEC = ("task", "max_iters", "limits", "injected_bullets", "context", "metadata", "memory")
+"""What a stored run keeps of its spec."""
 
 
 @dataclass
@@ -284,18 +279,12 @@ class RunSnapshot(BaseModel, frozen=True, extra="forbid"):
     def of(cls, run_id: str, spec: RunSpec, record: RunRecord, usage: RunUsage) -> RunSnapshot:
         """A run as it is now; `usage` is the record's with the time that has passed."""
         stored: dict[str, Any] = {name: getattr(record, name) for name in _STORED}
+        stored |= {name: getattr(spec, name) for name in _OF_SPEC}
         stored |= {name: tuple(getattr(record, name)) for name in _LISTS}
         stored |= {"usage": usage, "breakers": dict(record.breakers), "repeats": dict(record.repeats.seen)}
         return cls(
             run_id=run_id,
-            task=spec.task,
             tools=spec.registry.schema_hashes,
-            max_iters=spec.max_iters,
-            limits=spec.limits,
-            injected_bullets=spec.injected_bullets,
-            context=dict(spec.context),
-            metadata=dict(spec.metadata),
-            memory=spec.memory,
             outputs=to_jsonable_python(record.outputs),
             levels=record.conversation.levels if record.conversation is not None else {},
             **stored,

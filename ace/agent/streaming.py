@@ -55,7 +55,8 @@ class AsyncRunStream(Generic[EventT, OutputT]):
         """Return the next event; None at the end of the run."""
         if self._task is None:
             self._task = asyncio.ensure_future(self._run())
-            self._task.add_done_callback(_seen)
+            # nobody may be there to take from the task what the run raised
+            self._task.add_done_callback(lambda task: task.cancelled() or task.exception())
         event = None if self._over else await self._events.get()
         if event is None:
             self._over = True
@@ -108,12 +109,6 @@ class _Loop(AsyncIterator[EventT]):
 
     def __del__(self) -> None:
         self._stream.leave()
-
-
-def _seen(task: asyncio.Task[Any]) -> None:
-    """What a run raised is known: nobody may be there to take it from the task."""
-    if not task.cancelled():
-        task.exception()
 
 
 class RunStream(Generic[EventT, OutputT]):
