@@ -22,8 +22,8 @@ from ace.testing import FunctionLM, ScriptedLM, decision
 from ace.tools import tool
 
 
-def refunds():
-    """An agent that refunds two orders, and what it has refunded."""
+def refunds(left=None):
+    """An agent that refunds two orders, and what it has refunded; it thinks about the second until `left` is set."""
     done = []
 
     @tool
@@ -33,6 +33,8 @@ def refunds():
         return "refunded"
 
     def answer(prompt):
+        if done and left is not None:
+            left.wait(5)
         return decision("refund", order=f"o-{len(done) + 1}") if len(done) < 2 else SAYS_42
 
     return ReActGenerator(tools=[refund], lm=FunctionLM("test/refunds", answer)), done
@@ -80,11 +82,13 @@ def test_a_stream_can_be_read_once_and_does_not_hang_afterwards():
 
 
 def test_leaving_the_loop_over_a_sync_stream_cancels_the_run_and_ends_its_thread():
-    agent, done = refunds()
+    left = threading.Event()
+    agent, done = refunds(left)
     stream = agent.stream("Refund both")
     for event in stream:
         if event.kind == "model_request_completed":
             break
+    left.set()
     assert stopped_threads()
     assert "o-2" not in done
     assert stream.output.termination_reason == "interrupted"
@@ -93,7 +97,8 @@ def test_leaving_the_loop_over_a_sync_stream_cancels_the_run_and_ends_its_thread
 
 
 def test_an_error_in_the_body_of_the_loop_cancels_the_run():
-    agent, done = refunds()
+    left = threading.Event()
+    agent, done = refunds(left)
 
     def read():
         for event in agent.stream("Refund both"):
@@ -103,6 +108,7 @@ def test_an_error_in_the_body_of_the_loop_cancels_the_run():
     with pytest.raises(KeyError):
         read()
     gc.collect()
+    left.set()
     assert stopped_threads()
     assert "o-2" not in done
 
@@ -139,11 +145,13 @@ def test_an_event_loop_that_ends_right_after_the_loop_over_a_stream_complains_of
 
 
 def test_leaving_the_loop_over_a_chats_stream_leaves_a_message_that_waits():
-    agent, done = refunds()
+    left = threading.Event()
+    agent, done = refunds(left)
     chat = agent.chat()
     for event in chat.stream("Refund both"):
         if event.kind == "tool_call_completed":
             break
+    left.set()
     assert stopped_threads()
     assert (done, chat.waiting) == (["o-1"], f"{chat.id}-0")
     assert chat.resume().answer == "42"
