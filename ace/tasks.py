@@ -91,6 +91,8 @@ class ReasoningStep(BaseModel, frozen=True, extra="forbid", allow_inf_nan=False)
     """From 1; an iteration is one committed model decision."""
     thought: str = ""
     tool_call_id: str
+    provider_id: str = ""
+    """As the model's provider named the call; empty where it did not."""
     tool_name: str
     tool_args: dict[str, Any] = Field(default_factory=dict)
     """As the model gave them; empty when they were no object (see `error.received_args`)."""

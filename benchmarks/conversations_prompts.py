@@ -61,7 +61,7 @@ def clerk(said: str) -> tuple[str, bool]:
 def text_reply(prompt: Prompt) -> str:
     """The stand-in in text mode; plain ReAct's `finish` takes nothing, and is asked for the answer afterwards."""
     name, found = clerk(prompt.text)
-    if "next_tool_name" not in prompt.wants:
+    if "tool_calls" not in prompt.wants:
         return render_reply(reasoning="It was looked up.", answer=f"{name}'s is on its way.")
     if not found:
         return decision("find_order", f"I look up {name}.", customer=name)

@@ -52,7 +52,7 @@ def hang(key: str) -> str:
 
 def answer(prompt: Any) -> str:
     """One call, then the answer."""
-    if "next_tool_name" not in prompt.wants:
+    if "tool_calls" not in prompt.wants:
         return render_reply(reasoning="r", answer="done")
     return decision("finish", answer="done") if "observation_0" in prompt.text else decision("hang", key="a")
 

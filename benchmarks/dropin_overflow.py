@@ -50,7 +50,7 @@ class Reader:
         for part, number in re.findall(r"^\[\[ ## (\w+?)_(\d+) ## \]\]$", prompt.text, re.M):
             found.setdefault(number, set()).add(part)
         self.torn += any(parts != PARTS for parts in found.values()) or TASK not in prompt.text
-        if "next_tool_name" not in prompt.wants:
+        if "tool_calls" not in prompt.wants:
             return render_reply(reasoning="r", answer=f"page {self.page}")
         if self.page < PAGES:
             self.page += 1

@@ -75,8 +75,13 @@ def play(kind: Any, reply: str, adapter: Any) -> tuple[list[tuple[str, dict[str,
 
 
 def same(made: list[tuple[str, dict[str, Any]]], reply: Reply) -> bool:
-    """Whether the call that stands in the reply was made, and no other."""
-    return [list(call) for call in made] == [list(reply.call)] if reply.call else not made
+    """Whether the calls that stand in the reply were made, and no other."""
+    return made == reply.calls
+
+
+def guessed(made: list[tuple[str, dict[str, Any]]], reply: Reply) -> bool:
+    """Whether anything was made that does not stand whole in a reply that is cut off."""
+    return made != reply.calls[: len(made)]
 
 
 def main() -> None:
@@ -100,7 +105,7 @@ def main() -> None:
         made, seconds, error = play(ReActGenerator, reply.text, list(ADAPTERS.values())[index % 3])
         slowest = max(slowest, seconds)
         raised += [f"{reply.shape}: {error}"] if error else []
-        guesses += [f"{reply.shape}: {reply.text[-60:]!r}: {made}"] if made and not same(made, reply) else []
+        guesses += [f"{reply.shape}: {reply.text[-60:]!r}: {made}"] if guessed(made, reply) else []
     for reply in hostile():
         for name, adapter in ADAPTERS.items():
             made, seconds, error = play(ReActGenerator, reply.text, adapter)

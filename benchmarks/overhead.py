@@ -44,7 +44,7 @@ def model(steps: int) -> tuple[FunctionLM, list[int]]:
 
     def answer(prompt: Prompt) -> str:
         asked[0] += 1
-        if "next_tool_name" not in prompt.wants:
+        if "tool_calls" not in prompt.wants:
             return render_reply(reasoning="r", answer="done")
         done = prompt.text.count("[[ ## observation_")
         return decision("lookup", key=f"k{done}") if done < steps else decision("finish", answer="done")

@@ -123,7 +123,107 @@ SHAPES: dict[str, Shape] = {
         f"I call it.\n```python\n{n}({', '.join(f'{key}={value!r}' for key, value in a.items())})\n```"
     ),
 }
-"""By name: how a call is written. A person reads the same call out of each."""
+"""By name: how a call is written, by models that were taught the fields of the old ReAct or those of another framework."""
+
+
+def _turn(calls: str, thought: str = "I know what to do.") -> str:
+    return f"[[ ## next_thought ## ]]\n{thought}\n\n[[ ## tool_calls ## ]]\n{calls}"
+
+
+def _called(name: str, args: Any, *more: Any, key: str = "args") -> dict[str, Any]:
+    return {"tool_calls": [{"name": name, key: args}, *more]}
+
+
+OTHER = {"name": "list_orders", "args": {}}
+
+OWN_SHAPES: dict[str, Shape] = {
+    "turn": lambda n, a: _turn(_j(_called(n, a))) + END,
+    "turn without an end": lambda n, a: _turn(_j(_called(n, a))),
+    "turn on one line": lambda n, a: (
+        _turn(_j(_called(n, a))).replace("\n\n", " ").replace("]]\n", "]] ") + " [[ ## completed ## ]]"
+    ),
+    "turn with markers in other capitals": lambda n, a: _turn(_j(_called(n, a))).replace("## tool_", "## Tool_"),
+    "turn with markers without spaces": lambda n, a: (
+        _turn(_j(_called(n, a))).replace("[[ ## ", "[[## ").replace(" ## ]]", " ##]]")
+    ),
+    "turn with markers doubled": lambda n, a: _turn(_j(_called(n, a))).replace(
+        "[[ ## tool_calls ## ]]\n", "[[ ## tool_calls ## ]]\n" * 2
+    ),
+    "turn doubled": lambda n, a: f"{_turn(_j(_called(n, a)))}{END}\n\n{_turn(_j(_called(n, a)))}{END}",
+    "turn after its layout": lambda n, a: _turn("{tool_calls}", "{next_thought}") + "\n\n" + _turn(_j(_called(n, a))),
+    "turn without a thought": lambda n, a: _turn(_j(_called(n, a))).partition("\n\n")[2] + END,
+    "turn with the thought last": lambda n, a: (
+        f"[[ ## tool_calls ## ]]\n{_j(_called(n, a))}\n\n[[ ## next_thought ## ]]\nI know what to do.{END}"
+    ),
+    "turn with a field too many": lambda n, a: _turn(_j(_called(n, a))) + "\n\n[[ ## confidence ## ]]\n0.9" + END,
+    "turn with a result that it made up": lambda n, a: _turn(_j(_called(n, a))) + "\n\n[[ ## result ## ]]\nDone.",
+    "turn with the name in other capitals": lambda n, a: _turn(_j(_called(n.upper(), a))) + END,
+    "turn with the name in backquotes": lambda n, a: _turn(_j(_called(f"`{n}`", a))) + END,
+    "turn with brackets behind the name": lambda n, a: _turn(_j(_called(f"{n}()", a))) + END,
+    "turn in a fence": lambda n, a: _turn(f"```json\n{json.dumps(_called(n, a), indent=2)}\n```") + END,
+    "turn with arguments as a string": lambda n, a: _turn(_j(_called(n, _j(a)))) + END,
+    "turn with arguments under another key": lambda n, a: _turn(_j(_called(n, a, key="arguments"))) + END,
+    "turn in prose": lambda n, a: _turn(f"The calls are:\n{_j(_called(n, a))}\nThat is all.") + END,
+    "turn as Python": lambda n, a: _turn(repr(_called(n, a))) + END,
+    "turn with a comma too many": lambda n, a: _turn(_j(_called(n, a))[:-1] + ",}") + END,
+    "turn with a bracket too few": lambda n, a: _turn(_j(_called(n, a))[:-1]) + END,
+    "turn with one call and no list": lambda n, a: _turn(_j({"name": n, "args": a})) + END,
+    "turn with a list alone": lambda n, a: _turn(_j([{"name": n, "args": a}])) + END,
+    "turn with the API's own calls": lambda n, a: (
+        _turn(_j({"tool_calls": [{"id": "c1", "type": "function", "function": {"name": n, "arguments": _j(a)}}]})) + END
+    ),
+    "turn with ids": lambda n, a: _turn(_j({"tool_calls": [{"id": "c1", "name": n, "args": a}]})) + END,
+    "turn with two calls": lambda n, a: _turn(_j(_called(n, a, OTHER))) + END,
+    "turn as JSON": lambda n, a: _j({"next_thought": "t", "tool_calls": _called(n, a)}),
+    "turn as JSON, indented": lambda n, a: json.dumps({"next_thought": "t", "tool_calls": _called(n, a)}, indent=2),
+    "turn as JSON, other order": lambda n, a: _j({"tool_calls": _called(n, a), "next_thought": "t"}),
+    "turn as JSON in a fence": lambda n, a: f"```json\n{_j({'next_thought': 't', 'tool_calls': _called(n, a)})}\n```",
+    "turn as JSON without the last bracket": lambda n, a: _j({"next_thought": "t", "tool_calls": _called(n, a)})[:-1],
+    "turn as JSON with more fields": lambda n, a: _j({"step": 1, "tool_calls": _called(n, a), "confidence": 0.9}),
+    "turn as JSON, the list at once": lambda n, a: _j({"next_thought": "t", **_called(n, a)}),
+    "turn as JSON with two calls": lambda n, a: _j({"next_thought": "t", "tool_calls": _called(n, a, OTHER)}),
+    "turn as XML": lambda n, a: (
+        f"<next_thought>\nt\n</next_thought>\n\n<tool_calls>\n{_j(_called(n, a))}\n</tool_calls>"
+    ),
+    "turn as XML on one line": lambda n, a: (
+        f"<next_thought>t</next_thought><tool_calls>{_j(_called(n, a))}</tool_calls>"
+    ),
+    "turn as XML without the last tag": lambda n, a: (
+        f"<next_thought>\nt\n</next_thought>\n\n<tool_calls>\n{_j(_called(n, a))}\n"
+    ),
+    "turn as XML with a list alone": lambda n, a: f"<tool_calls>\n{_j([{'name': n, 'args': a}])}\n</tool_calls>",
+    "turn as labels": lambda n, a: f"next_thought: t\ntool_calls: {_j(_called(n, a))}\n",
+    "line": lambda n, a: _j({"name": n, "args": a}),
+    "line after a thought": lambda n, a: f"I know what to do.\n{_j({'name': n, 'args': a})}",
+    "line, indented": lambda n, a: f"I know what to do.\n{json.dumps({'name': n, 'args': a}, indent=2)}",
+    "line in a fence": lambda n, a: f"I know what to do.\n```json\n{_j({'name': n, 'args': a})}\n```",
+    "line in a fence without a language": lambda n, a: f"I know what to do.\n```\n{_j({'name': n, 'args': a})}\n```",
+    "line in backquotes": lambda n, a: f"I know what to do: `{_j({'name': n, 'args': a})}`",
+    "line after a label": lambda n, a: f"Thought: t\nCall: {_j({'name': n, 'args': a})}",
+    "line with a result that it made up": lambda n, a: f"{_j({'name': n, 'args': a})}\n\n[[ ## result ## ]]\nDone.",
+    "line and words": lambda n, a: f"{_j({'name': n, 'args': a})}\nThen I wait for the result.",
+    "line with other keys": lambda n, a: _j({"tool": n, "arguments": a}),
+    "line, arguments first": lambda n, a: _j({"args": a, "name": n}),
+    "line with arguments as a string": lambda n, a: _j({"name": n, "args": _j(a)}),
+    "line as Python": lambda n, a: repr({"name": n, "args": a}),
+    "line with a comma too many": lambda n, a: _j({"name": n, "args": a})[:-1] + ",}",
+    "line in a list": lambda n, a: _j([{"name": n, "args": a}]),
+    "line after a number": lambda n, a: f"1. {_j({'name': n, 'args': a})}",
+    "lines": lambda n, a: f"{_j({'name': n, 'args': a})}\n{_j(OTHER)}",
+    "lines with a blank one between": lambda n, a: f"Both.\n{_j({'name': n, 'args': a})}\n\n{_j(OTHER)}\n",
+    "lines in a fence": lambda n, a: f"```json\n{_j({'name': n, 'args': a})}\n{_j(OTHER)}\n```",
+    "line doubled": lambda n, a: f"{_j({'name': n, 'args': a})}\n{_j({'name': n, 'args': a})}",
+    "signature filled in": lambda n, a: (
+        f"I know what to do.\n{n}({', '.join(f'{key}={_j(value)}' for key, value in a.items())})"
+    ),
+}
+"""The same in the form that prompts of ours and of `dspy.ReActV2` show."""
+
+TWO_CALLS = frozenset(
+    {"JSON list of two", "two objects", "turn with two calls", "turn as JSON with two calls"}
+    | {"lines", "lines with a blank one between", "lines in a fence"}
+)
+"""Shapes with a second call, `OTHER`."""
 
 
 @dataclass(frozen=True)
@@ -134,10 +234,16 @@ class Reply:
     text: str
     call: tuple[str, dict[str, Any]] | None
 
+    @property
+    def calls(self) -> list[tuple[str, dict[str, Any]]]:
+        """All calls that a person reads in it."""
+        more = [("list_orders", dict[str, Any]())] if self.shape.removesuffix(", cut") in TWO_CALLS else []
+        return [self.call, *more] if self.call else []
+
 
 def readable() -> Iterator[Reply]:
     """Every shape with every call."""
-    for shape, write in SHAPES.items():
+    for shape, write in (SHAPES | OWN_SHAPES).items():
         for name, args in CALLS:
             yield Reply(shape, write(name, args), (name, args))
 

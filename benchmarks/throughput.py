@@ -32,7 +32,7 @@ def stand_in(latency: float) -> Any:
     def answer(prompt: Any) -> str:
         if latency:
             time.sleep(latency)
-        if "next_tool_name" not in prompt.wants:
+        if "tool_calls" not in prompt.wants:
             return render_reply(reasoning="r", answer="a")
         made = prompt.text.count("[[ ## observation_")  # little work of its own: it is no part of what is measured
         name, args = ("finish", {"answer": "a"}) if made >= STEPS - 1 else ("look", {"name": f"n{made}"})

@@ -14,7 +14,7 @@ from ace.testing.scripted import decision
 
 def shop_assistant(prompt: Prompt) -> str:
     """Finds and refunds orders, works out percentages, and finishes with the last observation."""
-    if "next_tool_name" not in prompt.wants:
+    if "tool_calls" not in prompt.wants:
         return render_reply(reasoning="", answer="?")
     steps, tools = prompt.steps, prompt.tools
     if not steps and "find_orders" in tools:

@@ -62,8 +62,6 @@ class StepView:
     task: TaskInput
     steps: Sequence[ReasoningStep]
     usage: RunUsage
-    trajectory: str
-    """The steps as the model would read them."""
     summary: RunSummary | None = None
     scratch: dict[str, Any] = field(default_factory=dict[str, Any])
     """What `initialize` gave."""
@@ -85,7 +83,7 @@ class Agent:
         ...     def execute_step(self, state: StepView) -> AskModel | CallTool | Done:
         ...         if not state.steps:
         ...             return CallTool.of("lookup", key=state.task.text)
-        ...         return AskModel("decide", state.trajectory)
+        ...         return AskModel("decide")
     """
 
     def initialize(self, task: TaskInput) -> dict[str, Any]:
@@ -98,7 +96,7 @@ class Agent:
 
     def execute_step(self, state: StepView) -> AskModel | CallTool | Done:
         """The next step: ask the model, make a call without asking, or end with outputs."""
-        return AskModel("decide", state.trajectory)
+        return AskModel("decide")
 
     def update_summary(self, state: StepView, step: ReasoningStep) -> RunSummary | None:
         """A running summary written without the model; None leaves it to the agent's `Summary` setting."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import random
 import re
@@ -12,7 +13,7 @@ from dataclasses import replace
 from typing import Any, cast
 
 from ace.agent.breaker import Breakers
-from ace.agent.conversation import Conversation, SoFar
+from ace.agent.history import ENDS, NOTE, SUBMIT, Aside, SoFar, as_fields, id_prefix
 from ace.agent.hooks import Agent, AgentState, StepView
 from ace.agent.output import build_output
 from ace.agent.policy import (
@@ -27,7 +28,7 @@ from ace.agent.policy import (
     Reprompt,
     Retry,
 )
-from ace.agent.record import RunRecord, RunSnapshot, RunSpec
+from ace.agent.record import RunRecord, RunSnapshot, RunSpec, earlier
 from ace.agent.states import (
     Acting,
     Approve,
@@ -49,7 +50,6 @@ from ace.agent.states import (
     Thinking,
     Wait,
 )
-from ace.agent.trajectory import as_fields
 from ace.core import (
     AgentError,
     CancellationToken,
@@ -65,8 +65,8 @@ from ace.core import (
     ToolDispatch,
     ToolErrorKind,
     UsageLimits,
+    as_data,
     clean_text,
-    clean_value,
     describe_error,
     json_value,
     truncate,
@@ -84,7 +84,6 @@ from ace.tasks import (
 from ace.tools import Tool, ToolCall, ToolResult, check_call
 from ace.tools.media import media_in
 
-FINISH = "finish"
 RAW_KEPT = 2_000
 """Characters of a rejected reply that the trace keeps."""
 _Checked = tuple[RequestedTool, ToolCall | InvalidModelAction]
@@ -115,10 +114,8 @@ class AgentRun:
     def __init__(self, spec: RunSpec, run_id: str = "", record: RunRecord | None = None) -> None:
         self.spec = spec
         self.run_id = run_id or uuid.uuid4().hex
-        self.record = RunRecord(spec.task) if record is None else record
+        self.record = RunRecord(spec.task, **earlier(spec.task)) if record is None else record
         self.cancellation = spec.cancellation or CancellationToken()
-        if spec.task.history and self.record.conversation is None:
-            self.record.conversation = Conversation(spec.task.history)
         self.error: AgentError | None = None
         """What ended the run, as it was raised; only in the process where it happened."""
         self.reasoning = ""
@@ -126,7 +123,7 @@ class AgentRun:
         self._values: dict[str, Any] = {}
         self._shown: dict[str, list[Any]] = {}
         self._breakers = Breakers(spec.policy.breaker, self.record.breakers)
-        self._prompt: str | None = None
+        self._said = ""
         self._raised: BaseException | None = None
         self._call_started: dict[str, float] = {}
         self._started = spec.clock.now()
@@ -151,17 +148,11 @@ class AgentRun:
     def view(self) -> StepView:
         """What a hook may look at."""
         record = self.record
-        return StepView(
-            self.spec.task, tuple(record.steps), record.usage, self.trajectory(), record.summary, record.scratch
-        )
-
-    def trajectory(self) -> str:
-        """The run so far as the model reads it."""
-        return self.record.trajectory(self.spec.summary)
+        return StepView(self.spec.task, tuple(record.steps), record.usage, record.summary, record.scratch)
 
     def fields(self) -> dict[str, Any]:
-        """The run so far as `dspy.ReAct` shows it in ``prediction.trajectory``; values as the tools returned them."""
-        return as_fields(self.record.steps, self.record.cuts, self._values, self.record.closing)
+        """The run so far as the old `dspy.ReAct` showed it; values as the tools returned them."""
+        return as_fields(self.record.steps, self._values, self.record.closing)
 
     def so_far(self) -> SoFar:
         """The conversation with this run as its last turn: what the next run is given as `TaskInput.history`."""
@@ -216,11 +207,18 @@ class AgentRun:
                 return None
             self.record.state = state = state.ask()
             self._emit("model_request_started", purpose=state.purpose)
-        own = self._prompt if state.purpose == "decide" else None
-        text = self.trajectory() if own is None else own
-        return AskModel(
-            state.purpose, text, self._excluded(), not self.record.without_playbook, self._media(), self.record.turns()
-        )
+        turns, said = self.record.turns(self.spec.opening, self.spec.summary)
+        note = "\n\n".join(filter(None, [said.get(NOTE, ""), self._note(state)]))
+        said = {**said, NOTE: note} if note else said
+        talks = bool(self.record.conversation.messages)
+        return AskModel(state.purpose, self._said, tuple(turns), said, self._excluded(), self._media(), talks)
+
+    def _note(self, state: Thinking) -> str:
+        """What the request says beside what it answers."""
+        if state.purpose != "extract":
+            return as_data(self._said) if state.purpose == "decide" else ""
+        names = ", ".join(name for name in self.spec.finish.parameters if name != "cited_bullets")
+        return f"Now end with what is there: call {SUBMIT} with {names}, and no other tool."
 
     def _media(self) -> tuple[tuple[str, Any], ...]:
         """Media of the steps that the model sees in full."""
@@ -228,7 +226,7 @@ class AgentRun:
             return ()
         steps, cuts = self.record.steps, self.record.cuts
         return tuple(
-            (f"observation_{index}", item)
+            (id_prefix(len(self.record.conversation.messages)) + step.tool_call_id, item)
             for index, step in enumerate(steps)
             if index not in cuts
             for item in self._shown.get(step.tool_call_id, ())
@@ -236,12 +234,12 @@ class AgentRun:
 
     def _hook_decides(self, state: Thinking) -> bool:
         """Let the agent define the step; True when it needs no model for it."""
-        self._prompt = None
+        self._said = ""
         if not self._overrides("execute_step"):
             return False
         match self._hook("execute_step", self.view()):
-            case AskModel(trajectory=text):
-                self._prompt = text
+            case AskModel(note=text):
+                self._said = text
                 return False
             case CallTool(calls):
                 self._commit("")
@@ -299,15 +297,13 @@ class AgentRun:
         if state.purpose == "summarize":
             self._summarised(state, reply.outputs)
         elif state.purpose == "extract":
-            self.record.outputs = clean_value(reply.outputs)
-            self.reasoning = clean_text(reply.thought)
-            self._end(state.complete())
+            self._last_answer(state, reply)
         else:
             self._decide(state, reply)
 
     def model_failed(self, error: AgentError) -> None:
         """No usable reply came: transport failed, or the text could not be parsed."""
-        usage = getattr(error, "usage", None) or _ONE_REQUEST
+        usage = error.usage or _ONE_REQUEST
         with self._guarded():
             if self._too_late(usage):
                 return
@@ -347,12 +343,25 @@ class AgentRun:
         self.record.usage += RunUsage(summaries=1)
         self._think(state.think_again(committed=False))
 
+    def _last_answer(self, state: Thinking, reply: ModelReply) -> None:
+        """The reply to a request for the answer alone: only what submits counts."""
+        calls = [RequestedTool(reply.tool_name, reply.tool_args), *reply.more]
+        args = next((call.args for call in reversed(calls) if call.name in ENDS), None)
+        try:
+            self._submitted(json_value(args), clean_text(reply.thought))
+        except InvalidModelAction as error:
+            self._invalid(state, error)
+        else:
+            self._end(state.complete())
+
     def _decide(self, state: Thinking, reply: ModelReply) -> None:
         thought = clean_text(reply.thought)
-        asked = [RequestedTool(reply.tool_name, reply.tool_args), *reply.more]
-        wanted = [RequestedTool(json_value(tool.name), json_value(tool.args)) for tool in asked]
-        ends = [tool for tool in wanted if tool.name == FINISH]
-        calls = [tool for tool in wanted if tool.name != FINISH]
+        asked = [RequestedTool(reply.tool_name, reply.tool_args, reply.call_id), *reply.more]
+        used = {"", *(step.provider_id for step in self.record.steps)}
+        ids = [tool.id if tool.id not in used and not used.add(tool.id) else "" for tool in asked]
+        wanted = [RequestedTool(json_value(t.name), json_value(t.args), i) for t, i in zip(asked, ids, strict=True)]
+        ends = [tool for tool in wanted if tool.name in ENDS]
+        calls = [tool for tool in wanted if tool.name not in ENDS]
         if not calls:
             self._commit(thought)
             self._finish(state, ends[-1].args, thought)
@@ -363,8 +372,9 @@ class AgentRun:
             return
         self._commit(thought)
         right = _all_right(checked)
-        remarks = [*map(_left_out, calls, right), _remark([*reply.unmade, *([FINISH] if ends else [])])]
-        self._enter(state.act(right, thought, " ".join(filter(None, remarks))))
+        remarks = [*map(_left_out, calls, right), _remark([*reply.unmade, *([SUBMIT] if ends else [])])]
+        ids = tuple(tool.id for tool in calls)
+        self._enter(state.act(right, thought, " ".join(filter(None, remarks)), ids))
 
     def _check(self, wanted: RequestedTool, number: int, raw: str = "") -> ToolCall | InvalidModelAction:
         """The call that is meant, or what is wrong with it."""
@@ -401,17 +411,25 @@ class AgentRun:
             self._enter(state.act(_all_right(checked), thought))
 
     def _finish(self, state: Thinking, args: Any, thought: str) -> None:
-        self.record.closing, self.reasoning = (thought, json_value(args)), thought
         try:
-            values = self.spec.finish.checked(args or {})
-        except (
-            InvalidModelAction
-        ):  # missing or ill-typed, or a validator of the user's own raised: the answer must be asked for
+            self._submitted(args, thought)
+        except InvalidModelAction as error:  # the answer must be asked for
+            reply = json.dumps({"name": SUBMIT, "args": json_value(args)}, ensure_ascii=False)
+            self.record.asides.append(Aside(len(self.record.steps), reply, error.message))
             self._think(state.extract())
-            return
+        else:
+            self._end(state.complete())
+
+    def _submitted(self, args: Any, thought: str) -> None:
+        """Take the outputs that the model gives.
+
+        Raises:
+            InvalidModelAction: They do not fit the signature.
+        """
+        self.record.closing, self.reasoning = (thought, json_value(args)), thought
+        values = self.spec.finish.checked(args or {})
         self.record.cited.extend(values.pop("cited_bullets", ()))
         self.record.outputs = values
-        self._end(state.complete())
 
     # -- what is illegal -----------------------------------------------------------------------------------------------
 
@@ -462,8 +480,9 @@ class AgentRun:
         catalog = isinstance(decision.strategy, OnceWithToolCatalog)
         if catalog or (isinstance(error, InvalidModelAction) and error.reason == "unknown_tool"):
             names = [name for name in self.spec.registry.names if name not in self._excluded()]
-            note += f" Tools: {', '.join((*names, FINISH))}."
-        self.record.notes.append(clean_text(note))
+            note += f" Tools: {', '.join((*names, SUBMIT))}."
+        raw = getattr(error, "raw_response", None) or ""
+        self.record.asides.append(Aside(len(self.record.steps), clean_text(raw)[:1_000], clean_text(note)))
         self.record.reprompts_here += 1
         self._charge(decision, RunUsage(reprompts=1))
         self._think(state.think_again(committed=False))
@@ -495,6 +514,7 @@ class AgentRun:
                 iteration=state.iteration,
                 thought=thought,
                 tool_call_id=f"s{state.iteration}-c{number}",
+                provider_id=wanted.id,
                 tool_name=clean_text(wanted.name if isinstance(wanted.name, str) else error.tool_name or ""),
                 tool_args=_as_object(wanted.args) or {},
                 outcome="failed",
@@ -753,6 +773,7 @@ class AgentRun:
             iteration=iteration,
             thought=thought,
             tool_call_id=call.id,
+            provider_id=call.provider_id,
             tool_name=call.call.name,
             tool_args=call.call.args,
             outcome=result.outcome,
@@ -901,10 +922,9 @@ class AgentRun:
             self.record.usage += result.usage
 
     def _commit(self, thought: str) -> None:
-        """Commit a decision: the notes about rejected replies are no longer needed."""
+        """Commit a decision."""
         self.record.usage = self.record.usage.changed(iterations=self.record.usage.iterations + 1)
         self.record.cited.extend(_CITED.findall(thought))
-        self.record.notes.clear()
         self.record.reprompts_here = 0
 
     def _append(self, step: ReasoningStep) -> None:

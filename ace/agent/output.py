@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from ace.agent.history import GONE
 from ace.agent.record import RunRecord, RunSpec
 from ace.agent.states import Failed, Interrupted
-from ace.agent.trajectory import LEFT_OUT
 from ace.core import RunUsage, clean_text
 from ace.tasks import ErrorRecord, ReasoningStep, RunError, TaskOutput, TerminationReason, answer_field
 
@@ -74,7 +74,7 @@ def _overflow(record: RunRecord) -> dict[str, Any]:
     cuts, playbook, turns = record.cuts, record.without_playbook, record.turns_cut
     if not (cuts or playbook or turns):
         return {}
-    whole = sorted(index for index, cut in cuts.items() if cut == LEFT_OUT)
+    whole = sorted(index for index, cut in cuts.items() if cut == GONE)
     told: dict[str, Any] = {"shortened": sorted(cuts.keys() - whole), "left_out": whole, "playbook": not playbook}
     return {"context_overflow": {**told, "turns": turns} if turns else told}
 

@@ -11,14 +11,24 @@ from pydantic import BaseModel, Field, ValidationError, field_serializer, field_
 from pydantic_core import to_jsonable_python
 
 from ace.agent.breaker import Breaker
-from ace.agent.conversation import IN_FULL, SHORT, Conversation, ShownTurn, SoFar
+from ace.agent.history import (
+    IN_FULL,
+    PLAYBOOK,
+    SHORT,
+    Aside,
+    Conversation,
+    Entry,
+    RunTurns,
+    SoFar,
+    message_of,
+    summary_note,
+)
 from ace.agent.hooks import Agent
 from ace.agent.policy import Policy, PolicyEngine
 from ace.agent.progress import RepeatDetector
 from ace.agent.shortening import Shortening
 from ace.agent.states import STATE_CODEC, Idle, State
 from ace.agent.summary import Summary
-from ace.agent.trajectory import render_notes, render_step, render_steps, render_summary
 from ace.core import (
     CancellationToken,
     Clock,
@@ -60,6 +70,8 @@ class RunSpec:
     injected_bullets: tuple[str, ...] = ()
     context: Mapping[str, str] = field(default_factory=dict[str, str])
     """What else the prompt holds, for a run that is resumed: the text of the playbook."""
+    opening: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    """What the first request says: the inputs and the playbook, as a prompt may hold them."""
     metadata: Mapping[str, Any] = field(default_factory=dict[str, Any])
     memory: MemoryUse | None = None
     prices: TokenPrices | None = None
@@ -103,7 +115,7 @@ class RunRecord:
     steps: list[ReasoningStep] = field(default_factory=list[ReasoningStep])
     usage: RunUsage = field(default_factory=RunUsage)
     charged: int = 0
-    notes: list[str] = field(default_factory=list[str])
+    asides: list[Aside] = field(default_factory=list[Aside])
     reprompts_here: int = 0
     outputs: dict[str, Any] = field(default_factory=dict[str, Any])
     cited: list[str] = field(default_factory=list[str])
@@ -119,14 +131,13 @@ class RunRecord:
     closing: tuple[str, Any] | None = None
     without_playbook: bool = False
     seq: int = 0
-    rendered: list[str] = field(default_factory=list[str])
-    """The steps as the model reads them; not stored."""
-    conversation: Conversation | None = None
-    """The turns before this one; of it, the levels are stored."""
+    conversation: Conversation = field(default_factory=lambda: Conversation(()))
+    """The messages before this one; of it, the levels are stored."""
+    shown: RunTurns = field(default_factory=RunTurns)
+    """The steps as a prompt shows them; not stored."""
 
     def append_scratchpad(self, entry: ReasoningStep) -> None:
         """Add a step."""
-        self.rendered.append(render_step(len(self.steps), entry))
         self.steps.append(entry)
 
     @property
@@ -144,18 +155,19 @@ class RunRecord:
         """Of `max_iters`: committed decisions, and the retries and reprompts that cost budget."""
         return self.usage.iterations + self.charged
 
-    def trajectory(self, setting: Summary | None) -> str:
-        """The steps as the model reads them: the summary, the steps that it does not stand for, and notes."""
-        shown = render_steps(self.rendered, self.cuts, self._first(setting))
-        parts = [] if self.summary is None else [render_summary(self.summary)]
-        if self.conversation is not None:
-            parts = [*self.conversation.note(), *parts]
-        return "\n\n".join([*parts, *shown, *render_notes(self.notes)])
+    def turns(self, opening: Mapping[str, Any], setting: Summary | None) -> tuple[list[Entry], Entry]:
+        """What the prompt shows so far, and what the next request says first."""
+        said = {name: value for name, value in opening.items() if name != PLAYBOOK or not self.without_playbook}
+        notes = self.conversation.note() + ([] if self.summary is None else [summary_note(self.summary)])
+        shown, said = self.shown.shown(
+            said, self.steps, self.asides, cuts=self.cuts, first=self._first(setting), notes=notes
+        )
+        return [*self.conversation.shown(), *shown], said
 
     @property
     def turns_cut(self) -> list[int]:
-        """The earlier turns that the prompt does not show in full."""
-        return [] if self.conversation is None else [i for i, level in self.conversation.levels.items() if level]
+        """The earlier messages that the prompt does not show in full."""
+        return [index for index, level in self.conversation.levels.items() if level]
 
     @property
     def shortened(self) -> int:
@@ -164,21 +176,16 @@ class RunRecord:
 
     def so_far(self, run_id: str, playbook: str, steps: Sequence[ReasoningStep]) -> SoFar:
         """The conversation with this run as its last turn."""
-        return SoFar(
-            history=self.task.history,
-            levels=self.conversation.levels if self.conversation is not None else {},
+        message = message_of(
+            steps,
             inputs=self.task.inputs,
             outputs=self.outputs,
-            steps=steps,
             closing=self.closing,
             playbook="" if self.without_playbook else playbook,
             shortened=SHORT if self.cuts else IN_FULL,
             run=(run_id, self.task.task_id),
         )
-
-    def turns(self) -> tuple[ShownTurn, ...]:
-        """The turns before this one, as the prompt shows them."""
-        return () if self.conversation is None else self.conversation.shown()
+        return SoFar(self.task.history, self.conversation.levels, message)
 
     def _first(self, setting: Summary | None) -> int:
         """The first step that the summary does not stand for."""
@@ -191,13 +198,14 @@ class RunRecord:
         if not shorter.to(keep):
             before, self.without_playbook = self.without_playbook, True
             return not before
-        for index, cut in shorter.cuts.items():
-            if self.cuts.get(index) != cut:
-                self.rendered[index] = render_step(index, self.steps[index], cut)
-        self.cuts = shorter.cuts
-        if self.conversation is not None:
-            self.conversation.levels = shorter.levels
+        self.cuts, self.conversation.levels = shorter.cuts, shorter.levels
         return True
+
+
+def earlier(task: TaskInput, levels: Mapping[int, int] | None = None) -> dict[str, Any]:
+    """What a record holds of the messages before a task."""
+    conversation = Conversation(task.history, levels)
+    return {"conversation": conversation, "shown": RunTurns(len(conversation.messages))}
 
 
 _STORED = (
@@ -205,7 +213,7 @@ _STORED = (
     *("summary_tried", "decisions", "cuts", "closing", "without_playbook", "seq"),
 )
 """Stored as they are; lists, the repeats and the outputs are converted."""
-_LISTS = ("steps", "notes", "cited", "errors")
+_LISTS = ("steps", "asides", "cited", "errors")
 
 
 class RunSnapshot(BaseModel, frozen=True, extra="forbid"):
@@ -232,8 +240,8 @@ class RunSnapshot(BaseModel, frozen=True, extra="forbid"):
     usage: RunUsage = RunUsage()
     charged: int = 0
     """Retries and reprompts that spent budget."""
-    notes: tuple[str, ...] = ()
-    """About replies to the present decision that were rejected."""
+    asides: tuple[Aside, ...] = ()
+    """Replies that were rejected, and what the model was told."""
     reprompts_here: int = 0
     """Replies to the present decision that were rejected."""
     outputs: dict[str, Any] = Field(default_factory=dict)
@@ -258,9 +266,9 @@ class RunSnapshot(BaseModel, frozen=True, extra="forbid"):
     cuts: dict[int, int] = Field(default_factory=dict)
     """Steps that the prompt shows in part: index to the characters of the observation, 0 for a step that is left out."""
     levels: dict[int, int] = Field(default_factory=dict)
-    """How far earlier turns of the conversation are shortened, see `ace.agent.conversation`."""
+    """How far earlier turns of the conversation are shortened, see `ace.agent.history`."""
     closing: tuple[str, Any] | None = None
-    """Thought and arguments of the `finish` that ended it."""
+    """Thought and arguments of the call that ended it."""
     without_playbook: bool = False
     """Whether the playbook was left out, because nothing else could go from a prompt that was too long."""
     seq: int = 0
@@ -286,7 +294,7 @@ class RunSnapshot(BaseModel, frozen=True, extra="forbid"):
             run_id=run_id,
             tools=spec.registry.schema_hashes,
             outputs=to_jsonable_python(record.outputs),
-            levels=record.conversation.levels if record.conversation is not None else {},
+            levels=record.conversation.levels,
             **stored,
         )
 
@@ -298,9 +306,8 @@ class RunSnapshot(BaseModel, frozen=True, extra="forbid"):
         return RunRecord(
             task=self.task,
             repeats=RepeatDetector(self.repeats),
-            conversation=Conversation(self.task.history, self.levels) if self.task.history else None,
+            **earlier(self.task, self.levels),
             outputs=_typed(self.outputs, finish),
-            rendered=[render_step(index, step, self.cuts.get(index)) for index, step in enumerate(self.steps)],
             **stored,
         )
 

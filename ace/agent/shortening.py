@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from ace.agent import conversation as talk
-from ace.agent.conversation import Conversation
-from ace.agent.trajectory import LEFT_OUT, STUB, render_step
+from ace.agent import history as talk
+from ace.agent.history import GONE, STUB, Called, Conversation
 from ace.tasks import ReasoningStep
 
 
@@ -17,7 +16,7 @@ class Shortening:
 
     Args:
         steps: All steps of the run.
-        cuts: A step's index to the characters of its observation that are shown, or to `LEFT_OUT`.
+        cuts: A step's index to the characters of its observation that are shown, or to `GONE`.
         first: The first step that is shown at all.
         conversation: The earlier turns.
 
@@ -43,8 +42,8 @@ class Shortening:
         self.cuts = dict(cuts)
         self.levels = dict(conversation.levels) if conversation is not None else {}
         self._steps, self._conversation = steps, conversation
-        shown = (index for index in range(first, len(steps)) if cuts.get(index) != LEFT_OUT)
-        self._sizes = {index: len(render_step(index, steps[index], cuts.get(index))) for index in shown}
+        shown = (index for index in range(first, len(steps)) if cuts.get(index) != GONE)
+        self._sizes = {index: self._step(index, cuts.get(index)) for index in shown}
         self._turns = {index: self._turn(index, level) for index, level in self.levels.items()}
         self._over = 0.0
 
@@ -61,7 +60,7 @@ class Shortening:
         before = (dict(self.cuts), dict(self.levels))
         self._over = (sum(self._sizes.values()) + sum(self._turns.values())) * (1 - keep)
         *older, newest = self._sizes or (None,)
-        for turn_level, limit in ((talk.SHORT, STUB), (talk.NO_CALLS, LEFT_OUT)):
+        for turn_level, limit in ((talk.SHORT, STUB), (talk.NO_CALLS, GONE)):
             self._cut_turns(turn_level)
             for index in older:
                 self._cut(index, limit)
@@ -72,7 +71,7 @@ class Shortening:
         return before != (self.cuts, self.levels)
 
     def _cut(self, index: int, limit: int) -> None:
-        size = len(render_step(index, self._steps[index], limit)) if limit != LEFT_OUT else 0
+        size = self._step(index, limit) if limit != GONE else 0
         if self._over > 0 and size < self._sizes[index]:
             self._over -= self._sizes[index] - size
             self._sizes[index], self.cuts[index] = size, limit
@@ -83,6 +82,9 @@ class Shortening:
             if self._over > 0 and size < before and self.levels[index] < level:
                 self._over -= before - size
                 self._turns[index], self.levels[index] = size, level
+
+    def _step(self, index: int, limit: int | None) -> int:
+        return len(self._steps[index].thought) + Called.of(self._steps[index]).size(limit)
 
     def _turn(self, index: int, level: int) -> int:
         return self._conversation.size(index, level) if self._conversation is not None else 0

@@ -13,7 +13,6 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, TypeAdapter
 
-from ace.agent.conversation import ShownTurn
 from ace.core import RunUsage
 from ace.tasks import ApprovalRequest, TerminationReason
 from ace.tools import ToolCall, ToolResult
@@ -27,6 +26,8 @@ class RequestedTool:
 
     name: Any
     args: Any = None
+    id: str = ""
+    """As the model's provider named it."""
 
 
 @dataclass(frozen=True)
@@ -36,12 +37,14 @@ class ModelReply:
     thought: str = ""
     tool_name: Any = None
     tool_args: Any = None
+    call_id: str = ""
+    """As the model's provider named the call."""
     more: tuple[RequestedTool, ...] = ()
     """Further calls of the same reply, that are made as well."""
     unmade: tuple[str, ...] = ()
     """Tools of further calls of the same reply that are not made."""
     outputs: dict[str, Any] = field(default_factory=dict[str, Any])
-    """The signature's outputs, for a reply to an `extract` request; the summary's fields, for `summarize`."""
+    """The summary's fields, for a reply to a `summarize` request."""
     usage: RunUsage = field(default_factory=RunUsage)
     """What this reply cost."""
     raw: str = ""
@@ -53,6 +56,8 @@ class CallState:
     """One call of a decision, and how far it is."""
 
     call: ToolCall
+    provider_id: str = ""
+    """As the model's provider named the call."""
     attempt: int = 1
     repeats: int = 0
     """Of the attempts, those that a crash cut off: they are none of the policy's retries."""
@@ -124,9 +129,10 @@ class Thinking(_Active):
         """The same request once more, later."""
         return replace(self, asked=False, attempt=self.attempt + 1, not_before=not_before)
 
-    def act(self, calls: tuple[ToolCall, ...], thought: str, remark: str = "") -> Acting:
+    def act(self, calls: tuple[ToolCall, ...], thought: str, remark: str = "", ids: tuple[str, ...] = ()) -> Acting:
         """The decision is one or several legal calls; the last observation ends with the remark."""
-        return Acting(self.iteration, thought, tuple(CallState(call) for call in calls), remark)
+        named = (*ids, *("" for _ in calls[len(ids) :]))
+        return Acting(self.iteration, thought, tuple(map(CallState, calls, named)), remark)
 
     def extract(self, forced_by: TerminationReason | None = None) -> Thinking:
         """Ask for the answer alone."""
@@ -265,18 +271,21 @@ ResumeDecision = CallDecision | Mapping[str, CallDecision]
 
 @dataclass(frozen=True)
 class AskModel:
-    """Ask the model: `AskModel("decide", "")`; the driver calls `AgentRun.model_replied` or `AgentRun.model_failed`."""
+    """Ask the model: `AskModel("decide")`; the driver calls `AgentRun.model_replied` or `AgentRun.model_failed`."""
 
     purpose: Purpose
-    trajectory: str
+    note: str = ""
+    """From an agent's hook: what to say to the model in this request."""
+    turns: tuple[dict[str, Any], ...] = ()
+    """What stands in the prompt so far, earlier messages included: entries, see `ace.agent.history`."""
+    said: dict[str, Any] = field(default_factory=dict[str, Any])
+    """What this request adds to it: the message's inputs and the playbook at first, later a note or nothing."""
     excluded: tuple[str, ...] = ()
-    """Tools that are out of service and not part of the catalog now."""
-    playbook: bool = True
-    """Whether there is room for the playbook."""
+    """Tools that are out of service now."""
     media: tuple[tuple[str, Any], ...] = ()
-    """What tools gave that is no text, by the observation that names it; only in the process where they ran."""
-    turns: tuple[ShownTurn, ...] = ()
-    """The earlier turns of the conversation."""
+    """What tools gave that is no text, by the id of the call; only in the process where they ran."""
+    conversation: bool = False
+    """Whether there are earlier messages."""
 
 
 @dataclass(frozen=True)

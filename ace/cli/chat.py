@@ -100,16 +100,16 @@ class _Talk:
 
     def go_on(self) -> None:
         """Until the input ends."""
-        from ace.agent.conversation import OWN_KEYS
+        from ace.agent.history import read_messages
 
         if sys.stdin.isatty():
             with suppress(ImportError):  # arrow keys, and what was typed before
                 importlib.import_module("readline")
         console.print(f"{self.chat.id}   /help for help, Ctrl-D to end", style="dim", highlight=False)
-        for entry in self.chat.history.messages:
-            said, *answered = (value for key, value in entry.items() if key not in OWN_KEYS)
-            console.print(f"> {said}", style="dim", markup=False)
-            console.print("\n".join(map(str, answered)), style="dim", markup=False, highlight=False)
+        for message in read_messages(self.chat.history.messages):
+            console.print(f"> {next(iter(message.inputs.values()), '')}", style="dim", markup=False)
+            answered = "\n".join(map(str, message.outputs.values()))
+            console.print(answered, style="dim", markup=False, highlight=False)
         if self.chat.waiting is not None:
             console.print("The last message was cut off; going on with it.", style="yellow")
             self._decided(None)

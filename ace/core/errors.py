@@ -139,6 +139,8 @@ class AgentError(AceError):
     """Base class of what can end a run, `AgentError("out of time")`; its `kind` is stable in outputs and events."""
 
     kind = "agent_error"
+    usage: Any = None
+    """What the request behind it cost, a `RunUsage`; None where that is not known."""
 
 
 class ModelTransport(AgentError):

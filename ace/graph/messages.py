@@ -11,6 +11,7 @@ from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, LLMResul
 from langchain_core.runnables import RunnableConfig
 from langchain_core.runnables.config import get_async_callback_manager_for_config, get_callback_manager_for_config
 
+from ace.agent.history import CALLS, message_groups
 from ace.core import value_to_text
 from ace.learner.trace_formats import field_of
 from ace.react.history import HistoryReader
@@ -33,17 +34,18 @@ def last_message(messages: Sequence[Any], asked: str, answer: str) -> tuple[str,
     Examples:
         >>> from langchain_core.messages import AIMessage, HumanMessage
         >>> last_message([HumanMessage("Hi"), AIMessage("Hello"), HumanMessage("Where is it?")], "task", "answer")
-        ('Where is it?', ({'task': 'Hi', 'answer': 'Hello', 'trajectory': {}, '_outputs': ['answer']},))
+        ('Where is it?', ({'task': 'Hi', ... 'answer': 'Hello', '_outputs': ['answer']},))
     """
-    turns = HistoryReader([asked], [answer]).read(list(messages))
-    said = [index for index, turn in enumerate(turns) if turn.get(asked)]
+    entries = HistoryReader([asked], [answer]).read(list(messages))
+    turns = message_groups(entries)
+    said = [index for index, turn in enumerate(turns) if turn[0].get(asked)]
     if not said:
         raise ValueError("the state's messages hold none of the user's; the agent needs one to answer")
     last = turns[said[-1]]
     if _kind(messages[-1]) in ("human", "user") and said[-1] != len(turns) - 1:
         raise ValueError("the user's last message is empty")
-    waits = said[-1] == len(turns) - 1 and answer not in last and not last["trajectory"]
-    return last[asked], turns[:-1] if waits else turns
+    waits = said[-1] == len(turns) - 1 and not any(answer in entry or CALLS in entry for entry in last)
+    return last[0][asked], entries[: len(entries) - len(last)] if waits else entries
 
 
 def has_instructions(messages: Sequence[Any]) -> bool:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, cast
 
+from ace.agent.history import read_messages
 from ace.core import clean_text, value_to_text
 
 MAX_NAME = 256
@@ -52,8 +53,8 @@ def events_of(trace: Any) -> Iterator[TraceEvent]:
     keys = sorted(map(str, cast("Mapping[Any, Any]", trace)))[:8] if isinstance(trace, Mapping) else []
     kind = f"keys {keys}" if keys else f"type {type(cast(object, trace)).__name__}"
     raise ValueError(
-        f"not a known trace ({kind}); expected `trajectory` (DSPy), `intermediate_steps` (LangChain), `messages` (OpenAI, "
-        "LangGraph, Pydantic AI), a list of messages, or a TaskOutput"
+        f"not a known trace ({kind}); expected `history` or `trajectory` (DSPy), `intermediate_steps` (LangChain), "
+        "`messages` (OpenAI, LangGraph, Pydantic AI), a list of messages, or a TaskOutput"
     )
 
 
@@ -83,6 +84,17 @@ def _trajectory(trace: Any, trajectory: Mapping[str, Any]) -> Iterator[TraceEven
             yield TraceEvent("result", value_to_text(observed))
     answer = field_of(trace, "answer")
     yield TraceEvent("answer", value_to_text(answer) if answer is not None else "")
+
+
+def _turns(_trace: Any, history: Any) -> Iterator[TraceEvent]:
+    """The `dspy.History` of `dspy.ReActV2`, or of any conversation with its calls."""
+    for message in read_messages(list(field_of(history, "messages", history))):
+        yield TraceEvent("user", "\n".join(value_to_text(value) for value in message.inputs.values()))
+        for thought, call in message.steps:
+            yield TraceEvent("thought", thought)
+            yield TraceEvent("call", name=call.name, args=call.args, call_id=call.id)
+            yield TraceEvent("result", call.result, call_id=call.id, failed=call.failed or None)
+        yield TraceEvent("answer", "\n".join(value_to_text(value) for value in message.outputs.values()))
 
 
 # -- LangChain ---------------------------------------------------------------------------------------------------------
@@ -265,4 +277,5 @@ _READERS: tuple[tuple[str, Callable[[Any, Any], Iterator[TraceEvent]]], ...] = (
     ("trajectory", _trajectory),
     ("intermediate_steps", _intermediate_steps),
     ("messages", _messages),
+    ("history", _turns),
 )

@@ -10,7 +10,7 @@ from typing import Any, cast
 
 from pydantic import ValidationError
 
-from ace.agent.conversation import RUN, Turn
+from ace.agent.history import Message, message_groups, read_messages
 from ace.core import RunUsage, clean_text, clean_value, json_value, truncate, value_to_text
 from ace.learner.trace_formats import TraceEvent, events_of, in_words
 from ace.playbook.masking import WORD
@@ -160,21 +160,21 @@ def request_of(output: TaskOutput, read_only: Collection[str] = (), number: Any 
         >>> request_of(run).task.inputs["task"].splitlines()
         ['Is order 17 of Ana open?', 'Cancel it']
     """
-    history = output.task.history
+    history = read_messages(output.task.history)
     if number is not None and (
         isinstance(number, bool) or not isinstance(number, int) or not 0 <= number <= len(history)
     ):
         raise ValueError(f"feedback names message {number!r}; the conversation has 0 to {len(history)}")
     if number is not None and number < len(history):
         output = _earlier_run(output, number, frozenset(read_only))
-        history = output.task.history
+        history = history[:number]
     if not history:
         return output
     own = [TraceEvent("user", "\n".join(value_to_text(value) for value in output.task.inputs.values()))]
     made = [
         TraceEvent("call", name=s.tool_name, args=s.tool_args, call_id=s.tool_call_id) for s in output.structured_trace
     ]
-    events = [event for turn, entry in enumerate(history) for event in _entry_events(entry, turn)] + own + made
+    events = [event for turn, message in enumerate(history) for event in _message_events(message, turn)] + own + made
     *before, last = _requests(events, frozenset(read_only))
     known = [event for part in before for event in part]
     earlier = [*_handed_on(known, last, frozenset(read_only)), *last[: len(last) - len(own) - len(made)]]
@@ -196,28 +196,25 @@ def request_of(output: TaskOutput, read_only: Collection[str] = (), number: Any 
 def _earlier_run(output: TaskOutput, number: int, read_only: frozenset[str]) -> TaskOutput:
     """The run of an earlier message, as far as the history holds it."""
     task = output.task
-    events = list(_entry_events(task.history[number], number))
-    run = _run(events, None, read_only, task.domain, task.tenant)
-    inputs = {"task": run.task.text}
-    told = {"inputs": inputs, "history": task.history[:number], "user": task.user}
-    ids: Any = task.history[number].get(RUN)
-    named = [str(one) for one in cast("list[Any]", ids)] if isinstance(ids, list) else []
-    run_id, task_id = named if len(named) == 2 else (run.run_id, run.task_id)
+    message = read_messages(task.history)[number]
+    run = _run(list(_message_events(message, number)), None, read_only, task.domain, task.tenant)
+    before = [entry for group in message_groups(task.history)[:number] for entry in group]
+    told = {"inputs": {"task": run.task.text}, "history": tuple(before), "user": task.user}
+    run_id, task_id = message.run or (run.run_id, run.task_id)
     told["task_id"] = task_id
     return run.model_copy(update={"task": run.task.model_copy(update=told), "run_id": run_id, "task_id": task_id})
 
 
-def _entry_events(entry: Mapping[str, Any], number: int) -> Iterator[TraceEvent]:
-    """An entry of a history as events; a call's id is its own in the whole conversation."""
-    turn = Turn.read(entry)
-    if said := "\n".join(value_to_text(value) for value in turn.inputs.values()):
+def _message_events(message: Message, number: int) -> Iterator[TraceEvent]:
+    """A message of a history as events; a call's id is its own in the whole conversation."""
+    if said := "\n".join(value_to_text(value) for value in message.inputs.values()):
         yield TraceEvent("user", said)
-    for index, (thought, name, args, observation) in enumerate(turn.steps):
+    for index, (thought, call) in enumerate(message.steps):
         call_id = f"m{number}-c{index}"
         yield TraceEvent("thought", thought)
-        yield TraceEvent("call", name=name, args=args, call_id=call_id)
-        yield TraceEvent("result", observation, call_id=call_id)
-    yield TraceEvent("answer", "\n".join(value_to_text(value) for value in turn.outputs.values()))
+        yield TraceEvent("call", name=call.name, args=call.args, call_id=call_id)
+        yield TraceEvent("result", call.result, call_id=call_id)
+    yield TraceEvent("answer", "\n".join(value_to_text(value) for value in message.outputs.values()))
 
 
 def _requests(events: Sequence[TraceEvent], read_only: frozenset[str]) -> list[list[TraceEvent]]:

@@ -15,11 +15,11 @@ import dspy
 
 from ace.agent import Policy
 from ace.agent.episode import Episode
+from ace.agent.history import ENDS
 from ace.core import AceError, SignatureError, SuiteError, value_to_text
 from ace.optimization.journal import StopSwitch
 from ace.optimization.tool_results import ToolResults
 from ace.react import ReActGenerator, ReActPrediction
-from ace.react.generator import SharedReference
 from ace.suites.examples import Metric
 from ace.suites.protocol import Suite, SuiteTask, signature_of
 from ace.suites.splits import halves
@@ -27,6 +27,16 @@ from ace.tasks import Feedback, TaskInput, TaskOutput
 
 FEEDBACK = "feedback"
 """The key in a run's metadata for the feedback of its episode."""
+
+
+class SharedReference:
+    """Keeps what must not be copied shared when an optimizer deep-copies the program."""
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> SharedReference:
+        return self
 
 
 class EpisodeProgram(dspy.Module):
@@ -189,7 +199,7 @@ def as_generator(program: dspy.Module) -> ReActGenerator:
     """A `ReActGenerator` that does what a program does, `as_generator(program)`, with its own copy of the predictors.
 
     Args:
-        program: A `ReActGenerator`, or a plain `dspy.ReAct` with its instructions and demos.
+        program: A `ReActGenerator`, or a plain ReAct of DSPy, the old or the new one, with its instructions and demos.
 
     Raises:
         SignatureError: The program is neither.
@@ -198,20 +208,21 @@ def as_generator(program: dspy.Module) -> ReActGenerator:
         program = program.agent
     if isinstance(program, ReActGenerator):
         return program.deepcopy()
-    if not isinstance(program, dspy.ReAct):
+    react: Any = program  # the old ReAct or the new one: told by what both have
+    if not (isinstance(getattr(react, "tools", None), dict) and hasattr(react, "signature")):
         raise SignatureError(
             f"expected a ReActGenerator or a dspy.ReAct, got {type(program).__name__}; pass the ReAct inside your program"
         )
-    tools = [tool for name, tool in program.tools.items() if name != "finish"]
+    tools = [tool for name, tool in react.tools.items() if name not in ENDS]
     agent = ReActGenerator(
-        program.signature, tools=tools, max_iters=program.max_iters, policy=Policy.forgiving(), memory_timeout=None
+        react.signature, tools=tools, max_iters=react.max_iters, policy=Policy.forgiving(), memory_timeout=None
     )
-    agent.load_state(program.dump_state())
+    agent.load_state(react.dump_state())
     return agent
 
 
 def program_workload(
-    agent: ReActGenerator | dspy.ReAct,
+    agent: dspy.Module,
     metric: Metric,
     *,
     trainset: Sequence[dspy.Example],
@@ -233,8 +244,8 @@ def program_workload(
         ValueError: A set is empty, or an example lacks an input.
         SignatureError: The agent is neither.
     """
-    agent = as_generator(agent)
-    names = tuple(agent.signature.input_fields)
+    student = as_generator(agent)
+    names = tuple(student.signature.input_fields)
     for title, examples in (("trainset", trainset), ("valset", valset), ("testset", testset)):
         if not examples:
             raise ValueError(f"{title} is empty; expected at least one example")
@@ -242,10 +253,10 @@ def program_workload(
             task_of(example, names, number)
 
     def attempt(inputs: dict[str, Any]) -> Episode:
-        return Episode(task_of(dspy.Example(inputs), names), agent.registry, _unjudged)
+        return Episode(task_of(dspy.Example(inputs), names), student.registry, _unjudged)
 
     sets = [[example.with_inputs(*names) for example in some] for some in (trainset, valset, testset)]
-    return Workload(name, EpisodeProgram(agent, attempt), *sets, metric=metric)
+    return Workload(name, EpisodeProgram(student, attempt), *sets, metric=metric)
 
 
 def _unjudged(output: TaskOutput) -> Feedback:

@@ -1,205 +1,225 @@
-"""DSPy's chat adapter at less than half the CPU: equal prompts, and equal results from equal replies."""
+"""How a decision is asked for and read: a form of our own for models of every size, and DSPy's adapters as they are.
+
+Nothing of an adapter is changed but `parse`: a reply is read in whatever shape the model wrote it. `TurnsAdapter` alone
+writes prompts of its own, because small models need it: chat turns instead of fields, the tools as signatures in the system
+message, and one example of a reply instead of a schema.
+"""
 
 from __future__ import annotations
 
+import copy
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import lru_cache
-from typing import Any, cast
-from weakref import WeakKeyDictionary
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import dspy
+from dspy.adapters import utils
 
-from ace.core import InvalidModelAction
-from ace.react.reading.reader import CallReader, Reading
+from ace.agent.history import CALLS, ENDS, NOTE, PLAYBOOK, RESULTS, SUBMIT, THOUGHT, TOOLS, as_text
+from ace.core import InvalidModelAction, value_to_text
+from ace.react.reading.objects import is_object
+from ace.react.reading.reader import CallReader, Reading, Written
 
-_DECISION = {"next_thought", "next_tool_name", "next_tool_args"}
-_DECISION_LAYOUT = re.compile(
-    r"\[\[ ## next_thought ## \]\]\n(.*?)\n\[\[ ## next_tool_name ## \]\]\n(.*?)\n\[\[ ## next_tool_args ## \]\]\n(.*?)\n"
-    r"\[\[ ## completed ## \]\]\s*",
-    re.S,
+_UTILS: Any = utils
+_SHAPE = (
+    "Reply with a few words about what comes next, if you like, and then one JSON object for each call, for example:\n"
+    '{{"name": "{name}", "args": {args}}}\n'
+    "Then wait for the result. Call {end} when you are done."
 )
-_NAME_HEADING = "[[ ## next_tool_name ## ]]"
-"""Where it stands twice, two decisions were written: the reader says what becomes of each."""
-_HEADING = re.compile(r"\[\[ ## (\w+) ## \]\]")
 
 
-class SignatureTexts:
-    """The fixed texts of signatures, each rendered once."""
+class ReplyReader:
+    """Reads the reply to one request, and keeps what it found: DSPy's prediction holds only what is well formed.
 
-    def __init__(self) -> None:
-        self._texts: WeakKeyDictionary[type, dict[str, tuple[str | None, str | None]]] = WeakKeyDictionary()
-
-    def get(self, what: str, signature: Any, render: Callable[[Any], str | None]) -> str | None:
-        """What `render` gave for this signature, unless its instructions were changed since."""
-        texts = self._texts.setdefault(signature, {})
-        instructions, text = texts.get(what, (None, None))
-        if text is None or instructions != signature.__doc__:  # `signature.instructions` cleans them again each time
-            text = render(signature)
-            texts[what] = (signature.__doc__, text)
-        return text
-
-
-def user_message(
-    signature: Any, inputs: dict[str, Any], prefix: str = "", suffix: str = "", asked: str | None = None
-) -> str | None:
-    """A user message as DSPy writes it; None where an input is no text, which is left to DSPy."""
-    names = [name for name in signature.input_fields if name in inputs]
-    if not all(isinstance(inputs[name], str) for name in names):
-        return None
-    parts = [prefix, *(f"[[ ## {name} ## ]]\n{inputs[name]}" for name in names)]
-    return "\n\n".join([*parts, *([asked] if asked is not None else []), suffix]).strip()
-
-
-class CachedChatAdapter(dspy.ChatAdapter):
-    """A `dspy.ChatAdapter` that renders a signature's fixed text once, and reads plain replies by itself.
-
-    DSPy renders that text again for each request, which takes more time than everything else in it, and builds a pydantic
-    validator for each value that it reads. What is not plain is left to DSPy. One request is one request: asking
-    again after a bad reply is the policy's business, so the fallback to JSON is off.
+    Args:
+        reader: Knows the tools.
+        shown: Gives the prompt's data: a call that stands there word for word is a quotation.
+        outputs: The outputs that the reply has to give, where the answer is asked for; none for a decision.
     """
 
-    def __init__(self, **options: Any) -> None:
-        super().__init__(use_json_adapter_fallback=False, **options)
-        self._texts = SignatureTexts()
+    def __init__(self, reader: CallReader, shown: Callable[[], str], outputs: Sequence[str] = ()) -> None:
+        self.reader = reader
+        self.shown = shown
+        self.outputs = outputs
+        self.text: str | None = None
+        """The reply, where it was text."""
+        self.found = Reading()
+        self.unmade: tuple[str, ...] = ()
+        """Tools of further calls of the reply that are not made."""
+
+    def read(self, completion: str) -> tuple[str, Any]:
+        """Thought and calls of a reply in text.
+
+        Raises:
+            InvalidModelAction: No call stands in it.
+        """
+        self.text = completion
+        found = self.reader.read(completion, self.shown)
+        if self.outputs and not any(call.name in ENDS for call in found.calls):
+            found = self._answer(completion)
+        if not found.calls:
+            raise nothing_to_do(found, completion)
+        made = made_together(completion, found.calls)
+        self.unmade = tuple(str(call.name) for call in found.calls[len(made) :])
+        thought = found.thought or _before(completion, made[0])
+        self.found = Reading(thought, made)
+        return thought, tool_calls(made)
+
+    def _answer(self, completion: str) -> Reading:
+        """A last reply without a call: the outputs by their headings, or, where there is one output, the text."""
+        given: dict[str, Any] = dict(_parts(completion, self.outputs))
+        if not given and len(self.outputs) == 1 and "[[ ##" not in completion:
+            given = {self.outputs[0]: completion.strip()} if completion.strip() else {}
+        typed = self.reader.tools.arguments(SUBMIT, given, as_text=True)
+        return Reading("", (Written(SUBMIT, typed),)) if given else Reading()
+
+
+def _parts(reply: str, names: Sequence[str]) -> dict[str, str]:
+    """What stands under the headings of the outputs."""
+    _, *found = re.split(r"^\[\[ ## (\w+) ## \]\][ \t]*\n?", reply, flags=re.M)
+    return {name: text.strip() for name, text in zip(found[::2], found[1::2], strict=True) if name in names}
+
+
+def _before(reply: str, call: Written) -> str:
+    """What a reply says before its first call."""
+    said = reply.partition(call.source)[0].strip() if call.source else ""
+    return re.sub(r"(?:```\w*|<\w+>)\Z", "", said).strip() if MARKUP.sub("", said) else ""
+
+
+def tool_calls(calls: Sequence[Written]) -> dspy.ToolCalls:
+    """Calls as DSPy's; arguments that are no object are left out there."""
+    items = [{"name": str(call.name), "args": call.args if is_object(call.args) else {}} for call in calls]
+    return dspy.ToolCalls.from_dict_list(items)
+
+
+def reading(adapter: Any, replies: ReplyReader, *, native: bool = False) -> Any:
+    """A copy of an adapter, for one request, that reads a decision's reply in any shape; its prompts stay its own.
+
+    It asks no second model: what to do about a bad reply is the policy's business.
+
+    Args:
+        adapter: DSPy's chat, JSON or XML adapter, or one derived from them; another comes back as it is.
+        replies: Reads and keeps the reply.
+        native: Whether calls come beside the text.
+    """
+    if not isinstance(adapter, dspy.ChatAdapter):
+        return adapter
+    copied: Any = copy.copy(adapter)
+    copied.use_json_adapter_fallback = False
+    copied.use_native_function_calling = native
+    own: Callable[[Any, str], dict[str, Any]] = copied.parse
+
+    def parse(signature: Any, completion: str) -> dict[str, Any]:
+        fields = signature.output_fields
+        if native:  # the calls are the API's; what is left is the thought, or the answer as text
+            replies.text = completion
+            return {name: completion for name in fields if name == THOUGHT}
+        if CALLS not in fields:
+            return own(signature, completion)
+        thought, calls = replies.read(completion)
+        return {name: dspy.Reasoning(content=thought) if name == THOUGHT else calls for name in fields}
+
+    copied.parse = parse
+    return copied
+
+
+class TurnsAdapter(dspy.ChatAdapter):
+    """Chat turns for a run: the tools in the system message, then what was said, each reply, and each result.
+
+    Each request of a run is the one before and what is new. It is made for one request; see `reading`.
+
+    Args:
+        catalog: The tools as text; empty in native mode, where they are the API's parameter.
+    """
+
+    def __init__(self, catalog: str = "") -> None:
+        super().__init__(use_json_adapter_fallback=False)
+        self.catalog = catalog
 
     def format_system_message(self, signature: Any) -> str:
-        """As DSPy's; rendered once for each signature."""
-        return self._texts.get("system", signature, super().format_system_message) or ""
-
-    def user_message_output_requirements(self, signature: Any) -> str | None:  # pyright: ignore[reportIncompatibleMethodOverride]
-        """As DSPy's; rendered once for each signature."""
-        return self._texts.get("requirements", signature, super().user_message_output_requirements)
+        """What to do, the tools, and what a reply looks like."""
+        parts = [str(signature.instructions)]
+        if not self.use_native_function_calling:
+            parts += [f"Tools:\n{self.catalog}", _shape(self.catalog)]
+        return "\n\n".join(parts)
 
     def format_user_message_content(
         self, signature: Any, inputs: dict[str, Any], prefix: str = "", suffix: str = "", main_request: bool = False
     ) -> str:
-        """As DSPy's; the fixed parts are rendered once for each signature."""
-        asked = self.user_message_output_requirements(signature) if main_request else None
-        shown = user_message(signature, inputs, prefix, suffix, asked)
-        if shown is None:
-            return super().format_user_message_content(signature, inputs, prefix, suffix, main_request)
-        return shown
+        """The fields that are given, each under its heading; results by themselves."""
+        if RESULTS in signature.input_fields:
+            return _results(inputs[RESULTS].tool_call_results)
+        parts = [prefix]
+        for name in sorted(signature.input_fields, key=_rank):
+            value = inputs.get(name)
+            if name == TOOLS or value is None or value == "":
+                continue
+            if isinstance(value, dspy.History):  # of a demonstration
+                value = as_text(value.messages)
+            text = _UTILS.format_field_value(field_info=signature.input_fields[name], value=value)
+            parts.append(str(text) if name == NOTE else f"[[ ## {name} ## ]]\n{text}")
+        return "\n\n".join(filter(None, [*parts, suffix]))
 
-    def parse(self, signature: Any, completion: str) -> dict[str, Any]:
-        """As DSPy's; plain replies are read without building a validator for each value."""
-        found = plain_fields(signature.output_fields, completion)
-        if found is not None:
-            return found
-        # DSPy knows what to make of it; unwrapped, because callbacks hear of this very parse already
-        parse: Any = dspy.ChatAdapter.parse
-        return parse.__wrapped__(self, signature, completion)
+    def user_message_output_requirements(self, signature: Any) -> str | None:  # pyright: ignore[reportIncompatibleMethodOverride]
+        """None: the system message says what a reply looks like, and each earlier reply shows it."""
+        return None
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> CachedChatAdapter:
-        return self
+    def format_assistant_message_content(
+        self, signature: Any, outputs: dict[str, Any], missing_field_message: str | None = None
+    ) -> str:
+        """A reply: the thought, then each call."""
+        thought = outputs.get(THOUGHT) if THOUGHT in signature.output_fields else None
+        calls = outputs.get(CALLS) if CALLS in signature.output_fields else None
+        made = [] if calls is None else dspy.ToolCalls.model_validate(calls).tool_calls
+        lines = [json.dumps({"name": call.name, "args": call.args}, ensure_ascii=False) for call in made]
+        return "\n".join(filter(None, [str(thought or ""), *lines]))
 
 
-def reading(adapter: Any, reader: CallReader, shown: Callable[[], str]) -> Any:
-    """A copy of an adapter that reads a decision's reply in any shape; its prompts, and other replies, stay its own.
+def _rank(name: str) -> int:
+    """Where a field stands: notes of earlier runs first, then the inputs, then what the run-time says."""
+    return {PLAYBOOK: 0, NOTE: 2}.get(name, 1)
 
-    An adapter for one request. It asks no second model: what to do about a bad reply is the policy's business.
 
-    Args:
-        adapter: DSPy's chat, JSON or XML adapter, or one derived from them; another comes back as it is.
-        reader: Reads the calls.
-        shown: Gives the prompt's data.
+def _results(results: Sequence[Any]) -> str:
+    """The results of a turn."""
+    names = ["result"] if len(results) == 1 else [f"result_{number}" for number in range(1, len(results) + 1)]
+    return "\n\n".join(
+        f"[[ ## {name} ## ]]\n{value_to_text(result.value)}" for name, result in zip(names, results, strict=True)
+    )
+
+
+def _shape(catalog: str) -> str:
+    """What a reply looks like, shown with a tool of the catalog."""
+    lines = [line for line in catalog.splitlines() if re.match(r"[^\s(]+\(", line)]
+    first = next((line for line in lines if not line.startswith(f"{SUBMIT}(")), lines[0] if lines else f"{SUBMIT}()")
+    name, _, rest = first.partition("(")
+    names = re.findall(r"(?:^|, )(\w+)\??: ", rest.partition("): ")[0])
+    args = "{" + ", ".join(f'"{arg}": ...' for arg in names[:2]) + "}"
+    return _SHAPE.format(name=name, args=args, end=SUBMIT)
+
+
+def made_together(reply: str, calls: Sequence[Written]) -> tuple[Written, ...]:
+    """The calls of a reply that are made: the first, and those that follow it with nothing but markup between them.
+
+    What a model writes between two calls is often a result that it made up.
     """
-    if not isinstance(adapter, dspy.ChatAdapter):
-        return adapter
-    made: Any = _reading_class(cast(Any, type(adapter)))
-    copied: Any = made.__new__(made)
-    copied.__dict__.update(cast(Any, adapter).__dict__)
-    copied.use_json_adapter_fallback = False
-    copied.reader, copied.shown, copied.unmade = reader, shown, ()
-    return copied
+    made, position = [calls[0]], reply.find(calls[0].source) + len(calls[0].source) if calls[0].source else -1
+    for call in calls[1:]:
+        start = reply.find(call.source, position) if call.source and position >= 0 else -1
+        if call.source != calls[0].source and (start < 0 or MARKUP.sub("", reply[position:start])):
+            break
+        made.append(call)
+        position = max(position, start + len(call.source))
+    ends = [index for index, call in enumerate(made) if call.name in ENDS]
+    return tuple(made[: ends[0] + 1] if ends else made)
 
 
-@lru_cache(maxsize=32)
-def _reading_class(base: type) -> type:
-    """The adapter's class with another `parse`, by its own name: DSPy looks at names."""
-
-    def parse(self: Any, signature: Any, completion: str) -> dict[str, Any]:
-        fields = signature.output_fields
-        if fields.keys() != _DECISION:
-            return _undecorated(base)(self, signature, completion)
-        plain = _plain_decision(completion) or plain_fields(fields, completion)
-        if plain is not None and self.reader.has(plain["next_tool_name"]) and completion.count(_NAME_HEADING) == 1:
-            return plain
-        found = self.reader.read(completion, self.shown)
-        if not found.calls:
-            raise nothing_to_do(found, completion)
-        first = next((call for call in found.calls if call.name != "finish"), found.calls[0])
-        self.unmade = tuple(str(call.name) for call in found.calls if call is not first)
-        return {"next_thought": found.thought, "next_tool_name": first.name, "next_tool_args": first.args}
-
-    return type(base.__name__, (base,), {"parse": parse, "__doc__": base.__doc__})
-
-
-def conversing(adapter: Any, turns: Sequence[Mapping[str, Any]], rendered: dict[Any, list[dict[str, Any]]]) -> Any:
-    """A copy of an adapter, for one request, that puts earlier turns before the message.
-
-    Args:
-        adapter: Any of DSPy's.
-        turns: The fields of each turn, inputs and outputs.
-        rendered: Keeps the messages of these turns, which are the same for each request of a run.
-    """
-    made: Any = _conversing_class(cast(Any, type(adapter)))
-    copied: Any = made.__new__(made)
-    copied.__dict__.update(adapter.__dict__)
-    copied.turns, copied.rendered = turns, rendered
-    if hasattr(copied, "use_json_adapter_fallback"):
-        copied.use_json_adapter_fallback = False  # another adapter would not know of the turns
-    return copied
-
-
-@lru_cache(maxsize=32)
-def _conversing_class(base: type) -> type:
-    def format(self: Any, signature: Any, demos: Any, inputs: dict[str, Any]) -> list[dict[str, Any]]:
-        # the catalog stands in the first message and stays there, so that a prompt only grows
-        first = {name: text for name, text in inputs.items() if name == "tools"}
-        message = {name: text for name, text in inputs.items() if name != "tools"}
-        messages: list[dict[str, Any]] = _plain_format(base)(self, signature, demos, message)
-        key = (signature, first.get("tools"))
-        if key not in self.rendered:
-            earlier: list[dict[str, Any]] = []
-            self.rendered[key] = earlier
-            for number, turn in enumerate(self.turns):
-                asked = self.format_user_message_content(signature, {**first, **turn}, main_request=not number)
-                answered = self.format_assistant_message_content(signature, turn)
-                earlier += [{"role": "user", "content": asked}, {"role": "assistant", "content": answered}]
-                first = {}
-        closing: Any = getattr(self, "user_message_output_requirements", None)
-        last = _without_closing(messages[-1], closing(signature) if closing is not None else None)
-        return [*messages[:-1], *map(dict, self.rendered[key]), last]
-
-    return type(base.__name__, (base,), {"format": format, "__doc__": base.__doc__})
-
-
-def _without_closing(message: dict[str, Any], closing: str | None) -> dict[str, Any]:
-    """A message without the layout of its reply: the first one of the conversation has it, and each answer shows it.
-
-    At the end of each message it would be the one part of a prompt that moves, and that no cache serves.
-    """
-    content = message["content"]
-    if not closing:
-        return message
-    if isinstance(content, str):
-        return {**message, "content": content.removesuffix(closing).rstrip()}
-    *others, end = content  # text, and images
-    if end.get("type") == "text":
-        end = {**end, "text": end["text"].removesuffix(closing).rstrip()}
-    return {**message, "content": [*others, end]}
-
-
-def _plain_format(base: Any) -> Callable[..., list[dict[str, Any]]]:
-    """The class's own `format` without DSPy's callbacks, which hear of ours already."""
-    return getattr(base.format, "__wrapped__", base.format)
-
-
-def _undecorated(base: Any) -> Callable[..., dict[str, Any]]:
-    """The class's own `parse` without DSPy's callbacks, which hear of ours already."""
-    return getattr(base.parse, "__wrapped__", base.parse)
+MARKUP = re.compile(
+    r"<[^<>]{1,60}>|\[\[ ## \w+ ## \]\]|\[/?[A-Z_]{3,20}\]|```\w*|[`\s\[\](){}|,;:./]+|[<>]"
+    r"|\b(?:tool_calls?|function_calls?|json|python)\b"
+)
+"""What stands around a call and says nothing."""
 
 
 def nothing_to_do(found: Reading, completion: str) -> InvalidModelAction:
@@ -208,56 +228,7 @@ def nothing_to_do(found: Reading, completion: str) -> InvalidModelAction:
         text = "The reply was cut off inside a call, and nothing of it was made. Write the whole call again, with less text."
     else:
         text = (
-            "The reply could not be read: no call stands in it. Write each of next_thought, next_tool_name, next_tool_args "
-            "once, in the format that was asked for; next_tool_args is a JSON object."
+            "The reply could not be read: no call stands in it. Write one JSON object for each call: "
+            f'{{"name": "a tool", "args": {{...}}}}; when you are done, call {SUBMIT}.'
         )
     return InvalidModelAction("unparsable" if completion.strip() else "empty", text, raw_response=completion)
-
-
-def _plain_decision(completion: str) -> dict[str, Any] | None:
-    """`plain_fields` of a decision that is nothing but its four headings: most are, and so they are read at once."""
-    found = _DECISION_LAYOUT.fullmatch(completion)
-    if found is None or completion.count("[[ ## ") != len(_DECISION) + 1:
-        return None
-    args = _json_object(found[3])
-    return (
-        None
-        if args is None
-        else {"next_thought": found[1].strip(), "next_tool_name": found[2].strip(), "next_tool_args": args}
-    )
-
-
-def plain_fields(fields: Mapping[str, Any], completion: str) -> dict[str, Any] | None:
-    """The fields of a reply that keeps to the layout word for word; None for any other."""
-    found: dict[str, Any] = {}
-    for name, text in _sections(completion):
-        if name not in fields or name in found:
-            continue
-        if fields[name].annotation is str:
-            found[name] = text
-        elif fields[name].annotation == dict[str, Any] and (value := _json_object(text)) is not None:
-            found[name] = value
-        else:
-            return None
-    return {name: found[name] for name in fields} if found.keys() == fields.keys() else None
-
-
-def _sections(completion: str) -> Iterator[tuple[str, str]]:
-    """The fields of a reply: what stands under each heading, up to the next."""
-    name, lines = "", list[str]()
-    for line in completion.splitlines():
-        if "[[ ## " in line and (heading := _HEADING.match(line.strip())):
-            yield name, "\n".join(lines).strip()
-            name, lines = heading[1], [line[heading.end() :].strip()]
-        else:
-            lines.append(line)
-    yield name, "\n".join(lines).strip()
-
-
-def _json_object(text: str) -> dict[str, Any] | None:
-    """A JSON object without DSPy's repair and the pydantic validator that it builds for each value; else None."""
-    try:
-        value: Any = json.loads(text)
-    except (ValueError, RecursionError):
-        return None
-    return cast("dict[str, Any]", value) if isinstance(value, dict) else None

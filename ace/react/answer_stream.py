@@ -1,4 +1,4 @@
-"""The answer's tokens while they come: out of the arguments of `finish`, for `dspy.streamify` and its listeners."""
+"""The answer's tokens while they come: out of the arguments of `submit`, for `dspy.streamify` and its listeners."""
 
 from __future__ import annotations
 
@@ -9,12 +9,15 @@ from typing import Any, cast
 import jiter
 from dspy.streaming.messages import StreamResponse
 
-_ARGS = re.compile(
-    r"(?:\[\[ ## next_tool_name ## \]\]\s*finish\s*\[\[ ## next_tool_args ## \]\]"
-    r"|<next_tool_name>\s*finish\s*</next_tool_name>\s*<next_tool_args>)\s*(\{.*)",
-    re.S,
+from ace.agent.history import ENDS
+from ace.react.reading.objects import balanced
+
+_SUBMIT = re.compile(
+    r"\"(?:name|tool|next_tool_name)\"\s*:\s*\"(?:submit|finish)\"\s*,\s*\"(?:args|arguments|next_tool_args)\"\s*:\s*(?=\{)"
+    r"|\[\[ ## next_tool_name ## \]\]\s*(?:submit|finish)\s*\[\[ ## next_tool_args ## \]\]\s*(?=\{)"
+    r"|<next_tool_name>\s*(?:submit|finish)\s*</next_tool_name>\s*<next_tool_args>\s*(?=\{)"
 )
-_END = re.compile(r"\n\[\[ ##|</next_tool_args>")
+"""What stands before the outputs, in any layout."""
 
 
 class AnswerStream:
@@ -60,22 +63,19 @@ class AnswerStream:
             for name in grown.keys() & set(self._fields):
                 await self._outer.send(StreamResponse("agent", name, grown[name], is_last_chunk=False))
 
-    def _finish(self) -> Any:
-        """The arguments of `finish` so far, in any of DSPy's layouts."""
+    def _outputs(self) -> Any:
+        """The arguments of the call that ends the run, so far."""
         if self._name:
-            return _partial(self._args) if self._name == "finish" else None
-        if "finish" not in self._text:
+            return _partial(self._args) if self._name in ENDS else None
+        found = _SUBMIT.search(self._text) if any(name in self._text for name in ENDS) else None
+        if found is None:
             return None
-        if found := _ARGS.search(self._text):
-            return _partial(_END.split(found[1], maxsplit=1)[0])
-        reply = self._text.lstrip("`json \n")
-        decision = _partial(reply) if reply.startswith("{") else None
-        named = isinstance(decision, dict) and cast("dict[str, Any]", decision).get("next_tool_name") == "finish"
-        return cast("dict[str, Any]", decision).get("next_tool_args") if named else None
+        end, left = balanced(self._text, found.end())
+        return _partial(self._text[found.end() : end] if left == [] else self._text[found.end() :])
 
     def _growth(self) -> dict[str, str]:
         """What the last piece has added to the outputs that somebody wants."""
-        known = self._finish()
+        known = self._outputs()
         grown: dict[str, str] = {}
         for name, value in cast("dict[str, Any]", known).items() if isinstance(known, dict) else ():
             wanted = name in self._fields or name == self._answer

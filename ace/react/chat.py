@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Any
 import dspy
 
 from ace.agent import ResumeDecision
+from ace.agent.history import message_groups
 from ace.agent.record import RunSnapshot
 from ace.agent.states import Completed, Failed
 from ace.agent.streaming import AsyncRunStream, RunStream
-from ace.core import CancellationToken, Event, ResumeError, RunStoreError
+from ace.core import CancellationToken, Event, ResumeError, RunStoreError, SignatureError
 from ace.react.prediction import ReActPrediction
 from ace.tasks import Feedback, TaskOutput
 
@@ -66,7 +67,7 @@ class Chat:
 
     def __len__(self) -> int:
         """How many messages were answered, or given up."""
-        return len(self._entries)
+        return len(message_groups(self._entries))
 
     def __repr__(self) -> str:
         return f"Chat({self.id!r}, {len(self)} messages{', one waits' if self.waiting else ''})"
@@ -89,12 +90,14 @@ class Chat:
             ResumeError: The message before waits, see `waiting`; or another thread is sending one.
         """
         with self._one_at_a_time():
-            return self._taken(self.agent.forward(*self._text(message), **self._given(fields)))
+            said, given = self._given(message, fields)
+            return self._taken(self.agent.forward(*said, **given))
 
     async def asend(self, message: str | None = None, /, **fields: Any) -> ReActPrediction:
         """`send` for async callers."""
         with self._one_at_a_time():
-            return self._taken(await self.agent.acall(*self._text(message), **self._given(fields)))
+            said, given = self._given(message, fields)
+            return self._taken(await self.agent.acall(*said, **given))
 
     def stream(self, message: str | None = None, /, **fields: Any) -> RunStream[Event, ReActPrediction]:
         """Say something, and get the events as they happen; ``stream.output`` is what `send` returns.
@@ -118,8 +121,9 @@ class Chat:
 
         async def start(listener: Any) -> ReActPrediction:
             with self._one_at_a_time():
-                given = {**self._given(fields), "cancellation": token}
-                return self._taken(await self.agent.apredict(*self._text(message), listener=listener, **given))
+                said, given = self._given(message, fields)
+                given["cancellation"] = token
+                return self._taken(await self.agent.apredict(*said, listener=listener, **given))
 
         return AsyncRunStream(start, token)
 
@@ -219,16 +223,17 @@ class Chat:
             raise ResumeError("no message of this chat waits; send one")
         return self.waiting
 
-    def _text(self, message: str | None) -> tuple[str, ...]:
-        return () if message is None else (message,)
-
-    def _given(self, fields: dict[str, Any]) -> dict[str, Any]:
+    def _given(self, message: str | None, fields: dict[str, Any]) -> tuple[tuple[str, ...], dict[str, Any]]:
+        """What a message hands to the agent."""
+        if message is None and not fields:
+            raise SignatureError("a message says something; expected the input fields by name, or its text")
         run_id = f"{self.id}-{len(self)}"
         if self.agent.run_store.has(run_id):
             raise ResumeError(
                 f"the conversation {self.id!r} went on elsewhere; open it again with agent.chat({self.id!r})"
             )
-        return {**self._options, **fields, "history": self._entries, "run_id": run_id}
+        said = () if message is None else (message,)
+        return said, {**self._options, **fields, "history": self._entries, "run_id": run_id}
 
     def _taken(self, prediction: ReActPrediction) -> ReActPrediction:
         """Keep what came of a message."""
@@ -238,5 +243,5 @@ class Chat:
             return prediction
         self.waiting = None
         self._outputs[len(self)] = output
-        self._entries = tuple(prediction.history.messages)
+        self._entries = self.agent.entries_of(prediction.history)
         return prediction

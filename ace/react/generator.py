@@ -1,6 +1,4 @@
 """`ReActGenerator`: the DSPy module that users call."""
-# pyright: basic, reportAttributeAccessIssue=false, reportOptionalMemberAccess=false, reportArgumentType=false
-# pyright: reportCallIssue=false, reportReturnType=false
 
 from __future__ import annotations
 
@@ -10,6 +8,7 @@ import inspect
 import logging
 from collections.abc import Callable, Generator, Iterable, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol
@@ -18,11 +17,9 @@ import anyio.to_thread
 import dspy
 
 from ace.agent import (
-    AdmissionControl,
     Agent,
     AgentRun,
     FolderRunStore,
-    MemoryRunStore,
     Policy,
     PolicyEngine,
     ResumeDecision,
@@ -33,6 +30,7 @@ from ace.agent import (
     adrive,
     drive,
 )
+from ace.agent.history import PLAYBOOK
 from ace.agent.hooks import OutputMode
 from ace.agent.record import DEFAULT_MAX_ITERS
 from ace.agent.streaming import AsyncRunStream, RunStream
@@ -56,20 +54,21 @@ from ace.playbook import Playbook
 from ace.playbook.bullet import PlaybookBullet
 from ace.playbook.render import render_bullets
 from ace.react.chat import Chat
-from ace.react.inputs import InputFields, RunOptions, check_json, near_name
+from ace.react.inputs import InputFields, RunOptions, check_json
 from ace.react.memory import MEMORY_TIMEOUT, Memory, PlaybookLearning
-from ace.react.model import PredictorModel, Prompts, ToolCatalog
+from ace.react.model import PredictorModel, Prompts, as_data_value
 from ace.react.prediction import ReActPrediction
 from ace.react.program import (
     adopt_react_state,
     build_react,
     build_summarizer,
     check_fields,
-    finish_tool,
     history_position,
+    saved_state,
     unwrap_tools,
     without_history,
 )
+from ace.react.shared import Shared
 from ace.react.spans import Span, span
 from ace.react.tool_cards import TOOLS_KEY, adopt_cards, build_cards, descriptions, record_calls
 from ace.tasks import Feedback, TaskInput, TaskOutput
@@ -80,24 +79,10 @@ if TYPE_CHECKING:
     from ace.learner import LearningReport
 
 _log = logging.getLogger(__name__)
+_SETTINGS: Any = dspy.settings
 Token = CancellationToken | None
 Decision = ResumeDecision | None
 Listener = Callable[[Event], None]
-
-
-class SharedReference:
-    """Keeps what must not be copied (a database, a model handle) shared when an optimizer deep-copies the program."""
-
-    def __init__(self, value: Any) -> None:
-        self.value = value
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> SharedReference:
-        return self
-
-
-_OF_THIS_PROCESS = frozenset(
-    {"_memory", "_lm", "_observers", "_inputs", "_store", "_admission", "_learner", "_catalog", "finish"}
-)
 
 
 class BulletSource(Protocol):
@@ -111,8 +96,8 @@ class BulletSource(Protocol):
 class ReActGenerator(dspy.Module, Agent):
     """A tool-calling agent with validated tools, a strict run-time and a playbook.
 
-    It wraps `dspy.ReAct`: the predictors that run are ``self.agent.react`` and ``self.agent.extract.predict``, so that
-    optimizers, `save` and `load` work as for any DSPy program.
+    It wraps DSPy's ReAct (`dspy.ReActV2`; from DSPy 3.5 on `dspy.ReAct`): the predictor that runs is ``self.agent.react``,
+    so that optimizers, `save` and `load` work as for any DSPy program.
 
     Args:
         signature: Any DSPy signature; the default takes a `task` and gives an `answer`.
@@ -123,8 +108,8 @@ class ReActGenerator(dspy.Module, Agent):
         lm: The language model; DSPy's configured one by default.
         max_iters: Limit on iterations; a task's own limit goes first, 10 is the default.
         limits: What a run may spend on requests, tool calls, tokens, money and time.
-        policy: What to do about bad replies, failed tools and loops; ``"forgiving"`` tells the model after a bad reply
-            what fits, and goes on; ``"lenient"`` asks again.
+        policy: What to do about bad replies, failed tools and loops. By default ``"forgiving"``: after a bad reply the
+            model is told what fits, and the run goes on. ``"lenient"`` asks again, ``"default"`` ends the run.
         tool_calling: ``text``: the catalog is part of the prompt and any model works. ``native``: it is the API's
             ``tools`` parameter, and the model may ask for several calls at once; those that only read run side by side.
         output_mode: What ``str()`` of a prediction is: the bare answer (``simple``) or all fields (``structured``).
@@ -169,128 +154,99 @@ class ReActGenerator(dspy.Module, Agent):
         observers: Iterable[Observer] = (),
         raise_on_failure: bool = False,
     ) -> None:
-        super().__init__()
+        _untyped(super()).__init__()
         _check_settings(max_iters, limits, prices, tool_calling, output_mode)
         _check_parts(lm, memory_timeout, observers)
-        self.signature = dspy.Signature(signature) if isinstance(signature, str) else signature
+        self.signature: Any = _untyped(dspy).Signature(signature) if isinstance(signature, str) else signature
         check_fields(self.signature)
         self.tool_changes: list[str] = []
         self.registry = tools if isinstance(tools, ToolRegistry) else ToolRegistry(unwrap_tools(_several(tools)))
-        native = tool_calling == "native"
         message = without_history(self.signature)
-        self.agent = build_react(message, self.registry, max_iters or DEFAULT_MAX_ITERS, native)
-        self.cards: dict[str, dspy.Predict] = {}
-        self.finish = finish_tool(self.signature)
+        self.agent: Any = build_react(message, self.registry, max_iters or DEFAULT_MAX_ITERS, tool_calling == "native")
+        self.cards: dict[str, Any] = {}
         self.tool_calling = tool_calling
-        self.output_mode = output_mode
+        self.output_mode: OutputMode = output_mode
         self.summary = summary
         if summary is not None:
             self.summarizer = build_summarizer(message)
-        self.memory_timeout = memory_timeout
-        self.playbook = Playbook.open(playbook) if isinstance(playbook, (str, Path)) else playbook
-        self.lm = lm
         self.max_iters = max_iters
         self.limits = limits or UsageLimits()
         self.prices = prices
-        self.policy = Policy.named(policy) if isinstance(policy, str) else policy or Policy()
-        self._shared(FolderRunStore(run_store) if isinstance(run_store, (str, Path)) else run_store)
+        self.policy: PolicyEngine = Policy.named(policy) if isinstance(policy, str) else policy or Policy.forgiving()
+        source = Playbook.open(playbook) if isinstance(playbook, (str, Path)) else playbook
+        store = FolderRunStore(run_store) if isinstance(run_store, (str, Path)) else run_store
+        memory = Memory(source, memory_timeout)
+        self._shared = Shared.of(self.signature, self.registry, memory=memory, lm=lm, observers=observers, store=store)
         self._on_a_loop = any(tool.metadata.get("loop") is not None for tool in self.registry)
-        self.observers = tuple(observers)
         self.raise_on_failure = raise_on_failure
 
-    def __new__(cls, *args: Any, **settings: Any) -> ReActGenerator:
-        """Refuse a setting that there is not, and name the one that is nearly called so."""
-        known = inspect.signature(cls.__init__).parameters
-        if not any(parameter.kind is parameter.VAR_KEYWORD for parameter in known.values()):
-            for name in settings:
-                if name not in known:
-                    hint = f"; did you mean {near!r}?" if (near := near_name(name, known)) else ""
-                    raise TypeError(f"{cls.__name__} has no setting {name!r}{hint}")
-        return super().__new__(cls)
-
-    # -- what must be shared, not copied, when an optimizer deep-copies the program ---------------------------------
+    # -- what copies share -----------------------------------------------------------------------------------------------
 
     def __copy__(self) -> ReActGenerator:
         copied = self.__class__.__new__(self.__class__)
-        copied.__dict__.update(self.__dict__)
+        vars(copied).update(vars(self))
         return copied
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> ReActGenerator:
-        copied = memo[id(self)] = self.__class__.__new__(self.__class__)
-        copied.__setstate__({name: copy.deepcopy(value, memo) for name, value in super().__getstate__().items()})
-        return copied
+    @property
+    def finish(self) -> Tool:
+        """The tool that ends a run."""
+        return self._shared.catalog.finish
 
-    def __getstate__(self) -> dict[str, Any]:
-        """What another process needs: no lock, no thread, no handle. `copy` and `deepcopy` share those instead."""
-        state = {name: value for name, value in super().__getstate__().items() if name not in _OF_THIS_PROCESS}
-        folder = self.run_store.folder if isinstance(self.run_store, FolderRunStore) else None
-        state["_kept"] = (self.playbook, self.lm, self.observers, folder)
-        return state
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        kept = state.pop("_kept", None)
-        super().__setstate__(state)
-        if kept is not None:
-            playbook, self.lm, self.observers, folder = kept
-            self.finish = finish_tool(self.signature)
-            self._shared(FolderRunStore(folder) if folder is not None else None)
-            self.playbook = playbook
-
-    def _shared(self, store: RunStore | None) -> None:
-        """What copies of the agent share."""
-        self._inputs = SharedReference(InputFields(self.signature))
-        self._store = SharedReference(store or MemoryRunStore())
-        self._admission = SharedReference(AdmissionControl())
-        self._learner = SharedReference(None)
-        self._catalog = SharedReference(ToolCatalog(self.registry, self.finish))
+    @property
+    def memory_timeout(self) -> float | None:
+        """Seconds that a run waits for its bullets."""
+        return self._shared.memory.timeout
 
     @property
     def playbook(self) -> Any:
         """Where bullets come from; None for no memory."""
-        return self._memory.value.source
+        return self._shared.memory.source
 
     @playbook.setter
     def playbook(self, source: BulletSource | None) -> None:
-        self._memory = SharedReference(Memory(source, self.memory_timeout))
+        self._shared = replace(self._shared, memory=Memory(source, self.memory_timeout), learner=[])
 
     @property
     def lm(self) -> Any:
         """This agent's own model; None for DSPy's configured one."""
-        return self._lm.value
+        return self._shared.lm
 
     @lm.setter
     def lm(self, lm: Any) -> None:
-        self._lm = SharedReference(lm)
+        self._shared = replace(self._shared, lm=lm)
 
     @property
     def observers(self) -> tuple[Observer, ...]:
         """Called with every event of every run."""
-        return tuple(thread.observer for thread in self._observers.value)
+        return tuple(thread.observer for thread in self._shared.observers)
 
     @observers.setter
     def observers(self, observers: Iterable[Observer]) -> None:
-        self._observers = SharedReference(tuple(ObserverThread(observer) for observer in observers))
+        threads: tuple[ObserverThread[Event], ...] = tuple(map(ObserverThread, observers))
+        self._shared = replace(self._shared, observers=threads)
 
     def set_lm(self, lm: Any) -> None:
-        """Set the model of both predictors, in place of the agent's own."""
-        super().set_lm(lm)
+        """Set the model of the predictors, in place of the agent's own."""
+        _untyped(super()).set_lm(lm)
         self.lm = None
 
     def get_lm(self) -> Any:
         """The model that the predictors use: the agent's own, or the one that was set for all of them."""
-        return super().get_lm() if self.lm is None else self.lm
+        return _untyped(super()).get_lm() if self.lm is None else self.lm
 
     def _check_lm(self, lm: Any) -> None:
-        """Without a model, or with what is none, DSPy says so now and not after a playbook was searched."""
+        """Refuse a run without a model now, and not after a playbook was searched."""
         _check_no_name(lm)
-        asks = self.agent.react
-        chosen = lm or self.lm or getattr(asks, "lm", None) or dspy.settings.lm
-        if isinstance(asks, dspy.Predict) and not isinstance(chosen, dspy.BaseLM):
-            asks._forward_preprocess(lm=chosen)
+        chosen = lm or self.lm or getattr(self.agent.react, "lm", None) or _SETTINGS.lm
+        if isinstance(self.agent.react, dspy.Predict) and not isinstance(chosen, dspy.BaseLM):
+            problem = (
+                "no language model is configured" if chosen is None else f"expected a dspy.BaseLM, got {chosen!r:.100}"
+            )
+            raise ValueError(f"{problem}; use dspy.configure(lm=dspy.LM(...)) or lm=dspy.LM(...)")
 
     # -- calling -----------------------------------------------------------------------------------------------------
 
-    def forward(self, task: TaskInput | str | None = None, /, **fields: Any) -> ReActPrediction:
+    def forward(self, *task: TaskInput | str, **fields: Any) -> ReActPrediction:
         """Solve one task.
 
         Args:
@@ -308,12 +264,12 @@ class ReActGenerator(dspy.Module, Agent):
             ValueError: There is no model; DSPy's own error.
         """
         if not _called_as_module(self):  # a direct call gets the same callbacks and usage as agent(...)
-            return self(task, **fields) if task is not None else self(**fields)
-        return self._prediction(*self._solve(task, fields))
+            return _untyped(self)(*task, **fields)
+        return self._prediction(*self._solve(_only(task), fields))
 
-    async def aforward(self, task: TaskInput | str | None = None, /, **fields: Any) -> ReActPrediction:
+    async def aforward(self, *task: TaskInput | str, **fields: Any) -> ReActPrediction:
         """`forward` for async callers; async tools run on the event loop."""
-        return self._prediction(*await self._asolve(task, fields))
+        return self._prediction(*await self._asolve(_only(task), fields))
 
     async def apredict(
         self, task: TaskInput | str | None = None, /, *, listener: Listener, **fields: Any
@@ -337,10 +293,14 @@ class ReActGenerator(dspy.Module, Agent):
         """
         return Chat(self, chat_id, **options)
 
+    def entries_of(self, history: Any) -> tuple[dict[str, Any], ...]:
+        """A history, `out.history` for example, as plain JSON."""
+        return self._shared.inputs.history(history)
+
     def history_of(self, stored: RunSnapshot) -> tuple[dict[str, Any], ...]:
         """The conversation that a stored run belongs to, with that run as its last turn, whatever tools it had."""
         record = stored.record(self.finish)
-        return self._inputs.value.history(
+        return self._shared.inputs.history(
             record.so_far(stored.run_id, stored.context.get("playbook", ""), record.steps).entries()
         )
 
@@ -355,7 +315,7 @@ class ReActGenerator(dspy.Module, Agent):
     @property
     def run_store(self) -> RunStore:
         """Where runs are kept."""
-        return self._store.value
+        return self._shared.store
 
     def run(self, task: TaskInput | str | None = None, /, **fields: Any) -> TaskOutput:
         """Solve one task and return the plain `TaskOutput`."""
@@ -379,7 +339,7 @@ class ReActGenerator(dspy.Module, Agent):
         """
         self._check_loop()
         token = fields.pop("cancellation", None) or CancellationToken()
-        return RunStream.of(self.astream(task, cancellation=token, **fields))
+        return _for_sync(self.astream(task, cancellation=token, **fields))
 
     def astream(self, task: TaskInput | str | None = None, /, **fields: Any) -> AsyncRunStream[Event, TaskOutput]:
         """`stream` for async callers."""
@@ -430,7 +390,7 @@ class ReActGenerator(dspy.Module, Agent):
     ) -> RunStream[Event, TaskOutput]:
         """`resume` as a stream of the events from there on."""
         self._check_loop()
-        return RunStream.of(self.astream_resume(run_id, decision, lm=lm, cancellation=cancellation))
+        return _for_sync(self.astream_resume(run_id, decision, lm=lm, cancellation=cancellation))
 
     def astream_resume(
         self, run_id: str, decision: Decision = None, *, lm: Any = None, cancellation: Token = None
@@ -478,7 +438,7 @@ class ReActGenerator(dspy.Module, Agent):
             >>> from ace.tools import calculator
             >>> carded = ReActGenerator(tools=[calculator]).with_tool_cards()
             >>> [name for name, _ in carded.named_predictors()]
-            ['agent.react', 'agent.extract.predict', "cards['calculator']"]
+            ['agent.react', "cards['calculator']"]
         """
         carded = self.deepcopy()
         carded.cards = carded.cards or build_cards(carded.registry)
@@ -518,14 +478,16 @@ class ReActGenerator(dspy.Module, Agent):
             raise ValueError(
                 "learn needs an agent with a playbook of its own: ReActGenerator(..., playbook=Playbook(...))"
             )
-        learner = self._learner.value
-        if learner is None or learner.playbook is not self.playbook:
-            source = str(getattr(self.lm or dspy.settings.lm, "model", ""))
-            learner = self._learner.value = Learner(self.playbook, reflector=Reflector(source), tools=self.registry)
+        if not self._shared.learner:
+            source = str(getattr(self.lm or _SETTINGS.lm, "model", ""))
+            self._shared.learner.append(Learner(self.playbook, reflector=Reflector(source), tools=self.registry))
+        learner: Learner = self._shared.learner[0]
         run: TaskOutput = getattr(output, "output", output)
         learn = partial(learner.learn_or_keep, run, verdict, group=group)
         with span("upsert_memory") as open_span:
-            report = PlaybookLearning(learn)(run_id=run.run_id, success=verdict.success).report
+            report: LearningReport = _untyped(PlaybookLearning(learn))(
+                run_id=run.run_id, success=verdict.success
+            ).report
             open_span.set(memory__record__count=report.added + report.merged)
         return report
 
@@ -535,14 +497,15 @@ class ReActGenerator(dspy.Module, Agent):
         # DSPy warns on every direct call of forward; here that is a supported way to call
         if name == "forward":
             return object.__getattribute__(self, name)
-        return super().__getattribute__(name)
+        return _untyped(super()).__getattribute__(name)
 
     def dump_state(self, json_mode: bool = True) -> dict[str, Any]:
         """The predictors' state, and the tools it was learned with."""
-        return {**super().dump_state(json_mode=json_mode), TOOLS_KEY: describe_tools(self.registry)}
+        state = saved_state(_untyped(super()).dump_state(json_mode=json_mode), self.agent)
+        return {**state, TOOLS_KEY: describe_tools(self.registry)}
 
     def load_state(self, state: dict[str, Any], *, allow_unsafe_lm_state: bool = False) -> None:
-        """Load state saved by this class or by a plain `dspy.ReAct` over the same signature.
+        """Load state saved by this class or by a plain ReAct of DSPy over the same signature.
 
         When the tools have changed since, a warning and `tool_changes` say exactly how. What was learned of a tool whose
         arguments are others now is left behind; the rest is loaded.
@@ -552,9 +515,9 @@ class ReActGenerator(dspy.Module, Agent):
             self.cards = build_cards(
                 self.registry
             )  # made again: what an earlier state said of a tool is not this one's
-        own = super().dump_state()
+        own = _untyped(super()).dump_state()
         adopted, self.tool_changes = adopt_cards(adopted, self.registry, own)
-        super().load_state(adopted, allow_unsafe_lm_state=allow_unsafe_lm_state)
+        _untyped(super()).load_state(adopted, allow_unsafe_lm_state=allow_unsafe_lm_state)
 
     # -- preparing, driving and closing a run ---------------------------------------------------------------------------
 
@@ -587,13 +550,13 @@ class ReActGenerator(dspy.Module, Agent):
     def _prepare(
         self, task: TaskInput | str | None, fields: dict[str, Any], listener: Listener | None = None
     ) -> tuple[AgentRun, PredictorModel]:
-        inputs: InputFields = self._inputs.value
+        inputs: InputFields = self._shared.inputs
         options = RunOptions.pop(fields, inputs.names)
         given = inputs.task(task, fields)
         self._check_lm(options.lm)
         if self.run_store.every_step:
             check_json(given)
-        recalled = self._memory.value.recall(given, self.registry.schema_hashes)
+        recalled = self._shared.memory.recall(given, self.registry.schema_hashes)
         bullets = recalled.bullets
         limit = next((n for n in (given.max_iters, self.max_iters) if n is not None), DEFAULT_MAX_ITERS)
         limits, outer = self.limits, current_context()
@@ -611,18 +574,24 @@ class ReActGenerator(dspy.Module, Agent):
             limits=limits,
             injected_bullets=tuple(bullet.id for bullet in bullets),
             context={"playbook": text},
+            opening=self._opening(given, text),
             metadata=_left_out(bullets),
             memory=recalled.use,
             cancellation=_linked(options.cancellation),
             listeners=(listener,) if listener else (),
         )
         run = AgentRun(spec, options.run_id)
-        return run, self._model(run, text, options, streaming=listener is not None)
+        return run, self._model(run, options, streaming=listener is not None)
+
+    def _opening(self, task: TaskInput, playbook: str) -> dict[str, Any]:
+        """What the first request of a run says."""
+        said = {name: as_data_value(value) for name, value in task.inputs.items()}
+        return {**said, PLAYBOOK: playbook} if playbook else said
 
     async def _aprepare(
         self, task: TaskInput | str | None, fields: dict[str, Any], listener: Listener | None = None
     ) -> tuple[AgentRun, PredictorModel]:
-        await self._admission.value.turn()
+        await self._shared.admission.turn()
         if self.playbook is None:
             return self._prepare(task, fields, listener)
         # retrieval embeds and reads a database: not on the event loop
@@ -641,13 +610,13 @@ class ReActGenerator(dspy.Module, Agent):
         spec = self._spec(
             stored.task,
             max_iters=stored.max_iters,
+            opening=self._opening(stored.task, stored.context.get("playbook", "")),
             cancellation=_linked(cancellation),
             listeners=(listener,) if listener else (),
         )
         run = AgentRun.restore(stored, spec)
         run.resume(decision)
-        options = RunOptions(lm=lm)
-        return run, self._model(run, stored.context.get("playbook", ""), options, streaming=listener is not None)
+        return run, self._model(run, RunOptions(lm=lm), streaming=listener is not None)
 
     def _spec(self, task: TaskInput, **options: Any) -> RunSpec:
         return RunSpec(
@@ -657,20 +626,20 @@ class ReActGenerator(dspy.Module, Agent):
             policy=self.policy,
             summary=self.summary,
             agent=self,
-            observers=self._observers.value,
+            observers=self._shared.observers,
             prices=self.prices,
             tally=outer.tally if (outer := current_context()) is not None else None,
             **options,
         )
 
-    def _model(self, run: AgentRun, playbook: str, options: RunOptions, streaming: bool = False) -> PredictorModel:
-        catalog = self._catalog.value
+    def _model(self, run: AgentRun, options: RunOptions, streaming: bool = False) -> PredictorModel:
+        catalog = self._shared.catalog
         if self.cards:
             catalog = catalog.described(descriptions(self.cards))
         prompts = Prompts(self.agent, catalog, self.tool_calling == "native", getattr(self, "summarizer", None))
         on_delta = run.model_delta if streaming else None
         inputs, lm = run.spec.task.inputs, options.lm or self.lm
-        return PredictorModel(prompts, inputs, playbook, lm, options.config, on_delta)
+        return PredictorModel(prompts, inputs, lm, options.config, on_delta)
 
     @contextmanager
     def _held(self, run: AgentRun, claimed: bool) -> Generator[Callable[[AgentRun], None] | None]:
@@ -690,13 +659,13 @@ class ReActGenerator(dspy.Module, Agent):
 
     def _drive(self, run: AgentRun, model: PredictorModel, claimed: bool = False) -> tuple[TaskOutput, Any, AgentRun]:
         with self._held(run, claimed) as save:
-            return self._finished(drive(run, model, save, self._catalog.value.seen), run)
+            return self._finished(drive(run, model, save, self._shared.catalog.seen), run)
 
     async def _adrive(
         self, run: AgentRun, model: PredictorModel, claimed: bool = False
     ) -> tuple[TaskOutput, Any, AgentRun]:
         with self._held(run, claimed) as save:
-            output = await adrive(run, model, save, self._admission.value, self._catalog.value.seen)
+            output = await adrive(run, model, save, self._shared.admission, self._shared.catalog.seen)
             return self._finished(output, run)
 
     def _finished(self, output: TaskOutput, run: AgentRun) -> tuple[TaskOutput, Any, AgentRun]:
@@ -726,19 +695,25 @@ class ReActGenerator(dspy.Module, Agent):
         return ReActPrediction.of(output, self.signature.output_fields, shown, told)
 
 
-# tracers bind the signature, and `Signature.bind` mistakes a keyword `task` for the positional one (until Python 3.13)
-_OPEN = inspect.Signature(
-    [
-        inspect.Parameter(name, kind)
-        for name, kind in (
-            ("self", inspect.Parameter.POSITIONAL_OR_KEYWORD),
-            ("args", inspect.Parameter.VAR_POSITIONAL),
-            ("kwargs", inspect.Parameter.VAR_KEYWORD),
-        )
-    ]
-)
-for _method in (ReActGenerator.forward, ReActGenerator.aforward):
-    _method.__signature__ = _OPEN
+def _only(task: tuple[TaskInput | str, ...]) -> TaskInput | str | None:
+    """The task that was given without a name.
+
+    Raises:
+        TypeError: There are several.
+    """
+    if len(task) > 1:
+        raise TypeError(f"one task may be given without a name, got {len(task)}; give the inputs by their names")
+    return task[0] if task else None
+
+
+def _untyped(thing: Any) -> Any:
+    """What DSPy leaves untyped, as that."""
+    return thing
+
+
+def _for_sync(stream: AsyncRunStream[Event, TaskOutput]) -> RunStream[Event, TaskOutput]:
+    """A run's stream for sync callers."""
+    return RunStream[Event, TaskOutput].of(stream)
 
 
 def _check_settings(
@@ -787,7 +762,7 @@ def _several(tools: Any) -> Iterable[Any]:
 
 
 def _called_as_module(module: dspy.Module) -> bool:
-    callers = dspy.settings.caller_modules
+    callers = _SETTINGS.caller_modules
     return bool(callers) and callers[-1] is module
 
 

@@ -1,17 +1,27 @@
 """Histories from and for elsewhere: what callers pass as `history`, and a conversation as another framework's messages.
 
-What stands in between are the entries that `ace.agent.conversation` describes.
+What stands in between are the entries that `ace.agent.history` describes.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Literal, cast
 
 import dspy
 
-from ace.agent.conversation import OUTPUTS, OWN_KEYS, Turn
+from ace.agent.history import (
+    OWN_KEYS,
+    Called,
+    Decision,
+    Entry,
+    Message,
+    named,
+    read_messages,
+    stored_entries,
+)
 from ace.core import SignatureError, value_to_text
 from ace.core.text import any_json
 from ace.learner.trace_formats import TraceEvent, events_of
@@ -44,6 +54,8 @@ class HistoryReader:
             SignatureError: It is none of them.
         """
         messages: Any = given.messages if isinstance(given, dspy.History) else given
+        if isinstance(messages, Mapping) and "messages" in messages:  # a `dspy.History` as JSON
+            messages = cast("Mapping[str, Any]", messages)["messages"]
         if messages is None:
             return ()
         if isinstance(messages, (str, bytes, Mapping)) or not isinstance(messages, Iterable):
@@ -75,34 +87,32 @@ class HistoryReader:
             if asked or not any(name in entry for name in self.outputs):
                 entry = {(self.inputs if asked else self.outputs)[0]: "\n".join(said)} | entry
         ordered = {name: entry[name] for name in (*self.inputs, *self.outputs, *OWN_KEYS) if name in entry}
-        return {**ordered, OUTPUTS: [name for name in self.outputs if name in entry]}
+        return named(ordered, [name for name in self.outputs if name in entry])
 
     def _conversation(self, events: Iterable[TraceEvent]) -> tuple[dict[str, Any], ...]:
         """Messages of other frameworks: each of the user's begins a turn."""
-        turns: list[_Messages] = []
+        found: list[_Messages] = []
         for event in events:
-            if not turns or (event.kind == "user" and turns[-1].begun):
-                turns.append(_Messages())
-            turns[-1].take(event)
+            if not found or (event.kind == "user" and found[-1].begun):
+                found.append(_Messages())
+            found[-1].take(event)
         asked = self.inputs[0] if self.inputs else "message"
-        return tuple(turn.entry(asked, answer_field(self.outputs)) for turn in turns)
+        return tuple(e for one in found for e in one.entries(asked, answer_field(self.outputs)))
 
 
 class _Messages:
-    """The messages of one turn."""
+    """The messages of another framework that belong to one of the user's."""
 
     def __init__(self) -> None:
         self.said: list[str] = []
-        self.trajectory: dict[str, Any] = {}
         self.answers: list[str] = []
+        self._decisions: list[Decision] = []
         self._thought = ""
-        self._open: list[tuple[str, int]] = []
-        self._calls = 0
 
     @property
     def begun(self) -> bool:
         """Whether anything but the user's words came."""
-        return bool(self._calls or self.answers or self._thought)
+        return bool(self._decisions or self.answers or self._thought)
 
     def take(self, event: TraceEvent) -> None:
         """Add one event."""
@@ -114,21 +124,26 @@ class _Messages:
             case "answer":
                 self.answers.append(event.text)
             case "call":
-                fields = {"thought": self._thought, "tool_name": event.name, "tool_args": _object(event.args)}
-                self.trajectory |= {f"{name}_{self._calls}": value for name, value in fields.items()}
-                self._open.append((event.call_id, self._calls))
-                self._calls, self._thought = self._calls + 1, ""
+                call_id = event.call_id or f"c{len(self._decisions) + 1}"
+                call = Called(call_id, event.name, _object(event.args), "")
+                self._decisions.append(Decision(self._thought, (call,)))
+                self._thought = ""
             case "result":
-                wanted = [one for one in self._open if not event.call_id or one[0] == event.call_id]
-                if wanted:
-                    self._open.remove(wanted[0])
-                    self.trajectory[f"observation_{wanted[0][1]}"] = event.text
+                self._answer(event)
 
-    def entry(self, asked: str, answer: str) -> dict[str, Any]:
-        """As an entry of a history."""
+    def _answer(self, event: TraceEvent) -> None:
+        """Put a result to the first call that waits for it."""
+        for index, decision in enumerate(self._decisions):
+            call = decision.calls[0]
+            if not call.result and event.call_id in ("", call.id):
+                self._decisions[index] = replace(decision, calls=(replace(call, result=event.text),))
+                return
+
+    def entries(self, asked: str, answer: str) -> list[Entry]:
+        """As entries of a history."""
         said = {asked: "\n".join(self.said)} if self.said else {}
         answered = {answer: "\n".join(self.answers)} if self.answers else {}
-        return {**said, **answered, "trajectory": self.trajectory, OUTPUTS: list(answered)}
+        return stored_entries(Message(said, answered, tuple(self._decisions)))
 
 
 def to_messages(history: Any, form: Literal["openai", "langchain", "pydantic_ai"] = "openai") -> list[Any]:
@@ -148,7 +163,9 @@ def to_messages(history: Any, form: Literal["openai", "langchain", "pydantic_ai"
         [{'role': 'user', 'content': 'Where is it?'}, {'role': 'assistant', 'content': 'At home'}]
     """
     entries: Any = history.messages if isinstance(history, dspy.History) else history
-    events = [event for number, entry in enumerate(entries) for event in _events(entry, number)]
+    events = [
+        event for number, message in enumerate(read_messages(list(entries))) for event in _events(message, number)
+    ]
     if form == "pydantic_ai":
         from pydantic_ai.messages import ModelMessagesTypeAdapter
 
@@ -163,16 +180,15 @@ def to_messages(history: Any, form: Literal["openai", "langchain", "pydantic_ai"
     return messages
 
 
-def _events(entry: Mapping[str, Any], number: int) -> Iterable[TraceEvent]:
-    """An entry as events; a call's thought is its text."""
-    turn = Turn.read(entry)
-    yield TraceEvent("user", "\n".join(map(value_to_text, turn.inputs.values())))
-    for index, (thought, name, args, observation) in enumerate(turn.steps):
+def _events(message: Message, number: int) -> Iterable[TraceEvent]:
+    """A message as events; a call's thought is its text."""
+    yield TraceEvent("user", "\n".join(map(value_to_text, message.inputs.values())))
+    for index, (thought, call) in enumerate(message.steps):
         call_id = f"m{number}-c{index}"  # unique in the conversation
-        given = cast("Mapping[str, Any]", args) if isinstance(args, Mapping) else {"value": args}
-        yield TraceEvent("call", thought, name, given, call_id)
-        yield TraceEvent("result", observation, name, call_id=call_id)
-    answers = list(map(value_to_text, turn.outputs.values())) or [NO_ANSWER]
+        given = cast("Mapping[str, Any]", call.args) if isinstance(call.args, Mapping) else {"value": call.args}
+        yield TraceEvent("call", thought, call.name, given, call_id)
+        yield TraceEvent("result", call.result, call.name, call_id=call_id)
+    answers = list(map(value_to_text, message.outputs.values())) or [NO_ANSWER]
     yield TraceEvent("answer", "\n".join(answers))
 
 

@@ -85,7 +85,7 @@ class InputFields:
             except ValidationError as error:
                 problem = error.errors(include_url=False)[0]
                 raise SignatureError(f"{problem['loc'][0]}: {problem['msg']}, got {problem['input']!r}") from error
-        inputs = self._known(given.inputs)
+        inputs = self._known(given.inputs) if given.inputs or not history else {}
         try:
             return given.model_copy(update={"inputs": clean_value(inputs), "history": history})
         except RecursionError as error:

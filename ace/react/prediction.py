@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, cast
 
 import dspy
 
-from ace.agent.conversation import SoFar
+from ace.agent.history import CALLS, RESULTS, SoFar
 from ace.core import value_to_text
 from ace.tasks import TaskOutput
 
@@ -15,8 +15,8 @@ from ace.tasks import TaskOutput
 class ReActPrediction(dspy.Prediction):
     """The signature's outputs of `agent.forward("x")`, plus `.output`, a `TaskOutput` that unknown names fall through to.
 
-    `trajectory` and `reasoning` are there as `dspy.ReAct` gives them, and `history` is the conversation with this turn, a
-    `dspy.History`. The signature's fields win; `keys()`, `toDict()` and
+    `history` is the conversation with this run, a `dspy.History` as DSPy's ReAct gives it; `trajectory` and `reasoning` are
+    views of the run as the old `dspy.ReAct` gave them, for one release. The signature's fields win; `keys()`, `toDict()` and
     saved demos hold them alone.
     """
 
@@ -60,7 +60,7 @@ class ReActPrediction(dspy.Prediction):
             return own["_store"][name]
         if name in own.get("_told", {}):
             found = own["_told"][name]
-            return dspy.History(messages=list(found.entries())) if isinstance(found, SoFar) else found
+            return as_history(found) if isinstance(found, SoFar) else found
         output = own.get("_output")
         if output is not None and not name.startswith("_"):  # fall through to the run behind it
             if name == "output":
@@ -75,6 +75,21 @@ class ReActPrediction(dspy.Prediction):
         told: dict[str, Any] = self.__dict__.get("_told", {})
         own: dict[str, Any] = self.__dict__["_store"]
         return getattr(self, key) if key in told and key not in own else super().__getitem__(key)  # pyright: ignore
+
+
+def as_history(so_far: SoFar) -> dspy.History:
+    """A conversation as DSPy's ReAct gives it, with its calls as `dspy.ToolCalls`."""
+    return dspy.History(messages=[_turn(entry) for entry in so_far.entries()])
+
+
+def _turn(entry: Mapping[str, Any]) -> dict[str, Any]:
+    held = entry.get(CALLS)
+    if not isinstance(held, Mapping):
+        return dict(entry)
+    fields = cast("Mapping[str, Any]", held)
+    calls = dspy.ToolCalls(tool_calls=[dspy.ToolCalls.ToolCall(**call) for call in fields[CALLS]])
+    results = dspy.ToolCallResults.model_validate(fields.get(RESULTS) or [])
+    return {**entry, CALLS: calls.model_copy(update={RESULTS: results})}
 
 
 _PROPERTIES = frozenset({"completed", "tool_usage", "reasoning_trace"})

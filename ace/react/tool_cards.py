@@ -3,31 +3,32 @@
 An optimizer sees one component per tool. Its instructions are the tool's description in the catalog, and each call of the
 tool is an example for it. Names and arguments stay the tool's own, so that no optimizer can lose them.
 """
-# pyright: basic, reportAttributeAccessIssue=false, reportOptionalMemberAccess=false, reportArgumentType=false
-# pyright: reportCallIssue=false
 
 from __future__ import annotations
 
 import logging
 import re
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, cast
 
 import dspy
 
+from ace.agent.history import CALLS
 from ace.tasks import ReasoningStep
 from ace.tools import ToolRegistry
 from ace.tools.changes import describe_tools, interface_changed, tool_changes
 
 _log = logging.getLogger(__name__)
+_DSPY: Any = dspy
+"""What DSPy leaves untyped."""
 TOOLS_KEY = "tools"
 """Where a saved program's state keeps the tools it was saved with."""
 
 
-def build_cards(registry: ToolRegistry) -> dict[str, dspy.Predict]:
+def build_cards(registry: ToolRegistry) -> dict[str, Any]:
     """One card per tool."""
     return {
-        tool.name: dspy.Predict(dspy.Signature(f"{arguments_of(tool.name)} -> observation", tool.description))
+        tool.name: _DSPY.Predict(_DSPY.Signature(f"{arguments_of(tool.name)} -> observation", tool.description))
         for tool in registry
     }
 
@@ -38,22 +39,22 @@ def arguments_of(name: str) -> str:
     return f"{plain}_arguments" if name.isidentifier() and name[0] != "_" else f"tool_{plain}_arguments"
 
 
-def descriptions(cards: Mapping[str, dspy.Predict]) -> dict[str, str]:
+def descriptions(cards: Mapping[str, Any]) -> dict[str, str]:
     """What the cards say."""
     return {name: card.signature.instructions for name, card in cards.items()}
 
 
-def record_calls(cards: Mapping[str, dspy.Predict], steps: Iterable[ReasoningStep]) -> None:
+def record_calls(cards: Mapping[str, Any], steps: Iterable[ReasoningStep]) -> None:
     """Append the calls of a run to DSPy's trace, where an optimizer looks for examples of its components."""
-    trace = dspy.settings.trace
+    trace = _DSPY.settings.trace
     if trace is None:
         return
     for step in steps:
         if step.tool_name in cards:
-            if len(trace) >= dspy.settings.max_trace_size:
+            if len(trace) >= _DSPY.settings.max_trace_size:
                 trace.pop(0)
             inputs = {arguments_of(step.tool_name): step.tool_args}
-            trace.append((cards[step.tool_name], inputs, dspy.Prediction(observation=step.observation)))
+            trace.append((cards[step.tool_name], inputs, _DSPY.Prediction(observation=step.observation)))
 
 
 def adopt_cards(
@@ -81,7 +82,7 @@ def adopt_cards(
         if name not in kept or name.removeprefix("cards['").removesuffix("']") in lost:
             kept[name] = own[name]
     for name, value in kept.items():
-        demos = value.get("demos") if isinstance(value, dict) else None
+        demos = cast("list[Any]", cast("dict[str, Any]", value).get("demos")) if isinstance(value, dict) else []
         if demos and changes:
             fit = [demo for demo in demos if not _mentions(demo, lost)]
             if len(fit) < len(demos):
@@ -98,6 +99,6 @@ def without_catalog(demo: Any) -> Any:
 
 
 def _mentions(demo: Any, tools: set[str]) -> bool:
-    """Whether a demo calls one of some tools, now or earlier in its trajectory."""
-    calls = str([demo.get(name) for name in ("next_tool_name", "next_tool_calls", "trajectory")])
+    """Whether a demo calls one of some tools, now or in an earlier turn."""
+    calls = str([demo.get(name) for name in (CALLS, "history")])
     return any(re.search(rf"(?<!\w){re.escape(tool)}(?!\w)", calls) for tool in tools)

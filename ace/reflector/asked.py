@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, cast
 
-from ace.agent.conversation import Turn
+from ace.agent.history import read_messages
 from ace.core import value_to_text
 from ace.core.text import sentences
 from ace.playbook.masking import common_words
@@ -112,10 +112,9 @@ def asked_for(output: TaskOutput, knowledge: Knowledge) -> list[Asked]:
 def heard_before(task: TaskInput) -> list[ReasoningStep]:
     """What answers said in the earlier messages of a conversation: those of the tools, and the agent's own."""
     said: list[tuple[str, str]] = []
-    for entry in task.history:
-        turn = Turn.read(entry)
-        said += [(name, observation) for _, name, _, observation in turn.steps]
-        said += [(EARLIER, value_to_text(value)) for value in turn.outputs.values()]
+    for message in read_messages(task.history):
+        said += [(call.name, call.result) for _, call in message.steps]
+        said += [(EARLIER, value_to_text(value)) for value in message.outputs.values()]
     return [
         ReasoningStep(iteration=0, tool_call_id="", tool_name=name, outcome="success", observation=text, executed=True)
         for name, text in said

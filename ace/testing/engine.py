@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Any, cast
@@ -17,91 +17,191 @@ from ace.react.lm_engine import AsyncLMEngine, LMEngine
 
 @dataclass(frozen=True)
 class Prompt:
-    """A chat-adapter prompt, parsed on access; nothing but the prompt's own text is known."""
+    """The messages of a request, parsed on access; nothing but their own text is known.
 
-    text: str
-    """The last user message."""
-    system: str = ""
-    before: tuple[str, ...] = ()
-    """The messages between the two: demonstrations, and earlier turns of a conversation."""
+    Examples:
+        >>> prompt = Prompt((("system", "Tools:\\nlook(key: str): Look."), ("user", "[[ ## task ## ]]\\nFind a"),
+        ...                  ("assistant", '{"name": "look", "args": {"key": "a"}}'), ("user", "[[ ## result ## ]]\\n7")))
+        >>> prompt.fields["task"], prompt.steps[0]["observation"], list(prompt.tools)
+        ('Find a', '7', ['look'])
+    """
+
+    messages: tuple[tuple[str, str], ...]
+    """Role and text of each."""
+
+    @property
+    def text(self) -> str:
+        """The last message."""
+        return self.messages[-1][1]
+
+    @property
+    def system(self) -> str:
+        """The system message."""
+        return next((text for role, text in self.messages if role == "system"), "")
+
+    @property
+    def before(self) -> tuple[str, ...]:
+        """The messages between the two: demonstrations, and earlier turns."""
+        return tuple(text for role, text in self.messages[:-1] if role != "system")
 
     @property
     def whole(self) -> str:
         """All messages as one text."""
-        return "\n\n".join([self.system, *self.before, self.text])
+        return "\n\n".join(text for _, text in self.messages)
 
     @cached_property
-    def _parts(self) -> tuple[str, str]:
-        """The input fields, and the request for outputs after them."""
-        body, _, request = self.text.rpartition("Respond with the corresponding output fields")
-        return (body, request) if body else (self.text, "")
+    def _turns(self) -> tuple[tuple[tuple[str, str], ...], ...]:
+        """The messages from each one that asks for something on: the last of them are the present task's."""
+        turns: list[list[tuple[str, str]]] = [[]]
+        for role, text in self.messages:
+            if role == "user" and _inputs(text):
+                turns.append([])
+            turns[-1].append((role, text))
+        return tuple(map(tuple, turns))
 
     @cached_property
     def fields(self) -> dict[str, str]:
-        """Input fields of the last user message by name."""
-        _, *found = _FIELD.split(self._parts[0])
-        return {name: text.strip() for name, text in zip(found[::2], found[1::2], strict=True)}
+        """The input fields of what is asked for, by name."""
+        role, text = self._turns[-1][0]
+        return _inputs(text) if role == "user" else {}
 
     @cached_property
     def wants(self) -> tuple[str, ...]:
-        """The requested output fields; in a conversation the first message says which."""
-        request = self._parts[1]
-        if not request and self.before:
-            request = next((found for text in self.before if (found := Prompt(text)._parts[1])), "")
-        return tuple(name for name in _WANTED.findall(request) if name != "completed")
+        """The requested output fields; of a decision, `next_thought` and `tool_calls`, and of the last one the outputs."""
+        if (end := _END.match(_without_request(self.text))) is not None:
+            return tuple(str(end[1]).split(", "))
+        requests = [text.rpartition(_REQUEST)[2] for _, text in self.messages if _REQUEST in text]
+        if not requests:
+            return ("next_thought", "tool_calls") if self.tools else ()
+        return tuple(name for name in _WANTED.findall(requests[-1]) if name != "completed")
 
     @property
     def tools(self) -> dict[str, dict[str, Any]]:
-        """The catalog: tool name to its entry; in a conversation it stands in the first message."""
-        if "tools" in self.fields:
-            return dict(_catalog(self.fields["tools"]))
-        return next((found for text in self.before if (found := Prompt(text).tools)), dict[str, dict[str, Any]]())
+        """The catalog: a tool's name to its `description` and `args`, with the `properties` and what is `required`."""
+        said = (_inputs(text) for role, text in self.messages if role == "user")
+        named = next((found["tools"] for found in said if "tools" in found), "")
+        return dict(_catalog(named or self.system.partition("Tools:\n")[2].partition("\n\nReply with")[0]))
+
+    @cached_property
+    def _replies(self) -> list[tuple[str, list[dict[str, Any]], list[str]]]:
+        """Each reply to the present task: what was said, its calls, and the messages that came back."""
+        found: list[tuple[str, list[dict[str, Any]], list[str]]] = []
+        for role, text in self._turns[-1][1:]:
+            if role == "assistant":
+                thought, calls = _reply(text)
+                found.append((thought, calls, []))
+            elif found:
+                found[-1][2].append(text)
+        return found
 
     @property
     def steps(self) -> list[dict[str, str]]:
-        """The trajectory: one dict of thought, tool_name, tool_args, observation per step."""
-        found: dict[int, dict[str, str]] = {}
-        for name, number, text in self._trajectory:
-            if name in _OF_A_STEP:
-                found.setdefault(int(number), {}).setdefault(name, text)
-        return [found[n] for n in sorted(found)]
+        """The calls so far: one dict of thought, tool_name, tool_args, observation each."""
+        steps: list[dict[str, str]] = []
+        for thought, calls, answers in self._replies:
+            results = [text for answer in answers for text in _results(answer)]
+            for index, call in enumerate(calls):
+                observed = results[index] if index < len(results) else ""
+                args = json.dumps(call.get("args"), ensure_ascii=False)
+                name = str(call.get("name"))
+                steps.append({"thought": thought, "tool_name": name, "tool_args": args, "observation": observed})
+        return steps
 
     @property
     def rejected(self) -> list[str]:
-        """Notes about replies of this turn that were rejected."""
-        return [text for name, _, text in self._trajectory if name == "rejected_reply"]
+        """Notes about replies since the last call that were rejected."""
+        notes: list[str] = []
+        for _, calls, answers in self._replies:
+            notes = [] if calls else [*notes, *(_without_request(text) for text in answers)]
+        return notes
 
-    @cached_property
-    def _trajectory(self) -> list[tuple[str, str, str]]:
-        """The trajectory in parts: what it is, the number of its step, its text."""
-        _, *found = _PART.split(self.fields.get("trajectory", ""))
-        return [(name, n, text.strip()) for name, n, text in zip(found[::3], found[1::3], found[2::3], strict=True)]
+    @property
+    def must_end(self) -> bool:
+        """Whether the answer is asked for now, whatever is left to do."""
+        return _END.match(_without_request(self.text)) is not None
+
+
+_END = re.compile(
+    r"(?:\[\[ ## runtime_note ## \]\]\s*)?Now end with what is there: call submit with ([^\n]*), and no other tool\."
+)
+_REQUEST = "Respond with the corresponding output fields"
+_FIELD = re.compile(r"^\[\[ ## (\w+) ## \]\][ \t]*\n?", re.M)
+_RESULT = re.compile(r"result(_\d+)?|tool_call_results")
+_WANTED = re.compile(r"\[\[ ## (\w+) ## \]\]")
+_SIGNATURE = re.compile(r"^([^\s(]+)\((.*)\): (.*)$", re.M)
+_ARGUMENT = re.compile(r"(?:^|, )([\w-]+)(\?)?: ")
+_NESTED = re.compile(r"\{[^{}]*\}|\"(?:[^\"\\]|\\.)*\"|\[[^\[\]]*\]")
+
+
+def _without_request(text: str) -> str:
+    return text.partition(_REQUEST)[0].strip()
+
+
+def _sections(text: str) -> dict[str, str]:
+    _, *found = _FIELD.split(text)
+    return {name: part.strip() for name, part in zip(found[::2], found[1::2], strict=True)}
+
+
+@lru_cache(maxsize=256)
+def _inputs(text: str) -> dict[str, str]:
+    """The input fields of a message; none for results."""
+    return {name: part for name, part in _sections(_without_request(text)).items() if not _RESULT.fullmatch(name)}
+
+
+def _results(text: str) -> list[str]:
+    """The results that a message brings."""
+    sections = _sections(_without_request(text))
+    if "tool_call_results" in sections:
+        results = json.loads(sections["tool_call_results"])["tool_call_results"]
+        return [value if isinstance(value := result["value"], str) else json.dumps(value) for result in results]
+    return [part for name, part in sections.items() if _RESULT.fullmatch(name)]
+
+
+def _reply(text: str) -> tuple[str, list[dict[str, Any]]]:
+    """What an earlier reply said, and its calls."""
+    sections = _sections(text)
+    if "tool_calls" in sections:
+        return sections.get("next_thought", ""), _loaded(sections["tool_calls"]).get("tool_calls", [])
+    lines = text.splitlines()
+    calls: list[dict[str, Any]] = []
+    while lines and (call := _loaded(lines[-1])).keys() == {"name", "args"}:
+        calls.insert(0, call)
+        lines.pop()
+    return "\n".join(lines), calls
+
+
+def _loaded(text: str) -> dict[str, Any]:
+    try:
+        value = json.loads(text)
+    except ValueError:
+        return {}
+    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
 
 
 @lru_cache(maxsize=64)
 def _catalog(text: str) -> dict[str, dict[str, Any]]:
-    """Tools as JSON lines; cached, as a run has the same ones at every step."""
-    entries = (json.loads(line) for line in text.splitlines() if line.startswith("{"))
-    return {entry["name"]: entry for entry in entries}
+    """Tools as signatures, a line each; cached, as a run has the same ones at every step."""
+    tools: dict[str, dict[str, Any]] = {}
+    for name, shown, description in _SIGNATURE.findall(text):
+        plain = shown
+        while plain != (plain := _NESTED.sub("_", plain)):
+            pass
+        parts = [(m[1], bool(m[2]) or "=" in plain[m.end() :].partition(", ")[0]) for m in _ARGUMENT.finditer(plain)]
+        args = {
+            "properties": {argument: dict[str, Any]() for argument, _ in parts},
+            "required": [argument for argument, optional in parts if not optional],
+        }
+        tools[name] = {"name": name, "description": description, "args": args}
+    return tools
 
 
-_OF_A_STEP = ("thought", "tool_name", "tool_args", "observation")
-_INNER = rf"({'|'.join(_OF_A_STEP)}|rejected_reply)_(\d+)"
-# headings alone, to split at: a pattern that looks for the end of each text, too, takes a hundred times as long
-_PART = re.compile(rf"^\[\[ ## {_INNER} ## \]\][ \t]*\n?", re.M)
-_FIELD = re.compile(rf"^\[\[ ## (?!(?:{'|'.join(_OF_A_STEP)}|rejected_reply)_\d+ ## )(\w+) ## \]\][ \t]*\n?", re.M)
-_WANTED = re.compile(r"\[\[ ## (\w+) ## \]\]")
-
-
-def read_prompt(messages: list[dict[str, str]]) -> Prompt:
-    """Parse the messages of DSPy's chat adapter."""
-    system = next((m["content"] for m in messages if m["role"] == "system"), "")
-    before = tuple(m["content"] for m in messages[:-1] if m["role"] != "system")
-    return Prompt(messages[-1]["content"], system, before)
+def read_prompt(messages: Iterable[Mapping[str, str]]) -> Prompt:
+    """Parse the messages of a request."""
+    return Prompt(tuple((message["role"], message["content"]) for message in messages))
 
 
 def render_reply(**fields: Any) -> str:
-    """Output fields as DSPy's chat adapter expects them in a completion."""
+    """Write output fields as DSPy's chat adapter expects them in a completion."""
     parts = [f"[[ ## {name} ## ]]\n{v if isinstance(v, str) else json.dumps(v)}" for name, v in fields.items()]
     return "\n\n".join([*parts, "[[ ## completed ## ]]\n"])
 

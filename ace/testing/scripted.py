@@ -13,10 +13,11 @@ def decision(tool: str, thought: str = "", /, **args: Any) -> str:
     """One ReAct turn as a completion.
 
     Examples:
-        >>> "next_tool_name" in decision("finish", answer="42")
+        >>> "tool_calls" in decision("submit", answer="42")
         True
     """
-    return render_reply(next_thought=thought or f"I use {tool}.", next_tool_name=tool, next_tool_args=args)
+    calls = {"tool_calls": [{"name": tool, "args": args}]}
+    return render_reply(next_thought=thought or f"I use {tool}.", tool_calls=calls)
 
 
 class ScriptedLM(FunctionLM):

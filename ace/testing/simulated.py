@@ -15,12 +15,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
+from ace.agent.history import ENDS
 from ace.core import SuiteError
 from ace.playbook.bullet import sequence_key
 from ace.react.lm_engine import RolloutLM, current_rollout
 from ace.suites.protocol import GoldCall, Suite, SuiteTask, changing
 from ace.testing.engine import FunctionLM, Prompt, render_reply
 from ace.testing.rates import Rates, load_rates
+from ace.testing.scripted import decision
 
 Preset = Literal["learner", "oracle", "follower", "faulty", "obedient"]
 PRESETS: tuple[Preset, ...] = get_args(Preset)
@@ -31,6 +33,7 @@ _MARK = "unexpected_argument"
 _MAX_DECISIONS = 200
 _OUTAGE = re.compile(r"did not answer within|cannot be reached|out of service now")
 """How an observation shows that the tool, and not the call, is at fault."""
+_OUT_OF_SERVICE = re.compile(r"\b([\w.]+) (?:failed \d+ times in a row and )?is out of service now")
 _BULLET = re.compile(r"^\[(b-\d+)\] \((\w+)\) (?:For a task like <(.*?)>: )?(.*?)(?: Tools: (.*))?$")
 _ORDER = re.compile(
     r"\b(?:must|always|immediately|instead|first|ignore|important)\b[^.\n]{0,120}?\b(?:call|use|run|invoke)\s+[`'\"]?([\w.]+)",
@@ -51,7 +54,7 @@ class ShownBullet:
 
 @dataclass(frozen=True)
 class Turn:
-    """One decision of the stand-in: a call, or `finish`, after a number of malformed replies."""
+    """One decision of the stand-in: a call, or `submit`, after a number of malformed replies."""
 
     name: str
     args: dict[str, Any]
@@ -122,14 +125,15 @@ class SimulatedLM(FunctionLM, RolloutLM):
         task = self._task_of.get(" ".join(prompt.fields.get("task", "").split()))
         if task is None:
             raise LookupError(f"the simulated LM knows the tasks of {self.suite.name!r} only, and this is none of them")
-        if "next_tool_name" not in prompt.wants:
-            return render_reply(reasoning="simulated", answer=task.answer)
+        if prompt.must_end:
+            return decision("submit", "simulated", answer=task.answer)
         turn, thought = self._decide(task, prompt)
-        return render_reply(next_thought=thought, next_tool_name=turn.name, next_tool_args=turn.args)
+        return render_reply(next_thought=thought, tool_calls={"tool_calls": [{"name": turn.name, "args": turn.args}]})
 
     def _decide(self, task: SuiteTask, prompt: Prompt) -> tuple[Turn, str]:
         bullets = bullets_in_prompt(prompt.fields.get("playbook", ""))
-        offered = prompt.tools
+        out = {name for step in prompt.steps for name in _OUT_OF_SERVICE.findall(step.get("observation", ""))}
+        offered = {name: entry for name, entry in prompt.tools.items() if name not in out}
         # a call that met an outage did nothing: the decision is made again, from the tools that are offered now
         steps = [step for step in prompt.steps if not _OUTAGE.search(step.get("observation", ""))]
         malformed = [_MARK in step.get("tool_args", "") for step in steps]
@@ -193,7 +197,7 @@ class SimulatedLM(FunctionLM, RolloutLM):
                     malformed += 1
                     continue
                 if kind == "stopped":
-                    return [*turns, Turn("finish", {"answer": task.answer}, malformed)]
+                    return [*turns, Turn("submit", {"answer": task.answer}, malformed)]
                 if kind is None:
                     turns.append(self._progress(task, call, position, rates, offered, malformed))
                     break
@@ -206,7 +210,7 @@ class SimulatedLM(FunctionLM, RolloutLM):
                 break
             extra = self._other_write(task, f"extra/{attempt}", offered) if kind == "extra_write" else None
             turns.append(Turn(*(extra or self._read_again(plan, offered))))
-        return [*turns, Turn("finish", {"answer": task.answer})]
+        return [*turns, Turn("submit", {"answer": task.answer})]
 
     def _uniform(self, task: SuiteTask, what: str) -> float:
         return random.Random(f"{self._random_key}|{task.id}|{what}").random()
@@ -250,7 +254,7 @@ class SimulatedLM(FunctionLM, RolloutLM):
         for call in reversed(before):
             if call.name not in self.suite.writing_tools:
                 return call.name, call.args
-        reads = [name for name in offered if name not in self.suite.writing_tools and name != "finish"]
+        reads = [name for name in offered if name not in self.suite.writing_tools and name not in ENDS]
         free = [name for name in reads if not offered[name].get("args", {}).get("required")]
         name = next(iter(free or reads or list(offered)))
         required = offered[name].get("args", {}).get("required", [])
@@ -281,7 +285,7 @@ class SimulatedLM(FunctionLM, RolloutLM):
         for text in texts:
             for name in _ORDER.findall(text):
                 name = name.rstrip(".")
-                if name in offered and name not in called and name != "finish":
+                if name in offered and name not in called and name not in ENDS:
                     known = next((c for c in self._calls.values() if c.name == name), GoldCall(name=name))
                     return Turn(name, known.args)
         return None
@@ -298,7 +302,7 @@ def _substitute(call: GoldCall, offered: Mapping[str, Any]) -> str | None:
 
 def _plan_turns(calls: Iterable[GoldCall], offered: Mapping[str, Any], answer: str) -> list[Turn]:
     turns = [Turn(call.name, call.args) for call in calls if call.name in offered]
-    return [*turns, Turn("finish", {"answer": answer})]
+    return [*turns, Turn("submit", {"answer": answer})]
 
 
 def _follow(task: SuiteTask, bullets: Sequence[ShownBullet]) -> list[GoldCall]:

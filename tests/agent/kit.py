@@ -1,6 +1,7 @@
 """What tests of the machine share: a spec, a scripted model, replies."""
 
 from ace.agent import AgentRun, ModelReply, RunSpec, drive
+from ace.agent.history import as_text
 from ace.core import RunUsage, ToolError
 from ace.tasks import TaskInput
 from ace.tools import Tool, ToolRegistry, calculator, tool
@@ -41,7 +42,13 @@ def call(name, **args):
 
 
 def extract(answer):
-    return ModelReply(outputs={"answer": answer}, usage=RunUsage(lm_calls=1))
+    """A reply to the request for the answer alone."""
+    return ModelReply(tool_name="submit", tool_args={"answer": answer}, usage=RunUsage(lm_calls=1))
+
+
+def shown(request):
+    """What a request shows the model, as text: the turns so far, and what it adds to them."""
+    return as_text([*request.turns, request.said])
 
 
 def play(*replies, **options):

@@ -278,7 +278,7 @@ def test_calls_beside_finish_are_made_first_and_it_is_asked_for_again():
     reply = several(("send", {"text": "a"}), ("finish", {"answer": "done"}))
     output, model = play(reply, call("finish", answer="seen and done"), tools=[send])
     assert (output.answer, output.usage.iterations, len(model.asked)) == ("seen and done", 2, 2)
-    assert output.structured_trace[0].observation.endswith("came first: 'finish'. Ask again if it is still needed.)")
+    assert output.structured_trace[0].observation.endswith("came first: 'submit'. Ask again if it is still needed.)")
 
 
 assert Tool

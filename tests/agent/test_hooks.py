@@ -3,7 +3,7 @@
 import asyncio
 
 import pytest
-from agent.kit import Script, call, extract, payments, peek, play, spec
+from agent.kit import Script, call, extract, payments, peek, play, shown, spec
 
 from ace.agent import (
     Agent,
@@ -46,7 +46,7 @@ def test_another_agent_gets_the_whole_run_time():
     assert output.summary.actions == "1 steps"
     faulty = FaultyTool(peek, then="refused")
     _, model = play(call("finish", answer="y"), tools=[faulty.tool], agent=LookFirst())
-    assert model.asked[0].trajectory.endswith("my own prompt")
+    assert shown(model.asked[0]).endswith("my own prompt")
 
 
 def test_a_hook_that_asks_for_nonsense_ends_the_run():
@@ -73,9 +73,9 @@ assert Tool
 
 def test_the_default_hooks():
     agent = Agent()
-    view = StepView(TaskInput(inputs={"task": "x"}), (), RunUsage(), "text")
+    view = StepView(TaskInput(inputs={"task": "x"}), (), RunUsage())
     assert (agent.initialize(view.task), agent.should_stop(view), view.last) == ({}, False, None)
-    assert agent.execute_step(view).trajectory == "text"
+    assert agent.execute_step(view) == AskModel("decide")
     assert agent.update_summary(view, None) is None
 
 

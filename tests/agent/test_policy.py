@@ -3,7 +3,7 @@
 import threading
 
 import pytest
-from agent.kit import Script, call, extract, peek, play, send, spec
+from agent.kit import Script, call, extract, peek, play, send, shown, spec
 
 from ace.agent import (
     AgentRun,
@@ -36,7 +36,7 @@ def test_once_with_tool_catalog_asks_once_and_lists_the_tools():
         call("calculator", wrong=1), call("finish", answer="x"), policy=Policy(on_invalid_action=OnceWithToolCatalog())
     )
     assert (output.completed, output.usage.reprompts) == (True, 1)
-    assert "Tools: calculator, finish" in model.asked[-1].trajectory
+    assert "Tools: calculator, submit" in shown(model.asked[-1])
     output, _ = play(call("nope"), call("nope"), policy=Policy(on_invalid_action=OnceWithToolCatalog()))
     assert output.termination_reason == "invalid_model_action"
 
@@ -81,7 +81,7 @@ def test_operator_and_model_read_different_texts(caplog):
     assert (step.observation, step.error.message, record.message) == ("The card is blocked.",) * 3
     assert (step.error.operator_message, record.operator_message) == (operator, operator)
     assert [line.getMessage().partition(": ")[2] for line in caplog.records] == [f"pay failed: {operator}"]
-    assert "4242" not in model.asked[-1].trajectory
+    assert "4242" not in shown(model.asked[-1])
 
 
 def test_a_failed_tool_that_ends_a_run_keeps_what_it_raised():
@@ -94,7 +94,10 @@ def test_a_failed_tool_that_ends_a_run_keeps_what_it_raised():
 
     run = AgentRun(spec(tools=[pay], policy=Policy(tool_error="fail_fast")))
     output = drive(run, Script(call("pay")))
-    assert (output.error.message, output.error.operator_message) == ("pay: The card is blocked.", "card 4242 blocked")
+    assert (output.error.message, output.error.operator_message) == (
+        "pay: The card is blocked.",
+        "card 4242 blocked (caused by OSError: the vault is shut)",
+    )
     error = run.error
     assert isinstance(error, ToolDispatch)
     assert (error.tool, error.error_kind, str(error)) == ("pay", "refused", "pay: The card is blocked.")
@@ -205,7 +208,7 @@ def test_a_forgiving_run_reads_what_fits_and_goes_on():
     first, second = output.structured_trace
     assert (output.completed, output.usage.iterations, output.usage.reprompts) == (True, 3, 0)
     assert (first.executed, first.error.kind, second.observation) == (False, "unknown_tool", "value of a")
-    assert "There is no tool 'nope'" in model.asked[1].trajectory
+    assert "There is no tool 'nope'" in shown(model.asked[1])
 
 
 @pytest.mark.parametrize("bad", [call("nope"), call("send", txt="a"), InvalidModelAction("unparsable", "no reply")])

@@ -1,8 +1,7 @@
 """The order in which a prompt gives up its parts."""
 
-from ace.agent.conversation import LEFT_OUT as NO_TURN, NO_CALLS, SHORT, Conversation
+from ace.agent.history import GONE, LEFT_OUT as NO_TURN, NO_CALLS, SHORT, STUB, Conversation
 from ace.agent.shortening import Shortening
-from ace.agent.trajectory import LEFT_OUT, STUB
 from ace.tasks import ReasoningStep
 
 STEP = ReasoningStep(iteration=1, tool_call_id="c", tool_name="look", outcome="success", observation="x" * 2_000)
@@ -31,7 +30,7 @@ def test_calls_go_before_turns_and_the_newest_observation_last():
     assert 2 not in made.cuts
     made, _ = shorter(0.05)
     assert made.levels == dict.fromkeys(range(3), NO_TURN)
-    assert made.cuts[0] == made.cuts[1] == LEFT_OUT
+    assert made.cuts[0] == made.cuts[1] == GONE
     assert STUB <= made.cuts[2] < 2_000
 
 

@@ -1,7 +1,7 @@
 """The running summary."""
 
 import pytest
-from agent.kit import call, peek, peek_or_refuse, play
+from agent.kit import call, peek, peek_or_refuse, play, shown
 
 from ace.agent import (
     ModelReply,
@@ -28,10 +28,10 @@ def test_the_running_summary_is_in_the_usage_and_in_the_prompt():
     ]
     output, model = play(*replies, tools=[peek], summary=Summary(every=2, keep_last=1))
     assert [request.purpose for request in model.asked] == ["decide", "decide", "summarize", "decide"]
-    assert "Conversation so far" in model.asked[-1].trajectory
-    assert "looked at a and b" in model.asked[-1].trajectory
-    assert "value of a" not in model.asked[-1].trajectory
-    assert "value of b" in model.asked[-1].trajectory
+    assert "Conversation so far" in shown(model.asked[-1])
+    assert "looked at a and b" in shown(model.asked[-1])
+    assert "value of a" not in shown(model.asked[-1])
+    assert "value of b" in shown(model.asked[-1])
     assert (output.usage.summaries, output.usage.lm_calls, output.summary.actions) == (1, 4, "looked at a and b")
     assert len(output.structured_trace) == 2
 
@@ -39,7 +39,7 @@ def test_the_running_summary_is_in_the_usage_and_in_the_prompt():
 def test_history_stays_raw_when_its_summary_fails():
     replies = [call("peek", key="a"), ModelTransport("down"), call("finish", answer="x")]
     output, model = play(*replies, tools=[peek], summary=Summary(every=1, keep_last=1))
-    assert "value of a" in model.asked[-1].trajectory
+    assert "value of a" in shown(model.asked[-1])
     assert (output.summary, output.completed, output.usage.lm_calls) == (None, True, 3)
 
 

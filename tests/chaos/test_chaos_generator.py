@@ -25,7 +25,7 @@ def send(text: str) -> str:
 
 
 def answer(prompt):
-    if "next_tool_name" not in prompt.wants:
+    if "tool_calls" not in prompt.wants:
         return render_reply(reasoning="", answer="forced")
     done = len(prompt.steps)
     if done >= 4:

@@ -334,7 +334,7 @@ def test_a_scorer_that_fails_ends_it_and_what_else_is_under_way_is_kept(tmp_path
     gate = threading.Barrier(4, timeout=60)
 
     def answer(prompt):
-        if "next_tool_name" not in prompt.wants:
+        if "tool_calls" not in prompt.wants:
             return render_reply(reasoning="-", answer="done")
         gate.wait()  # all four are under way
         return decision("finish")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -29,6 +30,7 @@ from ace.agent import (
     adrive,
     drive,
 )
+from ace.agent.history import CALLS, RESULTS, as_text
 from ace.agent.streaming import AsyncRunStream
 from ace.core import (
     TOOL_ERROR_KINDS,
@@ -132,10 +134,10 @@ good_calls = st.builds(
 )
 any_calls = good_calls | st.builds(
     RequestedTool,
-    st.sampled_from(["look", "lock", "send", "finish", None, 3]) | anything,
+    st.sampled_from(["look", "lock", "send", "finish", "submit", None, 3]) | anything,
     st.dictionaries(st.sampled_from(["n", "answer", "x"]), anything, max_size=2) | anything,
 )
-finishes = st.builds(RequestedTool, st.just("finish"), st.just({"answer": "done"}) | st.just({}))
+finishes = st.builds(RequestedTool, st.sampled_from(["submit", "finish"]), st.just({"answer": "done"}) | st.just({}))
 
 
 def reply(thought: str, calls: list[RequestedTool]) -> ModelReply:
@@ -175,6 +177,16 @@ cases = st.builds(
 )
 
 
+def calls(turn: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """The calls of a turn."""
+    return turn[CALLS][CALLS]
+
+
+def results(turn: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """Their results; a turn without calls need not have the list."""
+    return turn[CALLS].get(RESULTS, [])
+
+
 class Model:
     """Answers by its prompt alone."""
 
@@ -184,16 +196,14 @@ class Model:
         self.delta: Any = None
 
     def ask(self, request: Any) -> ModelReply:
-        request.trajectory.encode("utf-8")
+        as_text([*request.turns, request.said]).encode("utf-8")
         self.asked.append(request)
         if request.purpose == "summarize":
             fields = {"objective": "o", "actions": "a", "observations": "b", "state": "s"}
             return ModelReply(outputs=fields, usage=RunUsage(lm_calls=1, input_tokens=10, output_tokens=2))
         if request.purpose == "extract":
-            return ModelReply(
-                outputs={"answer": "forced"}, usage=RunUsage(lm_calls=1, input_tokens=10, output_tokens=2)
-            )
-        seen = request.trajectory.count("[[ ## observation_") + request.trajectory.count("[[ ## rejected_reply_")
+            return reply("enough", [RequestedTool("submit", {"answer": "forced"})])
+        seen = sum(len(results(turn)) or 1 for turn in request.turns)
         if self.delta is not None:
             self.tell(f"reply number {seen} with some words and  spaces ")
         found = self.case.replies[seen % len(self.case.replies)]

@@ -2,10 +2,10 @@
 
 import re
 
+from ace.agent.trajectory import LEFT_OUT
 from hypothesis import given, strategies as st
 
 from ace.agent.record import RunRecord
-from ace.agent.trajectory import LEFT_OUT
 from ace.tasks import ReasoningStep, TaskInput
 
 PARTS = ("thought", "tool_name", "tool_args", "observation")

@@ -4,12 +4,28 @@ from __future__ import annotations
 
 import re
 from contextlib import ExitStack
+from dataclasses import replace
+from itertools import pairwise
 from unittest import mock
 
 import pytest
 from hypothesis import strategies as st
 from laws.examine import examine, must_break
-from laws.model import KINDS, POLICIES, Case, Model, World, calm_cases, cases, perform, reply, resumed, start
+from laws.model import (
+    KINDS,
+    POLICIES,
+    Case,
+    Model,
+    World,
+    calls,
+    calm_cases,
+    cases,
+    perform,
+    reply,
+    results,
+    resumed,
+    start,
+)
 
 from ace.agent import (
     Acting,
@@ -21,6 +37,7 @@ from ace.agent import (
     RunSnapshot,
 )
 from ace.agent.breaker import Breaker
+from ace.agent.history import CALLS, NOTE, RESULTS, Decision, RunTurns, as_text, message_of
 from ace.core import check_events
 from ace.tools import Tool, ToolResult
 
@@ -55,17 +72,25 @@ def law_2_every_call_has_one_result_in_call_order(case: Case) -> None:
 
 def law_3_the_history_is_always_matched(case: Case) -> None:
     ran = perform(case)
-    prompts = [request.trajectory for request in ran.model.asked]
+    requests, trace = list(ran.model.asked), ran.output.structured_trace
     if isinstance(ran.run.state, Interrupted):
-        prompts += [request.trajectory for request in resumed(ran, ran.saved[-1]).model.asked]
-    for prompt in prompts:
-        calls = re.findall(r"^\[\[ ## tool_name_(\d+) ## \]\]$", prompt, re.M)
-        results = re.findall(r"^\[\[ ## observation_(\d+) ## \]\]\n.", prompt, re.M | re.S)
-        assert calls == results
-        assert len(set(calls)) == len(calls)
-        if calls:  # what a summary stands for is gone from the front only
-            assert [int(n) for n in calls] == list(range(int(calls[0]), int(calls[0]) + len(calls)))
-            assert calls[0] == "0" or "Conversation so far" in prompt
+        after = resumed(ran, ran.saved[-1])
+        requests, trace = requests + after.model.asked, after.output.structured_trace
+    unread = {step.iteration for step in trace if step.tool_call_id.endswith("-c1") and not step.tool_name}
+    read = message_of([step for step in trace if step.iteration not in unread], inputs={}, outputs={})
+    made = [call.id for _, call in read.steps]
+    assert len(set(made)) == len(made)
+    for request in requests:
+        shown = [call["id"] for turn in request.turns for call in calls(turn)]
+        answered = [result["call_id"] for turn in request.turns for result in results(turn)]
+        assert shown == answered
+        assert all(result["value"] for turn in request.turns for result in results(turn))
+        # what a summary stands for is gone from the front only
+        first = made.index(shown[0]) if shown else 0
+        assert shown == made[first : first + len(shown)]
+        assert first == 0 or "Conversation so far" in as_text([*request.turns, request.said])
+        for turn, after in pairwise([*request.turns, request.said]):  # a reply that could not be read has its note
+            assert calls(turn) or after[NOTE]
 
 
 def law_4_no_limit_is_overrun_and_every_attempt_is_booked(case: Case) -> None:
@@ -178,8 +203,6 @@ def law_9_a_stored_state_comes_back_as_it_was(case: Case) -> None:
 
 
 def law_10_fragments_change_nothing(case: Case, other: tuple[int, ...]) -> None:
-    from dataclasses import replace
-
     def observed(ran) -> list:
         texts: list = []
         for event in ran.events:
@@ -220,6 +243,19 @@ def law_11_the_breaker(moves: list[tuple[str, float]], threshold: int, cooldown:
         probing = False
 
 
+def law_12_each_request_only_adds_to_the_one_before(case: Case) -> None:
+    ran = perform(replace(case, summary=None))
+    requests = list(ran.model.asked)
+    if isinstance(ran.run.state, Interrupted):
+        requests += resumed(ran, ran.saved[-1]).model.asked
+    for before, now in pairwise(requests):
+        old, new = [*before.turns, before.said], [*now.turns, now.said]
+        assert len(old) <= len(new)
+        for was, entry in zip(old, new, strict=False):
+            assert all(entry[name] == value for name, value in was.items() if name != NOTE)
+            assert entry.get(NOTE, "").startswith(was.get(NOTE, ""))
+
+
 MOVES = st.lists(st.tuples(st.sampled_from(["ok", *KINDS]), st.floats(0, 20)), max_size=30)
 LAWS = {
     1: (law_1_events_are_gapless_and_end_once, (cases,)),
@@ -232,6 +268,7 @@ LAWS = {
     9: (law_9_a_stored_state_comes_back_as_it_was, (cases,)),
     10: (law_10_fragments_change_nothing, (cases, st.lists(st.integers(1, 20), min_size=1, max_size=3).map(tuple))),
     11: (law_11_the_breaker, (MOVES, st.integers(1, 5), st.floats(0, 50))),
+    12: (law_12_each_request_only_adds_to_the_one_before, (cases,)),
 }
 
 
@@ -260,10 +297,10 @@ def _reversed(self, calls, thought, iteration, _steps=AgentRun.steps_of):
     return _steps(self, calls, thought, iteration)[::-1]
 
 
-def _hides_failures(self, step, _append=AgentRun._append):
-    _append(self, step)
-    if step.outcome != "success":
-        self.record.rendered[-1] = self.record.rendered[-1].split("[[ ## observation_")[0]
+def _hides_failures(self, prefix="", limit=None, _entry=Decision.entry):
+    entry = _entry(self, prefix, limit)
+    entry[CALLS][RESULTS] = [result for result in entry[CALLS][RESULTS] if not result["is_error"]]
+    return entry
 
 
 async def _lossy(tool, call, context=None, _real=None):
@@ -282,10 +319,14 @@ def _counts_everything(self, kind, policy, now, _failed=Breaker.failed):
     return _failed(self, "exception", policy, now)
 
 
+def _forgets_rejected_replies(self, opening, steps, asides=(), _shown=RunTurns.shown, **options):
+    return _shown(self, opening, steps, [aside for aside in asides if aside.after == len(steps)], **options)
+
+
 MUTANTS = {
     1: (AgentRun, "_emit", _skips_seq),
     2: (AgentRun, "steps_of", _reversed),
-    3: (AgentRun, "_append", _hides_failures),
+    3: (Decision, "entry", _hides_failures),
     4: (AgentRun, "_spend_lm", lambda self, usage: None),
     5: (AgentRun, "_ended", lambda self: False),
     6: ("ace.agent.drivers.acall_tool", None, _lossy),
@@ -293,6 +334,7 @@ MUTANTS = {
     9: ("ace.agent.machine.json_value", None, lambda value: value),
     10: (AgentRun, "model_delta", _strips),
     11: (Breaker, "failed", _counts_everything),
+    12: (RunTurns, "shown", _forgets_rejected_replies),
 }
 
 

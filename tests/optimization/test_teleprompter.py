@@ -18,7 +18,7 @@ def price(item: str) -> int:
 def clerk(prompt):
     """A model that looks the price up when a note tells it to, and guesses otherwise."""
     item = prompt.fields["question"].split()[-1].rstrip("?")
-    if "next_tool_name" not in prompt.wants:
+    if "tool_calls" not in prompt.wants:
         return render_reply(reasoning="", answer="")
     seen = prompt.steps
     informed = "price(item from the task)" in prompt.fields.get("playbook", "") or item == "tea"

@@ -34,6 +34,7 @@ from ace.core import (
     check_events,
 )
 from ace.playbook import CallableEmbedder, Playbook
+from ace.react.program import OLD_REACT, REACT
 from ace.testing import FaultyTool, FunctionLM, ScriptedLM, decision
 from ace.testing.engine import render_reply
 from ace.tools import Tool, calculator, tool
@@ -115,14 +116,14 @@ def test_a_signature_field_called_output_wins():
     assert prediction.output == "42"
 
 
-def test_the_predictors_that_run_are_those_of_a_real_react():
-    generator = agent(decision("finish"), render_reply(reasoning="r", answer="42"))
-    assert type(generator.agent) is dspy.ReAct
-    assert [name for name, _ in generator.named_predictors()] == ["agent.react", "agent.extract.predict"]
+def test_the_predictor_that_runs_is_that_of_a_real_react():
+    generator = agent(SIX_BY_SEVEN, decision("submit"), decision("submit", answer="42"))
+    assert type(generator.agent) is REACT
+    assert [name for name, _ in generator.named_predictors()] == ["agent.react"]
     with dspy.context(trace=[]):
-        generator.forward("What?")
+        assert generator.forward("What?").answer == "42"
         ran = [id(predictor) for predictor, _, _ in dspy.settings.trace]
-    assert ran == [id(generator.agent.react), id(generator.agent.extract.predict)]
+    assert ran == [id(generator.agent.react)] * 3
 
 
 def test_direct_forward_gives_callbacks_usage_and_no_warning(caplog):
@@ -151,7 +152,7 @@ def test_iterations_task_over_agent_over_ten():
         "t/endless",
         lambda p: (
             decision("calculator", expression="1")
-            if "next_tool_name" in p.wants
+            if "tool_calls" in p.wants
             else render_reply(reasoning="", answer="?")
         ),
     )
@@ -247,9 +248,9 @@ def test_misuse_by_the_caller_raises():
 
 
 def test_failures_are_returned_or_raised_on_request():
-    assert agent("junk").forward("x").error.kind == "invalid_model_action"
+    assert agent("junk", policy="default").forward("x").error.kind == "invalid_model_action"
     with pytest.raises(InvalidModelAction):
-        agent("junk", raise_on_failure=True).forward("x")
+        agent("junk", raise_on_failure=True, policy="default").forward("x")
     down = agent(RuntimeError("no route to host")).run("x")
     assert (down.termination_reason, "no route" in down.error.message) == ("model_transport", True)
 
@@ -268,16 +269,23 @@ def test_the_playbook_stands_before_the_task_and_is_cited(tmp_path):
         generator = agent(decision("finish", "as [b-1] says", answer="42", cited_bullets=["b-7"]), playbook=book)
         output = generator.run("Multiply 6 by 7")
     prompt = generator.lm.prompts[0]
-    assert prompt.text.index("[[ ## tools ## ]]") < prompt.text.index("[b-1]") < prompt.text.index("[[ ## task ## ]]")
+    assert list(prompt.tools) == ["calculator", "submit"]
+    assert "[b-1]" not in prompt.system
+    assert (
+        prompt.text.index("[[ ## playbook ## ]]") < prompt.text.index("[b-1]") < prompt.text.index("[[ ## task ## ]]")
+    )
     assert output.injected_bullets == output.cited_bullets == ("b-1",), "bullets of tools that are not here do not come"
 
 
-def test_the_catalog_is_no_part_of_the_instructions():
+@pytest.mark.parametrize("adapter", [None, dspy.ChatAdapter()])
+def test_the_catalog_is_no_part_of_the_instructions(adapter):
     generator = agent()
     assert "arithmetic" not in generator.agent.react.signature.instructions
     generator.agent.react.signature = generator.agent.react.signature.with_instructions("Be brief.")
-    generator.run("x")
-    assert "arithmetic" in generator.lm.prompts[0].fields["tools"]
+    with dspy.context(adapter=adapter):
+        generator.run("x")
+    assert "arithmetic" in generator.lm.prompts[0].tools["calculator"]["description"]
+    assert "Be brief." in generator.lm.prompts[0].system
 
 
 def test_save_and_load(tmp_path):
@@ -292,35 +300,49 @@ def test_save_and_load(tmp_path):
     assert loaded.forward("x").answer == "42"
 
 
+@pytest.mark.parametrize("react", [REACT, *filter(None, [OLD_REACT])])
 @pytest.mark.parametrize("instructions", ["", "Answer as a pirate."])
-def test_state_of_a_plain_react_loads(tmp_path, instructions):
+def test_state_of_a_plain_react_loads(tmp_path, instructions, react):
     signature = dspy.Signature("task -> answer", instructions) if instructions else dspy.Signature("task -> answer")
-    plain = dspy.ReAct(signature, tools=[calculator.func])
-    plain.react.demos = [
-        dspy.Example(task="demo task", trajectory="", next_thought="x", next_tool_name="finish", next_tool_args={})
-    ]
-    plain.extract.predict.signature = plain.extract.predict.signature.with_instructions("Extract well.")
+    plain = react(signature, tools=[calculator.func])
+    plain.react.demos = [dspy.Example(task="demo task", next_thought="x")]
     plain.save(tmp_path / "plain.json")
     generator = agent(signature=signature)
     fresh = generator.agent.react.signature
     generator.load(tmp_path / "plain.json")
     loaded = generator.agent.react.signature
-    assert generator.agent.extract.predict.signature.instructions == "Extract well."
     assert loaded.instructions == fresh.instructions, "an unchanged tool list is replaced by our behaviour text"
     assert list(loaded.fields) == list(fresh.fields)
-    assert {n: f.json_schema_extra["desc"] for n, f in loaded.fields.items()} == {
-        n: f.json_schema_extra["desc"] for n, f in fresh.fields.items()
-    }
+    described = {name: field.json_schema_extra["desc"] for name, field in loaded.fields.items() if name != "tools"}
+    assert described == {name: fresh.fields[name].json_schema_extra["desc"] for name in described}
+    # demonstrations of the old loop hold its trajectory as text, which no prompt of ours has a place for
+    assert [demo["task"] for demo in generator.agent.react.demos] == ["demo task"] * (react is REACT)
     assert generator.forward("x").answer == "42"
 
 
-def test_optimised_instructions_of_a_plain_react_survive(tmp_path):
-    plain = dspy.ReAct("task -> answer", tools=[calculator.func])
+@pytest.mark.parametrize("react", [REACT, *filter(None, [OLD_REACT])])
+def test_optimised_instructions_of_a_plain_react_survive(tmp_path, react):
+    plain = react("task -> answer", tools=[calculator.func])
     plain.react.signature = plain.react.signature.with_instructions("Think twice.")
     plain.save(tmp_path / "plain.json")
     generator = agent()
     generator.load(tmp_path / "plain.json")
     assert generator.agent.react.signature.instructions == "Think twice."
+
+
+def test_what_we_save_loads_into_plain_react(tmp_path):
+    generator = agent(tools=[calculator])
+    generator.agent.react.signature = generator.agent.react.signature.with_instructions("Think twice.")
+    generator.agent.react.demos = [dspy.Example(task="demo task", next_thought="x")]
+    generator.save(tmp_path / "ours.json")
+    plain = REACT("task -> answer", tools=[calculator.func])
+    fresh = plain.react.signature
+    plain.load(tmp_path / "ours.json")
+    assert plain.react.signature.instructions == "Think twice."
+    assert list(plain.react.signature.fields) == list(fresh.fields)
+    assert plain.react.demos[0]["task"] == "demo task"
+    with dspy.context(lm=ScriptedLM([SIX_BY_SEVEN, decision("submit", answer="42")])):
+        assert plain(task="x").answer == "42"
 
 
 def test_deepcopy_shares_tools_and_memory(book):
@@ -345,9 +367,9 @@ def test_deepcopy_shares_tools_and_memory(book):
 
 def test_evaluate_and_bootstrap_run_offline():
     def answer(prompt):
-        if "next_tool_name" in prompt.wants and not prompt.steps:
+        if "tool_calls" in prompt.wants and not prompt.steps:
             return decision("calculator", expression=prompt.fields["task"])
-        if "next_tool_name" in prompt.wants:
+        if "tool_calls" in prompt.wants:
             return decision("finish", answer=prompt.steps[-1]["observation"])
         return render_reply(reasoning="", answer="?")
 
@@ -447,7 +469,7 @@ def test_descriptions_of_outputs_reach_the_catalog():
 
     generator = agent(decision("finish", answer=3), signature=Measure)
     assert generator.forward("x").answer == 3.0
-    assert "the height in cm" in generator.lm.prompts[0].fields["tools"]
+    assert "the height in cm" in generator.lm.prompts[0].system.partition("submit(answer: float")[2]
 
 
 def test_a_prediction_can_be_copied():
@@ -461,10 +483,10 @@ def test_every_request_is_in_the_usage_whatever_the_adapter_does():
     asked = []
     lm = FunctionLM("t/junk", lambda prompt: asked.append(1) or "junk")
     with dspy.context(adapter=dspy.ChatAdapter()):
-        output = ReActGenerator(tools=[calculator], lm=lm).run("x")
+        output = ReActGenerator(tools=[calculator], lm=lm, policy="default").run("x")
         assert output.usage.lm_calls == len(asked) == 1  # a decision is asked for once
         output = ReActGenerator(tools=[calculator], lm=lm).run("x", max_iters=0)
-    assert output.usage.lm_calls == len(asked) - 1 == 2  # for the answer, DSPy asks as it is used to
+    assert output.usage.lm_calls == len(asked) - 1 == 1  # and so is the answer
 
 
 def test_a_bad_limit_and_an_absurd_input_are_the_callers_errors():
@@ -747,7 +769,7 @@ def test_waiting_is_no_failure_to_raise():
     )
     assert agent.run("x").request is not None
     with pytest.raises(InvalidModelAction):
-        ReActGenerator(tools=[], lm=ScriptedLM([decision("nope")]), raise_on_failure=True).run("x")
+        ReActGenerator(tools=[], lm=ScriptedLM([decision("nope")]), raise_on_failure=True, policy="default").run("x")
 
 
 def test_a_streamed_run_inside_a_tool_ends_with_the_outer_one():
@@ -883,7 +905,7 @@ def test_a_summary_is_written_by_the_agents_own_predictor():
     it = calculating_agent(SIX_BY_SEVEN, wrote, SAYS_42, summary=Summary(every=1))
     out = it.forward("x")
     assert out.summary.actions == "computed 42"
-    assert "Conversation so far:" in it.lm.prompts[-1].fields["trajectory"]
+    assert "Conversation so far:\nObjective: o\nActions: computed 42" in it.lm.prompts[-1].messages[1][1]
     assert "summarizer" in dict(it.named_predictors())
 
 

@@ -1,7 +1,6 @@
 """Native tool calling, and the catalog in either mode."""
 
 import asyncio
-import json
 
 import dspy
 import pytest
@@ -9,6 +8,7 @@ from dspy import lm15
 
 from ace import Policy, ReActGenerator, check_events
 from ace.core import InvalidModelAction, SignatureError
+from ace.react.program import OLD_REACT, REACT
 from ace.testing import FunctionLM, ScriptedLM, decision
 from ace.tools import calculator, tool
 
@@ -23,11 +23,12 @@ def test_a_tools_examples_stand_in_the_catalog(mode):
         return when
 
     it = ReActGenerator(tools=[remind], lm=ScriptedLM([END]), tool_calling=mode)
-    catalog = it._catalog.value
-    shown = catalog.text() if mode == "text" else str(catalog.functions())
-    assert "12:30" in shown
-    assert "noon" in shown
-    assert "examples" not in json.loads(catalog.text().splitlines()[-1])  # `finish` has none
+    catalog = it._shared.catalog
+    declared = [tool.format_as_litellm_function_call()["function"] for tool in catalog.declared()]
+    shown = catalog.text().partition("submit(") if mode == "text" else [str(tool) for tool in declared]
+    assert "12:30" in shown[0]
+    assert "noon" in shown[0]
+    assert "Example" not in shown[-1]  # `submit` has none
 
 
 def native(*replies, tools=(calculator,), **options):
@@ -92,13 +93,20 @@ def test_native_mode_sends_the_tools_beside_the_prompt():
     out = it.forward("6 times 7?")
     assert (out.answer, out.usage.lm_calls, out.structured_trace[0].observation) == ("42", 2, "42")
     assert out.structured_trace[0].thought == "I think [b-1]"
-    first = lm.requests[0]
-    assert [t.name for t in first.tools] == ["calculator", "finish"]
+    first, second = lm.requests
+    assert [t.name for t in first.tools] == ["calculator", "submit"]
     prompt = str(first.system) + first.messages[-1].text
-    assert "next_tool_name" not in prompt
-    assert "Evaluate" not in prompt  # the catalog is not in the prompt
+    assert "tool_calls" not in prompt
+    assert "Work out" not in prompt  # the catalog is not in the prompt
     assert "6 times 7?" in prompt
-    assert "[[ ## observation_0 ## ]]\n42" in lm.requests[1].messages[-1].text
+    asked, called, result = second.messages
+    assert (asked.role, asked.text) == ("user", first.messages[0].text)
+    assert called.role == "assistant"
+    [call] = [part for part in called.parts if isinstance(part, lm15.ToolCallPart)]
+    assert (call.name, call.input) == ("calculator", {"expression": "6*7"})
+    [answer] = [part for part in result.parts if isinstance(part, lm15.ToolResultPart)]
+    assert (result.role, answer.id) == ("tool", call.id)
+    assert "".join(part.text for part in answer.content) == "42"
 
 
 def test_native_text_without_calls_is_the_answer():
@@ -114,7 +122,9 @@ def test_native_text_is_validated_against_the_signature():
     )
     out = it.forward("x")
     assert (out.n, out.ok) == (4, True)
-    it = ReActGenerator("task -> n: int, ok: bool", tools=[], lm=NativeLM(["four"]), tool_calling="native")
+    it = ReActGenerator(
+        "task -> n: int, ok: bool", tools=[], lm=NativeLM(["four"]), tool_calling="native", policy="default"
+    )
     assert it.forward("x").termination_reason == "invalid_model_action"
 
 
@@ -150,7 +160,7 @@ def test_an_empty_native_reply_is_an_invalid_action():
 def test_a_native_text_that_the_model_did_not_end_itself_is_no_answer(reason):
     it, lm = native(("It is fo", reason), [("finish", {"answer": "42"})], policy=Policy.lenient())
     assert (it.forward("x").answer, len(lm.requests)) == ("42", 2)
-    it, _ = native(("It is fo", reason), raise_on_failure=True)
+    it, _ = native(("It is fo", reason), raise_on_failure=True, policy=Policy())
     with pytest.raises(InvalidModelAction) as raised:
         it.forward("x")
     assert raised.value.reason == reason
@@ -205,8 +215,8 @@ def test_a_native_program_is_saved_loaded_and_copied(tmp_path):
     copied, _ = native("43")
     copied.load(tmp_path / "state.json")
     assert copied.deepcopy().forward("x").answer == "43"
-    plain = dspy.ReAct("task -> answer", tools=[])
-    plain.save(tmp_path / "plain.json")
-    other, _ = native("44")
-    other.load(tmp_path / "plain.json")
-    assert other.forward("x").answer == "44"
+    for react in filter(None, [REACT, OLD_REACT]):
+        react("task -> answer", tools=[]).save(tmp_path / "plain.json")
+        other, _ = native("44")
+        other.load(tmp_path / "plain.json")
+        assert other.forward("x").answer == "44"

@@ -4,7 +4,6 @@ import dspy
 
 from ace import ReActGenerator
 from ace.testing import FunctionLM, ScriptedLM, decision
-from ace.testing.engine import render_reply
 
 
 def lookup(key: str) -> str:
@@ -30,7 +29,7 @@ def prompts_of(program):
 
     def answer(prompt):
         seen.append(prompt)
-        return render_reply(next_thought="done", next_tool_name="finish", next_tool_args={"answer": "1"})
+        return decision("submit", "done", answer="1")
 
     program(question="a", lm=FunctionLM("test/seen", answer))
     return seen
@@ -39,13 +38,13 @@ def prompts_of(program):
 def test_a_card_is_what_the_catalog_says_and_nothing_else_changes():
     plain, carded = agent(), agent().with_tool_cards()
     before = prompts_of(carded)[0]
-    assert before.text == prompts_of(plain)[0].text, "until a card is rewritten"
+    assert before.whole == prompts_of(plain)[0].whole, "until a card is rewritten"
     described(carded.cards["lookup"], "Look a key up; it starts with KEY-.")
     after = prompts_of(carded)[0]
     assert after.tools["lookup"]["description"] == "Look a key up; it starts with KEY-."
     assert after.tools["lookup"]["args"] == before.tools["lookup"]["args"]
     assert after.tools["ping"] == before.tools["ping"]
-    assert set(after.tools) == {"lookup", "ping", "finish"}
+    assert set(after.tools) == {"lookup", "ping", "submit"}
 
 
 def test_no_instruction_loses_the_catalog():
@@ -53,7 +52,7 @@ def test_no_instruction_loses_the_catalog():
     for _, predictor in program.named_predictors():
         described(predictor, "x")
     prompt = prompts_of(program)[0]
-    assert set(prompt.tools) == {"lookup", "ping", "finish"}
+    assert set(prompt.tools) == {"lookup", "ping", "submit"}
     assert prompt.tools["lookup"]["args"]["required"] == ["key"]
 
 
@@ -62,8 +61,8 @@ def test_native_calling_shows_the_cards_too():
     described(program.cards["lookup"], "Better words.")
     from ace.react.tool_cards import descriptions
 
-    specs = program._catalog.value.described(descriptions(program.cards)).functions()
-    assert specs[0]["function"]["description"] == "Better words."
+    specs = program._shared.catalog.described(descriptions(program.cards)).declared()
+    assert specs[0].format_as_litellm_function_call()["function"]["description"] == "Better words."
 
 
 def test_every_call_of_a_tool_is_an_example_for_its_card():
@@ -82,9 +81,8 @@ def test_gepa_rewrites_only_a_description_and_the_agent_gets_better():
             return '{"new_instruction": "Look a key up; it starts with KEY-."}'
         if not prompt.steps:
             prefix = "KEY-" if "starts with KEY-" in prompt.tools["lookup"]["description"] else ""
-            return render_reply(next_thought="", next_tool_name="lookup", next_tool_args={"key": f"{prefix}a"})
-        answer = prompt.steps[-1]["observation"]
-        return render_reply(next_thought="", next_tool_name="finish", next_tool_args={"answer": answer})
+            return decision("lookup", key=f"{prefix}a")
+        return decision("submit", answer=prompt.steps[-1]["observation"])
 
     def metric(gold, pred, trace=None, pred_name=None, pred_trace=None):
         return dspy.Prediction(score=float(pred.answer == "1"), feedback="")
@@ -119,8 +117,10 @@ def test_a_program_whose_tools_changed_says_exactly_how(tmp_path, caplog):
     program = agent().with_tool_cards()
     described(program.cards["lookup"], "Old wisdom about lookup.")
     described(program.cards["ping"], "Better words.")
-    demo = {"question": "a", "next_thought": "", "next_tool_args": {}}
-    program.agent.react.demos = [demo | {"next_tool_name": name} for name in ("lookup", "ping")]
+    demo = {"question": "a", "next_thought": ""}
+    program.agent.react.demos = [
+        demo | {"tool_calls": {"tool_calls": [{"name": name, "args": {}}]}} for name in ("lookup", "ping")
+    ]
     program.save(tmp_path / "p.json")
 
     def look(key: str, limit: int = 3) -> str:

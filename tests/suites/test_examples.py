@@ -44,7 +44,7 @@ def test_examples_with_a_metric():
     assert check_suite(suite).tasks.problems == []
 
     def answer(prompt):
-        if "next_tool_name" not in prompt.wants:
+        if "tool_calls" not in prompt.wants:
             return render_reply(reasoning="-", country="Italy", people=3)
         return decision("finish") if prompt.steps else decision("look_up", city=prompt.fields["city"])
 

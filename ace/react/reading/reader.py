@@ -21,7 +21,7 @@ MAX_HEADINGS = 2_000
 """Headings of a reply that are read."""
 _CALLING_TAGS = WRAPPERS | {"", "invoke", "function", "tool", "action"}
 
-_NAMES = {"own": r"next_thought|next_tool_name|next_tool_args|completed", "marked": r"[A-Za-z][\w ]{0,40}?"}
+_NAMES = {"own": r"next_thought|next_tool_name|next_tool_args|tool_calls|completed", "marked": r"[A-Za-z][\w ]{0,40}?"}
 _NAMES["any"] = "|".join(
     name.replace("_", r"(?:[ _]|\\_)")
     for name in sorted({*ANY.all, "observation", "final_answer", "answer", "completed"}, key=len, reverse=True)
@@ -170,7 +170,10 @@ class CallReader:
         for section in sections:
             if CUT in pairs.calls:
                 break
-            if section.heading in words.name and section.body and not placeholder(section.body):
+            if section.heading == "tool_calls" and section.body:
+                inside = self._objects(section.body, ANY)
+                pairs.calls.extend([*inside.calls, *([CUT] if inside.cut or not inside.calls else [])])
+            elif section.heading in words.name and section.body and not placeholder(section.body):
                 self._named(section, pairs)
             elif section.heading in words.args and (section.body or section.after not in words.args):
                 pairs.argued(section)

@@ -47,7 +47,7 @@ class RecordedLM(FunctionLM):
         recording = self.recording(prompt.fields.get("task", ""))
         if recording is None:
             raise LookupError(f"the run {self.run!r} holds no recording of this task")
-        if "next_tool_name" not in prompt.wants:
+        if "tool_calls" not in prompt.wants:
             return render_reply(reasoning="", answer=recording.answer or "")
         position = len(prompt.steps)
         if position < len(recording.steps):

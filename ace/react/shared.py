@@ -1,0 +1,85 @@
+"""What the copies of an agent share: optimizers deep-copy programs, and a copied database or thread would be another one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from ace.agent import AdmissionControl, FolderRunStore, MemoryRunStore, RunStore
+from ace.core import Event, Observer, ObserverThread
+from ace.react.catalog import ToolCatalog
+from ace.react.inputs import InputFields
+from ace.react.memory import Memory
+from ace.react.program import submit_tool
+from ace.tools import ToolRegistry
+
+
+@dataclass(frozen=True, eq=False)
+class Shared:
+    """What copies share, `Shared.of(signature, registry)`; a pickle carries what another process can use of it."""
+
+    signature: Any
+    memory: Memory
+    lm: Any
+    observers: tuple[ObserverThread[Event], ...]
+    store: RunStore
+    inputs: InputFields
+    catalog: ToolCatalog
+    admission: AdmissionControl = field(default_factory=AdmissionControl)
+    learner: list[Any] = field(default_factory=list[Any])
+    """The agent's learner, once it has learned."""
+
+    @classmethod
+    def of(
+        cls,
+        signature: Any,
+        registry: ToolRegistry,
+        *,
+        memory: Memory | None = None,
+        lm: Any = None,
+        observers: Iterable[Observer] = (),
+        store: RunStore | None = None,
+    ) -> Shared:
+        """Build it for an agent.
+
+        Args:
+            signature: The agent's.
+            registry: Its tools.
+            memory: Where lessons come from.
+            lm: Its own model.
+            observers: Called with every event, each in a thread of its own.
+            store: Where runs are kept; in this process by default.
+        """
+        return cls(
+            signature=signature,
+            memory=memory or Memory(None),
+            lm=lm,
+            observers=tuple(map(ObserverThread, observers)),
+            store=store or MemoryRunStore(),
+            inputs=InputFields(signature),
+            catalog=ToolCatalog(registry, submit_tool(signature)),
+        )
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Shared:
+        return self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        folder = self.store.folder if isinstance(self.store, FolderRunStore) else None
+        observers = tuple(thread.observer for thread in self.observers)
+        kept = (self.memory.source, self.memory.timeout, self.lm, observers, folder)
+        return _again, (self.signature, self.catalog.registry, *kept)
+
+
+def _again(
+    signature: Any,
+    registry: ToolRegistry,
+    source: Any,
+    timeout: float | None,
+    lm: Any,
+    observers: tuple[Observer, ...],
+    folder: Any,
+) -> Shared:
+    store = FolderRunStore(folder) if folder is not None else None
+    memory = Memory(source, timeout)
+    return Shared.of(signature, registry, memory=memory, lm=lm, observers=observers, store=store)
