@@ -101,7 +101,7 @@ _DAY = r"(?:Mon|Tues|Wednes|Thurs|Fri|Satur|Sun)day"
 SPOKEN = re.compile(rf"{_DAY}s?|{_MONTH}|{_EMPHASIS}|I", re.IGNORECASE)
 """Capitalised words that are no names."""
 _RULES: tuple[tuple[Kind, str, int], ...] = (
-    ("email", r"[\w.+%'-]{1,128}@[\w-]+(?:\.[\w-]+)*|[\w.+%-]{1,128} ?[\[(]at[\])] ?[\w.-]+(?: ?[\[(]dot[\])] ?\w+)*", 0),
+    ("email", r"[\w.+%'-]{1,128}+@[\w-]+(?:\.[\w-]+)*|[\w.+%-]{1,128}+ ?[\[(]at[\])] ?[\w.-]+(?: ?[\[(]dot[\])] ?\w+)*", 0),
     ("url", r"\b[a-z][a-z+.-]{0,30}://(?:[^\s<>\"'`]|'(?=\w))+|\bwww\.[^\s<>\"'`]+|"
      rf"\b{_LABELS}{_SUFFIX}\b(?![-\w]|\.\w)(?:[/?#:]\S*)?|\b{_LABELS}[a-z]{{2,18}}/\S*", re.I),
     ("account", r"\b[A-Z]{2}\d{2}(?: ?[A-Z0-9]{4}){2,7}(?: ?[A-Z0-9]{1,4})?\b", 0),

@@ -49,7 +49,7 @@ ADDRESS = re.compile(
     re.IGNORECASE,
 )
 """Where something is sent: an e-mail, a URL, a host, an account, a phone number, a path."""
-_REPORT = re.compile(r"\W*([A-Za-z]+) +#?[\w-]*\d[\w-]*(?: *\([^)]*\))? +([a-z]+ed)\b")
+_REPORT = re.compile(r"\W*([A-Za-z]+) +#?(?:[^\W\d]|-)*\d[\w-]*(?: *\([^)]*\))? +([a-z]+ed)\b")
 """How a tool reports what it did: ``Ticket T-7 assigned``."""
 _MAX_VALUE = 8
 """Words; a longer text is what the model wrote."""

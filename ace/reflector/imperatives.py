@@ -17,8 +17,8 @@ from ace.reflector.function_words import FUNCTION_WORDS
 
 _WORD = r"(?:e-)?[A-Za-z]+"
 _BARE = re.compile(
-    r"(?:^\W*|--\s*|(?:[.:!?;]\s+|[\n>)\]]\s*)(?:\d+[.)]\s*|\[.\]\s*|[-*]\s*)?|\b(?:then|and|also|first|now|just|immediately|always|"
-    rf"instead|only|not)\s*,?\s+|,\s+(?={_WORD}(?:\s+\w+://|(?:\s+[^\s,]+){{3}})))(?=({_WORD}))",
+    r"(?:^\W*|--\s*|(?:[.:!?;]\s+|[>)\]]\s*|\n[^\S\n]*)(?:\d+[.)]\s*|\[.\]\s*|[-*]\s*)?|\b(?:then|and|also|first|now|just|immediately|always|"
+    rf"instead|only|not)(?:\s*,)?\s+|,\s+(?={_WORD}(?:\s+\w+://|(?:\s+[^\s,]+){{3}})))(?=({_WORD}))",
     re.IGNORECASE,
 )
 """Where a clause begins; after a comma only one of some length."""
@@ -36,9 +36,9 @@ _PASSIVE = re.compile(
 )
 _NO_VERB = re.compile(
     r"\s+(?:(?-i:[a-z]{2,}ed)|is|was|has|had|have|will|can|are|were|of|and|or|sent|found|made|done|like|on\s+\d+)\b"
-    r"|\s*[:=,]|[-._/@]\w|\s+#?\d+\s*$|\s*[.!?]*\s*$|-"
+    r"|\s*[:=,]|[-._/@]\w|\s+#?\d+\s*$|\s*(?:[.!?]+\s*)?$|-"
     r"|\s+(?:beyond|because|since|due|than)\b|(?:\s+[\w-]+){1,2}:\s|\s+#?\d+\s+(?-i:[A-Z])"
-    r"|\s+[\w-]*\d[\w-]*(?:\s*\([^)]*\))?\s+(?:is|was|has|have|are|were)\b",
+    r"|\s+(?:[^\W\d]|-)*\d[\w-]*(?:\s*\([^)]*\))?\s+(?:is|was|has|have|are|were)\b",
     re.IGNORECASE,
 )
 """What follows a word that is a noun here: "Email forwarded", "Total: 4", "Order W-1 was stopped"."""

@@ -21,7 +21,7 @@ _ABBREVIATED = re.compile(
 _MAX_FIELDS = 2_000
 """Fields of one answer that are looked at."""
 _FIELD = re.compile(r"[^\W\d]+")
-_SPELLED = re.compile(r"[^\W\d]+(?:[ _-][^\W\d]+)*_?\d?")
+_SPELLED = re.compile(r"[^\W\d]+(?:[ -][^\W\d]+)*\d?")
 """Names of fields like "line1", "order-id" and "Email Address"."""
 
 

@@ -1,6 +1,7 @@
 """Which calls of a run did an untrusted answer ask for?"""
 
 import json
+import time
 
 import pytest
 from learner.runs import run_of, step
@@ -82,6 +83,22 @@ def test_a_tool_that_reports_its_own_act_asks_for_nothing(tool, answer, found):
     first, call = step(tool, answer, changes=True, of="T-7"), step("comment_ticket", changes=True, of="T-7")
     run = run_of(first, call, text="Give the case T-7 to Ana and leave a remark")
     assert [one.tool for one in asked_for(run, Knowledge())] == found
+
+
+@pytest.mark.parametrize("spaces", [300, 20_000])
+def test_an_answer_with_many_spaces_in_a_line_is_read_at_once(spaces):
+    began = time.process_time()
+    known, texts = free_text(
+        f"Total: 250{' ' * spaces}euros\n{' ' * spaces}IBAN: GB29{' ' * spaces}\nname{' ' * spaces}x"
+    )
+    assert time.process_time() - began < 0.5
+    assert {"iban", "gb29", "total"} <= known
+    assert len(texts) == 1
+
+
+def test_indented_fields_are_read():
+    known, _ = free_text("Letter\n    IBAN: GB29NWBK, \n\t- 'Amount' = 4800 pcs, Ana Ruiz\n")
+    assert {"iban", "gb29nwbk", "amount", "4800 pcs", "4800", "ana ruiz"} <= known
 
 
 def test_free_text_and_stems():

@@ -16,7 +16,7 @@ MAX_TAGS = 5_000
 """Tags of a reply that are read."""
 
 _TAG = re.compile(r"<(/?)([A-Za-z_][\w.:-]{0,60})((?:[ =][^<>]{0,200})?)(/?)>")
-_ATTRIBUTE = re.compile(r"(?:\bname\s*=\s*|^=)\s*[\"']?([\w.:-]{1,80})")
+_ATTRIBUTE = re.compile(r"(?:\bname\s*=|^=)\s*[\"']?([\w.:-]{1,80})")
 
 
 @dataclass
