@@ -32,7 +32,6 @@ from .core import (
     ToolError as ToolError,
     UsageLimitExceeded as UsageLimitExceeded,
     UsageLimits as UsageLimits,
-    check_events as check_events,
     current_context as current_context,
 )
 from .curator import Curator as Curator
@@ -46,6 +45,7 @@ from .tasks import (
     TaskInput as TaskInput,
     TaskOutput as TaskOutput,
 )
+from .testing import check_events as check_events
 from .tools import (
     Tool as Tool,
     ToolRegistry as ToolRegistry,

@@ -32,7 +32,6 @@ from .foreign_text import (
     visible as visible,
     visible_json as visible_json,
 )
-from .grammar import EventGrammar as EventGrammar, check_events as check_events
 from .observers import ObserverThread as ObserverThread
 from .text import (
     clean_text as clean_text,

@@ -1,7 +1,7 @@
 """What a run tells its observers, in order.
 
 `kind` is a common name (``run_started``, ``tool_call_started`` ...). `seq` counts from 0 without gaps; `run_id` names
-the run, `step_id` the iteration. The grammar is in ``contracts/events.md``; `ace.core.grammar` checks it.
+the run, `step_id` the iteration. The grammar is in ``contracts/events.md``; `ace.testing.check_events` checks it.
 """
 
 from __future__ import annotations

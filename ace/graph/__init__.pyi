@@ -12,7 +12,7 @@ from .errors import (
     NodeFailed as NodeFailed,
     WorkflowInterrupted as WorkflowInterrupted,
 )
-from .events import GraphEvent as GraphEvent, GraphObserver as GraphObserver, check_graph_events as check_graph_events
+from .events import GraphEvent as GraphEvent, GraphObserver as GraphObserver
 from .jsonl import JsonlCheckpointer as JsonlCheckpointer
 from .learning import LearningState as LearningState, learning_workflow as learning_workflow
 from .nodes import (

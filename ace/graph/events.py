@@ -1,21 +1,19 @@
-"""The events that a graph sends to its observers, and the grammar of their order.
+"""The events that a graph sends to its observers.
 
-Rules: `seq` counts from 0 without gaps. The first event is ``graph_started``, or ``graph_continued`` for a thread that is
-resumed; the last one is the only terminal event. A node's ``node_started`` is followed by one ``node_completed``,
-``node_error`` or ``node_paused`` of the same `task_id`; after an error it may start again (a retry). An ``agent_event``
-is sent only while its node runs, and the agent's events obey ``contracts/events.md`` run by run. Nothing follows the
-terminal event.
+`seq` counts from 0 without gaps. The first event is ``graph_started``, or ``graph_continued`` for a thread that is resumed;
+the last one is the only terminal event. A node's ``node_started`` is followed by one ``node_completed``, ``node_error`` or
+``node_paused`` of the same `task_id`; after an error it may start again (a retry). An ``agent_event`` is sent only while its
+node runs, and the agent's events obey ``contracts/events.md`` run by run. `ace.testing.check_graph_events` checks all this.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any, Literal
 
 from pydantic import BaseModel, Field
 
-from ace.core import Event, EventGrammar
-from ace.core.grammar import Grammar
+from ace.core import Event
 
 GraphEventKind = Literal[
     "graph_started",
@@ -32,7 +30,6 @@ GraphEventKind = Literal[
 ]
 GRAPH_TERMINAL_KINDS: frozenset[GraphEventKind] = frozenset({"graph_completed", "graph_error", "graph_paused"})
 """The last event of a run of the graph, or of the part of it up to a pause."""
-_NODE_ENDS = ("node_completed", "node_error", "node_paused")
 
 
 class GraphEvent(BaseModel, frozen=True, extra="forbid"):
@@ -101,62 +98,3 @@ def delivery(observer: AnyObserver) -> Callable[[GraphEvent], None]:
             getattr(observer, _METHODS[event.kind])(event)
 
     return deliver
-
-
-class GraphGrammar(Grammar[GraphEvent]):
-    """Reads the events of one run of a graph, one by one.
-
-    Examples:
-        >>> GraphGrammar().check([])
-        Traceback (most recent call last):
-        ...
-        ace.core.errors.EventGrammarError: no event at all; expected graph_started first
-    """
-
-    def __init__(self) -> None:
-        super().__init__("graph_started", GRAPH_TERMINAL_KINDS)
-        self._open: dict[str, bool] = {}
-        """Task id: whether it runs now."""
-        self._agents: dict[tuple[str, str], EventGrammar] = {}
-
-    def feed(self, event: GraphEvent) -> None:
-        """See `Grammar`."""
-        last, kind = self._last, event.kind
-        if last is None:
-            self._require(event, kind in ("graph_started", "graph_continued"), "expected graph_started first")
-        else:
-            self._require(event, last.kind not in GRAPH_TERMINAL_KINDS, "nothing may follow the end")
-            self._require(event, kind not in ("graph_started", "graph_continued"), "it may only come first")
-            self._require(event, event.run_id == last.run_id, f"another run: {event.run_id!r}")
-        expected = 0 if last is None else last.seq + 1
-        self._require(event, event.seq == expected, f"expected seq {expected}")
-        if kind == "node_started":
-            self._require(event, self._open.get(event.task_id) is not True, "the node runs already")
-            self._open[event.task_id] = True
-        elif kind in _NODE_ENDS:
-            self._require(event, self._open.get(event.task_id) is True, "the node does not run")
-            self._open[event.task_id] = False
-        elif kind == "agent_event":
-            self._feed_agent(event)
-        elif kind in GRAPH_TERMINAL_KINDS:
-            running = [task_id for task_id, runs in self._open.items() if runs]
-            self._require(event, not running, f"nodes still run: {running}")
-        self._last = event
-
-    def _feed_agent(self, event: GraphEvent) -> None:
-        self._require(event, event.agent is not None, "the agent's event is missing")
-        self._require(event, self._open.get(event.task_id) is True, "its node does not run")
-        assert event.agent is not None
-        key = (event.task_id, event.agent.run_id)
-        if event.agent.kind == "run_continued" and key not in self._agents:
-            self._agents[key] = EventGrammar(continued=True)
-        self._agents.setdefault(key, EventGrammar()).feed(event.agent)
-
-
-def check_graph_events(events: Iterable[GraphEvent]) -> None:
-    """Check a whole stream: `check_graph_events(graph_events)`.
-
-    Raises:
-        EventGrammarError: An event breaks a rule; the message names both.
-    """
-    GraphGrammar().check(events)

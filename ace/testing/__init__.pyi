@@ -2,6 +2,8 @@
 from .clock import ManualClock as ManualClock
 from .engine import FunctionLM as FunctionLM
 from .faulty import FaultPlan as FaultPlan, FaultyLM as FaultyLM, FaultyTool as FaultyTool
+from .grammar import EventGrammar as EventGrammar, check_events as check_events
+from .graph_grammar import check_graph_events as check_graph_events
 from .proposer import SimulatedProposer as SimulatedProposer
 from .scripted import ScriptedLM as ScriptedLM, decision as decision
 from .simulated import SimulatedLM as SimulatedLM

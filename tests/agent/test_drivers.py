@@ -26,9 +26,8 @@ from ace.core import (
     TokenPrices,
     ToolContext,
     UsageLimits,
-    check_events,
 )
-from ace.testing import FaultyTool
+from ace.testing import FaultyTool, check_events
 from ace.tools import Tool, tool
 
 

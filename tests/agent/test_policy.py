@@ -24,10 +24,9 @@ from ace.core import (
     TokenPrices,
     ToolDispatch,
     ToolError,
-    check_events,
 )
 from ace.tasks import ReasoningStep
-from ace.testing import FaultyTool
+from ace.testing import FaultyTool, check_events
 from ace.tools import Tool, tool
 
 

@@ -33,10 +33,9 @@ from ace.core import (
     RunUsage,
     ToolContext,
     UsageLimits,
-    check_events,
 )
 from ace.tasks import TaskInput, TerminationReason
-from ace.testing import FaultPlan
+from ace.testing import FaultPlan, check_events
 from ace.testing.faulty import fail
 from ace.tools import Tool, ToolRegistry, ToolResult
 

@@ -30,8 +30,8 @@ from ace.graph import (
     NodeFailed,
     WorkflowInterrupted,
     append,
-    check_graph_events,
 )
+from ace.testing import check_graph_events
 
 
 def boom(state: State) -> Any:

@@ -15,7 +15,8 @@ from langgraph.graph import END, START, StateGraph
 from langgraph.types import interrupt
 
 from ace import graph
-from ace.graph import JsonCodec, JsonlCheckpointer, WorkflowInterrupted, check_graph_events
+from ace.graph import JsonCodec, JsonlCheckpointer, WorkflowInterrupted
+from ace.testing import check_graph_events
 
 # a node: what it writes, whether it asks a question, where it leads (side by side, or by the counter)
 Plan = list[tuple[dict[str, Any], bool, tuple[int, ...], bool]]

@@ -38,7 +38,7 @@ from ace.agent import (
 )
 from ace.agent.breaker import Breaker
 from ace.agent.history import CALLS, NOTE, RESULTS, Decision, RunTurns, as_text, message_of
-from ace.core import check_events
+from ace.testing import check_events
 from ace.tools import Tool, ToolResult
 
 SHORT, FULL = 100, 2_000

@@ -31,11 +31,10 @@ from ace.core import (
     RunStoreError,
     SignatureError,
     ToolRegistrationError,
-    check_events,
 )
 from ace.playbook import CallableEmbedder, Playbook
 from ace.react.program import OLD_REACT, REACT
-from ace.testing import FaultyTool, FunctionLM, ScriptedLM, decision
+from ace.testing import FaultyTool, FunctionLM, ScriptedLM, check_events, decision
 from ace.testing.engine import render_reply
 from ace.tools import Tool, calculator, tool
 

@@ -12,13 +12,13 @@ from langgraph.types import Command, RetryPolicy
 
 from ace import ReActGenerator, graph, tool
 from ace.agent import CallTool, Done
-from ace.graph import JsonlCheckpointer, NodeFailed, WorkflowInterrupted, append, check_graph_events
+from ace.graph import JsonlCheckpointer, NodeFailed, WorkflowInterrupted, append
 from ace.graph.nodes import (
     ReActAgentNode,
 )
 from ace.graph.state import WorkflowState
 from ace.tasks import TaskInput, TaskOutput
-from ace.testing import FunctionLM, ScriptedLM, decision
+from ace.testing import FunctionLM, ScriptedLM, check_graph_events, decision
 
 
 def restless() -> FunctionLM:

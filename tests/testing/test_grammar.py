@@ -2,12 +2,8 @@
 
 import pytest
 
-from ace.core import (
-    Event,
-    EventGrammar,
-    EventGrammarError,
-    check_events,
-)
+from ace.core import Event, EventGrammarError
+from ace.testing import EventGrammar, check_events
 
 
 def stream(*kinds, **changes):
