@@ -10,28 +10,13 @@ import pytest
 
 from ace import FolderRunStore, ReActGenerator
 from ace.core import AceError
-from ace.core.durable import JsonLog, SharedJsonLog, claimed, digest, locked, move_into, same_job, write_atomic
+from ace.core.durable import JsonLog, claimed, digest, locked, move_into, same_job, write_atomic
 from ace.testing import ScriptedLM, decision
 
 
 def opened(path):
     found = []
     return JsonLog(path, found.append, lambda number, error: ValueError(f"line {number}")), found
-
-
-def shared(path):
-    found = []
-
-    def take(line, offset, number, value):
-        found.append(line)
-        return b'"end"' in line
-
-    return SharedJsonLog(path, take, found.clear), found
-
-
-def append(log, *bodies):
-    with log.opened(make=True) as file:
-        log.append(file, bodies)
 
 
 def test_a_log_gives_back_what_was_appended(tmp_path):
@@ -89,53 +74,6 @@ def test_a_full_disk_loses_the_line_that_did_not_fit_and_no_other(tmp_path):
     assert opened(path)[1] == ["first", "third"]
 
 
-def test_a_shared_log_that_is_cut_at_any_byte_keeps_every_closed_append(tmp_path):
-    path = tmp_path / "shared.jsonl"
-    log, _ = shared(path)
-    append(log, '{"a":1}', '{"k":"end"}')
-    first = path.stat().st_size
-    append(log, '{"a":2}', '{"k":"end"}')
-    whole = path.read_bytes()
-    for cut in range(len(whole) + 1):
-        path.write_bytes(whole[:cut])
-        log, found = shared(path)
-        with log.opened():
-            pass
-        kept = 4 if cut == len(whole) else 2 if cut >= first else 0
-        assert path.stat().st_size == (len(whole) if kept == 4 else first if kept else 0), cut
-        append(log, '{"a":3}', '{"k":"end"}')
-        log, found = shared(path)
-        with log.opened():
-            assert len(found) == kept + 2
-
-
-def test_a_shared_log_says_that_a_line_was_changed(tmp_path):
-    path = tmp_path / "shared.jsonl"
-    append(shared(path)[0], '{"a":1}', '{"k":"end"}')
-    append(shared(path)[0], '{"a":2}', '{"k":"end"}')
-    path.write_bytes(path.read_bytes().replace(b'"a":1', b'"a":7'))
-    with pytest.raises(AceError, match="line 1 is not what was written"), shared(path)[0].opened():
-        pass
-
-
-def test_threads_that_append_to_one_file_mix_nothing(tmp_path):
-    path = tmp_path / "shared.jsonl"
-
-    def work(name):
-        log, _ = shared(path)
-        for number in range(20):
-            append(log, f'{{"a":"{name}{number}"}}', '{"k":"end"}')
-
-    threads = [threading.Thread(target=work, args=(name,)) for name in "abcd"]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    log, found = shared(path)
-    with log.opened():
-        assert len(found) == 160
-
-
 def test_a_file_is_replaced_as_a_whole_or_not_at_all(tmp_path, monkeypatch):
     path = tmp_path / "a.json"
     write_atomic(path, "old", power_cut=True, private=True)
@@ -175,10 +113,6 @@ def test_what_survives_a_power_cut_is_on_the_disk_before_and_after_it_is_put_in_
     disk.clear()
     write_atomic(tmp_path / "a.json", "x", power_cut=True)
     assert disk == [("fsync", ".a.json.tmp"), ("replace", "a.json"), ("fsync", tmp_path.name)]
-    disk.clear()
-    log, _ = shared(tmp_path / "log.jsonl")
-    append(log, '{"end":1}')
-    assert ("fsync", "log.jsonl") in disk
     disk.clear()
     store = FolderRunStore(tmp_path / "runs")
     agent = ReActGenerator(tools=[], lm=ScriptedLM([decision("finish", answer="4")]), run_store=store)

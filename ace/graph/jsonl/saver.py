@@ -29,10 +29,10 @@ from langgraph.checkpoint.base import (
     writes_sort_key,
 )
 
-from ace.core.durable import SharedJsonLog, read_at
 from ace.graph.codec import JsonCodec, to_text
 from ace.graph.errors import CheckpointError
 from ace.graph.jsonl.records import FORMAT, CheckpointInfo, Head, Index
+from ace.graph.jsonl.shared_log import SharedJsonLog, read_at
 
 P = ParamSpec("P")
 T = TypeVar("T")
