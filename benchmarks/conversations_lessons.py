@@ -23,10 +23,10 @@ from lessons_conversations import CHANGES, CONVERSATIONS, calls, changing
 from rich.console import Console
 
 from ace import ReActGenerator
+from ace.core.language import common_words
 from ace.evaluation.stats import share_interval
 from ace.learner import read_requests
 from ace.playbook import Playbook
-from ace.playbook.masking import common_words
 from ace.tasks import TaskOutput
 from ace.testing import ScriptedLM, decision
 from ace.tools import Tool

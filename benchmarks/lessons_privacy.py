@@ -26,9 +26,9 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
+from ace.core.language import common_words
 from ace.learner import Learner
 from ace.playbook import Playbook
-from ace.playbook.masking import common_words
 from ace.playbook.render import render_bullet, render_bullets
 from ace.tasks import Feedback
 

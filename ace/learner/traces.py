@@ -12,18 +12,13 @@ from pydantic import ValidationError
 
 from ace.agent.history import Message, message_groups, read_messages
 from ace.core import RunUsage, clean_text, clean_value, json_value, truncate, value_to_text
+from ace.core.language import AGREEING, FUNCTION_WORDS
 from ace.learner.trace_formats import TraceEvent, events_of, in_words
 from ace.playbook.masking import WORD
-from ace.reflector.function_words import FUNCTION_WORDS
 from ace.reflector.mining import refused
 from ace.reflector.values import fields, said_in
 from ace.tasks import ReasoningStep, StepError, TaskInput, TaskOutput
 
-_AGREEING = re.compile(
-    r"y|yes|yep|yup|yeah|ok|okay|sure|right|correct|fine|good|great|perfect|thanks?|thats|confirm|confirmed|agreed?|ahead|sounds"
-    r"|proceed|approved?|absolutely|definitely|certainly|ja|oui"
-)
-"""Words of a user who agrees."""
 FAILED = re.compile(
     r"^\s*(?:execution error|error\b|failed\b|exception\b|traceback|\w*Error:|\S+ is not a valid tool\b)", re.IGNORECASE
 )
@@ -249,7 +244,7 @@ def _failed(answer: str) -> bool:
 
 def _agrees(text: str) -> bool:
     """Whether a user only agrees: "Yes, go ahead" asks for nothing that was not asked for before."""
-    return all(_AGREEING.fullmatch(word) or word in FUNCTION_WORDS for word in WORD.findall(text.lower()))
+    return all(AGREEING.fullmatch(word) or word in FUNCTION_WORDS for word in WORD.findall(text.lower()))
 
 
 def _handed_on(

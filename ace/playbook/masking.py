@@ -6,13 +6,12 @@ of one method) may find more, for example with Presidio; its name is part of an 
 
 from __future__ import annotations
 
-import gzip
 import re
 import unicodedata
 from collections.abc import Collection, Sequence
-from functools import lru_cache
-from importlib import resources
 from typing import Literal, NamedTuple, Protocol
+
+from ace.core.language import DAY, EMPHASIS, MONTH, TITLES, common_words
 
 Kind = Literal[
     "email", "url", "date", "time", "number", "money", "id", "quoted", "name", "phone", "card", "account", "text"
@@ -61,28 +60,9 @@ LETTER = rf"(?:[^\W_]|[{MARKS}])"
 """A character of a word, for a pattern: a letter, a digit, or a mark on one."""
 WORD = re.compile(rf"[^\W_]{LETTER}*(?:['’][^\W\d_]{LETTER}*)?")
 """A word in any script."""
-_TITLES = (
-    "Mr",
-    "Ms",
-    "Mx",
-    "Dr",
-    "St",
-    "Sr",
-    "Fr",
-    "Lt",
-    "Mrs",
-    "Rev",
-    "Hon",
-    "Sgt",
-    "Col",
-    "Mme",
-    "Prof",
-    "Capt",
-    "Dipl",
-)
-TITLE = re.compile(rf"\b(?:{'|'.join(_TITLES)}|[^\W\d_a-z])\.$")
+TITLE = re.compile(rf"\b(?:{'|'.join(TITLES)}|[^\W\d_a-z])\.$")
 """An abbreviation, or an initial, at the end of a text: what follows is no beginning of a sentence."""
-_AFTER_TITLE = "|".join(rf"(?<=\b{title}\. )" for title in _TITLES)
+_AFTER_TITLE = "|".join(rf"(?<=\b{title}\. )" for title in TITLES)
 _SUFFIX = (
     r"(?:com|org|net|io|edu|gov|info|biz|app|dev|shop|site|online|store|cloud|test|example|local|localhost|"
     r"ac|ae|ar|au|bg|br|ca|ch|cl|cn|co|cy|cz|de|dk|ee|es|eu|fi|fr|ge|gr|hk|hr|hu|id|ie|il|ir|jp|ke|kr|kz|lt|lu|lv|"
@@ -91,14 +71,7 @@ _SUFFIX = (
 """Of domains that are found without a scheme or a path."""
 _LABELS = r"(?:[\w-]{1,63}\.){1,8}"
 """Before a domain's suffix. What repeats in a pattern has an end, so that no text takes time that grows with its square."""
-_MONTH = (
-    r"(?:jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?|sept?(?:ember)?|oct(?:ober)?|"
-    r"nov(?:ember)?|dec(?:ember)?)"
-)
-_EMPHASIS = r"(?:NOT|NO|NEVER|ALL|ANY|ONLY|DO|DON['’]T|MUST|AND|OR|BUT|IF|THE|ASAP|PLEASE)\b"
-"""Words that are shouted, and name nobody."""
-_DAY = r"(?:Mon|Tues|Wednes|Thurs|Fri|Satur|Sun)day"
-SPOKEN = re.compile(rf"{_DAY}s?|{_MONTH}|{_EMPHASIS}|I", re.IGNORECASE)
+SPOKEN = re.compile(rf"{DAY}s?|{MONTH}|{EMPHASIS}|I", re.IGNORECASE)
 """Capitalised words that are no names."""
 _RULES: tuple[tuple[Kind, str, int], ...] = (
     ("email", r"[\w.+%'-]{1,128}+@[\w-]+(?:\.[\w-]+)*|[\w.+%-]{1,128}+ ?[\[(]at[\])] ?[\w.-]+(?: ?[\[(]dot[\])] ?\w+)*", 0),
@@ -110,8 +83,8 @@ _RULES: tuple[tuple[Kind, str, int], ...] = (
     ("card", r"(?<![\w-])\d(?:[ -]?\d){11,18}(?![\w-])", 0),
     ("id", r"(?<![\w.])\d{1,3}(?:\.\d{1,3}){3}(?![\w.]*\d)(?:/\d+|:\d+)?", 0),
     ("date",
-     rf"\b\d{{4}}-\d\d?-\d\d?\b|\b\d\d?[./]\d\d?[./]\d{{2,4}}\b|\b{_MONTH}\.? \d\d?(?:st|nd|rd|th)?(?:,? \d{{4}})?\b|"
-     rf"\b\d\d?(?:st|nd|rd|th)?(?: of)? {_MONTH}\b(?: \d{{4}})?", re.I),
+     rf"\b\d{{4}}-\d\d?-\d\d?\b|\b\d\d?[./]\d\d?[./]\d{{2,4}}\b|\b{MONTH}\.? \d\d?(?:st|nd|rd|th)?(?:,? \d{{4}})?\b|"
+     rf"\b\d\d?(?:st|nd|rd|th)?(?: of)? {MONTH}\b(?: \d{{4}})?", re.I),
     ("time", r"\b\d\d?:\d\d(?::\d\d)?(?: ?[ap]\.?m\b\.?)?|\b\d\d? ?[ap]\.?m\b\.?", re.I),
     ("money",
      r"[$€£¥] ?\d[\d,]{0,30}(?:\.\d+)?|\b\d[\d,]{0,30}(?:\.\d+)? ?(?:[$€£¥]|(?:USD|EUR|GBP|dollars?|euros?)\b)", re.I),
@@ -120,8 +93,8 @@ _RULES: tuple[tuple[Kind, str, int], ...] = (
     ("id", r"#\w+(?:-\w+)*|\b(?=[\w-]{0,256}\d)(?=[\w-]{0,256}[A-Za-z])\w+(?:-\w+)*\b|\b\d+(?:-\d+)+\b", 0),
     ("number", r"(?<![\w.])[-+]?\d[\d,]*(?:\.\d+)?%?", 0),
     ("name",
-     rf"(?:(?<=[a-z,;:)] )|{_AFTER_TITLE})(?!I\b|I['’]|{_DAY}\b|{_EMPHASIS})"
-     rf"[^\W\d_a-z][\w{MARKS}'’.-]*[\w{MARKS}](?: (?!{_DAY}\b)[^\W\d_a-z][\w{MARKS}'’.-]*[\w{MARKS}])*", 0),
+     rf"(?:(?<=[a-z,;:)] )|{_AFTER_TITLE})(?!I\b|I['’]|{DAY}\b|{EMPHASIS})"
+     rf"[^\W\d_a-z][\w{MARKS}'’.-]*[\w{MARKS}](?: (?!{DAY}\b)[^\W\d_a-z][\w{MARKS}'’.-]*[\w{MARKS}])*", 0),
 )  # fmt: skip
 _PATTERNS: tuple[tuple[Kind, re.Pattern[str]], ...] = tuple(
     (kind, re.compile(pattern, flags)) for kind, pattern, flags in _RULES
@@ -183,10 +156,3 @@ def masked(text: str, spans: Sequence[Span], keep: Collection[Kind] = ()) -> str
             parts += [text[at : span.start], span.kind]
             at = span.end
     return "".join([*parts, text[at:]])
-
-
-@lru_cache(maxsize=1)
-def common_words() -> frozenset[str]:
-    """Common English words in lower case, without proper names: SCOWL, size 35 (its licence is in ``LICENSE``)."""
-    packed = resources.files("ace.playbook").joinpath("words.txt.gz").read_bytes()
-    return frozenset(gzip.decompress(packed).decode().split())

@@ -19,9 +19,9 @@ from pydantic import BaseModel
 
 from ace.core import PlaybookError
 from ace.core.durable import locked, write_atomic
+from ace.core.language import common_words
 from ace.playbook.bullet import PlaybookBullet
 from ace.playbook.delta import DELTAS, Purge, Remove, fold
-from ace.playbook.masking import common_words
 from ace.playbook.plan import Situation, digest_of
 from ace.playbook.state import PlaybookState
 from ace.playbook.store import Entry

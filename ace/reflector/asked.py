@@ -19,9 +19,8 @@ from typing import Any, cast
 
 from ace.agent.history import read_messages
 from ace.core import value_to_text
+from ace.core.language import common_words, name_as_text, stem, stems, undoubled
 from ace.core.text import sentences
-from ace.playbook.masking import common_words
-from ace.reflector.function_words import FUNCTION_WORDS
 from ace.reflector.imperatives import asking, is_verb
 from ace.reflector.knowledge import Knowledge
 from ace.reflector.mining import refused
@@ -53,9 +52,6 @@ _REPORT = re.compile(r"\W*([A-Za-z]+) +#?(?:[^\W\d]|-)*\d[\w-]*(?: *\([^)]*\))? 
 """How a tool reports what it did: ``Ticket T-7 assigned``."""
 _MAX_VALUE = 8
 """Words; a longer text is what the model wrote."""
-_ENDINGS = tuple("ations ation ions ion ments ment ings ing ied ies ers er ed es s e y".split())  # noqa: SIM905
-
-
 EARLIER = "an earlier answer"
 """Who said what the agent itself had answered before."""
 
@@ -119,28 +115,6 @@ def heard_before(task: TaskInput) -> list[ReasoningStep]:
         ReasoningStep(iteration=0, tool_call_id="", tool_name=name, outcome="success", observation=text, executed=True)
         for name, text in said
     ]
-
-
-def stems(text: str) -> frozenset[str]:
-    """The telling words of a text or of a tool's name, without their endings.
-
-    Examples:
-        >>> sorted(stems("sendPayments to the payee"))
-        ['pay', 'paye', 'send']
-    """
-    text = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", re.sub(r"[_.]", " ", text))
-    return frozenset(stem(w) for w in re.findall(r"[^\W\d_]{2,}", text.lower()) if w not in FUNCTION_WORDS)
-
-
-def stem(word: str) -> str:
-    """A word without its ending: ``refunds`` and ``refunded`` are one."""
-    end = next((e for e in _ENDINGS if word.endswith(e) and len(word) - len(e) >= 3), "")
-    return word.removesuffix(end)
-
-
-def _undoubled(word: str) -> str:
-    """A stem without the letter that an ending doubles: ``labelled`` is of ``label``."""
-    return word[:-1] if word[-1:] == word[-2:-1] else word
 
 
 def free_text(answer: str) -> tuple[set[str], list[str]]:
@@ -223,8 +197,8 @@ class _Sentence:
     def _reported(self) -> int:
         """Where the report of the tool's own act ends: "Ticket T-7 assigned" of ``assign_ticket`` asks for no ticket."""
         found = _REPORT.match(self.text) if self.by else None
-        own = {_undoubled(word) for word in stems(self.by)}
-        return found.end() if found and all(_undoubled(stem(word.lower())) in own for word in found.groups()) else 0
+        own = {undoubled(word) for word in stems(self.by)}
+        return found.end() if found and all(undoubled(stem(word.lower())) in own for word in found.groups()) else 0
 
     @cached_property
     def openly(self) -> bool:
@@ -317,7 +291,7 @@ class _Call:
 
 def _acts(tool: str) -> frozenset[str]:
     """What a tool does, by its name: stems of the words that may be verbs, or that name who does it."""
-    words = re.findall(r"[a-z]+", re.sub(r"(?<=[a-z])(?=[A-Z])", " ", tool).lower())
+    words = re.findall(r"[a-z]+", name_as_text(tool).lower())
     return frozenset(
         stem(word) for word in words if is_verb(word) or (word.endswith(("er", "ion")) and is_verb(f"{stem(word)}e"))
     )

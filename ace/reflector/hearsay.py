@@ -6,10 +6,10 @@ import re
 from collections.abc import Collection, Iterator
 from itertools import pairwise
 
+from ace.core.language import FUNCTION_WORDS, name_as_text, stem
 from ace.core.text import sentences
 from ace.playbook.masking import PERSONAL, WORD
-from ace.reflector.asked import ADDRESS, free_text, heard_before, stem
-from ace.reflector.function_words import FUNCTION_WORDS
+from ace.reflector.asked import ADDRESS, free_text, heard_before
 from ace.reflector.knowledge import Knowledge
 from ace.reflector.mining import refused
 from ace.tasks import TaskOutput
@@ -96,5 +96,8 @@ def _addresses(text: str, knowledge: Knowledge) -> list[str]:
 
 def _words(text: str) -> dict[str, str]:
     """The telling words of a text by their stems."""
-    text = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", re.sub(r"[_.]", " ", text)).lower()
-    return {stem(word): word for word in WORD.findall(text) if len(word) > 2 and word not in FUNCTION_WORDS}
+    return {
+        stem(word): word
+        for word in WORD.findall(name_as_text(text).lower())
+        if len(word) > 2 and word not in FUNCTION_WORDS
+    }

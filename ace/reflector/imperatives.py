@@ -12,8 +12,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import NamedTuple
 
-from ace.playbook.masking import common_words
-from ace.reflector.function_words import FUNCTION_WORDS
+from ace.core.language import FUNCTION_WORDS, NO_REQUESTS, VERBS, common_words
 
 _WORD = r"(?:e-)?[A-Za-z]+"
 _BARE = re.compile(
@@ -42,15 +41,6 @@ _NO_VERB = re.compile(
     re.IGNORECASE,
 )
 """What follows a word that is a noun here: "Email forwarded", "Total: 4", "Order W-1 was stopped"."""
-_NO_ACT = frozenset(
-    re.findall(
-        r"\w+",
-        "be not i you we they it he she the a an have has had at in on for of with this that and or to look note see thanks "
-        "thank find please",
-    )
-)
-_ALWAYS = frozenset({"go", "get", "do", "make", "put", "give", "take", "tell", "show", "call", "move", "fill", "keep"})
-"""Verbs among the words that say little elsewhere."""
 
 
 class Asking(NamedTuple):
@@ -73,10 +63,10 @@ def asking(sentence: str) -> Iterator[Asking]:
     """
     for found in _BARE.finditer(sentence):
         word = found[1].lower()
-        if word not in _NO_ACT and is_verb(word) and not _NO_VERB.match(sentence, found.end(1)):
+        if word not in NO_REQUESTS and is_verb(word) and not _NO_VERB.match(sentence, found.end(1)):
             yield Asking(found.end(), openly=False)
     for found in _AFTER.finditer(sentence):
-        if found[1].lower() not in _NO_ACT - {"have", "look"}:
+        if found[1].lower() not in NO_REQUESTS - {"have", "look"}:
             yield Asking(found.end(), openly=True)
     yield from (Asking(found.start(), openly=True) for found in _PASSIVE.finditer(sentence))
 
@@ -89,7 +79,7 @@ def is_verb(word: str) -> bool:
         >>> [is_verb(word) for word in ("refund", "reschedule", "lamp", "apologise")]
         [True, True, False, True]
     """
-    if word in _ALWAYS:
+    if word in VERBS:
         return True
     word = word.replace("e-", "")
     if word in FUNCTION_WORDS:

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, cast
 
-from ace.playbook.masking import PERSONAL, WORD, Kind, Masker, PatternMasker, common_words
-from ace.reflector.function_words import FUNCTION_WORDS
+from ace.core.language import FUNCTION_WORDS, common_words
+from ace.playbook.masking import PERSONAL, WORD, Kind, Masker, PatternMasker
 from ace.reflector.values import name_words
 
 

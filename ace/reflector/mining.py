@@ -16,6 +16,7 @@ from itertools import zip_longest
 from typing import Any
 
 from ace.core import TOOL_ERROR_KINDS, truncate, value_to_text
+from ace.core.language import DONE, REFUSING
 from ace.playbook.bullet import Section
 from ace.playbook.insight import DIFFERENCE, RECORD
 from ace.reflector.knowledge import Knowledge
@@ -35,19 +36,9 @@ _Handed = frozenset[tuple[str, str]]
 """Arguments of a call with the tools whose answers they came from."""
 Run = tuple[TaskOutput, str]
 """A run and its task's family, "" when that is not known."""
-_REFUSAL = re.compile(
-    r"^\W*(?:\w+ ){0,4}?(?:error|errors|failed|failure|invalid|missing|refused|denied|(?-i:[Uu]nknown(?= [a-z]))|unable|"
-    r"cannot|could not|must|not (?:\w+ )?(?:found|valid|allowed|provided|permitted|available|supported|exist)|no such|"
-    r"does not exist|is required)\b",
-    re.IGNORECASE,
-)
-_DONE = (
-    r"(?:deleted|removed|cleared|cleaned|created|updated|changed|sent|added|marked|reordered|ordered|booked|cancell?ed|"
-    r"saved|moved|assigned|closed|opened|archived|restored|retried|fixed|reported|scheduled|refunded|done|completed|"
-    r"succeeded)"
-)
+_REFUSAL = re.compile(rf"^\W*(?:\w+ ){{0,4}}?(?:{REFUSING})\b", re.IGNORECASE)
 _WAS_DONE = re.compile(
-    rf"(?<!not )(?<!already )(?<!be )(?<!been )(?<!never )\b{_DONE}\b|\b(?:no|0|zero|without) (?:\w+ )?errors?\b",
+    rf"(?<!not )(?<!already )(?<!be )(?<!been )(?<!never )\b(?:{DONE})\b|\b(?:no|0|zero|without) (?:\w+ )?errors?\b",
     re.IGNORECASE,
 )
 """An answer that reports what was done is no refusal, whatever was deleted or marked."""

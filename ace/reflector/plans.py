@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from ace.core import value_to_text
+from ace.core.language import FUNCTION_WORDS
 from ace.playbook.masking import WORD
 from ace.playbook.plan import Binding, Call, Constant, FromAnswer, FromTask, Plan, Situation, Written
-from ace.reflector.function_words import FUNCTION_WORDS
 from ace.reflector.knowledge import Knowledge
 from ace.reflector.loops import looped
 from ace.reflector.situations import generalised

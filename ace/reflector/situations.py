@@ -6,9 +6,9 @@ import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, cast
 
+from ace.core.language import FUNCTION_WORDS
 from ace.playbook.masking import PERSONAL, SPOKEN, TITLE, WORD, Kind, shouted
 from ace.playbook.plan import Situation, Slot, digest_of, fill_of
-from ace.reflector.function_words import FUNCTION_WORDS
 from ace.reflector.knowledge import Knowledge
 from ace.reflector.values import as_text, fields, flat, said_in
 from ace.tasks import ReasoningStep

@@ -11,13 +11,8 @@ from functools import lru_cache
 from typing import Any, cast
 
 from ace.core import value_to_text
-from ace.playbook.masking import common_words
+from ace.core.language import FIELD_NAMES, common_words
 
-_ABBREVIATED = re.compile(
-    r"\w|api|bic|config|cvv|dob|eta|etag|gtin|guid|hostname|iban|imei|ip|isbn|iso|json|lat|lng|lon|metadata|msg|nr|num|oid|"
-    r"params|pnr|qty|sku|sms|ssn|timestamp|timezone|uid|upc|uri|url|username|utc|uuid|vat|vin|zip"
-)
-"""Names of fields that no list of words has."""
 _MAX_FIELDS = 2_000
 """Fields of one answer that are looked at."""
 _FIELD = re.compile(r"[^\W\d]+")
@@ -73,7 +68,7 @@ def _is_field(name: object) -> bool:
 
 
 def _all_common(name: str) -> bool:
-    return all(word in common_words() or _ABBREVIATED.fullmatch(word) for word in name_words(name))
+    return all(word in common_words() or re.fullmatch(FIELD_NAMES, word) for word in name_words(name))
 
 
 def fields(answer: str) -> dict[str, str]:

@@ -6,8 +6,9 @@ import time
 import pytest
 from hypothesis import given, strategies as st
 
+from ace.core.language import common_words
 from ace.playbook import CallableEmbedder, Playbook
-from ace.playbook.masking import PatternMasker, Span, common_words, masked, shouted
+from ace.playbook.masking import PatternMasker, Span, masked, shouted
 
 
 @pytest.mark.parametrize(

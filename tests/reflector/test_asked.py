@@ -6,7 +6,8 @@ import time
 import pytest
 from learner.runs import run_of, step
 
-from ace.reflector.asked import asked_for, free_text, stem
+from ace.core.language import stem
+from ace.reflector.asked import asked_for, free_text
 from ace.reflector.imperatives import asking, is_verb
 from ace.reflector.knowledge import Knowledge
 

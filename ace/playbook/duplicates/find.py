@@ -11,6 +11,7 @@ from typing import Literal
 import numpy as np
 from pydantic import BaseModel
 
+from ace.core.language import EXTREMES
 from ace.playbook.bullet import PlaybookBullet, Provenance
 from ace.playbook.delta import Delta, Merge, Update
 from ace.playbook.duplicates.similarity import JACCARD, covers, jaccard, text_difference, words
@@ -224,18 +225,13 @@ def _bare(part: Sequence[str]) -> str:
     return " ".join(part).strip(" .,;:'\"()")
 
 
-_PARALLEL = frozenset(
-    ("most", "least", "first", "last", "highest", "lowest", "oldest", "newest", "longest", "shortest")
-)
-
-
 def _is_variant(a: str, b: str, what: str) -> bool:
     if jaccard(a, b) < JACCARD or min(len(a.split()), len(b.split())) < VARIANT_WORDS:
         return False
     if what.startswith("antonyms"):
-        return set(what.removeprefix("antonyms: ").split(" / ")) <= _PARALLEL
+        return set(what.removeprefix("antonyms: ").split(" / ")) <= EXTREMES
     # a name that is replaced throughout, with the words around it, is the same lesson about something else
-    swapped = (words(a) ^ words(b)) - _PARALLEL
+    swapped = (words(a) ^ words(b)) - EXTREMES
     return what.startswith(("names", "other words")) and len(swapped) <= 8
 
 

@@ -8,7 +8,7 @@ from difflib import SequenceMatcher
 from functools import lru_cache
 from typing import NamedTuple
 
-from ace.playbook.duplicates.antonyms import ANTONYMS
+from ace.core.language import ANTONYMS, CONNECTING, FORCES, NEGATIVE, NUMBERS, UNITS, stem, undoubled
 
 JACCARD = 0.9
 """Of the sets of lower-case words; above it two texts are duplicates, whatever their vectors."""
@@ -19,37 +19,8 @@ LONGEST_TEXT = 3_000
 NEARLY_VERBATIM = 0.6
 """Share of the content words of the shorter text that the other one has too."""
 
-_NUMBER_WORDS = {
-    word: str(value)
-    for value, word in enumerate(
-        "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen "  # noqa: SIM905
-        "eighteen nineteen twenty".split()
-    )
-} | {
-    "thirty": "30", "forty": "40", "fifty": "50", "sixty": "60", "ninety": "90", "hundred": "100", "thousand": "1000",
-    "once": "1x", "twice": "2x", "thrice": "3x", "first": "1st", "second": "2nd", "third": "3rd", "fourth": "4th", "half": "0.5",
-    "double": "2x", "triple": "3x", "quarter": "0.25", "dozen": "12", "single": "1", "both": "2",
-}  # fmt: skip
 _NOT_NUMBERS = frozenset({"one"})
 """Mostly a pronoun."""
-_NEGATIVE = frozenset(
-    "not no never nothing none neither nor cannot without except unless avoid refuse stop skip forbid ban exclude ignore "  # noqa: SIM905
-    "prevent disable disallow deny reject omit hardly rarely false fail fails failed unable impossible unsafe invalid "
-    "disabled forbidden excluded refused rejected skipped".split()
-)
-_UNITS = frozenset(
-    "second seconds minute minutes hour hours day days week weeks month months year years ms percent eur usd gbp kg km mb gb tb "  # noqa: SIM905
-    "january february march april may june july august september october november december monday tuesday wednesday thursday "
-    "friday saturday sunday morning afternoon evening night daily weekly monthly yearly annually hourly today tomorrow yesterday".split()
-)
-"""Units, months and days count like numbers."""
-_FUNCTION = frozenset(
-    "a an and any are as at be been being but by can could do does each either every for from get gets had has have he her his how if in into "  # noqa: SIM905
-    "is it its just make makes made may might must of on onto or our out own per she should so some such than that the their them then there "
-    "these they this those through thus to up upon us use used using via was we were what when where whether which while who whose why will "
-    "with would you your also always already both even ever here more most much now only other over same still too very "
-    "before after until first again need needs ensure ensures please e g eg etc i e".split()
-)
 _WORD = re.compile(r"[^\W_]+(?:['’][a-z]+)?")
 _IDENTIFIER = re.compile(
     r"`[^`]+`|\b[A-Za-z]\w*(?:[._/-]\w+)*_\w+(?:[.]\w+)*\b|\b\w+(?:\.\w+)+\b(?:\(\))?|\b\w+\(\)|\b[a-z]+[A-Z]\w*\b|\b(?:[A-Z][a-z0-9]+){2,}\b"
@@ -61,17 +32,6 @@ _FOREIGN = re.compile(r"(?![\u0000-\u024f\u1e00-\u1eff])[^\W\d_]")
 _OPERATOR = re.compile(r"(?<=\s)(?:[<>]=?|[≤≥]|[=!]=)(?=\s|\d)")
 _WHEN = re.compile(r"\b(before|after|when|whenever|once|if|unless|while|until|for|to)\b", re.IGNORECASE)
 _THEN = re.compile(r"\b(then|next|afterwards)\b", re.IGNORECASE)
-_SHIFTS = tuple(
-    tuple(frozenset(kind.split()) for kind in kinds.split(" / "))
-    for kinds in (
-        "must shall should / may might can could",
-        "all every each / any / some few several / most",
-        "and / or",
-        "> / >= ≥ / < / <= ≤",
-        "== / !=",
-    )
-)
-"""Words of one kind are synonyms; one kind in the place of another changes the lesson."""
 _NUMBER = re.compile(r"(?<![\w.])[-+]?\d[\d,]*(?:\.\d+)?(?:%|\b|(?=st|nd|rd|th)|(?=[a-z]))|(?<=\bv)\d+\b")
 _NAME = re.compile(r"(?<=[a-z,;] )['\"“]?([A-Z][A-Za-z0-9-]+)")
 """A capitalised word inside a sentence."""
@@ -120,10 +80,10 @@ def marks(text: str) -> Marks:
     plain = _IDENTIFIER.sub(" ", text)
     spoken = _WORD.findall(plain.lower())
     numbers = {found.replace(",", "").rstrip("%") for found in _NUMBER.findall(plain)}
-    numbers |= {_NUMBER_WORDS[word] for word in spoken if word in _NUMBER_WORDS and word not in _NOT_NUMBERS}
-    numbers |= {word.removesuffix("s") for word in spoken if word in _UNITS} - {"may", "second", "m"}
-    identifiers |= {found for found in _NAME.findall(plain) if found.lower() not in _UNITS | {"api", "apis", "i"}}
-    negations = sum(word in _NEGATIVE or word.endswith(("n't", "n’t")) for word in spoken)
+    numbers |= {NUMBERS[word] for word in spoken if word in NUMBERS and word not in _NOT_NUMBERS}
+    numbers |= {word.removesuffix("s") for word in spoken if word in UNITS} - {"may", "second", "m"}
+    identifiers |= {found for found in _NAME.findall(plain) if found.lower() not in UNITS | {"api", "apis", "i"}}
+    negations = sum(word in NEGATIVE or word.endswith(("n't", "n’t")) for word in spoken)
     return Marks(frozenset(numbers), negations, frozenset(identifiers - {""}))
 
 
@@ -137,7 +97,7 @@ def _calm(text: str) -> str:
 
 
 _SHOUTED = re.compile(r"\b[A-Z]{2,}\b")
-_SPOKEN = _NEGATIVE | _FUNCTION
+_SPOKEN = NEGATIVE | CONNECTING
 
 
 def _bare(identifier: str) -> str:
@@ -203,13 +163,13 @@ def is_number(word: str) -> bool:
         [True, True, True, False, False]
     """
     bare = word.lower().strip(".,;:!?'\"()%$€")
-    return bare in _NUMBER_WORDS or re.fullmatch(r"[-+]?\d+(?:[.,]\d+)*", bare) is not None
+    return bare in NUMBERS or re.fullmatch(r"[-+]?\d+(?:[.,]\d+)*", bare) is not None
 
 
 def is_negative(word: str) -> bool:
     """Whether a word negates a meaning: ``not``, ``without``, ``don't``."""
     bare = word.lower().strip(".,;:!?'\"()")
-    return bare in _NEGATIVE or bare.endswith(("n't", "n’t"))
+    return bare in NEGATIVE or bare.endswith(("n't", "n’t"))
 
 
 def covers(successor: str, removed: str) -> bool:
@@ -240,23 +200,14 @@ def _prefixed(one: str, other: str) -> Sequence[set[str]]:
     )
 
 
-def _stem(word: str) -> str:
-    """A word without its ending; crude, and enough to tell an inflection from another word."""
-    for ending in ("ations", "ation", "ings", "ing", "ies", "ied", "edly", "ed", "es", "ly", "er", "s", "e", "y"):
-        if word.endswith(ending) and len(word) - len(ending) >= 3:
-            word = word.removesuffix(ending)
-            break
-    return word[:-1] if len(word) > 3 and word[-1] == word[-2] else word
-
-
 def _stems(text: str) -> list[str]:
     """The content words, without their endings; names and calls whole."""
     found: list[str] = []
     for match in _TOKEN.finditer(text):
         if match["identifier"]:
             found.append(_bare(match["identifier"]).lower())
-        elif (word := match["word"].lower().replace("’", "'").removesuffix("'s")) not in _FUNCTION:
-            found.append(_stem(word))
+        elif (word := match["word"].lower().replace("’", "'").removesuffix("'s")) not in CONNECTING:
+            found.append(undoubled(stem(word)))
     return found
 
 
@@ -303,7 +254,7 @@ def _says_when(text: str) -> bool:
 def _shifted(a: str, b: str) -> str:
     """Another force, scope or joint: `may` in the place of `must`, `any` of `all`, `or` of `and`, `<` of `>`."""
     left, right = (frozenset(_word_list(text)) | frozenset(_OPERATOR.findall(text)) for text in (a, b))
-    for kinds in _SHIFTS:
+    for kinds in FORCES:
         here, there = ([kind for kind in kinds if kind & found] for found in (left, right))
         mine, theirs = [k for k in here if k not in there], [k for k in there if k not in here]
         if mine and theirs:

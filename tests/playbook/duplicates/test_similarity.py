@@ -43,25 +43,6 @@ def test_what_says_the_same_is_the_same():
     assert marks("Don't call `a_b` 3 times").negations == 1
 
 
-@pytest.mark.parametrize(
-    ("word", "stem"),
-    [
-        ("refunding", "refund"),
-        ("refunds", "refund"),
-        ("rated", "rat"),  # three letters have to be left
-        ("used", "used"),
-        ("ring", "ring"),
-        ("cancellations", "cancel"),
-        ("cancelled", "cancel"),
-        ("stopped", "stop"),
-        ("ties", "tie"),
-        ("flies", "fli"),
-    ],
-)
-def test_a_word_without_its_ending_keeps_three_letters(word, stem):
-    assert similarity._stem(word) == stem
-
-
 def test_one_word_in_the_place_of_another_changes_a_lesson_and_many_are_another_lesson():
     a = "Find the newest order of the customer and refund the whole amount to the card"
     assert similarity._replaced(a, a.replace("newest", "oldest")).startswith("other words: newest / oldest")
