@@ -8,7 +8,7 @@ states what was wrong, what was expected, and what to do. Text for the operator 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 ToolErrorKind = Literal[
     "unknown_tool",
@@ -46,25 +46,13 @@ class KindTraits:
 
 
 TOOL_ERROR_KINDS: dict[ToolErrorKind, KindTraits] = {
-    "unknown_tool": KindTraits(),
-    "invalid_args": KindTraits(),
-    "unparsable": KindTraits(),
-    "length": KindTraits(),
-    "content_filter": KindTraits(),
-    "error": KindTraits(),
-    "empty": KindTraits(),
-    "refused": KindTraits(),
-    "not_found": KindTraits(),
-    "permission_denied": KindTraits(),
-    "cancelled": KindTraits(),
-    "budget": KindTraits(),
-    "unavailable": KindTraits(),
+    **dict.fromkeys(get_args(ToolErrorKind), KindTraits()),
     "timeout": KindTraits(retryable=True, counts=True),
     "rate_limited": KindTraits(retryable=True, counts=True),
     "network": KindTraits(retryable=True, counts=True),
     "exception": KindTraits(counts=True),
 }
-"""One row per kind, so that a new kind cannot be missing in one place."""
+"""The traits of each kind, so that a new kind cannot be missing in one place."""
 
 
 class AceError(Exception):

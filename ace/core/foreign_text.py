@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from typing import Any, cast
+from typing import Any
+
+from ace.core.text import each_text
 
 _ODD = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f"  # control characters but tab and newline
@@ -84,13 +86,7 @@ def visible_json(text: str) -> str:
 
 def value_as_data(value: Any) -> Any:
     """`as_data` for every string of `value_as_data({"note": "text"})`; what is no text stays as it is."""
-    if isinstance(value, str):
-        return as_data(value)
-    if isinstance(value, dict):
-        return {value_as_data(key): value_as_data(item) for key, item in cast("dict[Any, Any]", value).items()}
-    if isinstance(value, list):
-        return [value_as_data(item) for item in cast("list[Any]", value)]
-    return value
+    return each_text(value, as_data)
 
 
 def _spelled(text: str, at: int) -> str:

@@ -47,14 +47,23 @@ def clean_value(value: Any) -> Any:
         >>> clean_value({"a": ["\\ud800", 1]})
         {'a': ['?', 1]}
     """
+    return each_text(value, clean_text)
+
+
+def each_text(value: Any, change: Callable[[str], str]) -> Any:
+    """Change every string in a JSON-shaped value, keys included; anything else stays as it is.
+
+    Examples:
+        >>> each_text({"a": ["b", 1]}, str.upper)
+        {'A': ['B', 1]}
+    """
     if isinstance(value, str):
-        return clean_text(value)
+        return change(value)
     if isinstance(value, dict):
-        return {clean_value(key): clean_value(item) for key, item in cast(dict[Any, Any], value).items()}
-    if isinstance(value, list):
-        return [clean_value(item) for item in cast(list[Any], value)]
-    if isinstance(value, tuple):
-        return tuple(clean_value(item) for item in cast(tuple[Any, ...], value))
+        return {each_text(k, change): each_text(item, change) for k, item in cast(dict[Any, Any], value).items()}
+    if isinstance(value, (list, tuple)):
+        items = [each_text(item, change) for item in cast("list[Any]", value)]
+        return items if isinstance(value, list) else tuple(items)
     return value
 
 
