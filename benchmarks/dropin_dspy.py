@@ -1,7 +1,7 @@
 """DSPy's own tests of `dspy.ReActV2` with the class replaced: ``python benchmarks/dropin_dspy.py DATA OUT.json``.
 
-``DATA/dspy_tests/test_react_v2.py`` is read, changed by exactly the rows of a table in docs/migrating.md, and run by pytest in a
-folder of its own. The same file runs unchanged beside it: only tests that DSPy's own class passes here count.
+``DATA/dspy_tests/test_react_v2.py`` is read, changed by exactly the rows of a table in docs/migrating.md, and run by pytest
+in a folder of its own. The same file runs unchanged beside it: only tests that DSPy's own class passes here count.
 """
 
 from __future__ import annotations

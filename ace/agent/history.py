@@ -123,6 +123,12 @@ def id_prefix(number: int) -> str:
     return f"m{number}-" if number else ""
 
 
+def call_ids(steps: Sequence[ReasoningStep], number: int) -> list[str]:
+    """The ids of a run's calls in its prompts; `number` is the run's place in its conversation."""
+    groups = (called(group) for _, group in groupby(steps, key=lambda step: step.iteration))
+    return [id_prefix(number) + call.id for group in groups for call in group]
+
+
 def unread(reply: str, note: str) -> tuple[Decision, str]:
     """A reply that could not be read, as a turn without calls, and what the next one begins with."""
     return Decision(cut_middle(reply, _KEPT) or "(empty reply)"), note

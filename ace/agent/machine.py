@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import Any, cast
 
 from ace.agent.breaker import Breakers
-from ace.agent.history import ENDS, NOTE, SUBMIT, Aside, SoFar, as_fields, id_prefix
+from ace.agent.history import ENDS, NOTE, SUBMIT, Aside, SoFar, as_fields, call_ids
 from ace.agent.hooks import Agent, AgentState, StepView
 from ace.agent.output import build_output
 from ace.agent.policy import (
@@ -225,8 +225,9 @@ class AgentRun:
         if not self._shown:
             return ()
         steps, cuts = self.record.steps, self.record.cuts
+        names = call_ids(steps, len(self.record.conversation.messages))
         return tuple(
-            (id_prefix(len(self.record.conversation.messages)) + step.tool_call_id, item)
+            (names[index], item)
             for index, step in enumerate(steps)
             if index not in cuts
             for item in self._shown.get(step.tool_call_id, ())

@@ -140,11 +140,7 @@ class RunStream(Generic[EventT, OutputT]):
 
     @property
     def output(self) -> OutputT:
-        """What came out.
-
-        Raises:
-            ResumeError: The stream was not read to its end.
-        """
+        """See `AsyncRunStream.output`."""
         if not self._result.done():
             raise ResumeError(_NOT_OVER)
         return self._result.result()

@@ -192,7 +192,7 @@ def _fallback(value: Any) -> str:
 
 _TRACEBACK = re.compile(
     r"^[ |+-]*(?:Exception Group )?Traceback \(most recent call last\):\n"
-    r"|^(?:[ |]*\| )?  File \"[^\"\n]*\", line \d+.*\n(?:(?:[ |]*\| )?    .*\n?)*",
+    r"|^(?:[ |]*\| )?  File \"[^\"\n]*\", line \d++.*\n(?:(?:[ |]*\| )?    .*\n?)*",
     re.MULTILINE,
 )
 """The head of a traceback, and its frames; the line of the exception follows."""

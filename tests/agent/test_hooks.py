@@ -17,9 +17,9 @@ from ace.agent import (
     drive,
 )
 from ace.agent.hooks import StepView
-from ace.core import RunUsage, check_events
+from ace.core import RunUsage
 from ace.tasks import RunSummary, TaskInput
-from ace.testing import FaultyTool
+from ace.testing import FaultyTool, check_events
 from ace.tools import Tool
 
 

@@ -34,9 +34,8 @@ from ace.core import (
     ResumeError,
     RunUsage,
     UsageLimits,
-    check_events,
 )
-from ace.testing import FaultyTool, ManualClock
+from ace.testing import FaultyTool, ManualClock, check_events
 from ace.tools import Tool, tool
 
 

@@ -32,6 +32,9 @@ def test_letters_emoji_and_code_stay(text):
     ("text", "shown"),
     [
         ("[[ ## next_tool_name ## ]]\nwire", "[ [ ## next-tool_name ## ] ]\nwire"),
+        ("[[ ## tool_calls ## ]]\n{}", "[ [ ## tool_calls ## ] ]\n{}"),
+        ("[[ ## result_2 ## ]] 7", "[ [ ## result_2 ## ] ] 7"),
+        ("<next_tool_calls>", "<next-tool_calls>"),
         ("[[## Answer ##]]", "[ [## Answer ##] ]"),
         ('{"next_tool_args": {}}', '{"next-tool_args": {}}'),
         ("<NEXT_THOUGHT>", "<NEXT-THOUGHT>"),

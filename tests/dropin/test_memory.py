@@ -256,7 +256,7 @@ def test_a_run_that_waits_and_cannot_be_learned_keeps_no_other_from_it(path, cap
         it = agent(book)
         first = it("What is 6 times 7?")
         it.learn(first)
-        learner = it._learner.value
+        [learner] = it._shared.learner
         learner._postponed._memory["poison"] = first.output
 
         def refuse(run):

@@ -41,7 +41,7 @@ def agent(book: Playbook | None = None, tainted: bool = False) -> ReActGenerator
         return "refunded"
 
     def reply(prompt: Any) -> Any:
-        done = prompt.text.count("[[ ## observation_")
+        done = len(prompt.steps)
         return [decision("find", order="17"), decision("refund", order="17"), decision("finish", answer="done")][done]
 
     return ReActGenerator(tools=[find, refund], lm=FunctionLM("test/shop", reply), playbook=book)

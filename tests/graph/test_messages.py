@@ -47,9 +47,11 @@ def test_an_agent_answers_the_last_message_and_knows_the_earlier_ones(tmp_path):
     assert state["messages"][-1].content == "So is Ben's"
     call = state["messages"][1].tool_calls[0]
     assert (call["name"], call["args"], state["messages"][2].tool_call_id) == ("look", {"n": 17}, call["id"])
-    assert "Where is Ana's order?" in lm.prompts[-1].before[0]
-    assert "saw 17" in lm.prompts[-1].before[0]
-    assert "It is at home" in lm.prompts[-1].before[1]
+    question, called, result, answer = lm.prompts[-1].before
+    assert "Where is Ana's order?" in question
+    assert '{"name": "look", "args": {"n": 17}}' in called
+    assert "saw 17" in result
+    assert "It is at home" in answer
     assert lm.prompts[-1].fields["task"] == "And Ben's?"
 
 

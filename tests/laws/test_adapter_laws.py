@@ -1,87 +1,235 @@
-"""Law of the adapter: what it reads from a reply is what DSPy's own chat adapter reads, whatever the reply."""
+"""Law of prompts: each request of a run begins with the whole one before, byte for byte, whatever the model answers.
+
+Text mode in our own form and under each of DSPy's adapters, and native mode; DSPy's trailer of the last message aside.
+"""
 
 from __future__ import annotations
 
-from typing import Any, Literal
+import json
+import re
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+from unittest import mock
 
 import dspy
 import pytest
-from dspy.utils.exceptions import AdapterParseError
-from hypothesis import Phase, given, settings, strategies as st
+from dspy import lm15
+from hypothesis import strategies as st
+from laws.examine import examine, must_break
 
-from ace.react import adapter as _adapter
-from ace.react.adapter import CachedChatAdapter
+from ace import Policy, ReActGenerator
+from ace.agent.history import RunTurns
+from ace.core import ToolError
+from ace.evaluation.memories import FixedBullets
+from ace.playbook import PlaybookBullet
+from ace.react.adapter import TurnsAdapter
+from ace.react.lm_engine import AsyncLMEngine, LMEngine
+from ace.testing.engine import render_reply
+from ace.tools import tool
 
-OURS, DSPYS = CachedChatAdapter(), dspy.ChatAdapter(use_json_adapter_fallback=False)
-SIGNATURES = [
-    dspy.Signature("trajectory: str -> next_thought: str, next_tool_name: str, next_tool_args: dict[str, Any]"),
-    dspy.Signature("question -> answer"),
-    dspy.Signature({"q": (str, dspy.InputField()), "n": (int, dspy.OutputField()), "s": (str, dspy.OutputField())}),
-    dspy.Signature({"q": (str, dspy.InputField()), "c": (Literal["a", "b"], dspy.OutputField(default="a"))}),
-]
-SPACES = st.text(" \t", max_size=2)
-ENDS = st.sampled_from(["\n", "\n\n", "\r\n", "\x0b", "\x1c", "\u2028", "\x85"])
-VALUES = st.one_of(
-    st.text(max_size=12),
-    st.sampled_from(["{}", '{"a": 1}', "{'a': 1}", '{"a": [1, {"b": null}]}\n', '{"a": NaN}', "[1]", '{"a": 1,}', "7"]),
-    st.sampled_from(["a", "null", "```json\n{}\n```", '{"a": 1} {"b": 2}', '{"a": 1, "a": 2}', '{"[[ ## n ## ]]": 1}']),
+SHORT, FULL, MOST = 12, 400, 200
+TRAILER = re.compile(r"Respond with (the corresponding output fields|a JSON object in the following order of fields)")
+ADAPTERS: dict[str, Any] = {
+    "own": None,
+    "chat": dspy.ChatAdapter,
+    "json": dspy.JSONAdapter,
+    "xml": dspy.XMLAdapter,
+    "native": None,
+}
+POLICIES = (Policy.lenient(), Policy(on_invalid_action="observe"))
+
+Call = tuple[str, Any]
+
+
+@tool(read_only=True)
+def look(key: str) -> str:
+    """Look."""
+    if key == "bad":
+        raise ToolError("refused", "no such key")
+    return f"saw {key}\n[[ ## result ## ]]"
+
+
+@tool
+def put(n: int) -> list[int]:
+    """Put."""
+    return list(range(n))
+
+
+@dataclass(frozen=True)
+class Said:
+    """A reply: a thought and calls; without calls, a text that says nothing of them."""
+
+    thought: str
+    calls: tuple[Call, ...] = ()
+
+    def text(self, form: int) -> str:
+        """In one of two forms of text."""
+        if not self.calls:
+            return self.thought
+        made = [{"name": name, "args": args} for name, args in self.calls]
+        if form:
+            return "\n".join([self.thought, *map(json.dumps, made)])
+        return render_reply(next_thought=self.thought, tool_calls={"tool_calls": made})
+
+    def parts(self) -> list[Any]:
+        """As an API gives it."""
+        calls = [lm15.ToolCallPart(id=f"p{i}", name=name, input=args) for i, (name, args) in enumerate(self.calls)]
+        return [lm15.TextPart(self.thought), *calls]
+
+
+class RecordingLM(dspy.LM):
+    """Plays replies and keeps each request; in the end it submits."""
+
+    def __init__(self, replies: list[Said], form: int, native: bool) -> None:
+        self.requests: list[Any] = []
+        left, requests = list(replies), self.requests
+
+        class Engine(LMEngine):
+            supports_function_calling = native
+            supports_response_schema = False
+            supports_reasoning = False
+            supported_params = frozenset({"tools", "tool_choice"} if native else ())
+
+            def complete(self, request: Any) -> Any:
+                requests.append(request)
+                said = left.pop(0) if left else Said("Done.", (("submit", {"answer": "found"}),))
+                parts = said.parts() if native else [lm15.TextPart(said.text(form))]
+                usage = lm15.Usage(input_tokens=3, output_tokens=2, total_tokens=5)
+                message = lm15.Message.assistant(parts)
+                return lm15.Response(id=None, model="m", message=message, finish_reason="stop", usage=usage)
+
+        engine = Engine()
+        asynchronous = AsyncLMEngine(engine, in_thread=False)
+        super().__init__("test/recording", engine=engine, async_engine=asynchronous, cache=False, num_retries=0)
+
+
+def shown(request: Any) -> list[tuple[str, str]]:
+    """The messages of a request as role and text, without the trailer of the last."""
+    found = [("system", str(request.system))]
+    for message in request.messages:
+        parts = [part.text if isinstance(part, lm15.TextPart) else repr(part) for part in message.parts]
+        found.append((message.role, "\n".join(parts)))
+    role, text = found.pop()
+    rest = TRAILER.split(text)[0].rstrip()
+    return [*found, (role, rest)] if rest or rest == text else found
+
+
+def check_prefix(requests: list[Any]) -> None:
+    for before, now in pairwise(map(shown, requests)):
+        *same, (role, text) = before
+        assert now[: len(same)] == same
+        assert len(now) > len(same)
+        assert (now[len(same)][0], now[len(same)][1][: len(text)]) == (role, text)
+
+
+def converse(mode: str, messages: list[list[Said]], form: int, policy: int, max_iters: int, lessons: bool) -> list[Any]:
+    """The requests of one agent over the messages of a conversation."""
+    lm = RecordingLM([said for message in messages for said in message], form, mode == "native")
+    notes = [PlaybookBullet(id="b-1", section="Strategies", content="Look [[ ## first ## ]].")] if lessons else []
+    agent = ReActGenerator(
+        tools=[look, put],
+        lm=lm,
+        playbook=FixedBullets(notes),
+        policy=POLICIES[policy],
+        tool_calling="native" if mode == "native" else "text",
+        max_iters=max_iters,
+    )
+    make, history = ADAPTERS[mode], None
+    with dspy.context(adapter=make() if make else None):
+        for number in range(len(messages)):
+            history = agent(task=f"Find it, {number}\nplease", history=history).history
+    return lm.requests
+
+
+texts = st.text(st.sampled_from("ab{}<[#\n é"), max_size=8).map(str.strip)
+good_calls: st.SearchStrategy[Call] = st.one_of(
+    st.tuples(st.just("look"), st.fixed_dictionaries({"key": st.sampled_from(["a", "b", "bad"])})),
+    st.tuples(st.just("put"), st.fixed_dictionaries({"n": st.integers(0, 3)})),
 )
+odd_calls: st.SearchStrategy[Call] = st.sampled_from(
+    [("lock", {"key": "a"}), ("put", {"n": "x"}), ("submit", {}), ("submit", {"reply": "a"}), ("look", {})]
+)
+good = st.builds(Said, texts, st.lists(good_calls, min_size=1, max_size=3).map(tuple))
+odd = st.builds(Said, texts, st.lists(good_calls | odd_calls, max_size=2).map(tuple))
+runs = st.lists(st.one_of(good, good, odd), max_size=6)
+calm = st.lists(good, max_size=3).map(lambda replies: [*replies, Said("Done.", (("submit", {"answer": "found"}),))])
 
 
-@st.composite
-def replies(draw: Any, names: tuple[str, ...]) -> str:
-    """Mostly headings with a value under each; now and then one is missing, comes twice, or is none of ours."""
-    text = draw(st.sampled_from(["", "", "Sure:\n", " "]))
-    order = draw(st.one_of(st.just(names), st.lists(st.sampled_from([*names, "other", "not a name"]), max_size=6)))
-    for name in [*order, "completed"]:
-        heading = f"{draw(SPACES)}[[ ## {name} ## ]]{draw(SPACES)}"
-        text += f"{heading}{draw(ENDS | SPACES)}{draw(VALUES)}{draw(ENDS)}"
-    return text
+def law_of_a_run(mode: str) -> Any:
+    def law(replies: list[Said], form: int, policy: int, max_iters: int, lessons: bool) -> None:
+        check_prefix(converse(mode, [replies], form, policy, max_iters, lessons))
+
+    return law, (runs, st.integers(0, 1), st.integers(0, 1), st.integers(1, 8), st.booleans())
 
 
-def read(adapter: dspy.ChatAdapter, signature: Any, reply: str) -> str:
-    try:
-        return repr(adapter.parse(signature, reply))
-    except AdapterParseError as error:
-        return f"refused: {error}"
+def law_of_a_conversation(mode: str) -> Any:
+    def law(messages: list[list[Said]], form: int, lessons: bool) -> None:
+        check_prefix(converse(mode, messages, form, 0, 8, lessons))
+
+    return law, (st.lists(calm, min_size=2, max_size=4), st.integers(0, 1), st.booleans())
 
 
-def check(data: st.DataObject) -> None:
-    signature = data.draw(st.sampled_from(SIGNATURES))
-    reply = data.draw(replies(tuple(signature.output_fields)))
-    assert read(OURS, signature, reply) == read(DSPYS, signature, reply)
+LAWS = [
+    pytest.param(law, mode, id=f"{law.__name__[7:]}-{mode}")
+    for law in (law_of_a_run, law_of_a_conversation)
+    for mode in ADAPTERS
+]
 
 
-@settings(deadline=None, max_examples=500)
-@given(st.data())
-def test_replies_are_read_as_dspy_reads_them(data: st.DataObject):
-    check(data)
+@pytest.mark.parametrize(("law", "mode"), LAWS)
+def test_each_request_begins_with_the_one_before(law: Any, mode: str) -> None:
+    examine(*law(mode), SHORT, derandomize=True)
 
 
 @pytest.mark.full
-@settings(deadline=None, max_examples=10_000)
-@given(st.data())
-def test_replies_are_read_as_dspy_reads_them_at_full_count(data: st.DataObject):
-    check(data)
+@pytest.mark.timeout(3_600)
+@pytest.mark.parametrize(("law", "mode"), LAWS)
+def test_each_request_begins_with_the_one_before_at_full_count(law: Any, mode: str) -> None:
+    examine(*law(mode), FULL)
 
 
-def test_the_law_sees_a_reader_that_differs(monkeypatch: pytest.MonkeyPatch):
-    """One that takes the last of two equal fields instead of the first."""
-    whole = _adapter._sections
-    monkeypatch.setattr(_adapter, "_sections", lambda text: reversed([*whole(text)]))
-    with pytest.raises(AssertionError):
-        settings(deadline=None, max_examples=5_000, phases=[Phase.generate], database=None)(given(st.data())(check))()
+@pytest.mark.parametrize("mode", ADAPTERS)
+def test_twenty_steps_begin_with_the_one_before(mode: str) -> None:
+    steps = [Said(f"Step {n}", (("look", {"key": f"k{n}"}),)) for n in range(20)]
+    requests = converse(mode, [steps], 0, 0, 25, True)
+    assert len(requests) == 21
+    check_prefix(requests)
 
 
-def test_callbacks_hear_of_each_reply_once():
-    """Also of one that is handed on to DSPy's own reader."""
-    heard: list[str] = []
+@pytest.mark.parametrize("mode", ADAPTERS)
+def test_twenty_messages_begin_with_the_one_before(mode: str) -> None:
+    ends = Said("Done.", (("submit", {"answer": "found"}),))
+    messages = [[Said("I look", (("look", {"key": f"k{n}"}),)), ends] for n in range(20)]
+    requests = converse(mode, messages, 0, 0, 5, True)
+    assert len(requests) == 40
+    check_prefix(requests)
 
-    class Ear(dspy.utils.callback.BaseCallback):
-        def on_adapter_parse_start(self, call_id: str, instance: Any, inputs: dict[str, Any]) -> None:
-            heard.append(inputs["completion"])
 
-    adapter = CachedChatAdapter(callbacks=[Ear()])
-    for reply in ("[[ ## answer ## ]]\nfour", "[[ ## n ## ]]\n4\n[[ ## s ## ]]\nx"):
-        adapter.parse(SIGNATURES[1 if "answer" in reply else 2], reply)
-    assert len(heard) == 2
+def _tools_in_the_last_message(self: Any, signature: Any, inputs: Any, *args: Any, **kwargs: Any) -> str:
+    text = _OWN_CONTENT(self, signature, inputs, *args, **kwargs)
+    return f"{text}\n{self.catalog}" if kwargs.get("main_request") else text
+
+
+_OWN_CONTENT = TurnsAdapter.format_user_message_content
+
+
+def _renames_calls(
+    self: Any, opening: Any, steps: Any, *args: Any, _shown: Any = RunTurns.shown, **options: Any
+) -> Any:
+    """Ids that count from the end."""
+    self._rendered.clear()
+    self._prefix = f"of{len(steps)}-"
+    return _shown(self, opening, steps, *args, **options)
+
+
+@pytest.mark.parametrize(
+    ("mode", "where", "name", "mutant"),
+    [
+        ("own", TurnsAdapter, "format_user_message_content", _tools_in_the_last_message),
+        ("native", RunTurns, "shown", _renames_calls),
+    ],
+)
+def test_the_law_catches_a_mutant(mode: str, where: Any, name: str, mutant: Any) -> None:
+    with mock.patch.object(where, name, mutant):
+        must_break(*law_of_a_run(mode), MOST)

@@ -55,7 +55,7 @@ class Server:
         if len(self.asked) == self.interrupt_at:
             self.victim.send_signal(signal.SIGINT)
         time.sleep(self.latency)
-        mine = "task" in prompt.fields and {"next_tool_name", "answer"} & set(prompt.wants)
+        mine = "task" in prompt.fields and {"tool_calls", "answer"} & set(prompt.wants)
         return (self.agent if mine else self.proposer).engine.answer(prompt)
 
     def job(self, out, *options):

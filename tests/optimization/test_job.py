@@ -18,9 +18,9 @@ from ace.optimization import JobConfig, load_optimized, optimize, program_worklo
 from ace.optimization.optimizers import NAMES
 from ace.optimization.workload import EpisodeProgram
 from ace.playbook import Playbook
+from ace.react.program import OLD_REACT, REACT
 from ace.suites.registry import load_suite
-from ace.testing import FunctionLM, SimulatedLM, SimulatedProposer
-from ace.testing.engine import render_reply
+from ace.testing import FunctionLM, SimulatedLM, SimulatedProposer, decision
 
 BUDGET = dict.fromkeys(NAMES, 80) | {"simba": 200}
 
@@ -112,7 +112,7 @@ def test_every_optimizer_runs_to_its_end_in_process(tmp_path, optimizer):
     prompts = []
     with dspy.context(lm=FunctionLM("test/seen", lambda prompt: prompts.append(prompt) or "")):
         agent(task="Anything?")
-    assert set(prompts[0].tools) == {*agent.registry.names, "finish"}, "no optimizer loses the catalog"
+    assert set(prompts[0].tools) == {*agent.registry.names, "submit"}, "no optimizer loses the catalog"
 
 
 def lookup(key: str) -> str:
@@ -127,10 +127,8 @@ def rules(prompt):
         return json.dumps({"new_instruction": "Look a key up; it starts with KEY-." if current else "Answer."})
     if not prompt.steps:
         prefix = "KEY-" if "starts with KEY-" in prompt.tools["lookup"]["description"] else ""
-        args = {"key": prefix + prompt.fields["question"]}
-        return render_reply(next_thought="", next_tool_name="lookup", next_tool_args=args)
-    args = {"answer": prompt.steps[-1]["observation"]}
-    return render_reply(next_thought="", next_tool_name="finish", next_tool_args=args)
+        return decision("lookup", key=prefix + prompt.fields["question"])
+    return decision("submit", answer=prompt.steps[-1]["observation"])
 
 
 def keys(calls=None):
@@ -343,10 +341,11 @@ def test_an_error_of_the_metrics_is_no_error_of_the_folder(tmp_path):
         optimize(work, JobConfig(optimizer="ace"), FunctionLM("test/rules", rules), out=tmp_path)
 
 
-def test_a_plain_react_is_a_program_too(tmp_path):
+@pytest.mark.parametrize("react", [REACT, *filter(None, [OLD_REACT])])
+def test_a_plain_react_is_a_program_too(tmp_path, react):
     data = keys().trainset
     work = program_workload(
-        dspy.ReAct("question -> answer", tools=[lookup]), lambda e, p: 1.0, trainset=data, valset=data, testset=data
+        react("question -> answer", tools=[lookup]), lambda e, p: 1.0, trainset=data, valset=data, testset=data
     )
     assert (
         optimize(work, JobConfig(optimizer="bootstrap"), FunctionLM("test/rules", rules), out=tmp_path).scores["after"]

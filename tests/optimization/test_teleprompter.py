@@ -4,9 +4,10 @@ import pytest
 from ace import ReActGenerator
 from ace.core import SignatureError
 from ace.optimization import ACE, as_generator
-from ace.testing import FunctionLM
-from ace.testing.engine import render_reply
+from ace.react.program import OLD_REACT, REACT
+from ace.testing import FunctionLM, decision
 
+EITHER = [REACT, *filter(None, [OLD_REACT])]
 PRICES = {"tea": 3, "milk": 2, "bread": 5}
 
 
@@ -18,14 +19,11 @@ def price(item: str) -> int:
 def clerk(prompt):
     """A model that looks the price up when a note tells it to, and guesses otherwise."""
     item = prompt.fields["question"].split()[-1].rstrip("?")
-    if "tool_calls" not in prompt.wants:
-        return render_reply(reasoning="", answer="")
     seen = prompt.steps
     informed = "price(item from the task)" in prompt.fields.get("playbook", "") or item == "tea"
     if informed and not seen:
-        return render_reply(next_thought="I look.", next_tool_name="price", next_tool_args={"item": item})
-    answer = seen[-1]["observation"] if seen else "7"
-    return render_reply(next_thought="Done.", next_tool_name="finish", next_tool_args={"answer": answer})
+        return decision("price", "I look.", item=item)
+    return decision("submit", "Done.", answer=seen[-1]["observation"] if seen else "7")
 
 
 def right(example, prediction, trace=None):
@@ -41,10 +39,12 @@ def lm():
     return FunctionLM("clerk", clerk)
 
 
-def test_a_plain_react_learns(lm, book):
-    student = dspy.ReAct("question -> answer", tools=[price], max_iters=7)
+@pytest.mark.parametrize("react", EITHER)
+def test_a_plain_react_learns(lm, book, react):
+    student = react("question -> answer", tools=[price], max_iters=7)
     with dspy.context(lm=lm):
-        assert not right(example("milk"), student(question="What is the price of milk?"))
+        if react is REACT:  # the model of this test does not speak to the old one
+            assert not right(example("milk"), student(question="What is the price of milk?"))
         optimizer = ACE(right, playbook=book, progress=False)
         agent = optimizer.compile(student, trainset=[example("tea", domain="shop", group="prices")])
         assert right(example("milk"), agent(question="What is the price of milk?", domain="shop"))
@@ -54,15 +54,17 @@ def test_a_plain_react_learns(lm, book):
     assert not hasattr(student, "playbook"), "the student stays as it is"
 
 
-def test_it_composes_with_optimizers_of_instructions(lm, book):
-    student = dspy.ReAct(dspy.Signature("question -> answer", "Answer in one word."), tools=[price])
+@pytest.mark.parametrize("react", EITHER)
+def test_it_composes_with_optimizers_of_instructions(lm, book, react):
+    student = react(dspy.Signature("question -> answer", "Answer in one word."), tools=[price])
     student.react.signature = student.react.signature.with_instructions(
         "Be brief. " + student.react.signature.instructions
     )
-    student.extract.predict.demos = [dspy.Example(question="q", answer="a", trajectory="t", reasoning="r")]
+    student.react.demos = [dspy.Example(question="q", next_thought="t")]
     agent = as_generator(student)
     assert agent.agent.react.signature.instructions.startswith("Be brief.")
-    assert len(agent.agent.extract.predict.demos) == 1
+    # demonstrations of the old loop hold its trajectory as text, which no prompt of ours has a place for
+    assert len(agent.agent.react.demos) == (react is REACT)
     with dspy.context(lm=lm):
         learned = ACE(right, playbook=book, progress=False).compile(agent, trainset=[example("tea")])
         demos = dspy.BootstrapFewShot(metric=right, max_labeled_demos=0, max_bootstrapped_demos=1)

@@ -25,11 +25,6 @@ WAIVERS = {
     "ace/optimization/results.py": DSPY + "and programs are compared predictor by predictor",
     "ace/optimization/teleprompter.py": DSPY + "and Teleprompter.compile takes any program",
     "ace/optimization/workload.py": DSPY + "and EpisodeProgram is one",
-    "ace/react/generator.py": DSPY + "and ReActGenerator is one",
-    "ace/react/model.py": DSPY + "and predictors answer with fields that signatures name at run time",
-    "ace/react/native.py": DSPY + "and adapters read fields that signatures name at run time",
-    "ace/react/program.py": DSPY + "and the inside of dspy.ReAct is read",
-    "ace/react/tool_cards.py": DSPY + "and tool cards are predictors",
     "ace/reflector/reflection.py": DSPY + "and reflection predicts fields that a signature names at run time",
     "ace/suites/toolbox.py": "loads a user's Python file and copies whatever state it holds",
 }

@@ -23,7 +23,7 @@ from ace.testing import FunctionLM, ScriptedLM, check_graph_events, decision
 
 def restless() -> FunctionLM:
     """Never finishes, unless it is forced to."""
-    return FunctionLM("test/restless", lambda prompt: decision("look", n=prompt.text.count("[[ ## observation_")))
+    return FunctionLM("test/restless", lambda prompt: decision("look", n=len(prompt.steps)))
 
 
 def finishing(*decisions: Any) -> ScriptedLM:
@@ -73,7 +73,7 @@ def test_the_limit_holds_over_a_resume(tmp_path, asynchronous):
         return f"refunded {order}"
 
     def reply(prompt):
-        done = prompt.text.count("[[ ## observation_")
+        done = len(prompt.steps)
         return decision("refund", order="17") if done == 1 else decision("look", n=done)
 
     def workflow():
