@@ -23,6 +23,13 @@ from ace.tasks import ReasoningStep, RunSummary
 SUBMIT = "submit"
 """The tool that ends a run with its outputs; ``finish`` in a reply is understood as well."""
 ENDS = frozenset({SUBMIT, "finish"})
+
+
+def ends_run(name: Any) -> bool:
+    """Whether a call of that name ends a run: `ends_run("submit")`."""
+    return isinstance(name, str) and name in ENDS
+
+
 TOOLS, PLAYBOOK, NOTE, THOUGHT, CALLS, RESULTS = (
     *("tools", "playbook", "runtime_note", "next_thought"),
     *("tool_calls", "tool_call_results"),
@@ -48,11 +55,12 @@ Entry = dict[str, Any]
 
 @dataclass(frozen=True)
 class Aside:
-    """A reply that was rejected, and what the model was told: `Aside(2, "Hm.", "No call stands in it.")`."""
+    """What the model was told beside results: `Aside(2, "Hm.", "No call stands in it.")`."""
 
     after: int
     """How many steps there were before it."""
     reply: str
+    """The reply that was rejected; empty where none was."""
     note: str
 
 
@@ -75,8 +83,8 @@ class Called:
 
     def size(self, limit: int | None = None) -> int:
         """About how many characters it takes."""
-        args = json.dumps(self.args, ensure_ascii=False, default=value_to_text)
-        return len(self.name) + len(args) + len(cut_middle(self.result, limit) if limit else self.result) + _LAYOUT
+        args = json.dumps(_arguments(self.args, limit), ensure_ascii=False, default=value_to_text)
+        return len(self.name) + len(args) + len(_shown(self.result, limit)) + _LAYOUT
 
 
 def called(steps: Iterable[ReasoningStep]) -> tuple[Called, ...]:
@@ -90,6 +98,13 @@ class Decision:
 
     thought: str
     calls: tuple[Called, ...] = ()
+    note: str = ""
+    """What the run-time said before it."""
+
+    @classmethod
+    def unread(cls, reply: str, note: str = "") -> Decision:
+        """A reply that could not be read."""
+        return cls(cut_middle(reply, _KEPT) or "(empty reply)", note=note)
 
     def entry(self, prefix: str = "", limit: int | None = None) -> Entry:
         """As the model's half of an entry.
@@ -99,7 +114,7 @@ class Decision:
             limit: About so many characters of each result are shown; None for all.
         """
         thought = self.thought if limit is None else cut_middle(self.thought, max(limit, _KEPT))
-        calls = [{"id": prefix + c.id, "name": as_data(c.name), "args": _arguments(c.args)} for c in self.calls]
+        calls = [{"id": prefix + c.id, "name": as_data(c.name), "args": _arguments(c.args, limit)} for c in self.calls]
         results = [
             {"call_id": prefix + c.id, "name": as_data(c.name), "value": _shown(c.result, limit), "is_error": c.failed}
             for c in self.calls
@@ -112,10 +127,20 @@ def _shown(text: str, limit: int | None) -> str:
     return as_data(clean_text(text if limit is None else cut_middle(text, limit)))
 
 
-def _arguments(args: Any) -> dict[str, Any]:
-    """Arguments as an entry holds them: always an object."""
+def _arguments(args: Any, limit: int | None = None) -> dict[str, Any]:
+    """Arguments as an entry holds them: always an object; with a `limit`, long ones are cut."""
     shown = value_as_data(args)
-    return cast("dict[str, Any]", shown) if isinstance(shown, dict) else {} if shown is None else {"value": shown}
+    held = cast("dict[str, Any]", shown) if isinstance(shown, dict) else {} if shown is None else {"value": shown}
+    room = max(limit or 0, _KEPT)
+    if limit is None or len(json.dumps(held, ensure_ascii=False, default=value_to_text)) <= room:
+        return held
+    part = room // len(held)
+    return {name[:_KEPT]: _cut_value(value, part) for name, value in held.items()}
+
+
+def _cut_value(value: Any, limit: int) -> Any:
+    text = value_to_text(value)
+    return value if len(text) <= limit else cut_middle(text, limit)
 
 
 def id_prefix(number: int) -> str:
@@ -129,9 +154,35 @@ def call_ids(steps: Sequence[ReasoningStep], number: int) -> list[str]:
     return [id_prefix(number) + call.id for group in groups for call in group]
 
 
-def unread(reply: str, note: str) -> tuple[Decision, str]:
-    """A reply that could not be read, as a turn without calls, and what the next one begins with."""
-    return Decision(cut_middle(reply, _KEPT) or "(empty reply)"), note
+def decisions_of(
+    steps: Sequence[ReasoningStep], asides: Sequence[Aside] = (), first: int = 0
+) -> tuple[list[tuple[Decision, range]], str]:
+    """The turns of a run from a step on, each with the numbers of its steps, and the note that waits for the next turn."""
+    found: list[tuple[Decision, range]] = []
+    note, waiting = "", [aside for aside in asides if aside.after >= first]
+
+    def take(until: int) -> str:
+        words = note
+        while waiting and waiting[0].after <= until:
+            aside = waiting.pop(0)
+            if aside.reply:
+                found.append((Decision.unread(aside.reply, words), range(0)))
+                words = ""
+            words = "\n\n".join(filter(None, [words, aside.note]))
+        return words
+
+    for _, group in groupby(list(enumerate(steps))[first:], key=lambda item: item[1].iteration):
+        decided = list(group)
+        (start, step), numbers = decided[0], range(decided[0][0], decided[-1][0] + 1)
+        note = take(start)
+        if step.tool_name:
+            found.append((Decision(step.thought, called(one for _, one in decided), note), numbers))
+            note = ""
+        else:
+            reply = step.error.raw_response if step.error is not None else ""
+            found.append((Decision.unread(reply or step.thought, note), range(0)))
+            note = step.observation
+    return found, take(len(steps))
 
 
 # -- a run -----------------------------------------------------------------------------------------------------------------
@@ -153,7 +204,7 @@ class RunTurns:
 
     def __init__(self, number: int = 0) -> None:
         self._prefix = id_prefix(number)
-        self._rendered: dict[tuple[int, int, tuple[int | None, ...]], Entry] = {}
+        self._rendered: dict[tuple[int, tuple[int | None, ...]], Entry] = {}
 
     def shown(
         self,
@@ -170,7 +221,7 @@ class RunTurns:
         Args:
             opening: The message's inputs and its playbook.
             steps: All steps of the run.
-            asides: The replies that were rejected.
+            asides: The replies that were rejected, and notes of the agent's own.
             cuts: A step's index to the characters of its result that are shown, or to `GONE`.
             first: The first step that is shown at all.
             notes: What the run-time says at the beginning.
@@ -180,51 +231,30 @@ class RunTurns:
         left = [f"[{missing} earlier steps left out: the context window is full]"] if missing else []
         said = _with_notes(opening, [*notes, *left])
         entries: list[Entry] = []
-        for turn, note in self._turns(steps, asides, cuts, first):
-            entries.append({**said, **turn})
-            said = {NOTE: as_data(note)} if note else {}
-        return entries, said
+        decisions, waits = decisions_of(steps, asides, first)
+        for decision, numbers in decisions:
+            if numbers and all(cuts.get(index) == GONE for index in numbers):
+                continue
+            entries.append({**_with_notes(said, [decision.note]), **self._entry(decision, numbers, cuts)})
+            said = {}
+        return entries, _with_notes(said, [waits])
 
-    def _turns(
-        self, steps: Sequence[ReasoningStep], asides: Sequence[Aside], cuts: Mapping[int, int], first: int
-    ) -> Iterator[tuple[Entry, str]]:
-        """Each turn, and the note that the next one begins with."""
-        waiting = [aside for aside in asides if aside.after >= first]
-        numbered = list(enumerate(steps))[first:]
-        for _, group in groupby(numbered, key=lambda item: item[1].iteration):
-            decided = list(group)
-            while waiting and waiting[0].after <= decided[0][0]:
-                yield self._aside(waiting.pop(0))
-            yield from self._decision(decided, cuts)
-        for aside in waiting:
-            yield self._aside(aside)
-
-    def _aside(self, aside: Aside) -> tuple[Entry, str]:
-        turn, note = unread(aside.reply, aside.note)
-        return turn.entry(), note
-
-    def _decision(self, steps: list[tuple[int, ReasoningStep]], cuts: Mapping[int, int]) -> Iterator[tuple[Entry, str]]:
-        limits = [cuts.get(index) for index, _ in steps]
-        shown = [(step, limit) for (_, step), limit in zip(steps, limits, strict=True) if limit != GONE]
-        if not shown:
-            return
-        if not shown[0][0].tool_name:  # a reply that could not be read
-            step = shown[0][0]
-            reply = step.error.raw_response if step.error is not None else ""
-            turn, note = unread(reply or step.thought, step.observation)
-            yield turn.entry(), note
-            return
-        key = (steps[0][0], len(steps), tuple(limits))
+    def _entry(self, decision: Decision, numbers: range, cuts: Mapping[int, int]) -> Entry:
+        if not numbers:
+            return decision.entry()
+        limits = tuple(cuts.get(index) for index in numbers)
+        key = (numbers.start, limits)
         if key not in self._rendered:
-            limit = min((limit for _, limit in shown if limit is not None), default=None)
-            self._rendered[key] = Decision(shown[0][0].thought, called(step for step, _ in shown)).entry(
-                self._prefix, limit
-            )
-        yield self._rendered[key], ""
+            kept = [(call, limit) for call, limit in zip(decision.calls, limits, strict=True) if limit != GONE]
+            limit = min((limit for _, limit in kept if limit is not None), default=None)
+            self._rendered[key] = replace(decision, calls=tuple(call for call, _ in kept)).entry(self._prefix, limit)
+        return self._rendered[key]
 
 
 def _with_notes(said: Entry, notes: Sequence[str]) -> Entry:
-    return {**said, NOTE: "\n\n".join(notes)} if notes else dict(said)
+    """What is said, and beside it what the run-time says."""
+    words = [note for note in (said.get(NOTE, ""), *map(as_data, notes)) if note]
+    return {**said, NOTE: "\n\n".join(words)} if words else dict(said)
 
 
 def summary_note(summary: RunSummary) -> str:
@@ -299,6 +329,8 @@ class Message:
     decisions: tuple[Decision, ...] = ()
     closing: tuple[str, Any] | None = None
     """Thought and arguments of the call that ended it."""
+    note: str = ""
+    """What the run-time said before that."""
     playbook: str = ""
     shortened: int = IN_FULL
     run: tuple[str, str] | None = None
@@ -319,11 +351,12 @@ class Message:
         found: list[Entry] = []
         if level < NO_CALLS:
             for decision in self.decisions:
-                found.append({**said, **decision.entry(prefix, STUB if level == SHORT else None)})
+                shown = decision.entry(prefix, STUB if level == SHORT else None)
+                found.append({**_with_notes(said, [decision.note]), **shown})
                 said = {}
         elif self.steps:
             said[NOTE] = f"[{len(self.steps)} calls left out: the context window is full]"
-        return [*found, {**said, **self._end(prefix)}]
+        return [*found, {**_with_notes(said, [self.note]), **self._end(prefix)}]
 
     def _end(self, prefix: str) -> Entry:
         thought, args = self.closing or ("" if self.outputs else "No answer was given.", self.outputs)
@@ -371,14 +404,17 @@ def _outputs(entry: Mapping[str, Any]) -> set[str]:
 def _read(entries: Sequence[Mapping[str, Any]]) -> Message:
     inputs: dict[str, Any] = {}
     outputs: dict[str, Any] = {}
-    decisions, closing = list[Decision](), None
+    decisions, closing, note = list[Decision](), None, ""
     for entry in entries:
         named = _outputs(entry)
         inputs |= {name: value for name, value in entry.items() if name not in named and name not in OWN_KEYS}
         outputs |= {name: entry[name] for name in entry if name in named and entry[name] is not None}
         for decision, ends in (*_old_turns(entry), *_turn(entry)):
+            said = value_to_text(entry.get(NOTE) or "")
             if decision.calls or (decision.thought and not ends):
-                decisions.append(decision)
+                decisions.append(replace(decision, note=said))
+            else:
+                note = said
             closing = ends or closing
     first = entries[0]
     level, found = first.get(SHORTENED, IN_FULL), first.get(RUN)
@@ -388,6 +424,7 @@ def _read(entries: Sequence[Mapping[str, Any]]) -> Message:
         outputs=outputs,
         decisions=tuple(decisions),
         closing=closing,
+        note=note,
         playbook=value_to_text(first.get(PLAYBOOK) or ""),
         shortened=level if isinstance(level, int) and IN_FULL <= level <= LEFT_OUT else IN_FULL,
         run=(str(ids[0]), str(ids[1])) if len(ids) == 2 else None,
@@ -505,13 +542,15 @@ def stored_entries(message: Message) -> list[Entry]:
     }
     found: list[Entry] = []
     for decision in message.decisions:
-        found.append(named({**said, **_stored(decision)}, ()))
+        note = {NOTE: decision.note} if decision.note else {}
+        found.append(named({**said, **note, **_stored(decision)}, ()))
         said = {}
     outputs = {name: _plain(value) for name, value in message.outputs.items()}
     if outputs:
         thought, args = message.closing or ("", outputs)
         end = Decision(thought, (Called(f"call_{len(message.decisions)}_0", SUBMIT, json_value(args), "Completed."),))
-        found.append(named({**said, **_stored(end), **outputs}, outputs))
+        note = {NOTE: message.note} if message.note else {}
+        found.append(named({**said, **note, **_stored(end), **outputs}, outputs))
     elif said:
         found.append(named(said, ()))
     return found
@@ -522,17 +561,23 @@ def named(entry: Entry, outputs: Iterable[str]) -> Entry:
     return entry if _outputs(entry) & entry.keys() == set(outputs) else {**entry, OUTPUTS: list(outputs)}
 
 
-def message_of(steps: Sequence[ReasoningStep], **fields: Any) -> Message:
-    """A run's steps as a message: `message_of(steps, inputs={"task": "x"}, outputs={})`."""
-    decided = [list(group) for _, group in groupby(steps, key=lambda step: step.iteration)]
-    decisions = tuple(Decision(group[0].thought, called(group)) for group in decided)
-    return replace(Message(**fields), decisions=decisions)
+def message_of(steps: Sequence[ReasoningStep], asides: Sequence[Aside] = (), **fields: Any) -> Message:
+    """A run as a message: `message_of(steps, inputs={"task": "x"}, outputs={})`.
+
+    Args:
+        steps: Its steps.
+        asides: The replies that were rejected, and what the run-time said.
+        **fields: The message's other fields.
+    """
+    decisions, note = decisions_of(steps, asides)
+    return replace(Message(**fields), decisions=tuple(decision for decision, _ in decisions), note=note)
 
 
 def _stored(decision: Decision) -> Entry:
     calls = [{"id": c.id, "name": c.name, "args": _plain_arguments(c.args)} for c in decision.calls]
     results = [{"call_id": c.id, "name": c.name, "value": c.result, "is_error": c.failed} for c in decision.calls]
-    return {THOUGHT: decision.thought, CALLS: {CALLS: calls, RESULTS: results}}
+    held: Entry = {CALLS: calls, RESULTS: results} if calls else {CALLS: []}
+    return {THOUGHT: decision.thought, CALLS: held}
 
 
 def _plain_arguments(args: Any) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import Any, cast
 
 from ace.agent.breaker import Breakers
-from ace.agent.history import ENDS, NOTE, SUBMIT, Aside, SoFar, as_fields, call_ids
+from ace.agent.history import SUBMIT, Aside, SoFar, as_fields, call_ids, ends_run
 from ace.agent.hooks import Agent, AgentState, StepView
 from ace.agent.output import build_output
 from ace.agent.policy import (
@@ -65,7 +65,6 @@ from ace.core import (
     ToolDispatch,
     ToolErrorKind,
     UsageLimits,
-    as_data,
     clean_text,
     describe_error,
     json_value,
@@ -123,7 +122,6 @@ class AgentRun:
         self._values: dict[str, Any] = {}
         self._shown: dict[str, list[Any]] = {}
         self._breakers = Breakers(spec.policy.breaker, self.record.breakers)
-        self._said = ""
         self._raised: BaseException | None = None
         self._call_started: dict[str, float] = {}
         self._started = spec.clock.now()
@@ -208,17 +206,19 @@ class AgentRun:
             self.record.state = state = state.ask()
             self._emit("model_request_started", purpose=state.purpose)
         turns, said = self.record.turns(self.spec.opening, self.spec.summary)
-        note = "\n\n".join(filter(None, [said.get(NOTE, ""), self._note(state)]))
-        said = {**said, NOTE: note} if note else said
         talks = bool(self.record.conversation.messages)
-        return AskModel(state.purpose, self._said, tuple(turns), said, self._excluded(), self._media(), talks)
+        return AskModel(state.purpose, "", tuple(turns), said, self._excluded(), self._media(), talks)
 
-    def _note(self, state: Thinking) -> str:
-        """What the request says beside what it answers."""
-        if state.purpose != "extract":
-            return as_data(self._said) if state.purpose == "decide" else ""
+    def _tell(self, note: str, reply: str = "") -> None:
+        """Tell the model something with the next request; it stays in the prompt, so that a request only adds to it."""
+        kept = clean_text(truncate(reply, RAW_KEPT))
+        self.record.asides.append(Aside(len(self.record.steps), kept, clean_text(note)))
+
+    def _extract(self, state: Thinking, forced_by: TerminationReason | None = None) -> Thinking:
+        """Ask for the answer alone."""
         names = ", ".join(name for name in self.spec.finish.parameters if name != "cited_bullets")
-        return f"Now end with what is there: call {SUBMIT} with {names}, and no other tool."
+        self._tell(f"Now end with what is there: call {SUBMIT} with {names}, and no other tool.")
+        return state.extract(forced_by)
 
     def _media(self) -> tuple[tuple[str, Any], ...]:
         """Media of the steps that the model sees in full."""
@@ -235,19 +235,19 @@ class AgentRun:
 
     def _hook_decides(self, state: Thinking) -> bool:
         """Let the agent define the step; True when it needs no model for it."""
-        self._said = ""
         if not self._overrides("execute_step"):
             return False
         match self._hook("execute_step", self.view()):
             case AskModel(note=text):
-                self._said = text
+                if text:
+                    self._tell(text)
                 return False
             case CallTool(calls):
                 self._commit("")
                 self._act(state, "", [RequestedTool(call.name, call.args) for call in calls])
             case Done(outputs):
                 self._commit("")
-                self._finish(state, outputs or {}, "")
+                self._finish(state, outputs or {})
             case other:
                 raise self._broken("execute_step", f"returned {other!r}, expected AskModel, CallTool or Done")
         return True
@@ -264,11 +264,11 @@ class AgentRun:
             elif force is None and limits.last_answer_due(self.record.usage):
                 force = "budget_exceeded"
             elif force is None and self._overrides("should_stop") and self._hook("should_stop", self.view()):
-                state = state.extract()
+                state = self._extract(state)
             elif force is None and self._summary_due():
                 state = state.summarize()
         if force is not None:
-            state = state.extract(forced_by=force)
+            state = self._extract(state, force)
             self.record.forced_by = force
         self.record.state = state
 
@@ -347,7 +347,7 @@ class AgentRun:
     def _last_answer(self, state: Thinking, reply: ModelReply) -> None:
         """The reply to a request for the answer alone: only what submits counts."""
         calls = [RequestedTool(reply.tool_name, reply.tool_args), *reply.more]
-        args = next((call.args for call in reversed(calls) if call.name in ENDS), None)
+        args = next((call.args for call in reversed(calls) if ends_run(call.name)), None)
         try:
             self._submitted(json_value(args), clean_text(reply.thought))
         except InvalidModelAction as error:
@@ -361,11 +361,11 @@ class AgentRun:
         used = {"", *(step.provider_id for step in self.record.steps)}
         ids = [tool.id if tool.id not in used and not used.add(tool.id) else "" for tool in asked]
         wanted = [RequestedTool(json_value(t.name), json_value(t.args), i) for t, i in zip(asked, ids, strict=True)]
-        ends = [tool for tool in wanted if tool.name in ENDS]
-        calls = [tool for tool in wanted if tool.name not in ENDS]
+        ends = [tool for tool in wanted if ends_run(tool.name)]
+        calls = [tool for tool in wanted if not ends_run(tool.name)]
         if not calls:
             self._commit(thought)
-            self._finish(state, ends[-1].args, thought)
+            self._finish(state, ends[-1].args, thought, reply.raw or json.dumps(ends[-1].args, ensure_ascii=False))
             return
         checked = [self._check(tool, number, reply.raw) for number, tool in enumerate(calls, 1)]
         if wrong := _first_wrong(checked):
@@ -411,13 +411,12 @@ class AgentRun:
         else:
             self._enter(state.act(_all_right(checked), thought))
 
-    def _finish(self, state: Thinking, args: Any, thought: str) -> None:
+    def _finish(self, state: Thinking, args: Any, thought: str = "", reply: str = "") -> None:
         try:
             self._submitted(args, thought)
         except InvalidModelAction as error:  # the answer must be asked for
-            reply = json.dumps({"name": SUBMIT, "args": json_value(args)}, ensure_ascii=False)
-            self.record.asides.append(Aside(len(self.record.steps), reply, error.message))
-            self._think(state.extract())
+            self._tell(error.message, reply)
+            self._think(self._extract(state))
         else:
             self._end(state.complete())
 
@@ -482,8 +481,7 @@ class AgentRun:
         if catalog or (isinstance(error, InvalidModelAction) and error.reason == "unknown_tool"):
             names = [name for name in self.spec.registry.names if name not in self._excluded()]
             note += f" Tools: {', '.join((*names, SUBMIT))}."
-        raw = getattr(error, "raw_response", None) or ""
-        self.record.asides.append(Aside(len(self.record.steps), clean_text(raw)[:1_000], clean_text(note)))
+        self._tell(note, getattr(error, "raw_response", None) or "(empty reply)")
         self.record.reprompts_here += 1
         self._charge(decision, RunUsage(reprompts=1))
         self._think(state.think_again(committed=False))

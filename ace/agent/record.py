@@ -178,6 +178,7 @@ class RunRecord:
         """The conversation with this run as its last turn."""
         message = message_of(
             steps,
+            self.asides,
             inputs=self.task.inputs,
             outputs=self.outputs,
             closing=self.closing,

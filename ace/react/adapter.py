@@ -16,7 +16,7 @@ from typing import Any
 import dspy
 from dspy.adapters import utils
 
-from ace.agent.history import CALLS, ENDS, NOTE, PLAYBOOK, RESULTS, SUBMIT, THOUGHT, TOOLS, as_text
+from ace.agent.history import CALLS, NOTE, PLAYBOOK, RESULTS, SUBMIT, THOUGHT, TOOLS, as_text, ends_run
 from ace.core import InvalidModelAction, value_to_text
 from ace.react.reading.objects import is_object
 from ace.react.reading.reader import CallReader, Reading, Written
@@ -56,7 +56,7 @@ class ReplyReader:
         """
         self.text = completion
         found = self.reader.read(completion, self.shown)
-        if self.outputs and not any(call.name in ENDS for call in found.calls):
+        if self.outputs and not any(ends_run(call.name) for call in found.calls):
             found = self._answer(completion)
         if not found.calls:
             raise nothing_to_do(found, completion)
@@ -211,7 +211,7 @@ def made_together(reply: str, calls: Sequence[Written]) -> tuple[Written, ...]:
             break
         made.append(call)
         position = max(position, start + len(call.source))
-    ends = [index for index, call in enumerate(made) if call.name in ENDS]
+    ends = [index for index, call in enumerate(made) if ends_run(call.name)]
     return tuple(made[: ends[0] + 1] if ends else made)
 
 

@@ -51,7 +51,7 @@ class Server:
             self.victim.send_signal(signal.SIGKILL)
             self.victim.wait()
             return ""  # the reply is not read, and was not counted
-        self.asked.append((prompt.system, prompt.text))
+        self.asked.append(prompt.messages)
         if len(self.asked) == self.interrupt_at:
             self.victim.send_signal(signal.SIGINT)
         time.sleep(self.latency)

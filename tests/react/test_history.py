@@ -122,7 +122,7 @@ def test_an_older_schema_is_text():
     [turn] = reader.read([{"question": "Where?", "result": None}])
     assert turn == {"task": "Where?"}
     [turn] = reader.read([{"city": "Oslo", "day": 3, "answer": "y"}])
-    assert turn == {"task": "city: Oslo\nday: 3", "answer": "y", "_outputs": ["answer"]}
+    assert turn == {"task": "city: Oslo\nday: 3", "answer": "y"}
 
 
 def test_messages_of_other_frameworks_are_taken():

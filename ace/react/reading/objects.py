@@ -1,41 +1,36 @@
-"""JSON objects in a text: found whole, and never completed where something may be missing."""
+"""Objects in a text: read whole, and never completed where something may be missing."""
 
 from __future__ import annotations
 
 import ast
 import json
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Any, TypeGuard, cast
+from typing import Any, TypeGuard
 
-from json_repair import repair_json
-
-MAX_TRIES = 50
-"""Objects in one reply that turn out to be unreadable, before the rest of it is given up."""
 MAX_LENIENT = 50_000
-"""Characters of objects that are no strict JSON, and of a call as code, that are still read."""
+"""Characters of an object that is no strict JSON, or of a call as code, that are still read."""
 MAX_DEPTH = 60
 """Deeper nesting is not read."""
 
-OBJECT = re.compile(r"\{\s{0,500}(?:[\"'}]|[A-Za-z_][\w-]{0,60}\s{0,20}:)")
+OBJECT = r"\{\s{0,500}(?:[\"'}]|[A-Za-z_][\w-]{0,60}\s{0,20}:)"
+"""How an object begins."""
 _TOKEN = re.compile(  # strings that follow each other are one token: a long reply may have hundreds of thousands
     r"(?:\"[^\"\\]*(?:\\.[^\"\\]*)*\"[^\"'{}\[\](),:=]*+)++|[\"{}\[\]()]"
     r"|(?<=[{\[,:(=])\s{0,20}'[^'\\\n]*(?:\\.[^'\\\n]*)*'",
     re.S,
 )
+_FOREIGN = re.compile(  # what JSON and JavaScript write in another way than Python does
+    r"(?P<text>\"[^\"\\]*+(?:\\.[^\"\\]*+)*+\"?|'[^'\\]*+(?:\\.[^'\\]*+)*+'?)|//[^\n]*|/\*(?:[^*]|\*(?!/))*+(?:\*/)?"
+    r"|\b(?P<constant>true|false|null)\b|(?<=[{,])\s*+(?P<key>[A-Za-z_]\w*+)(?=\s{0,20}:)",
+    re.S,
+)
 _DECODER = json.JSONDecoder(strict=False)  # a line break in a text is what a model writes, and clear to a reader
 _CLOSERS = {"{": "}", "[": "]", "(": ")"}
 
-
-class Mark:
-    """A result that is no value: `CUT`, `NOTHING`."""
-
-
-CUT: Any = Mark()
-"""What is there does not come to an end."""
-NOTHING: Any = Mark()
-"""There is nothing of the kind."""
+CUT: Any = object()
+"""In place of a value: what is there does not come to an end."""
+NOTHING: Any = object()
+"""In place of a value: there is nothing of the kind."""
 
 
 def is_object(value: Any) -> TypeGuard[dict[str, Any]]:
@@ -48,60 +43,61 @@ def is_list(value: Any) -> TypeGuard[list[Any]]:
     return isinstance(value, list)
 
 
-@dataclass(frozen=True)
-class Found:
-    """A JSON object in a text, `next(found('{"a": 1}'))`: its value, its place, and the ids of objects in it left open."""
-
-    value: Any
-    start: int
-    end: int
-    unclosed: frozenset[int] = frozenset()
-
-
 def strict(text: str) -> Any:
-    """The JSON value that a text is, `strict("[1]")`; `NOTHING` where it is none."""
+    """Read a text that is a JSON value, `strict("[1]")`; `NOTHING` where it is none."""
     try:
         return json.loads(text, strict=False)
     except (ValueError, RecursionError):
         return NOTHING
 
 
-def found(text: str, start: re.Pattern[str] = OBJECT, *, closed: bool = False) -> Iterator[Found]:
-    """The JSON objects of a text, outermost ones, in their order; the last may be one that was cut off.
+def read_text(text: str) -> Any:
+    """Read a text that is JSON, or arguments as code write them, `read_text("n=2")`; `NOTHING` for another."""
+    value = strict(text)
+    return _arguments(f"({text})") if value is NOTHING else value
+
+
+def object_at(text: str, begin: int, *, closed: bool = False) -> tuple[Any, int, bool]:
+    """Read the object that begins at a bracket.
 
     Args:
         text: Any text.
-        start: How an object begins.
+        begin: Where the bracket stands.
         closed: Whether the text goes on after this, so that what ends here was not cut off.
 
+    Returns:
+        The object, or `CUT` where it does not come to an end, `NOTHING` where it cannot be read; where it ends; and
+        whether it is whole: where its last bracket is missing, more fields may be, too.
+
     Examples:
-        >>> [item.value for item in found('first {"a": 1}, then {"b": [2]}')]
-        [{'a': 1}, {'b': [2]}]
+        >>> object_at("first {'a': 1}, then", 6)
+        ({'a': 1}, 14, True)
     """
-    position = tries = 0
-    scans, left = 3 * len(text) + 10_000, MAX_LENIENT
-    while tries < MAX_TRIES and scans > 0 and (match := start.search(text, position)) is not None:
-        begin = match.start()
-        try:
-            value, position = _DECODER.raw_decode(text, begin)
-            yield Found(value, begin, position)
-            continue
-        except (ValueError, RecursionError):
-            tries += 1
+    try:
+        return *_DECODER.raw_decode(text, begin), True
+    except (ValueError, RecursionError):
         end, stack = balanced(text, begin)
-        scans -= end - begin
-        if stack is None:  # too deep, or no brackets that belong together
-            position = begin + 1
-        elif stack:
-            yield _completed(text, begin, stack, closed)
-            return
-        else:
-            position = end
-            if end - begin <= left:
-                left -= end - begin
-                value = lenient(text[begin:end])
-                if isinstance(value, dict):
-                    yield Found(value, begin, end)
+    if not stack:
+        return NOTHING if stack is None else _arguments(f"({text[begin:end]})"), end, True
+    rest = text[begin:].rstrip("` \t\r\n")
+    # only the last bracket may be missing, and behind an inner one, or before what follows
+    value = strict(f"{rest}}}") if stack == ["{"] and (closed or rest.endswith(("}", "]"))) else NOTHING
+    return CUT if value is NOTHING else value, end, closed
+
+
+def code_at(text: str, begin: int, order: tuple[str, ...]) -> tuple[Any, int]:
+    """Read the arguments of a call as code: literals, by name or in the order of the schema, or an object.
+
+    Returns:
+        The arguments, or `CUT` where they do not come to an end, `NOTHING` for other code; and where they end.
+
+    Examples:
+        >>> code_at("f('a', n=2)", 1, ("key", "n"))
+        ({'key': 'a', 'n': 2}, 11)
+    """
+    end, stack = balanced(text, begin)
+    source = text[begin:end] if text[begin] == "(" else f"({text[begin:end]})"
+    return CUT if stack else _arguments(source, order), end
 
 
 def balanced(text: str, start: int) -> tuple[int, list[str] | None]:
@@ -112,63 +108,37 @@ def balanced(text: str, start: int) -> tuple[int, list[str] | None]:
     stack: list[str] = []
     for token in _TOKEN.finditer(text, start):
         mark = token[0]
+        if mark == '"':
+            return len(text), [*stack, mark]
         if mark in _CLOSERS:
             stack.append(mark)
-            if len(stack) > MAX_DEPTH:
-                return token.end(), None
-        elif mark == '"':
-            return len(text), [*stack, mark]
-        elif mark in ("}", "]", ")"):
-            if not stack or _CLOSERS[stack.pop()] != mark:
-                return token.end(), None
-            if not stack:
-                return token.end(), []
+        elif mark in ("}", "]", ")") and (not stack or _CLOSERS[stack.pop()] != mark):
+            return token.end(), None
+        if not stack or len(stack) > MAX_DEPTH:
+            return token.end(), None if stack else []
     return len(text), stack
 
 
-def _completed(text: str, begin: int, stack: list[str], closed: bool) -> Found:
-    """An object of which only closing brackets are missing; `CUT` as value where more may be."""
-    end = len(text)
-    whole = text[begin:].rstrip().rstrip("`").rstrip()
-    if stack[-1] == '"' or not (closed or whole.endswith(("}", "]", '"'))):
-        return Found(CUT, begin, end)
-    value = strict(whole + "".join(_CLOSERS[mark] for mark in reversed(stack)))
-    if value is NOTHING:
-        return Found(CUT, begin, end)
-    unclosed: set[int] = set()
-    node = value
-    for _ in stack:
-        unclosed.add(id(node))
-        node = (_items(node) or [None])[-1]
-    return Found(value, begin, end, frozenset() if closed else frozenset(unclosed))
-
-
-def lenient(text: str) -> Any:
-    """What a person reads in an object whose brackets are all there, `lenient("{'a': 1,}")`: other quotes, comments ..."""
+def _arguments(text: str, order: tuple[str, ...] = ()) -> Any:
+    """The arguments in the brackets of a call; an object alone holds them all."""
     try:
-        value = ast.literal_eval(text)
-        if isinstance(value, dict):
-            return cast("dict[str, Any]", value)
-    except (ValueError, SyntaxError, RecursionError, MemoryError, TypeError):
-        pass
-    try:
-        value = repair_json(text, return_objects=True)
-    except Exception:  # a border: it is written for all kinds of text, and asserts what some do not keep
+        call: Any = ast.parse(
+            f"f{_FOREIGN.sub(_as_python, text)}" if len(text) <= MAX_LENIENT else "", mode="eval"
+        ).body
+        values = [ast.literal_eval(value) for value in call.args]
+        named = {word.arg or "**": ast.literal_eval(word.value) for word in call.keywords}
+        values, named = json.loads(json.dumps([values, named]))  # sets, bytes and ``...`` are no JSON
+    except (ValueError, SyntaxError, RecursionError, MemoryError, TypeError, AttributeError):
         return NOTHING
-    # what was left out is repaired to an empty text, and odd quotes to a part of one: those would be guesses
-    return value if _stands_in(value, text) else NOTHING
+    if len(values) == 1 and not named and is_object(values[0]) and (not order or values[0].keys() <= set(order)):
+        return values[0]
+    return dict(zip(order, values, strict=False)) | named if len(values) <= len(order) else NOTHING
 
 
-def _stands_in(value: Any, text: str) -> bool:
-    """Whether each text in a value stands in the source, behind a quote unless it is one word."""
-    if isinstance(value, str):
-        escaped = json.dumps(value, ensure_ascii=False)[1:-1]
-        quoted = any(f"{quote}{form}{quote * (not value)}" in text for quote in "\"'" for form in (value, escaped))
-        return quoted or re.fullmatch(r"[\w.+-]+", value) is not None
-    return all(_stands_in(item, text) for item in _items(value))
-
-
-def _items(value: Any) -> list[Any]:
-    if isinstance(value, dict):
-        return list(cast("dict[str, Any]", value).values())
-    return cast("list[Any]", value) if isinstance(value, list) else []
+def _as_python(found: re.Match[str]) -> str:
+    """A part of an object as Python writes it."""
+    if found["text"]:
+        value = strict(found["text"])
+        return found["text"] if value is NOTHING else repr(value)
+    constant = (found["constant"] or " ").capitalize().replace("Null", "None")
+    return repr(found["key"]) if found["key"] else constant
