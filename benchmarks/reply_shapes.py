@@ -219,9 +219,61 @@ OWN_SHAPES: dict[str, Shape] = {
 }
 """The same in the form that prompts of ours and of `dspy.ReActV2` show."""
 
+
+def _keywords(args: dict[str, Any]) -> str:
+    return ", ".join(f"{key}={value!r}" for key, value in args.items())
+
+
+TAUGHT_SHAPES: dict[str, Shape] = {
+    "Hermes": lambda n, a: f"<think>\nHm.\n</think>\n\n<tool_call>\n{_j({'name': n, 'arguments': a})}\n</tool_call>",
+    "Hermes, two calls": lambda n, a: (
+        f"<tool_call>\n{_j({'name': n, 'arguments': a})}\n</tool_call>\n<tool_call>\n{_j(OTHER)}\n</tool_call>"
+    ),
+    "Qwen Coder": lambda n, a: (
+        f"<tool_call>\n<function={n}>\n"
+        + _xml(a, "<parameter={key}>\n{value}\n</parameter>\n")
+        + "</function>\n</tool_call>"
+    ),
+    "Claude": lambda n, a: (
+        f'I do it.\n<function_calls>\n<invoke name="{n}">\n'
+        + _xml(a, '<parameter name="{key}">{value}</parameter>\n')
+        + "</invoke>\n</function_calls>"
+    ),
+    "Claude 2": lambda n, a: (
+        f"<function_calls>\n<invoke>\n<tool_name>{n}</tool_name>\n<parameters>\n"
+        + _xml(a, "<{key}>{value}</{key}>\n")
+        + "</parameters>\n</invoke>\n</function_calls>"
+    ),
+    "Mistral": lambda n, a: f"[TOOL_CALLS]{n}[ARGS]{_j(a)}",
+    "Mistral with an id": lambda n, a: f"[TOOL_CALLS]{n}[CALL_ID]abc123XYZ[ARGS]{_j(a)}",
+    "Llama": lambda n, a: f"<|python_tag|>{_j({'name': n, 'parameters': a})}",
+    "Llama, pythonic": lambda n, a: f"[{n}({_keywords(a)})]",
+    "Llama, pythonic, two calls": lambda n, a: f"[{n}({_keywords(a)}), list_orders()]",
+    "Harmony": lambda n, a: (
+        "<|channel|>analysis<|message|>I need it.<|end|><|start|>assistant<|channel|>commentary "
+        f"to=functions.{n} <|constrain|>json<|message|>{_j(a)}<|call|>"
+    ),
+    "Kimi": lambda n, a: f"<|tool_call_begin|>functions.{n}:0<|tool_call_argument_begin|>{_j(a)}<|tool_call_end|>",
+    "DeepSeek": lambda n, a: (
+        f"<｜tool▁call▁begin｜>function<｜tool▁sep｜>{n}\n```json\n{_j(a)}\n```<｜tool▁call▁end｜>"
+    ),
+    "Gemma": lambda n, a: f"```tool_code\nprint({n}({_keywords(a)}))\n```",
+    "Command": lambda n, a: f"Action: ```json\n{json.dumps([{'tool_name': n, 'parameters': a}], indent=4)}\n```",
+    "Functionary": lambda n, a: f">>>{n}\n{_j(a)}",
+    "OLMo": lambda n, a: f"<function_calls>{n}({_keywords(a)})</function_calls>",
+    "Raven": lambda n, a: f"Call: {n}({_keywords(a)})<bot_end>",
+    "smolagents": lambda n, a: f"Thought: t\nCode:\n```py\nresult = {n}({_keywords(a)})\n```<end_code>",
+    "API's message": lambda n, a: _j(
+        {"role": "assistant", "content": None, "tool_calls": [{"function": {"name": n, "arguments": _j(a)}}]}
+    ),
+    "MCP": lambda n, a: _j({"jsonrpc": "2.0", "method": "tools/call", "params": {"name": n, "arguments": a}}),
+    "JavaScript": lambda n, a: f"```ts\nawait {n}({_j(a)});\n```",
+}
+"""The same in the formats that models were trained on, which some servers hand on as text."""
+
 TWO_CALLS = frozenset(
     {"JSON list of two", "two objects", "turn with two calls", "turn as JSON with two calls"}
-    | {"lines", "lines with a blank one between", "lines in a fence"}
+    | {"lines", "lines with a blank one between", "lines in a fence", "Hermes, two calls", "Llama, pythonic, two calls"}
 )
 """Shapes with a second call, `OTHER`."""
 
@@ -243,7 +295,7 @@ class Reply:
 
 def readable() -> Iterator[Reply]:
     """Every shape with every call."""
-    for shape, write in (SHAPES | OWN_SHAPES).items():
+    for shape, write in (SHAPES | OWN_SHAPES | TAUGHT_SHAPES).items():
         for name, args in CALLS:
             yield Reply(shape, write(name, args), (name, args))
 

@@ -18,14 +18,16 @@ from dspy.adapters import utils
 
 from ace.agent.history import CALLS, NOTE, PLAYBOOK, RESULTS, SUBMIT, THOUGHT, TOOLS, as_text, ends_run
 from ace.core import InvalidModelAction, value_to_text
-from ace.react.reading.objects import is_object
-from ace.react.reading.reader import CallReader, Reading, Written
+from ace.react.catalog import ToolCatalog
+from ace.react.reading.objects import is_object, strict
+from ace.react.reading.reader import Reading, Written
 
 _UTILS: Any = utils
 _SHAPE = (
-    "Reply with a few words about what comes next, if you like, and then one JSON object for each call, for example:\n"
+    "Reply in each turn with the call that comes next as one JSON object, for example:\n"
     '{{"name": "{name}", "args": {args}}}\n'
-    "Then wait for the result. Call {end} when you are done."
+    "You may say why in a few words before it. Its result comes as the next message. Several calls that only read may come "
+    "together as a list. When the task is done, call {end}."
 )
 
 
@@ -33,13 +35,14 @@ class ReplyReader:
     """Reads the reply to one request, and keeps what it found: DSPy's prediction holds only what is well formed.
 
     Args:
-        reader: Knows the tools.
+        catalog: The tools.
         shown: Gives the prompt's data: a call that stands there word for word is a quotation.
         outputs: The outputs that the reply has to give, where the answer is asked for; none for a decision.
     """
 
-    def __init__(self, reader: CallReader, shown: Callable[[], str], outputs: Sequence[str] = ()) -> None:
-        self.reader = reader
+    def __init__(self, catalog: ToolCatalog, shown: Callable[[], str], outputs: Sequence[str] = ()) -> None:
+        self.reader = catalog.reader
+        self.only_reads = catalog.only_reads
         self.shown = shown
         self.outputs = outputs
         self.text: str | None = None
@@ -60,7 +63,7 @@ class ReplyReader:
             found = self._answer(completion)
         if not found.calls:
             raise nothing_to_do(found, completion)
-        made = made_together(completion, found.calls)
+        made = made_together(completion, found.calls, self.only_reads)
         self.unmade = tuple(str(call.name) for call in found.calls[len(made) :])
         thought = found.thought or _before(completion, made[0])
         self.found = Reading(thought, made)
@@ -68,17 +71,23 @@ class ReplyReader:
 
     def _answer(self, completion: str) -> Reading:
         """A last reply without a call: the outputs by their headings, or, where there is one output, the text."""
-        given: dict[str, Any] = dict(_parts(completion, self.outputs))
+        given: dict[str, Any] = _parts(completion, self.outputs)
         if not given and len(self.outputs) == 1 and "[[ ##" not in completion:
             given = {self.outputs[0]: completion.strip()} if completion.strip() else {}
         typed = self.reader.tools.arguments(SUBMIT, given, as_text=True)
         return Reading("", (Written(SUBMIT, typed),)) if given else Reading()
 
 
-def _parts(reply: str, names: Sequence[str]) -> dict[str, str]:
-    """What stands under the headings of the outputs."""
+def _parts(reply: str, names: Sequence[str]) -> dict[str, Any]:
+    """The outputs that stand in a reply: under headings, in an object, or in tags."""
+    value = strict(re.sub(r"\A```\w*\n|\n```\Z", "", reply.strip()))
+    if is_object(value):
+        return {name: value[name] for name in names if name in value}
     _, *found = re.split(r"^\[\[ ## (\w+) ## \]\][ \t]*\n?", reply, flags=re.M)
-    return {name: text.strip() for name, text in zip(found[::2], found[1::2], strict=True) if name in names}
+    pairs = zip(found[::2], found[1::2], strict=True)
+    headed = {name: text.strip() for name, text in pairs if name in names}
+    tagged = (re.search(rf"<{re.escape(name)}>(.*?)</{re.escape(name)}>", reply, re.S) for name in names)
+    return headed or {name: tag[1].strip() for name, tag in zip(names, tagged, strict=True) if tag is not None}
 
 
 def _before(reply: str, call: Written) -> str:
@@ -177,8 +186,8 @@ class TurnsAdapter(dspy.ChatAdapter):
 
 
 def _rank(name: str) -> int:
-    """Where a field stands: notes of earlier runs first, then the inputs, then what the run-time says."""
-    return {PLAYBOOK: 0, NOTE: 2}.get(name, 1)
+    """Where a field stands: what the run-time says first, then notes of earlier runs, then the inputs."""
+    return {NOTE: 0, PLAYBOOK: 1}.get(name, 2)
 
 
 def _results(results: Sequence[Any]) -> str:
@@ -199,20 +208,23 @@ def _shape(catalog: str) -> str:
     return _SHAPE.format(name=name, args=args, end=SUBMIT)
 
 
-def made_together(reply: str, calls: Sequence[Written]) -> tuple[Written, ...]:
-    """The calls of a reply that are made: the first, and those that follow it with nothing but markup between them.
+def made_together(reply: str, calls: Sequence[Written], only_reads: Callable[[Any], bool]) -> tuple[Written, ...]:
+    """The calls of a reply that are made: the first, those of one list with it, and others that only read.
 
-    What a model writes between two calls is often a result that it made up.
+    What stands in a list is meant to be done at once. Of calls that merely follow each other, a small model has often
+    made up what the first would give: those that change something wait for that. So does what comes after words.
     """
     made, position = [calls[0]], reply.find(calls[0].source) + len(calls[0].source) if calls[0].source else -1
     for call in calls[1:]:
         start = reply.find(call.source, position) if call.source and position >= 0 else -1
-        if call.source != calls[0].source and (start < 0 or MARKUP.sub("", reply[position:start])):
+        between = reply[position:start] if start >= 0 else ""
+        listed = call.source == calls[0].source or (start >= 0 and between.strip().startswith(","))
+        harmless = all(only_reads(one.name) for one in (*made, call))
+        if (call.source != calls[0].source and (start < 0 or MARKUP.sub("", between))) or not (listed or harmless):
             break
         made.append(call)
         position = max(position, start + len(call.source))
-    ends = [index for index, call in enumerate(made) if ends_run(call.name)]
-    return tuple(made[: ends[0] + 1] if ends else made)
+    return tuple(made)
 
 
 MARKUP = re.compile(

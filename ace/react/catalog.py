@@ -10,7 +10,7 @@ from typing import Any, cast
 import dspy
 from pydantic import Field
 
-from ace.agent.history import ENDS
+from ace.agent.history import ENDS, ends_run
 from ace.core import as_data, clean_text, value_to_text
 from ace.react.reading.reader import CallReader
 from ace.react.seen import SeenTools
@@ -153,6 +153,10 @@ class ToolCatalog:
         """Reads the calls in replies."""
         self.seen = SeenTools()
         """Makes the calls where tracers see them."""
+
+    def only_reads(self, name: Any) -> bool:
+        """Whether a tool of that name changes nothing; to end a run changes nothing either."""
+        return ends_run(name) or (self.reader.has(name) and self.registry.get(name).read_only)
 
     def described(self, descriptions: Mapping[str, str]) -> ToolCatalog:
         """The same tools with other descriptions."""

@@ -120,7 +120,7 @@ class _Request:
         self.predictor = model.predictor(request)
         self.lm = model.model_for(request)
         outputs = tuple(model.prompts.react.signature.output_fields) if request.purpose == "extract" else ()
-        self.replies = ReplyReader(model.prompts.catalog.reader, self._foreign, outputs)
+        self.replies = ReplyReader(model.prompts.catalog, self._foreign, outputs)
         self._native = model.prompts.native and request.purpose != "summarize"
         self.fields = self._summary_fields() if request.purpose == "summarize" else self._turn_fields()
         self.adapter = self._adapter()
@@ -235,7 +235,7 @@ def _without_end(entry: Entry) -> Entry:
     calls = entry.get(CALLS)
     if calls is None or any(call["name"] not in ENDS for call in calls[CALLS]):
         return entry
-    return {**entry, CALLS: {CALLS: calls[CALLS]}}
+    return {**entry, CALLS: {CALLS: [{"name": call["name"], "args": call["args"]} for call in calls[CALLS]]}}
 
 
 def _with_media(entries: list[Entry], media: tuple[tuple[str, Any], ...]) -> list[Entry]:

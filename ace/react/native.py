@@ -6,12 +6,12 @@ import json
 from typing import Any
 
 from ace.agent import ModelReply, RequestedTool
-from ace.agent.history import ENDS, SUBMIT
+from ace.agent.history import SUBMIT
 from ace.core import InvalidModelAction, RunUsage, ToolErrorKind, truncate
 from ace.react.adapter import MARKUP, ReplyReader, made_together, nothing_to_do
 from ace.react.catalog import ToolCatalog
 from ace.react.reading.objects import is_object
-from ace.tools import Tool, ToolRegistry
+from ace.tools import Tool
 
 CUT_SHORT: dict[ToolErrorKind, str] = {
     "length": f"The reply was cut off at the model's limit of tokens. Write less, and call a tool or `{SUBMIT}`.",
@@ -55,9 +55,9 @@ def read_reply(prediction: Any, catalog: ToolCatalog, replies: ReplyReader, usag
     found = catalog.reader.read(text, replies.shown)
     known = [call for call in found.calls if catalog.reader.knows(call)]
     if known:
-        if _prose(text, known) and not all(_only_reads(call.name, catalog.registry) for call in known):
+        if _prose(text, known) and not all(catalog.only_reads(call.name) for call in known):
             raise InvalidModelAction("unparsable", IN_PROSE, raw_response=text)
-        first, *more = [RequestedTool(call.name, call.args) for call in made_together(text, known)]
+        first, *more = [RequestedTool(call.name, call.args) for call in made_together(text, known, catalog.only_reads)]
         return ModelReply(found.thought, first.name, first.args, more=tuple(more), usage=usage, raw=text)
     if found.cut and catalog.reader.mentions(text):
         raise nothing_to_do(found, text)
@@ -72,10 +72,6 @@ def _prose(reply: str, calls: list[Any]) -> bool:
             return True
         rest = rest.replace(call.source, " ", 1)
     return bool(MARKUP.sub("", rest))
-
-
-def _only_reads(name: Any, registry: ToolRegistry) -> bool:
-    return name in ENDS or (registry.has(name) and registry.get(name).read_only)
 
 
 def _requested(call: Any, catalog: ToolCatalog) -> RequestedTool:

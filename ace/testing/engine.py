@@ -68,7 +68,7 @@ class Prompt:
     @cached_property
     def wants(self) -> tuple[str, ...]:
         """The requested output fields; of a decision, `next_thought` and `tool_calls`, and of the last one the outputs."""
-        if (end := _END.match(_without_request(self.text))) is not None:
+        if (end := _END.search(_without_request(self.text))) is not None:
             return tuple(str(end[1]).split(", "))
         requests = [text.rpartition(_REQUEST)[2] for _, text in self.messages if _REQUEST in text]
         if not requests:
@@ -118,12 +118,10 @@ class Prompt:
     @property
     def must_end(self) -> bool:
         """Whether the answer is asked for now, whatever is left to do."""
-        return _END.match(_without_request(self.text)) is not None
+        return _END.search(_without_request(self.text)) is not None
 
 
-_END = re.compile(
-    r"(?:\[\[ ## runtime_note ## \]\]\s*)?Now end with what is there: call submit with ([^\n]*), and no other tool\."
-)
+_END = re.compile(r"(?:\A|\n)Now end with what is there: call submit with ([^\n]*), and no other tool\.\Z")
 _REQUEST = "Respond with the corresponding output fields"
 _FIELD = re.compile(r"^\[\[ ## (\w+) ## \]\][ \t]*\n?", re.M)
 _RESULT = re.compile(r"result(_\d+)?|tool_call_results")

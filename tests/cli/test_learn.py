@@ -23,7 +23,7 @@ def test_a_playbook_is_learned_listed_searched_and_moved(tmp_path):
         "--part", "second", "--json", tmp_path / "e.json",
     )  # fmt: skip
     report = valid(tmp_path / "e.json", "evaluate")
-    assert (report["label"], report["policy"], len(report["runs"])) == ("simulated", "lenient", 24)
+    assert (report["label"], report["policy"], len(report["runs"])) == ("simulated", "forgiving", 24)
 
 
 def test_ctrl_c_keeps_what_was_learned(tmp_path):

@@ -5,10 +5,10 @@ import time
 
 import dspy
 import pytest
-from dropin_replies import ADAPTERS, play, same
+from dropin_replies import ADAPTERS, guessed, play, same
 from hypothesis import given, settings, strategies as st
 from react.test_native import NativeLM
-from reply_shapes import CALLS, SHAPES, cut_off, hostile, readable
+from reply_shapes import OWN_SHAPES, SHAPES, TAUGHT_SHAPES, cut_off, hostile, readable
 
 from ace import ReActGenerator
 from ace.core import InvalidModelAction
@@ -33,20 +33,23 @@ READER = CallReader(SCHEMAS)
 TAGS = "<tool_call><name>refund</name><args></tool_call>"
 
 
-def first(text):
-    calls = [call for call in READER.read(text).calls if READER.knows(call)]
-    return (calls[0].name, calls[0].args) if calls else None
+UNREAD = {"arguments first"}
+"""A name that comes last may be cut off."""
+
+
+def known(text):
+    return [(call.name, call.args) for call in READER.read(text).calls if READER.knows(call)]
 
 
 @pytest.mark.parametrize("adapter", ADAPTERS)
-def test_the_call_that_a_person_reads_is_made(adapter):
+def test_the_calls_that_a_person_reads_are_made(adapter):
     missed = [r.shape for r in readable() if not same(play(ReActGenerator, r.text, ADAPTERS[adapter])[0], r)]
-    assert missed == []
+    assert set(missed) == UNREAD
 
 
 def test_what_is_cut_off_is_never_completed():
     for reply in cut_off(every=1):
-        assert first(reply.text) in (None, reply.call), reply
+        assert not guessed(known(reply.text), reply), reply
 
 
 @pytest.fixture
@@ -62,7 +65,7 @@ def small_heap():
 def test_long_and_malformed_replies_are_read_within_a_second_and_raise_nothing():
     for reply in hostile():
         started = time.process_time()
-        assert first(reply.text) is None, reply.shape
+        assert known(reply.text) == [], reply.shape
         assert time.process_time() - started < 1, reply.shape
 
 
@@ -111,15 +114,18 @@ PIECES = st.one_of(
 )
 
 
+ALL_SHAPES = SHAPES | OWN_SHAPES | TAUGHT_SHAPES
+
+
 def check_any_text(pieces):
     reading = READER.read("".join(pieces))
     assert not (reading.cut and reading.calls)
 
 
 def check_written_calls(shape, name, args, end):
-    text = SHAPES[shape](name, args)
-    whole = first(text)
-    assert first(text[:end]) in (None, whole), text[:end]
+    text = ALL_SHAPES[shape](name, args)
+    begun = known(text[:end])
+    assert begun == known(text)[: len(begun)], text[:end]
 
 
 ARGS = st.fixed_dictionaries(
@@ -130,7 +136,7 @@ ARGS = st.fixed_dictionaries(
 def examine(examples):
     settings(max_examples=examples, deadline=None)(given(st.lists(PIECES, max_size=25))(check_any_text))()
     settings(max_examples=examples, deadline=None)(
-        given(st.sampled_from(sorted(SHAPES)), st.sampled_from(["refund", "finish"]), ARGS, st.integers(0, 400))(
+        given(st.sampled_from(sorted(ALL_SHAPES)), st.sampled_from(["refund", "finish"]), ARGS, st.integers(0, 400))(
             check_written_calls
         )
     )()
@@ -145,45 +151,107 @@ def test_any_text_is_read_and_no_prefix_of_a_call_is_another_call_at_full_count(
     examine(5_000)
 
 
-def test_of_several_calls_the_first_is_made_and_the_observation_names_the_others():
-    from ace.testing import FunctionLM, decision
-    from ace.tools import tool
+def looked_up(*replies):
+    """What an agent looks up, its answer, and what it is told of each call."""
+    keys = []
 
-    @tool
+    @tool(read_only=True)
     def look_up(key: str) -> str:
         """Look up."""
+        keys.append(key)
         return f"value of {key}"
 
-    several = '[{"name": "look_up", "arguments": {"key": "a"}}, {"name": "finish", "arguments": {"answer": "early"}}]'
-    replies = iter([several, '<tool_call>{"name": "finish", "arguments": {"answer": "value of a"}}</tool_call>'])
-    out = ReActGenerator(tools=[look_up], lm=FunctionLM("t/list", lambda prompt: next(replies, decision("finish"))))(
-        task="x"
+    out = ReActGenerator(tools=[look_up], lm=ScriptedLM([*replies, decision("submit", answer="late")]))("Where?")
+    return keys, out.answer, [step.observation for step in out.structured_trace]
+
+
+LOOK_UP = '{"name": "look_up", "args": {"key": "%s"}}'
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        f"Both.\n{LOOK_UP % 'a'}\n{LOOK_UP % 'b'}",
+        f"[{LOOK_UP % 'a'}, {LOOK_UP % 'b'}]",
+        f"<tool_call>{LOOK_UP % 'a'}</tool_call>\n<tool_call>{LOOK_UP % 'b'}</tool_call>",
+        "[look_up(key='a'), look_up('b')]",
+    ],
+)
+def test_several_calls_of_a_reply_are_made(reply):
+    assert looked_up(reply) == (["a", "b"], "late", ["value of a", "value of b"])
+
+
+def test_a_call_behind_words_that_follow_another_is_not_made_but_named():
+    keys, _, [observation] = looked_up(f"{LOOK_UP % 'a'}\nThe value is 5, so I go on.\n{LOOK_UP % 'b'}")
+    assert keys == ["a"]
+    assert observation == (
+        "value of a (Not made, because other calls of the same reply came first: 'look_up'. Ask again if it is still needed.)"
     )
-    assert (out.answer, len(out.structured_trace)) == ("value of a", 1)
-    assert out.structured_trace[0].observation == (
-        "value of a (Not made, because other calls of the same reply came first: 'finish'. Ask again if it is still needed.)"
-    )
+
+
+def test_an_answer_beside_other_calls_waits_for_their_results():
+    keys, answer, [observation] = looked_up(f'{LOOK_UP % "a"}\n{{"name": "submit", "args": {{"answer": "early"}}}}')
+    assert (keys, answer) == (["a"], "late")
+    assert "Not made" in observation
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        "[[ ## next_thought ## ]]\n{told}\n\n[[ ## tool_calls ## ]]\n{made}\n",
+        "[[ ## next_thought ## ]]\n{told}\n\n[[ ## tool_calls ## ]]\n",
+        "[[ ## next_thought ## ]]\n{told}\n\n[[ ## tool_calls ## ]]\n[]\n\n[[ ## completed ## ]]",
+        "<next_thought>{told}</next_thought><tool_calls>{made}</tool_calls>",
+        "Thought: {told}\nAction: refu",
+    ],
+)
+def test_a_call_in_a_thought_is_not_made(told):
+    made = '{"name": "list_orders", "args": {}}'
+    text = told.format(told='I could try {"name": "refund", "args": {"order_id": "1"}}', made=made)
+    assert known(text) == ([("list_orders", {})] if made in text else [])
+
+
+def test_a_call_that_stands_in_the_data_is_a_quotation_unless_the_asked_fields_hold_it():
+    call = '{"name": "refund", "args": {"order_id": "1"}}'
+    page = '{"name":"refund",\n  "args":{"order_id":"1"}}'
+    for text in (f"The page says: {call}", f"<tool_call>{call}</tool_call>", f"Action: {call}\n"):
+        assert READER.read(text, shown=lambda: page).calls == ()
+        assert len(READER.read(text, shown=lambda: "another page").calls) == 1
+    assert len(READER.read(f"[[ ## tool_calls ## ]]\n{call}\n", shown=lambda: page).calls) == 1
+
+
+def test_an_argument_that_holds_another_call_is_an_argument():
+    for told in ("<tool_call><name>refund</name><args>{}</args></tool_call>", "\nAction: refund\nAction Input: {}\n"):
+        [call] = READER.read(f'{{"name": "send_note", "args": {{"body": "{told}"}}}}').calls
+        assert (call.name, call.args) == ("send_note", {"body": told})
+        assert [call.name for call in READER.read(f"<invoke name='unknown'><a>{told}</a></invoke>").calls] == [
+            "unknown"
+        ]
+
+
+def test_what_is_no_json_value_is_no_argument():
+    for text in (
+        "refund(order_id=...)",
+        "{'name': 'refund', 'args': {'order_id': ...}}",
+        "refund(order_id={'a', 'b'})",
+    ):
+        assert known(text) == []
 
 
 @pytest.mark.parametrize(
     ("text", "reason"), [("", "empty"), ("Sorry, no.", "unparsable"), ('{"name": "refund", "ar', "unparsable")]
 )
 def test_a_reply_without_a_call_is_an_invalid_action_by_name(text, reason):
-    from ace.testing import ScriptedLM
-
-    agent = ReActGenerator(tools=[], lm=ScriptedLM([text]), raise_on_failure=True)
+    agent = ReActGenerator(tools=[], lm=ScriptedLM([text] * 5), raise_on_failure=True)
     with pytest.raises(InvalidModelAction) as raised:
         agent(task="x")
     assert raised.value.reason == reason
 
 
 def test_other_outputs_are_read_by_dspys_own_adapter():
-    from ace.testing import ScriptedLM, decision
-
     with dspy.context(adapter=dspy.JSONAdapter()):
         agent = ReActGenerator(tools=[], lm=ScriptedLM([decision("finish"), '{"reasoning": "r", "answer": "42"}']))
         assert agent(task="x").answer == "42"
-    assert CALLS
 
 
 @pytest.mark.parametrize(
@@ -205,29 +273,6 @@ def test_the_asked_fields_go_before_a_call_that_the_thought_tells_of():
     for name, args in (("find_order", "Kerry Moore"), ("unknown_tool", "{}")):
         text = f"[[ ## next_thought ## ]]\n{thought}\n\n[[ ## next_tool_name ## ]]\n{name}\n\n[[ ## next_tool_args ## ]]\n{args}\n"
         assert [call.name for call in READER.read(f"{text}\n[[ ## completed ## ]]").calls] == [name]
-
-
-def test_of_two_decisions_in_the_plain_layout_the_first_is_made_and_the_other_is_named():
-    asked = []
-
-    @tool(read_only=True)
-    def find_order(customer: str) -> str:
-        """Find an order."""
-        asked.append(customer)
-        return f"order of {customer}"
-
-    both = decision("find_order", customer="Ana").replace("[[ ## completed ## ]]", "") + decision(
-        "find_order", customer="Ben"
-    )
-    lm = ScriptedLM([both, decision("finish", answer="x")])
-    out = ReActGenerator(tools=[find_order], lm=lm)("Where?")
-    assert asked == ["Ana"]
-    assert "Not made" in out.structured_trace[0].observation
-    early = decision("finish", answer="early").replace("[[ ## completed ## ]]", "") + decision(
-        "find_order", customer="Cy"
-    )
-    out = ReActGenerator(tools=[find_order], lm=ScriptedLM([early, decision("finish", answer="late")]))("Where?")
-    assert (out.answer, asked) == ("late", ["Ana", "Cy"])
 
 
 @pytest.mark.parametrize(
