@@ -19,8 +19,8 @@ from langgraph.graph import StateGraph
 from public_names import docstring, documented, exported
 
 from ace import Policy, ReActGenerator, TaskInput, tool
-from ace.agent import AgentRun, MemoryRunStore, ModelReply, RunSpec
-from ace.core import InvalidModelAction
+from ace.agent import AgentRun, AgentState, MemoryRunStore, ModelReply, RunSpec
+from ace.core import InvalidModelAction, RunUsage
 from ace.evaluation.models import choose_model
 from ace.evaluation.study import Study, StudyConfig
 from ace.graph import JsonlCheckpointer, compile
@@ -177,7 +177,7 @@ def spoken_of(folder):
         "session": SimpleNamespace(call_tool=None),
         "source": Source(),
         "spec": spec,
-        "state": AgentRun(spec).record,
+        "state": AgentState("x", 0, "t", attempt=1, reprompts=0, usage=RunUsage()),
         "study": study,
         "suite": suite,
         "task": task,
