@@ -61,7 +61,9 @@ def play(kind: Any, reply: str, adapter: Any) -> tuple[list[tuple[str, dict[str,
     end = decision("finish", answer="done") if adapter is None else '{"answer": "done"}'
     lm = FunctionLM("bench/shapes", lambda prompt: next(replies, end))
     if kind is ReActGenerator:
-        agent = ReActGenerator("task -> answer", tools=[Tool.from_function(f) for f in shop.functions], max_iters=1)
+        # as tools that only read: calls that merely follow each other are made together too, and the reading is what counts
+        tools = [Tool.from_function(function, read_only=True) for function in shop.functions]
+        agent = ReActGenerator("task -> answer", tools=tools, max_iters=1)
     else:
         agent = kind("task -> answer", tools=shop.functions, max_iters=1)
     started = time.perf_counter()

@@ -228,7 +228,7 @@ def made_together(reply: str, calls: Sequence[Written], only_reads: Callable[[An
 
 
 MARKUP = re.compile(
-    r"<[^<>]{1,60}>|\[\[ ## \w+ ## \]\]|\[/?[A-Z_]{3,20}\]|```\w*|[`\s\[\](){}|,;:./]+|[<>]"
+    r"<[^<>]{1,60}>|\[\[ ## \w+ ## \]\]|\[/?[A-Z_]{3,20}\]|```\w*|[`#\s\[\](){}|,;:./]+|[<>]"
     r"|\b(?:tool_calls?|function_calls?|json|python)\b"
 )
 """What stands around a call and says nothing."""

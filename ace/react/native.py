@@ -67,10 +67,10 @@ def read_reply(prediction: Any, catalog: ToolCatalog, replies: ReplyReader, usag
 def _prose(reply: str, calls: list[Any]) -> bool:
     """Whether anything but calls and their markup stands in a reply: then a call may be an example or a question."""
     rest = reply
-    for call in calls:
-        if not call.source or call.source not in rest:
+    for source in dict.fromkeys(call.source for call in calls):
+        if not source or source not in rest:
             return True
-        rest = rest.replace(call.source, " ", 1)
+        rest = rest.replace(source, " ", 1)
     return bool(MARKUP.sub("", rest))
 
 

@@ -35,8 +35,8 @@ def undocumented(key: str) -> str:
     ("settings", "kind", "mend"),
     [
         ({"lm": "openai/gpt-5-mini"}, SignatureError, r"dspy\.LM\('openai/gpt-5-mini'\)"),
-        ({"max_iter": 5}, TypeError, "did you mean 'max_iters'"),
-        ({"play_book": "x.db"}, TypeError, "did you mean 'playbook'"),
+        ({"max_iter": 5}, TypeError, "max_iter"),
+        ({"play_book": "x.db"}, TypeError, "play_book"),
         ({"policy": "nice"}, PolicyConfigInvalid, "'lenient'"),
         ({"tools": "calculator"}, ToolRegistrationError, "functions or tools"),
         ({"tools": [undocumented]}, ToolRegistrationError, "no docstring"),
@@ -75,13 +75,13 @@ def test_no_model_and_no_model_at_all():
         ReActGenerator(tools=[])(task="x", lm="openai/gpt-5-mini")
 
 
-def test_the_default_policy_says_how_to_be_forgiving():
-    failed = ReActGenerator(tools=[], lm=ScriptedLM(["junk"])).run("x")
+def test_a_strict_policy_says_how_to_be_forgiving():
+    failed = ReActGenerator(tools=[], lm=ScriptedLM(["junk"]), policy="default").run("x")
     assert "policy='forgiving' tells the model what fits" in failed.error.message
-    agent = ReActGenerator(tools=[], lm=ScriptedLM(["junk", END]), policy="forgiving")
+    agent = ReActGenerator(tools=[], lm=ScriptedLM(["junk", END]))
     assert agent.run("x").answer == "42"
     with pytest.raises(InvalidModelAction, match="forgiving"):
-        ReActGenerator(tools=[], lm=ScriptedLM(["junk"]), raise_on_failure=True).run("x")
+        ReActGenerator(tools=[], lm=ScriptedLM(["junk"]), policy="default", raise_on_failure=True).run("x")
 
 
 def test_feedback_that_is_none():

@@ -300,8 +300,18 @@ def test_a_native_text_that_tells_of_a_call_does_not_make_it(text):
     assert made == [1]
 
 
+SLOW = (
+    "look {\n" * 50 + '"x" ' * 200_000 + ")",
+    TAGS * 20_000,
+    "<tool_call><tool_calls><function_call>" * 25_000,
+    "refund()\n" * 100_000,
+    '{"tool_calls": [' + ", ".join(f'{{"name": "refund", "args": {{"amount": {i}}}}}' for i in range(20_000)) + "]}",
+    '{"tool_calls": ' + "[" * 900 + "]" * 900 + "}",
+)
+
+
 @pytest.mark.usefixtures("small_heap")
-@pytest.mark.parametrize("unit", ["look {\n" * 50 + '"x" ' * 200_000 + ")", TAGS * 20_000])
+@pytest.mark.parametrize("unit", SLOW, ids=lambda unit: unit[:20])
 def test_replies_that_were_slow_once_are_read_within_a_second(unit):
     started = time.process_time()
     CallReader({**SCHEMAS, "look": SCHEMAS["refund"]}).read(unit)

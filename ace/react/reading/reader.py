@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from ace.react.reading.objects import CUT, NOTHING, OBJECT, code_at, is_list, is_object, object_at, read_text, strict
 
 MAX_PARTS = 200
-"""Headings and tags of a reply that are read, and beginnings of calls that turn out to be none."""
+"""Headings, tags, and beginnings of calls that are read: of each so many."""
 MAX_WRAPPED = 5
 """Objects and lists around a call."""
 
@@ -205,8 +205,8 @@ class CallReader:
                 break
             reading = shape(text, opener)
             data = "".join(shown().split()) if reading.calls else ""
-            made = (call for call in reading.calls if "".join(call.source.split()) not in data)
-            reading = replace(reading, calls=tuple(made))
+            quoted = {part for part in {call.source for call in reading.calls} if "".join(part.split()) in data}
+            reading = replace(reading, calls=tuple(call for call in reading.calls if call.source not in quoted))
         return reading
 
     def has(self, name: str) -> bool:
@@ -256,7 +256,7 @@ class CallReader:
     def _whole(self, section: Section) -> list[Any]:
         """Whole calls in the place of a name; `CUT` for a name that may be cut off, and for calls that cannot be read."""
         inside = self._scanned(section.body, _CALL)
-        if section.kind == "calls" and not inside.calls and not inside.cut:
+        if section.kind == "calls" and section.closed and not inside.calls and not inside.cut:
             inside = self._tagged(section.body, _TAG)
         named = section.kind == "name"  # ``look_up()`` is a name as well
         calls = [call for call in inside.calls if call.args or "{" in call.source or not named]
@@ -266,8 +266,8 @@ class CallReader:
     def _scanned(self, text: str, opener: re.Pattern[str]) -> Reading:
         """Calls that stand by themselves, as an object or as code, from left to right."""
         thought, calls = "", list[Any]()
-        position = tries = 0
-        while tries < MAX_PARTS and CUT not in calls and (match := opener.search(text, position)):
+        position = begun = 0
+        while begun < MAX_PARTS and CUT not in calls and (match := opener.search(text, position)):
             if match["object"]:
                 value, position, whole = object_at(text, match.start())
                 found = [CUT] if value is CUT else list(self._of_object(value, whole))
@@ -276,7 +276,7 @@ class CallReader:
                 found, position = self._named(text, match)
             source = text[match.start() : position]
             calls += [call if call is CUT else replace(call, source=source) for call in found]
-            tries += not found
+            begun += 1
         return Reading.of(thought, calls)
 
     def _named(self, text: str, match: re.Match[str]) -> tuple[list[Any], int]:
