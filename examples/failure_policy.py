@@ -51,7 +51,7 @@ def main() -> None:
     lm = ScriptedLM(script)
     policy = Policy(tool_retry=quick, breaker=BreakerPolicy(threshold=3))
     out = ReActGenerator(tools=[broken.tool, read_backup], lm=lm, policy=policy).run("How warm is it?")
-    print("out of service:", "read_sensor" not in lm.prompts[1].tools, "and the answer is", out.answer)
+    print("out of service:", "read_sensor is out of service" in lm.prompts[1].text, "and the answer is", out.answer)
 
     locked = FaultyTool(read_sensor, ["permission_denied"])
     agent = ReActGenerator(tools=[locked.tool], lm=ScriptedLM(script[:1]), policy=AskOnPermission())

@@ -644,6 +644,9 @@ class AgentRun:
         # the run keeps what the model reads
         plain = result.content is None and result.raised is None
         stored = result if plain else result.model_copy(update={"content": None, "raised": None})
+        if call.call.name in self._excluded():  # a prompt only grows: its tools are not taken out of it
+            text = f"{stored.text} ({call.call.name} is out of service now; use another tool.)"
+            stored = stored.model_copy(update={"text": text})
         match decision:
             case AppendErrorAndContinue(note) if note:
                 stored = stored.model_copy(update={"text": f"{stored.text} {note}"})
