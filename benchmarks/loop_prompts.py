@@ -81,8 +81,13 @@ def plain_prompt(prompt: str) -> str:
     return TRAILER.sub("", prompt)
 
 
+SEEN: list[int] = []
+"""How many requests each conversation had."""
+
+
 def broken(prompts: list[str]) -> int:
     """How many requests do not begin with the one before."""
+    SEEN.append(len(prompts) - 1)
     return sum(not after.startswith(plain_prompt(before)) for before, after in pairwise(prompts))
 
 
@@ -186,6 +191,7 @@ def main() -> None:
     report = {
         "not_begun_with_the_one_before": unlike,
         "broken_prefixes": sum(unlike.values()),
+        "requests": sum(SEEN),
         "billed_tokens": tokens,
         "billed_ratio": tokens["ours"] / tokens["dspy"],
         "cpu_ratio": median(ratios),
