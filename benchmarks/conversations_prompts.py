@@ -1,11 +1,11 @@
 """What twenty messages cost, and what of it a cache would serve: ``python benchmarks/conversations_prompts.py OUT.json``.
 
 A customer asks for one order after another; a stand-in behind an OpenAI-compatible server on loopback looks each one up
-and answers. The same conversation is held by our agent in both modes, by plain `dspy.ReAct` with a `dspy.History`, and by
-Pydantic AI with its message history. What went over the wire is compared: the requests; whether each of our prompts
+and answers. The same conversation is held by our agent in both modes, by plain `dspy.ReActV2` with its `dspy.History`,
+and by Pydantic AI with its message history. What went over the wire is compared: the requests; whether each of our prompts
 begins with the whole of the one before, byte for byte, its closing instructions left out; and the share of all prompt
 characters that an earlier request of the conversation had as its beginning, which is what a prefix cache can serve.
-Then the same again with a model that takes 4,000 tokens.
+Then the same again with a model that takes 2,000 tokens.
 """
 
 from __future__ import annotations
@@ -28,15 +28,16 @@ from pydantic_ai.providers.openai import OpenAIProvider
 from ace import ReActGenerator
 from ace.playbook import CallableEmbedder, Playbook
 from ace.playbook.render import count_tokens
+from ace.react.program import REACT
 from ace.testing import FunctionLM, decision
-from ace.testing.engine import Prompt, render_reply
+from ace.testing.engine import Prompt
 from ace.tools import tool
 
 NAMES = (  # noqa: SIM905
     "Ana Ben Cleo Dan Eva Finn Gus Hana Ida Jon Kim Lea Max Nia Olaf Pia Quin Rosa Sam Tom"  # 20 customers
 ).split()
 CLOSING = "Respond with the corresponding output fields"
-WINDOW = 4_000
+WINDOW = 2_000
 
 
 @tool(read_only=True)
@@ -59,14 +60,11 @@ def clerk(said: str) -> tuple[str, bool]:
 
 
 def text_reply(prompt: Prompt) -> str:
-    """The stand-in in text mode; plain ReAct's `finish` takes nothing, and is asked for the answer afterwards."""
-    name, found = clerk(prompt.text)
-    if "tool_calls" not in prompt.wants:
-        return render_reply(reasoning="It was looked up.", answer=f"{name}'s is on its way.")
+    """The stand-in in text mode."""
+    name, found = clerk(prompt.whole)
     if not found:
         return decision("find_order", f"I look up {name}.", customer=name)
-    ours = "finish" in prompt.tools
-    return decision("finish", "It was found.", **({"answer": f"{name}'s is on its way."} if ours else {}))
+    return decision("submit", "It was found.", answer=f"{name}'s is on its way.")
 
 
 def wire_text(body: dict[str, Any]) -> str:
@@ -90,9 +88,9 @@ def measured(hold: Callable[[str], list[str]]) -> dict[str, Any]:
         name, found = clerk(wire_text(bodies[-1] if not requests else requests[-1]))
         if not found:
             return f"I look up {name}.", [("find_order", {"customer": name})]
-        finish = any(one["function"]["name"] == "finish" for one in requests[-1]["tools"])
+        submit = any(one["function"]["name"] == "submit" for one in requests[-1]["tools"])
         text = f"{name}'s is on its way."
-        return ("It was found.", [("finish", {"answer": text})]) if finish else text
+        return ("It was found.", [("submit", {"answer": text})]) if submit else text
 
     with serve(answer) as (url, requests):
         answers = hold(url)
@@ -153,13 +151,13 @@ def ours(mode: Any, lessons: Playbook | None = None) -> Callable[[str], list[str
 
 
 def plain_react(url: str) -> list[str]:
-    """`dspy.ReAct`, with the history that DSPy's documents show."""
-    agent = dspy.ReAct("question, history: dspy.History -> answer", tools=[find_order.func])
-    messages, answers = list[dict[str, Any]](), list[str]()
+    """`dspy.ReActV2`, with the history that it gives."""
+    agent = REACT("question -> answer", tools=[find_order.func])
+    history, answers = None, list[str]()
     with dspy.context(lm=remote(url), adapter=dspy.ChatAdapter()):
         for name in NAMES:
-            out = agent(question=question(name), history=dspy.History(messages=messages))
-            messages = [*messages, {"question": question(name), "answer": out.answer}]
+            out = agent(question=question(name), history=history)
+            history = out.history
             answers.append(out.answer)
     return answers
 
@@ -177,7 +175,7 @@ def pydantic_ai(url: str) -> list[str]:
 
 
 def small_window(mode: str) -> dict[str, Any]:
-    """Twenty messages to a model that takes 4,000 tokens."""
+    """Twenty messages to a model that takes 2,000 tokens."""
     refused = 0
 
     def answer(prompt: Prompt) -> str:
@@ -202,7 +200,7 @@ def main() -> None:
         "native": ours("native"),
         "text, with lessons": ours("text", lessons),
         "native, with lessons": ours("native", lessons),
-        "dspy.ReAct": plain_react,
+        "dspy.ReActV2": plain_react,
         "Pydantic AI": pydantic_ai,
     }
     found: dict[str, Any] = {name: measured(hold) for name, hold in holders.items()}
@@ -217,9 +215,9 @@ def main() -> None:
         "own_requests": sum(row["requests"] for name, row in found.items() if name.startswith(("text", "native"))),
         "wrong_answers": sum(len(NAMES) - row["right"] for row in found.values()),
         "more_requests": max(found["text"]["requests"], found["native"]["requests"])
-        - min(found["dspy.ReAct"]["requests"], found["Pydantic AI"]["requests"]),
+        - min(found["dspy.ReActV2"]["requests"], found["Pydantic AI"]["requests"]),
         "cached_ahead": min(found["text"]["cached_share"], found["native"]["cached_share"])
-        - max(found["dspy.ReAct"]["cached_share"], found["Pydantic AI"]["cached_share"]),
+        - max(found["dspy.ReActV2"]["cached_share"], found["Pydantic AI"]["cached_share"]),
         "window": small_window("small"),
     }
     print(json.dumps(report, indent=2))
