@@ -23,7 +23,7 @@ def main() -> None:
     parser.add_argument("--lm")
     parser.add_argument("--api-base")
     given = parser.parse_args()
-    script = [decision("calculator", expression="17 / 100 * 240"), decision("finish", answer="40.8")]
+    script = [decision("calculator", expression="17 / 100 * 240"), decision("submit", answer="40.8")]
     lm = dspy.LM(given.lm, api_base=given.api_base, api_key="none") if given.lm else ScriptedLM(script)
     agent = ReActGenerator(tools=[calculator], lm=lm, policy=Policy.forgiving(), output_mode="simple")
     out = agent.forward(given.question)

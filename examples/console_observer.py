@@ -27,7 +27,7 @@ def main() -> None:
     script = [
         decision("calculator", expression="1 / 0"),
         decision("calculator", expression="6 * 7"),
-        decision("finish", answer="42"),
+        decision("submit", answer="42"),
     ]
     ReActGenerator(tools=[calculator], lm=ScriptedLM(script), observers=[show]).run("What is 6 times 7?")
 

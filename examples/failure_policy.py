@@ -35,7 +35,7 @@ class AskOnPermission(Policy):
 def main() -> None:
     """A retry that works, a breaker that opens, and a policy of one's own."""
     quick = RetryPolicy(initial_interval=0.01)
-    script = [decision("read_sensor", name="hall"), decision("finish", answer="21 °C")]
+    script = [decision("read_sensor", name="hall"), decision("submit", answer="21 °C")]
     once = FaultyTool(read_sensor, ["timeout"])
     out = ReActGenerator(tools=[once.tool], lm=ScriptedLM(script), policy=Policy(tool_retry=quick)).run(
         "How warm is it?"
@@ -46,7 +46,7 @@ def main() -> None:
     script = [
         decision("read_sensor", name="hall"),
         decision("read_backup", name="hall"),
-        decision("finish", answer="20 °C"),
+        decision("submit", answer="20 °C"),
     ]
     lm = ScriptedLM(script)
     policy = Policy(tool_retry=quick, breaker=BreakerPolicy(threshold=3))

@@ -7,7 +7,7 @@ from ace.graph import ReActAgentNode, WorkflowState
 from ace.testing import ScriptedLM, decision
 from ace.tools import calculator
 
-lm = ScriptedLM([decision("calculator", expression="17 * 2.4"), decision("finish", answer="40.8")])
+lm = ScriptedLM([decision("calculator", expression="17 * 2.4"), decision("submit", answer="40.8")])
 builder = StateGraph(WorkflowState)
 builder.add_node("agent", ReActAgentNode(ReActGenerator(tools=[calculator], lm=lm)))
 builder.add_edge(START, "agent")

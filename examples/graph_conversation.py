@@ -15,7 +15,7 @@ from ace.testing import FunctionLM, decision
 def reply(prompt):
     """What the stand-in says."""
     seen = prompt.text.rsplit("[[ ## conversation ## ]]", 1)[-1].split("[[ ##", 1)[0].strip()
-    return decision("finish", answer=f"so far I saw {seen.count('User:')} turns")
+    return decision("submit", answer=f"so far I saw {seen.count('User:')} turns")
 
 
 agent = ReActGenerator("conversation, task -> answer", tools=[], lm=FunctionLM("example/parrot", reply))

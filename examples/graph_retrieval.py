@@ -12,7 +12,7 @@ book = Playbook(
 )
 book.add(section="Observations", trigger="When are orders sent?", content="Orders are sent on Mondays.")
 
-agent = ReActGenerator("context, task -> answer", tools=[], lm=ScriptedLM([decision("finish", answer="On Monday.")]))
+agent = ReActGenerator("context, task -> answer", tools=[], lm=ScriptedLM([decision("submit", answer="On Monday.")]))
 builder = StateGraph(WorkflowState)
 builder.add_node("retrieve", RetrieveNode(book))
 builder.add_node("agent", ReActAgentNode(agent, inputs={"context": "context", "task": "user_input"}))

@@ -23,7 +23,7 @@ def refund(order: str) -> str:
     return f"refunded {order}"
 
 
-script = [decision("find_order", customer="Ana"), decision("refund", order="17"), decision("finish", answer="done")]
+script = [decision("find_order", customer="Ana"), decision("refund", order="17"), decision("submit", answer="done")]
 embedder = CallableEmbedder("letters", lambda texts: [[t.count(c) + 0.01 for c in "aeiorst"] for t in texts])
 
 with Playbook.open("shop.db", embedder=embedder) as book:

@@ -37,7 +37,7 @@ def main() -> None:
             print(f"the agent wants: {call.tool_name}({call.tool_args})")
         approved = given.yes or (not given.no and input("approve? [y/N] ").strip().lower() == "y")
         choice = "approve" if approved else Deny("not this month")
-        done = agent(folder, decision("finish", answer="settled" if approved else "not paid")).resume(
+        done = agent(folder, decision("submit", answer="settled" if approved else "not paid")).resume(
             out.run_id, choice
         )
         print(done.structured_trace[0].observation, "->", done.answer)

@@ -55,7 +55,7 @@ class ACE(Teleprompter):
         >>> def double(n: int) -> int:
         ...     "Twice a number."
         ...     return 2 * n
-        >>> lm = ScriptedLM([decision("double", n=4), decision("finish", answer="8")])
+        >>> lm = ScriptedLM([decision("double", n=4), decision("submit", answer="8")])
         >>> book = Playbook(embedder=CallableEmbedder("toy", lambda texts: [[len(t), 1.0] for t in texts]))
         >>> def metric(example, prediction, trace=None):
         ...     return prediction.answer == "8"

@@ -47,7 +47,7 @@ class Chat:
     Examples:
         >>> from ace import ReActGenerator
         >>> from ace.testing import ScriptedLM, decision
-        >>> lm = ScriptedLM([decision("finish", answer="At home"), decision("finish", answer="At the depot")])
+        >>> lm = ScriptedLM([decision("submit", answer="At home"), decision("submit", answer="At the depot")])
         >>> chat = ReActGenerator(tools=[], lm=lm).chat()
         >>> chat.send("Where is Ana's order?").answer, chat.send("And Ben's?").answer, len(chat)
         ('At home', 'At the depot', 2)
@@ -105,7 +105,7 @@ class Chat:
         Examples:
             >>> from ace import ReActGenerator
             >>> from ace.testing import ScriptedLM, decision
-            >>> chat = ReActGenerator(tools=[], lm=ScriptedLM([decision("finish", answer="42")])).chat()
+            >>> chat = ReActGenerator(tools=[], lm=ScriptedLM([decision("submit", answer="42")])).chat()
             >>> with chat.stream("What is 6 times 7?") as stream:
             ...     print("".join(event.data.get("answer", "") for event in stream))
             42

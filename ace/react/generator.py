@@ -130,7 +130,7 @@ class ReActGenerator(dspy.Module, Agent):
     Examples:
         >>> from ace.testing import ScriptedLM, decision
         >>> from ace.tools import calculator
-        >>> lm = ScriptedLM([decision("calculator", expression="6 * 7"), decision("finish", answer="42")])
+        >>> lm = ScriptedLM([decision("calculator", expression="6 * 7"), decision("submit", answer="42")])
         >>> ReActGenerator(tools=[calculator], lm=lm).forward("What is 6 times 7?").answer
         '42'
     """
@@ -286,7 +286,7 @@ class ReActGenerator(dspy.Module, Agent):
 
         Examples:
             >>> from ace.testing import ScriptedLM, decision
-            >>> lm = ScriptedLM([decision("finish", answer="At home"), decision("finish", answer="At the depot")])
+            >>> lm = ScriptedLM([decision("submit", answer="At home"), decision("submit", answer="At the depot")])
             >>> chat = ReActGenerator(tools=[], lm=lm).chat()
             >>> chat.send("Where is Ana's order?").answer, chat.send("And Ben's?").answer
             ('At home', 'At the depot')
@@ -331,7 +331,7 @@ class ReActGenerator(dspy.Module, Agent):
         Examples:
             >>> from ace import ReActGenerator
             >>> from ace.testing import ScriptedLM, decision
-            >>> agent = ReActGenerator(tools=[], lm=ScriptedLM([decision("finish", answer="42")]))
+            >>> agent = ReActGenerator(tools=[], lm=ScriptedLM([decision("submit", answer="42")]))
             >>> with agent.stream("What is 6 times 7?") as stream:
             ...     kinds = [event.kind for event in stream]
             >>> kinds[0], kinds[-1], stream.output.answer
@@ -465,7 +465,7 @@ class ReActGenerator(dspy.Module, Agent):
             >>> from ace.testing import ScriptedLM, decision
             >>> from ace.tools import calculator
             >>> book = Playbook(embedder=CallableEmbedder("toy", lambda texts: [[len(t), 1.0] for t in texts]))
-            >>> lm = ScriptedLM([decision("calculator", expression="6 * 7"), decision("finish", answer="42")])
+            >>> lm = ScriptedLM([decision("calculator", expression="6 * 7"), decision("submit", answer="42")])
             >>> agent = ReActGenerator(tools=[calculator], lm=lm, playbook=book)
             >>> agent.learn(agent.forward("What is 6 * 7?")).added
             1

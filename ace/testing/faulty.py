@@ -89,7 +89,7 @@ class FaultyLM(FunctionLM):
     Examples:
         >>> from ace import Policy, ReActGenerator
         >>> from ace.testing import decision
-        >>> lm = FaultyLM(lambda prompt: decision("finish", answer="42"), ["garbage"])
+        >>> lm = FaultyLM(lambda prompt: decision("submit", answer="42"), ["garbage"])
         >>> ReActGenerator(tools=[], lm=lm, policy=Policy.lenient()).forward("6 times 7?").usage.reprompts
         1
     """

@@ -30,7 +30,7 @@ class ScriptedLM(FunctionLM):
         RuntimeError: At the call after the last reply; the agent sees it as a transport error.
 
     Examples:
-        >>> lm = ScriptedLM([decision("finish", answer="42")])
+        >>> lm = ScriptedLM([decision("submit", answer="42")])
         >>> lm.prompts
         []
     """

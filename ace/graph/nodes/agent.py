@@ -62,7 +62,7 @@ class ReActAgentNode(Node):
     Examples:
         >>> from ace import ReActGenerator
         >>> from ace.testing import ScriptedLM, decision
-        >>> agent = ReActGenerator(tools=[], lm=ScriptedLM([decision("finish", answer="42")]))
+        >>> agent = ReActGenerator(tools=[], lm=ScriptedLM([decision("submit", answer="42")]))
         >>> update = ReActAgentNode(agent).invoke({"user_input": "What is 6 times 7?"})
         >>> update["final_output"], update["iterations"]
         ('42', 1)
