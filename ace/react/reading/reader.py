@@ -196,7 +196,7 @@ class CallReader:
             text: The reply.
             shown: Gives the prompt's data. A call in another shape that stands there word for word is a quotation.
         """
-        reading = self._headed(text, _MARKER)
+        reading = Reading() if _begins_inside(text) else self._headed(text, _MARKER)
         shapes = [(_LABEL, self._headed), (_TAG, self._tagged), (_CALL, self._scanned)]
         begun = [(found.start(), *shape) for shape in shapes if (found := shape[0].search(text))]
         for _, opener, shape in sorted(begun, key=lambda item: item[0]):
@@ -315,6 +315,14 @@ class CallReader:
             args = {key: item for key, item in args.items() if key in self.tools.properties(name) and item != name}
         if self.has(name) or (given and is_object(args)):
             yield Written(name, args) if given or whole else CUT
+
+
+def _begins_inside(text: str) -> bool:
+    """Whether the first heading of a reply stands in an object: there it is a part of an argument."""
+    first, end = _MARKER.search(text), 0
+    for begin in re.finditer(OBJECT, text[: first.start()]) if first else ():
+        end = object_at(text, begin.start())[1] if begin.start() >= end else end
+    return first is not None and end > first.start()
 
 
 def _tags(text: str, opener: re.Pattern[str]) -> Iterator[tuple[re.Match[str], Section]]:
