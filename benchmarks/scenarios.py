@@ -30,6 +30,7 @@ BULLETS = 2_000
 VERBS = ("Refund", "Cancel", "Ship", "Find", "Merge", "Archive", "Forward", "Rename", "Price", "Return")
 THINGS = ("order", "invoice", "parcel", "letter", "ticket", "account", "meeting", "report", "contract", "address")
 HOPS = {"short_answer": 0, "one_hop": 1, "multi_hop": 10, "malformed_recovery": 2}
+GARBAGE = "I would rather not say."
 
 
 def lookup(key: str) -> str:
@@ -41,9 +42,10 @@ def answer(hops: int, spoil: bool) -> Callable[[Prompt], str]:
     """A model that looks up `hops` keys; each first try is garbage when `spoil`."""
 
     def reply(prompt: Prompt) -> str:
-        done = prompt.text.count("[[ ## observation_")
-        if spoil and "[[ ## rejected_reply_" not in prompt.text:
-            return "I would rather not say."
+        done, said = len(prompt.steps), getattr(prompt, "whole", prompt.text)
+        rejected = max(said.rfind(GARBAGE), said.rfind("[[ ## rejected_reply_"))  # what older versions show of it
+        if spoil and rejected <= said.rfind("value of k"):
+            return GARBAGE
         return decision("lookup", key=f"k{done}") if done < hops else decision("finish", answer="done")
 
     return reply
