@@ -33,8 +33,10 @@ def last_message(messages: Sequence[Any], asked: str, answer: str) -> tuple[str,
 
     Examples:
         >>> from langchain_core.messages import AIMessage, HumanMessage
-        >>> last_message([HumanMessage("Hi"), AIMessage("Hello"), HumanMessage("Where is it?")], "task", "answer")
-        ('Where is it?', ({'task': 'Hi', ... 'answer': 'Hello', '_outputs': ['answer']},))
+        >>> said = [HumanMessage("Hi"), AIMessage("Hello"), HumanMessage("Where is it?")]
+        >>> request, (before,) = last_message(said, "task", "answer")
+        >>> request, before["task"], before["answer"]
+        ('Where is it?', 'Hi', 'Hello')
     """
     entries = HistoryReader([asked], [answer]).read(list(messages))
     turns = message_groups(entries)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -162,6 +163,8 @@ class _Request:
                 entries[0] = {**entries[0], TOOLS: catalog.text()}
         *before, now = entries
         fields: dict[str, Any] = {"history": dspy.History(messages=before), **now, **self.model.options}
+        if _is_own(self.lm):
+            fields["lm"] = _with_read_usage(self.lm)
         if self._native:
             fields[TOOLS] = catalog.declared(self.request.excluded)
             if self.request.purpose == "extract":
@@ -281,8 +284,27 @@ def _metadata(name: str) -> dict[str, Any]:
 def _only_waits(lm: Any) -> bool:
     """Whether a model of the user's own has no async way: DSPy's documents show one with `forward` alone."""
     kind, base = cast(Any, type(lm)), _DSPY.BaseLM
-    own = isinstance(lm, base) and not isinstance(lm, dspy.LM)
-    return own and kind.aforward is base.aforward and kind.acall is base.acall
+    return _is_own(lm) and kind.aforward is base.aforward and kind.acall is base.acall
+
+
+def _is_own(lm: Any) -> bool:
+    """Whether a model is a class of the user's own."""
+    return isinstance(lm, _DSPY.BaseLM) and not isinstance(lm, dspy.LM)
+
+
+def _with_read_usage(lm: Any) -> Any:
+    """A user's own model, whose replies may be objects of any class: DSPy takes their usage for something like a dict."""
+    copied = copy.copy(lm)
+
+    def forward(*args: Any, **kwargs: Any) -> Any:
+        reply: Any = lm.forward(*args, **kwargs)
+        usage: Any = getattr(reply, "usage", None)
+        if usage is not None and not hasattr(usage, "__iter__"):
+            reply.usage = dict(usage.__dict__)
+        return reply
+
+    copied.forward = forward
+    return copied
 
 
 def _sees(lm: Any) -> bool:

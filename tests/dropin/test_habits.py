@@ -1,5 +1,6 @@
 """What a user of DSPy's ReAct finds unchanged after replacing the class."""
 
+import json
 import logging
 
 import dspy
@@ -170,6 +171,26 @@ def test_without_a_model_an_error_that_names_the_remedy_comes_at_once():
         ReActGenerator(tools=[look_up])(task="x")
     with dspy.context(lm=None), pytest.raises(ValueError, match="BaseLM"):
         ReActGenerator(tools=[look_up])(task="x", lm=42)
+
+
+@pytest.mark.filterwarnings("ignore:Implementing custom LMs through BaseLM:DeprecationWarning")
+def test_a_model_of_the_users_own_may_reply_with_objects_of_any_class():
+    from types import SimpleNamespace
+
+    class Own(dspy.BaseLM):
+        supports_function_calling = True
+
+        def forward(self, prompt=None, messages=None, **kwargs):
+            function = {"name": "submit", "arguments": '{"answer": "ok"}'}
+            call = {"id": "c1", "type": "function", "function": function}
+            message = {"role": "assistant", "content": None, "tool_calls": [call]}
+            usage = {"prompt_tokens": 7, "completion_tokens": 2, "total_tokens": 9}
+            reply = {"choices": [{"message": message, "finish_reason": "tool_calls"}], "usage": usage, "model": "own"}
+            return json.loads(json.dumps(reply), object_hook=lambda fields: SimpleNamespace(**fields))
+
+    out = ReActGenerator("q -> answer", tools=[], lm=Own(model="own/model"), tool_calling="native")(q="x")
+    assert out.answer == "ok", out.error
+    assert out.output.usage.input_tokens == 7
 
 
 @needs_data
