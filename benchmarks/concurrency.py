@@ -24,24 +24,11 @@ from rich.console import Console
 from rich.table import Table
 
 from ace import ReActGenerator, tool
-from ace.react.model import render_catalog
+from ace.react.catalog import ToolCatalog
 from ace.testing import FunctionLM, decision
 from ace.testing.engine import Prompt
 
 PROGRAMS, LOOKS, ROUNDS = 200, 4, 3
-STEP = """[[ ## thought_{n} ## ]]
-{thought}
-
-[[ ## tool_name_{n} ## ]]
-look
-
-[[ ## tool_args_{n} ## ]]
-{{"key": "{key}"}}
-
-[[ ## observation_{n} ## ]]
-saw-{key}
-
-"""
 LM_SECONDS, TOOL_SECONDS = 0.05, 0.02
 
 
@@ -67,14 +54,10 @@ class SlowAsync:
 
 def answer(prompt: Prompt) -> str:
     """Look four times with the task's own key, then answer with what was seen."""
-    text = prompt.text
-    seen = text.count("[[ ## observation_")
-    if seen < LOOKS:
-        key = text.split("[[ ## task ## ]]\n", 1)[1].split("\n", 1)[0]
-        return decision("look", key=f"{key}.{seen}")
-    return decision(
-        "finish", answer=" ".join(text.split(f"observation_{n} ## ]]\n")[1].split("\n")[0] for n in range(LOOKS))
-    )
+    steps = prompt.steps
+    if len(steps) < LOOKS:
+        return decision("look", key=f"{prompt.fields['task']}.{len(steps)}")
+    return decision("submit", answer=" ".join(step["observation"] for step in steps))
 
 
 def model() -> FunctionLM:
@@ -122,19 +105,27 @@ async def measure() -> dict[str, Any]:
     lm = model()
     agent = ReActGenerator(tools=[look], lm=lm, max_iters=10)
     predict = dspy.Predict(agent.agent.react.signature)
-    catalog = render_catalog(agent.registry, agent.finish)
+    catalog = ToolCatalog(agent.registry, agent.finish).text()
 
     async def ours(i: int) -> bool:
         out = await agent.arun(f"k{i}")
         return out.answer == " ".join(f"saw-k{i}.{n}" for n in range(LOOKS))
 
     async def bare(i: int) -> bool:
-        trajectory = ""
+        turns: list[dict[str, Any]] = []
+        said = {"task": f"k{i}", "tools": catalog}
         for n in range(LOOKS + 1):
-            got = await predict.acall(task=f"k{i}", tools=catalog, playbook="", trajectory=trajectory)
+            got = await predict.acall(**said, history=dspy.History(messages=list(turns)))
             if n < LOOKS:
                 await asyncio.sleep(TOOL_SECONDS)
-                trajectory += STEP.format(n=n, key=got.next_tool_args["key"], thought=got.next_thought)
+                [call] = got.tool_calls.tool_calls
+                result = {"call_id": f"c{n}", "name": call.name, "value": f"saw-{call.args['key']}", "is_error": False}
+                calls = {
+                    "tool_calls": [{"id": f"c{n}", "name": call.name, "args": call.args}],
+                    "tool_call_results": [result],
+                }
+                turns.append({**said, "next_thought": got.next_thought, "tool_calls": calls})
+                said = {}
         return True
 
     rounds: dict[str, list[dict[str, float]]] = {"ours": [], "bare": []}

@@ -54,7 +54,7 @@ def answer(prompt: Any) -> str:
     """One call, then the answer."""
     if "tool_calls" not in prompt.wants:
         return render_reply(reasoning="r", answer="done")
-    return decision("finish", answer="done") if "observation_0" in prompt.text else decision("hang", key="a")
+    return decision("finish", answer="done") if prompt.steps else decision("hang", key="a")
 
 
 def budget(mode: str) -> tuple[float, str]:

@@ -39,8 +39,8 @@ def lookup(key: str) -> str:
 def answer(prompt: Prompt) -> str:
     """Looks the question up, and proposes an instruction to whoever asks for anything else."""
     wants = prompt.wants
-    if "next_tool_name" in wants:
-        if "[[ ## observation_0 ## ]]" in prompt.text:
+    if "tool_calls" in wants:
+        if prompt.steps:
             return decision("finish", answer=prompt.steps[-1]["observation"])
         return decision("lookup", key=prompt.fields.get("question", "a")[:1])
     texts = {

@@ -1,6 +1,6 @@
 """What the loop itself costs: CPU per LM call with a zero-latency model, side by side in one run.
 
-``make bench`` or ``python benchmarks/overhead.py [OUT.json]``. Contestants: plain `dspy.ReAct`, `ReActGenerator`, one bare
+``make bench`` or ``python benchmarks/overhead.py [OUT.json]``. Contestants: plain `dspy.ReActV2`, `ReActGenerator`, one bare
 `dspy.Predict` (the floor), LangGraph's prebuilt agent and Pydantic AI's agent. The last two run in virtual environments of
 their own (``benchmarks/peers``), made on first use. Rounds are interleaved, so that a noisy machine hits all alike; figures
 are medians, and ratios are medians of the ratios within a round.
@@ -21,6 +21,7 @@ from rich.console import Console
 from rich.table import Table
 
 from ace import ReActGenerator, Tool
+from ace.react.program import REACT
 from ace.testing import FunctionLM, decision
 from ace.testing.engine import Prompt, render_reply
 
@@ -46,7 +47,7 @@ def model(steps: int) -> tuple[FunctionLM, list[int]]:
         asked[0] += 1
         if "tool_calls" not in prompt.wants:
             return render_reply(reasoning="r", answer="done")
-        done = prompt.text.count("[[ ## observation_")
+        done = prompt.whole.count("value of k")
         return decision("lookup", key=f"k{done}") if done < steps else decision("finish", answer="done")
 
     return FunctionLM("bench/lookup", answer), asked
@@ -77,7 +78,7 @@ def contestants(steps: int, peers: dict[str, Peer]) -> dict[str, Callable[[], fl
     """Name to one measurement."""
     lm, asked = model(steps)
     bare, asked_bare = model(0)
-    plain = dspy.ReAct("task -> answer", tools=[lookup], max_iters=steps + 1)
+    plain = REACT("task -> answer", tools=[lookup], max_iters=steps + 1)
     ours = ReActGenerator(tools=[lookup], max_iters=steps + 1, lm=lm)
     floor = dspy.Predict("task -> answer")
 
@@ -90,7 +91,7 @@ def contestants(steps: int, peers: dict[str, Peer]) -> dict[str, Callable[[], fl
             return cpu_per_call(lambda: plain(task="x"), asked)
 
     found: dict[str, Callable[[], float]] = {
-        "dspy.ReAct": react,
+        "dspy.ReActV2": react,
         "ReActGenerator": lambda: cpu_per_call(lambda: ours.run("x"), asked),
         "bare Predict": predict,
     }
@@ -127,7 +128,7 @@ def calls_per_task() -> dict[str, int]:
     ReActGenerator(tools=[lookup], max_iters=20, lm=lm).run("x")
     ours, asked[0] = asked[0], 0
     with dspy.context(lm=lm):
-        dspy.ReAct("task -> answer", tools=[lookup], max_iters=20)(task="x")
+        REACT("task -> answer", tools=[lookup], max_iters=20)(task="x")
     return {"ours": ours, "dspy": asked[0], "fewer": asked[0] - ours}
 
 
@@ -141,15 +142,15 @@ def main() -> None:
     table = Table(
         title=f"CPU ms per LM call, zero-latency model (median of {ROUNDS}, interleaved)", title_justify="left"
     )
-    names = ("dspy.ReAct", "ReActGenerator", "bare Predict", *PEERS.values())
-    for name in ("steps", *names, "to dspy.ReAct", "to LangGraph", "to Pydantic AI"):
+    names = ("dspy.ReActV2", "ReActGenerator", "bare Predict", *PEERS.values())
+    for name in ("steps", *names, "to dspy.ReActV2", "to LangGraph", "to Pydantic AI"):
         table.add_column(name, justify="right")
     for steps in STEPS:
         times = interleaved(contestants(steps, peers))
         row: dict[str, Any] = {name: statistics.median(values) for name, values in times.items()}
         row["ratios"] = {name: ratio(times, "ReActGenerator", name) for name in names if name != "ReActGenerator"}
         report["steps"][str(steps)] = row
-        shown = [row["ratios"][name] for name in ("dspy.ReAct", "LangGraph", "Pydantic AI")]
+        shown = [row["ratios"][name] for name in ("dspy.ReActV2", "LangGraph", "Pydantic AI")]
         table.add_row(str(steps), *(f"{row[name]:.2f}" for name in names), *(f"{value:.2f}" for value in shown))
     for peer in peers.values():
         peer.close()

@@ -34,7 +34,7 @@ def stand_in(latency: float) -> Any:
             time.sleep(latency)
         if "tool_calls" not in prompt.wants:
             return render_reply(reasoning="r", answer="a")
-        made = prompt.text.count("[[ ## observation_")  # little work of its own: it is no part of what is measured
+        made = prompt.whole.count("[[ ## result")  # little work of its own: it is no part of what is measured
         name, args = ("finish", {"answer": "a"}) if made >= STEPS - 1 else ("look", {"name": f"n{made}"})
         return render_reply(next_thought="on", next_tool_name=name, next_tool_args=args)
 
