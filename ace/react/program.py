@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterable, Mapping
+from functools import lru_cache, partial
 from typing import Annotated, Any
 
 import dspy
@@ -78,8 +79,24 @@ def build_react(signature: Any, registry: ToolRegistry, max_iters: int, native: 
     if not native:
         plain = plain.delete(TOOLS).append(TOOLS, _DSPY.InputField(desc="what can be called"), type_=str | None)
     plain = plain.append(PLAYBOOK, _DSPY.InputField(desc="notes from earlier runs, best first"), type_=str | None)
-    react.react.signature = plain.append(NOTE, _DSPY.InputField(desc="what the run-time says"), type_=str | None)
+    react.react.signature = _remembering(
+        plain.append(NOTE, _DSPY.InputField(desc="what the run-time says"), type_=str | None)
+    )
     return react
+
+
+def _remembering(signature: Any) -> Any:
+    """Let a signature make the class without one of its fields once.
+
+    DSPy asks for it at each request, and again for each turn in native mode; it would take a third of a request's CPU.
+    """
+    signature.delete = partial(_without, signature)
+    return signature
+
+
+@lru_cache(maxsize=256)
+def _without(signature: Any, name: str) -> Any:
+    return _remembering(_DSPY.Signature.delete.__func__(signature, name))
 
 
 def unwrap_tools(tools: Iterable[Any]) -> list[Any]:
