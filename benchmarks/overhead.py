@@ -48,7 +48,7 @@ def model(steps: int) -> tuple[FunctionLM, list[int]]:
         if "tool_calls" not in prompt.wants:
             return render_reply(reasoning="r", answer="done")
         done = prompt.whole.count("value of k")
-        return decision("lookup", key=f"k{done}") if done < steps else decision("finish", answer="done")
+        return decision("lookup", key=f"k{done}") if done < steps else decision("submit", answer="done")
 
     return FunctionLM("bench/lookup", answer), asked
 
