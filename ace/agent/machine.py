@@ -13,6 +13,7 @@ from dataclasses import replace
 from typing import Any, cast
 
 from ace.agent.breaker import Breakers
+from ace.agent.hints import where_to_find
 from ace.agent.history import SUBMIT, Aside, SoFar, as_fields, call_ids, ends_run
 from ace.agent.hooks import Agent, AgentState, StepView
 from ace.agent.output import build_output
@@ -647,6 +648,9 @@ class AgentRun:
         if call.call.name in self._excluded():  # a prompt only grows: its tools are not taken out of it
             text = f"{stored.text} ({call.call.name} is out of service now; use another tool.)"
             stored = stored.model_copy(update={"text": text})
+        if result.outcome == "failed" and self._on_invalid == "forgive":
+            hint = where_to_find(call.call.args, self.spec.registry, self.record.steps)
+            stored = stored.model_copy(update={"text": f"{stored.text} {hint}"}) if hint else stored
         match decision:
             case AppendErrorAndContinue(note) if note:
                 stored = stored.model_copy(update={"text": f"{stored.text} {note}"})

@@ -16,6 +16,7 @@ from typing import Any
 import dspy
 from dspy.adapters import utils
 
+from ace.agent.hints import ids_in
 from ace.agent.history import CALLS, NOTE, PLAYBOOK, RESULTS, SUBMIT, THOUGHT, TOOLS, as_text, ends_run
 from ace.core import InvalidModelAction, value_to_text
 from ace.react.catalog import ToolCatalog
@@ -24,10 +25,10 @@ from ace.react.reading.reader import Reading, Written
 
 _UTILS: Any = utils
 _SHAPE = (
-    "Reply in each turn with the call that comes next as one JSON object, for example:\n"
+    "Reply in each turn with one line of JSON: the one call that comes next, for example:\n"
     '{{"name": "{name}", "args": {args}}}\n'
-    "You may say why in a few words before it. Its result comes as the next message. Several calls that only read may come "
-    "together as a list. When the task is done, call {end}."
+    "You may say why in a few words before it. Its result comes as the next message; then write the call after it. When all "
+    "of the task is done, call {end}."
 )
 
 
@@ -63,7 +64,7 @@ class ReplyReader:
             found = self._answer(completion)
         if not found.calls:
             raise nothing_to_do(found, completion)
-        made = made_together(completion, found.calls, self.only_reads)
+        made = made_together(completion, found.calls, self.only_reads, self.shown)
         self.unmade = tuple(str(call.name) for call in found.calls[len(made) :])
         thought = found.thought or _before(completion, made[0])
         self.found = Reading(thought, made)
@@ -208,18 +209,23 @@ def _shape(catalog: str) -> str:
     return _SHAPE.format(name=name, args=args, end=SUBMIT)
 
 
-def made_together(reply: str, calls: Sequence[Written], only_reads: Callable[[Any], bool]) -> tuple[Written, ...]:
+def made_together(
+    reply: str, calls: Sequence[Written], only_reads: Callable[[Any], bool], shown: Callable[[], str]
+) -> tuple[Written, ...]:
     """The calls of a reply that are made: the first, those of one list with it, and others that only read.
 
     What stands in a list is meant to be done at once. Of calls that merely follow each other, a small model has often
-    made up what the first would give: those that change something wait for that. So does what comes after words.
+    made up what the first would give: those that change something wait for that, and those with an id that stands nowhere
+    in the prompt. So does what comes after words.
     """
     made, position = [calls[0]], reply.find(calls[0].source) + len(calls[0].source) if calls[0].source else -1
     for call in calls[1:]:
         start = reply.find(call.source, position) if call.source and position >= 0 else -1
         between = reply[position:start] if start >= 0 else ""
         listed = call.source == calls[0].source or (start >= 0 and between.strip().startswith(","))
-        harmless = all(only_reads(one.name) for one in (*made, call))
+        harmless = all(only_reads(one.name) for one in (*made, call)) and all(
+            one in shown() for one in ids_in(call.args)
+        )
         if (call.source != calls[0].source and (start < 0 or MARKUP.sub("", between))) or not (listed or harmless):
             break
         made.append(call)

@@ -57,7 +57,8 @@ def read_reply(prediction: Any, catalog: ToolCatalog, replies: ReplyReader, usag
     if known:
         if _prose(text, known) and not all(catalog.only_reads(call.name) for call in known):
             raise InvalidModelAction("unparsable", IN_PROSE, raw_response=text)
-        first, *more = [RequestedTool(call.name, call.args) for call in made_together(text, known, catalog.only_reads)]
+        made = made_together(text, known, catalog.only_reads, replies.shown)
+        first, *more = [RequestedTool(call.name, call.args) for call in made]
         return ModelReply(found.thought, first.name, first.args, more=tuple(more), usage=usage, raw=text)
     if found.cut and catalog.reader.mentions(text):
         raise nothing_to_do(found, text)

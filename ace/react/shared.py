@@ -58,7 +58,9 @@ class Shared:
             observers=tuple(map(ObserverThread, observers)),
             store=store or MemoryRunStore(),
             inputs=InputFields(signature),
-            catalog=ToolCatalog(registry, submit_tool(signature)),
+            catalog=ToolCatalog(
+                registry, submit_tool(signature, cites=memory is not None and memory.source is not None)
+            ),
         )
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Shared:
