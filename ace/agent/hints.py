@@ -26,6 +26,7 @@ def where_to_find(args: Mapping[str, Any], tools: ToolRegistry, steps: Sequence[
     Examples:
         >>> from ace.tools import Tool
         >>> def find_orders(customer: str) -> str:
+        ...     "Find a customer's orders."
         ...     return ""
         >>> finder = Tool.from_function(find_orders, read_only=True)
         >>> where_to_find({"order_id": "12345"}, ToolRegistry([finder]), [])

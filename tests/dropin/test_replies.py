@@ -189,6 +189,30 @@ def test_a_call_behind_words_that_follow_another_is_not_made_but_named():
     )
 
 
+def test_a_call_with_a_made_up_id_waits_for_the_results_before_it():
+    asked = []
+
+    @tool(read_only=True)
+    def find_orders(customer: str) -> list[dict[str, str]]:
+        """Find orders."""
+        return [{"order_id": "o-7"}]
+
+    @tool(read_only=True)
+    def get_order(order_id: str) -> str:
+        """Show an order."""
+        asked.append(order_id)
+        return "open"
+
+    look, read = (
+        '{"name": "find_orders", "args": {"customer": "Ada"}}',
+        '{"name": "get_order", "args": {"order_id": "%s"}}',
+    )
+    script = [f"{look}\n{read % '12345'}", f"{look}\n{read % 'o-7'}", decision("submit", answer="open")]
+    out = ReActGenerator(tools=[find_orders, get_order], lm=ScriptedLM(script))("What became of Ada's order?")
+    assert (out.answer, asked) == ("open", ["o-7"])
+    assert "'get_order'. Ask again" in out.structured_trace[0].observation
+
+
 def test_an_answer_beside_other_calls_waits_for_their_results():
     keys, answer, [observation] = looked_up(f'{LOOK_UP % "a"}\n{{"name": "submit", "args": {{"answer": "early"}}}}')
     assert (keys, answer) == (["a"], "late")
