@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from copy import copy
 from dataclasses import replace
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import dspy
 from pydantic import Field
@@ -15,6 +16,9 @@ from ace.core import as_data, clean_text, value_to_text
 from ace.react.reading.reader import CallReader
 from ace.react.seen import SeenTools
 from ace.tools import Tool, ToolRegistry
+
+if TYPE_CHECKING:
+    from ace.react.shown_tools import ShownTools
 
 _TYPES = {
     "string": "str", "integer": "int", "number": "float", "boolean": "bool", "null": "None", "object": "dict",
@@ -140,15 +144,19 @@ class ToolCatalog:
     Args:
         registry: The tools.
         finish: Ends a run with its outputs.
+        shown: Chooses the tools that a prompt shows; None where it shows all.
     """
 
-    def __init__(self, registry: ToolRegistry, finish: Tool) -> None:
+    def __init__(self, registry: ToolRegistry, finish: Tool, shown: ShownTools | None = None) -> None:
         self.registry = registry
         self.finish = finish
+        self.shown = shown
+        self._own = (finish,) if shown is None else (shown.more, finish)
+        self._hidden: frozenset[str] = frozenset()
         self._text: tuple[tuple[str, ...], str] = ((), "")
         self._declared: dict[str, DeclaredTool] = {}
         self._described: dict[tuple[tuple[str, str], ...], ToolCatalog] = {}
-        schemas = {tool.name: tool.schema for tool in registry}
+        schemas = {tool.name: tool.schema for tool in (*registry, *self._own)}
         self.reader = CallReader({**schemas, **dict.fromkeys(sorted(ENDS, reverse=True), finish.schema)})
         """Reads the calls in replies."""
         self.seen = SeenTools()
@@ -156,26 +164,46 @@ class ToolCatalog:
 
     def only_reads(self, name: Any) -> bool:
         """Whether a tool of that name changes nothing; to end a run changes nothing either."""
-        return ends_run(name) or (self.reader.has(name) and self.registry.get(name).read_only)
+        own = ends_run(name) or any(name == tool.name for tool in self._own)
+        return own or (self.reader.has(name) and self.registry.get(name).read_only)
+
+    def for_run(self, request: str, lessons: str) -> ToolCatalog:
+        """The catalog as a run's prompts show it."""
+        if self.shown is None:
+            return self
+        chosen = copy(self)
+        chosen._hidden = frozenset(self.registry.names) - frozenset(self.shown.for_run(request, lessons))
+        chosen._text = ((), "")
+        return chosen
+
+    def tools(self, asked_for: Iterable[str] = ()) -> list[Tool]:
+        """The tools that are shown, those of the run-time last.
+
+        Args:
+            asked_for: What the model has asked `more_tools` for.
+        """
+        found = {name for what in asked_for if self.shown is not None for name in self.shown.nearest(what)}
+        hidden = self._hidden - found
+        return [*(tool for tool in self.registry if tool.name not in hidden), *self._own]
 
     def described(self, descriptions: Mapping[str, str]) -> ToolCatalog:
         """The same tools with other descriptions."""
         key = tuple(sorted(descriptions.items()))
         if key not in self._described:
             tools = [replace(tool, description=descriptions.get(tool.name, tool.description)) for tool in self.registry]
-            self._described[key] = ToolCatalog(ToolRegistry(tools), self.finish)
+            self._described[key] = ToolCatalog(ToolRegistry(tools), self.finish, self.shown)
         return self._described[key]
 
     def text(self) -> str:
         """As an input of the first turn: one signature per tool. It stays as it is for the whole run."""
         if self._text[0] != self.registry.names or not self._text[1]:
-            lines = "\n".join(signature_of(tool) for tool in (*self.registry, self.finish))
+            lines = "\n".join(map(signature_of, self.tools()))
             self._text = (self.registry.names, as_data(clean_text(lines)))
         return self._text[1]
 
-    def declared(self, excluded: tuple[str, ...] = ()) -> list[DeclaredTool]:
+    def declared(self, excluded: tuple[str, ...] = (), asked_for: Iterable[str] = ()) -> list[DeclaredTool]:
         """As the API's parameter, without those that are out of service."""
-        tools = [tool for tool in (*self.registry, self.finish) if tool.name not in excluded]
+        tools = [tool for tool in self.tools(asked_for) if tool.name not in excluded]
         for tool in tools:
             if tool.name not in self._declared:
                 self._declared[tool.name] = DeclaredTool.of(tool)

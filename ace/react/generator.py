@@ -112,6 +112,10 @@ class ReActGenerator(dspy.Module, Agent):
             model is told what fits, and the run goes on. ``"lenient"`` asks again, ``"default"`` ends the run.
         tool_calling: ``text``: the catalog is part of the prompt and any model works. ``native``: it is the API's
             ``tools`` parameter, and the model may ask for several calls at once; those that only read run side by side.
+        tools_shown: Show only so many tools, those nearest to the request, and those that the lessons name; the model asks
+            for others with `more_tools`. None shows all.
+        replies: ``bound`` binds each reply of a text to a JSON schema, where the server can do that (`response_format`): the
+            name of a tool, then its arguments by that tool's schema. What comes is checked all the same.
         output_mode: What ``str()`` of a prediction is: the bare answer (``simple``) or all fields (``structured``).
         summary: Keep a running summary.
         run_store: A folder: every step of every run is on the disk before it is done, and `resume` goes on after a crash.
@@ -147,6 +151,8 @@ class ReActGenerator(dspy.Module, Agent):
         limits: UsageLimits | None = None,
         policy: PolicyEngine | Literal["default", "forgiving", "lenient", "replay"] | None = None,
         tool_calling: Literal["text", "native"] = "text",
+        tools_shown: int | None = None,
+        replies: Literal["free", "bound"] = "free",
         output_mode: OutputMode = "structured",
         summary: Summary | None = None,
         run_store: RunStore | str | Path | None = None,
@@ -156,6 +162,7 @@ class ReActGenerator(dspy.Module, Agent):
     ) -> None:
         _untyped(super()).__init__()
         _check_settings(max_iters, limits, prices, tool_calling, output_mode)
+        _check_prompts(tools_shown, replies, tool_calling)
         _check_parts(lm, memory_timeout, observers)
         self.signature: Any = _untyped(dspy).Signature(signature) if isinstance(signature, str) else signature
         check_fields(self.signature)
@@ -165,6 +172,7 @@ class ReActGenerator(dspy.Module, Agent):
         self.agent: Any = build_react(message, self.registry, max_iters or DEFAULT_MAX_ITERS, tool_calling == "native")
         self.cards: dict[str, Any] = {}
         self.tool_calling = tool_calling
+        self.replies = replies
         self.output_mode: OutputMode = output_mode
         self.summary = summary
         if summary is not None:
@@ -176,7 +184,15 @@ class ReActGenerator(dspy.Module, Agent):
         source = Playbook.open(playbook) if isinstance(playbook, (str, Path)) else playbook
         store = FolderRunStore(run_store) if isinstance(run_store, (str, Path)) else run_store
         memory = Memory(source, memory_timeout)
-        self._shared = Shared.of(self.signature, self.registry, memory=memory, lm=lm, observers=observers, store=store)
+        self._shared = Shared.of(
+            self.signature,
+            self.registry,
+            memory=memory,
+            lm=lm,
+            observers=observers,
+            store=store,
+            tools_shown=tools_shown,
+        )
         self._on_a_loop = any(tool.metadata.get("loop") is not None for tool in self.registry)
         self.raise_on_failure = raise_on_failure
 
@@ -204,7 +220,7 @@ class ReActGenerator(dspy.Module, Agent):
 
     @playbook.setter
     def playbook(self, source: BulletSource | None) -> None:
-        self._shared = replace(self._shared, memory=Memory(source, self.memory_timeout), learner=[])
+        self._shared = self._shared.with_memory(Memory(source, self.memory_timeout))
 
     @property
     def lm(self) -> Any:
@@ -592,7 +608,7 @@ class ReActGenerator(dspy.Module, Agent):
         self, task: TaskInput | str | None, fields: dict[str, Any], listener: Listener | None = None
     ) -> tuple[AgentRun, PredictorModel]:
         await self._shared.admission.turn()
-        if self.playbook is None:
+        if self.playbook is None and self._shared.catalog.shown is None:
             return self._prepare(task, fields, listener)
         # retrieval embeds and reads a database: not on the event loop
         return await anyio.to_thread.run_sync(self._prepare, task, fields, listener)
@@ -619,9 +635,10 @@ class ReActGenerator(dspy.Module, Agent):
         return run, self._model(run, RunOptions(lm=lm), streaming=listener is not None)
 
     def _spec(self, task: TaskInput, **options: Any) -> RunSpec:
+        shown = self._shared.catalog.shown
         return RunSpec(
             task=task,
-            registry=self.registry,
+            registry=self.registry if shown is None else self.registry.extended(shown.more),
             finish=self.finish,
             policy=self.policy,
             summary=self.summary,
@@ -636,7 +653,9 @@ class ReActGenerator(dspy.Module, Agent):
         catalog = self._shared.catalog
         if self.cards:
             catalog = catalog.described(descriptions(self.cards))
-        prompts = Prompts(self.agent, catalog, self.tool_calling == "native", getattr(self, "summarizer", None))
+        catalog = catalog.for_run(run.spec.task.text, run.spec.context.get("playbook", ""))
+        native, bound = self.tool_calling == "native", self.replies == "bound"
+        prompts = Prompts(self.agent, catalog, native, bound, getattr(self, "summarizer", None))
         on_delta = run.model_delta if streaming else None
         inputs, lm = run.spec.task.inputs, options.lm or self.lm
         return PredictorModel(prompts, inputs, lm, options.config, on_delta)
@@ -726,6 +745,15 @@ def _check_settings(
         raise SignatureError(f"tool_calling must be 'text' or 'native', got {tool_calling!r}")
     if output_mode not in ("simple", "structured"):
         raise SignatureError(f"output_mode must be 'simple' or 'structured', got {output_mode!r}")
+
+
+def _check_prompts(tools_shown: int | None, replies: str, tool_calling: str) -> None:
+    if tools_shown is not None and tools_shown < 1:
+        raise SignatureError(f"tools_shown must be 1 or more, or None for all tools, got {tools_shown!r}")
+    if replies not in ("free", "bound"):
+        raise SignatureError(f"replies must be 'free' or 'bound', got {replies!r}")
+    if replies == "bound" and tool_calling == "native":
+        raise SignatureError("replies='bound' is for tool_calling='text': with native calls the API writes them")
 
 
 def _told(open_span: Span, solved: tuple[TaskOutput, Any, AgentRun]) -> tuple[TaskOutput, Any, AgentRun]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
@@ -33,8 +33,10 @@ from ace.core import (
 from ace.playbook.render import count_tokens
 from ace.react.adapter import ReplyReader, TurnsAdapter, reading
 from ace.react.answer_stream import AnswerStream
+from ace.react.bound import response_format
 from ace.react.catalog import ToolCatalog
 from ace.react.native import CUT_SHORT, cut_short, read_reply
+from ace.react.shown_tools import MORE
 from ace.tasks import RunSummary, answer_field
 from ace.tools.media import Media
 
@@ -51,6 +53,8 @@ class Prompts:
     """DSPy's ReAct."""
     catalog: ToolCatalog
     native: bool = False
+    bound: bool = False
+    """Whether replies are bound to a JSON schema."""
     summarizer: Any = None
 
 
@@ -166,11 +170,15 @@ class _Request:
         if _is_own(self.lm):
             fields["lm"] = _with_read_usage(self.lm)
         if self._native:
-            fields[TOOLS] = catalog.declared(self.request.excluded)
+            fields[TOOLS] = catalog.declared(self.request.excluded, _asked_for(entries))
             if self.request.purpose == "extract":
                 choice = {"type": "function", "function": {"name": SUBMIT}}
                 given: dict[str, Any] = fields.get("config") or {}
                 fields["config"] = {**given, "tool_choice": choice, "reasoning_effort": None}
+        elif self.model.prompts.bound:
+            tools = [catalog.finish] if self.request.purpose == "extract" else catalog.tools(_asked_for(entries))
+            form = response_format([tool for tool in tools if tool.name not in self.request.excluded])
+            fields["config"] = {**(fields.get("config") or {}), "response_format": form}
         return fields
 
     def _check_window(self) -> None:
@@ -231,6 +239,12 @@ def thought_of(prediction: Any) -> str:
     """What the model said before its calls: `thought_of(dspy.Prediction(next_thought="look"))`."""
     thought = getattr(prediction, "next_thought", None)
     return str(getattr(thought, "content", thought) or "")
+
+
+def _asked_for(entries: Iterable[Entry]) -> list[str]:
+    """What the model has asked `more_tools` for."""
+    calls = (call for entry in entries if CALLS in entry for call in entry[CALLS][CALLS])
+    return [str(call["args"].get("what", "")) for call in calls if call["name"] == MORE]
 
 
 def _without_end(entry: Entry) -> Entry:

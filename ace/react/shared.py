@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ace.agent import AdmissionControl, FolderRunStore, MemoryRunStore, RunStore
@@ -12,6 +12,7 @@ from ace.react.catalog import ToolCatalog
 from ace.react.inputs import InputFields
 from ace.react.memory import Memory
 from ace.react.program import submit_tool
+from ace.react.shown_tools import ShownTools
 from ace.tools import ToolRegistry
 
 
@@ -40,6 +41,7 @@ class Shared:
         lm: Any = None,
         observers: Iterable[Observer] = (),
         store: RunStore | None = None,
+        tools_shown: int | None = None,
     ) -> Shared:
         """Build it for an agent.
 
@@ -50,18 +52,28 @@ class Shared:
             lm: Its own model.
             observers: Called with every event, each in a thread of its own.
             store: Where runs are kept; in this process by default.
+            tools_shown: How many tools a prompt shows; all by default.
         """
+        few = tools_shown is not None and tools_shown < len(registry)
+        shown = ShownTools(registry, tools_shown) if tools_shown is not None and few else None
+        memory = memory or Memory(None)
         return cls(
             signature=signature,
-            memory=memory or Memory(None),
+            memory=memory,
             lm=lm,
             observers=tuple(map(ObserverThread, observers)),
             store=store or MemoryRunStore(),
             inputs=InputFields(signature),
-            catalog=ToolCatalog(
-                registry, submit_tool(signature, cites=memory is not None and memory.source is not None)
-            ),
+            catalog=ToolCatalog(registry, submit_tool(signature, cites=memory.source is not None), shown),
         )
+
+    def with_memory(self, memory: Memory) -> Shared:
+        """Return the same with another memory; a run cites lessons only where there may be some."""
+        before, catalog = self.memory.source is not None, self.catalog
+        cites = memory.source is not None
+        if cites != before:
+            catalog = ToolCatalog(catalog.registry, submit_tool(self.signature, cites), catalog.shown)
+        return replace(self, memory=memory, learner=[], catalog=catalog)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Shared:
         return self
@@ -69,7 +81,8 @@ class Shared:
     def __reduce__(self) -> tuple[Any, ...]:
         folder = self.store.folder if isinstance(self.store, FolderRunStore) else None
         observers = tuple(thread.observer for thread in self.observers)
-        kept = (self.memory.source, self.memory.timeout, self.lm, observers, folder)
+        shown = self.catalog.shown
+        kept = (self.memory.source, self.memory.timeout, self.lm, observers, folder, shown and shown.count)
         return _again, (self.signature, self.catalog.registry, *kept)
 
 
@@ -81,7 +94,10 @@ def _again(
     lm: Any,
     observers: tuple[Observer, ...],
     folder: Any,
+    tools_shown: int | None,
 ) -> Shared:
     store = FolderRunStore(folder) if folder is not None else None
     memory = Memory(source, timeout)
-    return Shared.of(signature, registry, memory=memory, lm=lm, observers=observers, store=store)
+    return Shared.of(
+        signature, registry, memory=memory, lm=lm, observers=observers, store=store, tools_shown=tools_shown
+    )

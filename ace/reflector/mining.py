@@ -24,6 +24,7 @@ from ace.reflector.plans import MinedPlan, mined
 from ace.reflector.situations import without_values
 from ace.reflector.values import as_text, said_in
 from ace.tasks import ReasoningStep, TaskOutput
+from ace.tools.registry import RESERVED_NAMES
 
 MAX_CONTENT = 600
 MAX_RECURRING = 4
@@ -242,7 +243,11 @@ def useful_steps(steps: Sequence[ReasoningStep]) -> list[tuple[int, ReasoningSte
     answered = {_call(step) for step in steps if step.outcome == "success"}
     for number, step in enumerate(steps, 1):
         call = _call(step)
-        if not _worked(step) or (step.outcome == "interrupted" and call in answered):
+        if (
+            step.tool_name in RESERVED_NAMES
+            or not _worked(step)
+            or (step.outcome == "interrupted" and call in answered)
+        ):
             continue
         if step.changes_state:
             seen.clear()

@@ -49,6 +49,12 @@ class ToolRegistry:
         self._tools[tool.name] = tool
         return tool
 
+    def extended(self, *own: Tool) -> ToolRegistry:
+        """Return these tools and some of the library's own, whose names are reserved."""
+        extended = ToolRegistry()
+        extended._tools = {**self._tools, **{tool.name: tool for tool in own}}
+        return extended
+
     def get(self, name: str) -> Tool:
         """The tool of that name.
 
