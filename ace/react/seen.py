@@ -7,6 +7,7 @@ import copy
 import logging
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
+from functools import partial
 from types import FunctionType
 from typing import Any, cast
 
@@ -16,12 +17,11 @@ from dspy.utils import callback as dspy_callback
 from ace.core import ToolContext, describe_error
 from ace.react.spans import Span, span, traced
 from ace.tools import Tool, ToolCall, ToolResult, acall_tool, call_tools
+from ace.tools.threads import TOOLS
 
 _SETTINGS: Any = dspy.settings
 _OF_METHODS = frozenset({"self", "instance"})
 """Arguments that DSPy's tool cannot be given by these names: they are its own."""
-MAX_NESTED = 50
-"""Calls side by side that are opened inside one another; more are made in several rounds."""
 _log = logging.getLogger(__name__)
 _DSPYS = cast(Any, dspy_callback).with_callbacks.__code__.co_filename
 
@@ -34,46 +34,20 @@ class SeenTools:
     """Runs tool calls, each inside `dspy.Tool.__call__` when somebody listens: `SeenTools().call([(look_up, call, None)])`.
 
     OpenInference and other instrumentations replace `dspy.Tool.__call__`, MLflow and `dspy.streamify` are callbacks of it:
-    so the call really has to be made. Start and end are told in the thread that drives the run.
+    so the call really has to be made.
     """
 
     def __init__(self) -> None:
         self._shown: dict[str, tuple[Tool, Any]] = {}
 
     def call(self, items: Sequence[tuple[Tool, ToolCall, ToolContext | None]]) -> list[ToolResult]:
-        """`call_tools`, seen."""
+        """`call_tools`, seen; several calls run side by side, each told of in a thread of its own."""
         if not listened_to() or any(_OF_METHODS & call.args.keys() for _, call, _ in items):
             return call_tools(items)
-        if len(items) > MAX_NESTED:
-            parts = [items[start : start + MAX_NESTED] for start in range(0, len(items), MAX_NESTED)]
-            return [result for part in parts for result in self.call(part)]
         if len(items) == 1:
             return [self._alone(*items[0])]
-        outer, results = contextvars.copy_context(), list[ToolResult]()
-        contexts: list[contextvars.Context] = []
-
-        def make(index: int) -> None:
-            # one call opens the next, each in a context of its own, so that all have the same parent and run side by side
-            if index == len(items):
-                results.extend(call_tools(items, contexts))
-                return
-            tool, call, _ = items[index]
-
-            def body(**_kwargs: Any) -> Any:
-                contexts.append(contextvars.copy_context())
-                outer.copy().run(make, index + 1)
-                return _value(results[index])
-
-            with suppress(ToolCallFailed), _span(tool, call) as open_span:
-                open_span.tell(tool__call__arguments=call.args)
-                value = self._with(tool, body)(**call.args)
-                open_span.tell(tool__call__result=value)
-
-        try:
-            outer.copy().run(make, 0)
-        except Exception as error:  # a border: what watches a call must not end the run
-            _blind(error)
-        return results or call_tools(items)
+        jobs = [TOOLS.submit(partial(contextvars.copy_context().run, self._alone, *item), extra=True) for item in items]
+        return [job.result() for job in jobs if job is not None]
 
     def _alone(self, tool: Tool, call: ToolCall, context: ToolContext | None) -> ToolResult:
         results: list[ToolResult] = []

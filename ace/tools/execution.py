@@ -222,17 +222,13 @@ def call_tool(tool: Tool, call: ToolCall, context: ToolContext | None = None) ->
     return call_tools([(tool, call, context)])[0]
 
 
-def call_tools(
-    calls: Sequence[tuple[Tool, ToolCall, ToolContext | None]], within: Sequence[contextvars.Context] = ()
-) -> list[ToolResult]:
+def call_tools(calls: Sequence[tuple[Tool, ToolCall, ToolContext | None]]) -> list[ToolResult]:
     """Run calls side by side, `call_tools([(look_up, call, None)])`; results in the order of the calls.
 
     Args:
         calls: Each tool, its checked call, and who calls.
-        within: The context variables that each call sees; the caller's own by default.
     """
     works = [_work(*item) for item in calls]
-    contexts = within or [contextvars.copy_context() for _ in works]
     token = calls[0][2].cancellation if calls[0][2] is not None else CancellationToken()
     outcomes: dict[int, _Outcome] = {}
     jobs: list[Future[_Outcome]] = []
@@ -240,7 +236,7 @@ def call_tools(
     try:
         with token.calling(lambda: ended.put(None)):
             for index, work in enumerate(() if token.cancelled else works):
-                jobs.append(_start(work, contexts[index]))
+                jobs.append(_start(work, contextvars.copy_context()))
                 jobs[-1].add_done_callback(lambda _, index=index: ended.put(index))
             while len(outcomes) < len(works):
                 waiting = [index for index in range(len(works)) if index not in outcomes]
