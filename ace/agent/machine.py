@@ -29,7 +29,8 @@ from ace.agent.policy import (
     Reprompt,
     Retry,
 )
-from ace.agent.record import RunRecord, RunSnapshot, RunSpec, earlier
+from ace.agent.progress import RepeatDetector
+from ace.agent.record import RunSnapshot, RunSpec
 from ace.agent.states import (
     Acting,
     Approve,
@@ -111,10 +112,11 @@ class AgentRun:
         record: What an earlier process did of it; nothing by default.
     """
 
-    def __init__(self, spec: RunSpec, run_id: str = "", record: RunRecord | None = None) -> None:
+    def __init__(self, spec: RunSpec, run_id: str = "", record: RunSnapshot | None = None) -> None:
         self.spec = spec
         self.run_id = run_id or uuid.uuid4().hex
-        self.record = RunRecord(spec.task, **earlier(spec.task)) if record is None else record
+        self.record = record or RunSnapshot.begun(self.run_id, spec)
+        self._repeats = RepeatDetector(self.record.repeats)
         self.cancellation = spec.cancellation or CancellationToken()
         self.error: AgentError | None = None
         """What ended the run, as it was raised; only in the process where it happened."""
@@ -135,7 +137,7 @@ class AgentRun:
         Raises:
             RunStoreError: The run began with other tools.
         """
-        return cls(spec.with_stored(stored), stored.run_id, stored.record(spec.finish))
+        return cls(spec.with_stored(stored), stored.run_id, stored.reopened(spec.finish))
 
     # -- views -------------------------------------------------------------------------------------------------------
 
@@ -155,7 +157,7 @@ class AgentRun:
 
     def so_far(self) -> SoFar:
         """The conversation with this run as its last turn: what the next run is given as `TaskInput.history`."""
-        return self.record.so_far(self.run_id, self.spec.context.get("playbook", ""), self.steps_so_far(self.state))
+        return self.record.so_far(self.steps_so_far(self.state))
 
     def usage_now(self) -> RunUsage:
         """What was spent, with the time that has passed."""
@@ -169,7 +171,7 @@ class AgentRun:
 
     def snapshot(self) -> RunSnapshot:
         """The run as JSON data, as it is now."""
-        return RunSnapshot.of(self.run_id, self.spec, self.record, self.usage_now())
+        return self.record.copied(usage=self.usage_now())
 
     def _over(self) -> str:
         """The hard limit that is used up, in words."""
@@ -598,7 +600,7 @@ class AgentRun:
         setting, (name, args) = self.spec.policy.no_progress, (call.call.name, call.call.args)
         if setting is None or call.consent or call.attempt > 1:
             return None
-        if self.record.repeats.times(name, args) < setting.note_after - 1:
+        if self._repeats.times(name, args) < setting.note_after - 1:
             return None
         for step in reversed(self.record.steps):
             if step.executed and (step.tool_name, step.tool_args) == (name, args):
@@ -754,7 +756,7 @@ class AgentRun:
         setting = self.spec.policy.no_progress
         if setting is None or not (step.executed or made.known):
             return step, None
-        times = self.record.repeats.add(step)
+        times = self._repeats.add(step)
         if times < setting.note_after:
             return step, None
         call = ToolCall(id=step.tool_call_id, name=step.tool_name, args=step.tool_args)
@@ -934,7 +936,7 @@ class AgentRun:
         self.record.reprompts_here = 0
 
     def _append(self, step: ReasoningStep) -> None:
-        self.record.append_scratchpad(step)
+        self.record.steps.append(step)
         if step.error is not None and not step.executed:
             kind, message = step.error.kind, step.error.message
             self.record.errors.append(
@@ -1043,7 +1045,7 @@ class AgentRun:
 
     def output(self) -> TaskOutput:
         """The output so far; call it when `next_step()` returned `Done`."""
-        return build_output(self.run_id, self.spec, self.record, self.steps_so_far(self.state), self.usage_now())
+        return build_output(self.record, self.steps_so_far(self.state), self.usage_now())
 
     # -- small things --------------------------------------------------------------------------------------------------
 

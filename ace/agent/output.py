@@ -6,32 +6,28 @@ from collections.abc import Sequence
 from typing import Any
 
 from ace.agent.history import GONE
-from ace.agent.record import RunRecord, RunSpec
+from ace.agent.record import RunSnapshot
 from ace.agent.states import Failed, Interrupted
 from ace.core import RunUsage, clean_text
 from ace.tasks import ErrorRecord, ReasoningStep, RunError, TaskOutput, TerminationReason, answer_field
 
 
-def build_output(
-    run_id: str, spec: RunSpec, record: RunRecord, steps: Sequence[ReasoningStep], usage: RunUsage
-) -> TaskOutput:
+def build_output(record: RunSnapshot, steps: Sequence[ReasoningStep], usage: RunUsage) -> TaskOutput:
     """What came out of a run so far.
 
     Args:
-        run_id: Its name.
-        spec: What it was given.
         record: What it has done; of the bullets that it cited, those that were never shown are reported as invented.
         steps: Its steps, those of a decision that is not fully observed included.
         usage: The record's with the time that has passed.
     """
     cited, state = list(dict.fromkeys(record.cited)), record.state
-    invented = [bullet for bullet in cited if bullet not in spec.injected_bullets]
-    reason, message, operator_message = _end(record, spec.max_iters)
-    metadata = {**spec.metadata, **_overflow(record)}
+    invented = [bullet for bullet in cited if bullet not in record.injected_bullets]
+    reason, message, operator_message = _end(record)
+    metadata = {**record.metadata, **_overflow(record)}
     return TaskOutput(
-        task_id=spec.task.task_id,
-        run_id=run_id,
-        task=spec.task,
+        task_id=record.task.task_id,
+        run_id=record.run_id,
+        task=record.task,
         answer=record.outputs.get(answer_field(record.outputs)),
         outputs=record.outputs,
         partial=record.forced_by is not None,
@@ -44,8 +40,8 @@ def build_output(
         error_history=tuple(_recovered(error, steps) for error in record.errors),
         summary=record.summary,
         request=state.request if isinstance(state, Interrupted) else None,
-        memory=spec.memory,
-        injected_bullets=spec.injected_bullets,
+        memory=record.memory,
+        injected_bullets=record.injected_bullets,
         cited_bullets=tuple(bullet for bullet in cited if bullet not in invented),
         metadata={**metadata, "invented_bullets": invented} if invented else metadata,
     )
@@ -54,7 +50,7 @@ def build_output(
 _FORCED = {"no_progress": "the same call gave the same result again and again; the answer was asked for"}
 
 
-def _end(record: RunRecord, max_iters: int) -> tuple[TerminationReason, str, str]:
+def _end(record: RunSnapshot) -> tuple[TerminationReason, str, str]:
     """Why the run ended, in a word, in a sentence, and in one for the operator."""
     match record.state:
         case Failed(error, message, operator_message):
@@ -65,11 +61,11 @@ def _end(record: RunRecord, max_iters: int) -> tuple[TerminationReason, str, str
             return "completed", "", ""
         case _:
             forced = record.forced_by
-            words = _FORCED | {"max_iterations": f"no answer after {max_iters} iterations"}
+            words = _FORCED | {"max_iterations": f"no answer after {record.max_iters} iterations"}
             return forced, words.get(forced, f"the answer was forced: {forced.replace('_', ' ')}"), ""
 
 
-def _overflow(record: RunRecord) -> dict[str, Any]:
+def _overflow(record: RunSnapshot) -> dict[str, Any]:
     """What of the run the model was not shown in full."""
     cuts, playbook, turns = record.cuts, record.without_playbook, record.turns_cut
     if not (cuts or playbook or turns):

@@ -49,9 +49,9 @@ class RepeatDetector:
         (1, 2, 2)
     """
 
-    def __init__(self, seen: Mapping[str, tuple[int, str]] | None = None) -> None:
-        self.seen: dict[str, tuple[int, str]] = dict(seen or {})
-        """By a digest of the call: how often, and a digest of the result; plain JSON, to be stored with the run."""
+    def __init__(self, seen: dict[str, tuple[int, str]] | None = None) -> None:
+        self.seen = {} if seen is None else seen
+        """By a digest of the call: how often, and a digest of the result; plain JSON, kept with the run."""
 
     def times(self, name: str, args: Mapping[str, Any]) -> int:
         """How often this call was made with the result that it has now."""

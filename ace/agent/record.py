@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from functools import cached_property
+from typing import Any, Literal, cast
 
 from pydantic import BaseModel, Field, ValidationError, field_serializer, field_validator
 from pydantic_core import to_jsonable_python
@@ -25,7 +27,6 @@ from ace.agent.history import (
 )
 from ace.agent.hooks import Agent
 from ace.agent.policy import Policy, PolicyEngine
-from ace.agent.progress import RepeatDetector
 from ace.agent.shortening import Shortening
 from ace.agent.states import STATE_CODEC, Idle, State
 from ace.agent.summary import Summary
@@ -102,127 +103,13 @@ _OF_SPEC = ("task", "max_iters", "limits", "injected_bullets", "context", "metad
 """What a stored run keeps of its spec."""
 
 
-@dataclass
-class RunRecord:
-    """Everything that a run has done and spent so far; policies are given an `AgentState` of it.
+class RunSnapshot(BaseModel, extra="forbid"):
+    """A run as data: what it was given, and all that it has done and spent so far; as JSON, another process goes on with it.
 
-    Only `AgentRun` writes to it. `RunSnapshot` has a field of the same name for everything here that is stored.
-    """
-
-    task: TaskInput
-    state: State = field(default_factory=Idle)
-    scratch: dict[str, Any] = field(default_factory=dict[str, Any])
-    steps: list[ReasoningStep] = field(default_factory=list[ReasoningStep])
-    usage: RunUsage = field(default_factory=RunUsage)
-    charged: int = 0
-    asides: list[Aside] = field(default_factory=list[Aside])
-    reprompts_here: int = 0
-    outputs: dict[str, Any] = field(default_factory=dict[str, Any])
-    cited: list[str] = field(default_factory=list[str])
-    forced_by: TerminationReason | None = None
-    errors: list[ErrorRecord] = field(default_factory=list[ErrorRecord])
-    repeats: RepeatDetector = field(default_factory=RepeatDetector)
-    breakers: dict[str, Breaker] = field(default_factory=dict[str, Breaker])
-    summary: RunSummary | None = None
-    summarised: int = 0
-    summary_tried: int = 0
-    decisions: int = 0
-    cuts: dict[int, int] = field(default_factory=dict[int, int])
-    closing: tuple[str, Any] | None = None
-    without_playbook: bool = False
-    seq: int = 0
-    conversation: Conversation = field(default_factory=lambda: Conversation(()))
-    """The messages before this one; of it, the levels are stored."""
-    shown: RunTurns = field(default_factory=RunTurns)
-    """The steps as a prompt shows them; not stored."""
-
-    def append_scratchpad(self, entry: ReasoningStep) -> None:
-        """Add a step."""
-        self.steps.append(entry)
-
-    @property
-    def iteration(self) -> int:
-        """The decision that the run is at, from 1; 0 before and after."""
-        return getattr(self.state, "iteration", 0)
-
-    @property
-    def step_id(self) -> str:
-        """Names the decision in events and calls."""
-        return f"s{self.iteration}"
-
-    @property
-    def spent(self) -> int:
-        """Of `max_iters`: committed decisions, and the retries and reprompts that cost budget."""
-        return self.usage.iterations + self.charged
-
-    def turns(self, opening: Mapping[str, Any], setting: Summary | None) -> tuple[list[Entry], Entry]:
-        """What the prompt shows so far, and what the next request says first."""
-        said = {name: value for name, value in opening.items() if name != PLAYBOOK or not self.without_playbook}
-        notes = self.conversation.note() + ([] if self.summary is None else [summary_note(self.summary)])
-        shown, said = self.shown.shown(
-            said, self.steps, self.asides, cuts=self.cuts, first=self._first(setting), notes=notes
-        )
-        return [*self.conversation.shown(), *shown], said
-
-    @property
-    def turns_cut(self) -> list[int]:
-        """The earlier messages that the prompt does not show in full."""
-        return [index for index, level in self.conversation.levels.items() if level]
-
-    @property
-    def shortened(self) -> int:
-        """How many steps and turns the prompt does not show in full."""
-        return len(self.cuts) + len(self.turns_cut)
-
-    def so_far(self, run_id: str, playbook: str, steps: Sequence[ReasoningStep]) -> SoFar:
-        """The conversation with this run as its last turn."""
-        message = message_of(
-            steps,
-            self.asides,
-            inputs=self.task.inputs,
-            outputs=self.outputs,
-            closing=self.closing,
-            playbook="" if self.without_playbook else playbook,
-            shortened=SHORT if self.cuts else IN_FULL,
-            run=(run_id, self.task.task_id),
-        )
-        return SoFar(self.task.history, self.conversation.levels, message)
-
-    def _first(self, setting: Summary | None) -> int:
-        """The first step that the summary does not stand for."""
-        keep = setting.keep_last if setting and self.summary is not None else None
-        return 0 if keep is None else max(0, self.summarised - keep)
-
-    def shorten(self, setting: Summary | None, keep: float) -> bool:
-        """Show less of the steps and of earlier turns, and then no playbook; False when nothing is left that could go."""
-        shorter = Shortening(self.steps, self.cuts, self._first(setting), self.conversation)
-        if not shorter.to(keep):
-            before, self.without_playbook = self.without_playbook, True
-            return not before
-        self.cuts, self.conversation.levels = shorter.cuts, shorter.levels
-        return True
-
-
-def earlier(task: TaskInput, levels: Mapping[int, int] | None = None) -> dict[str, Any]:
-    """What a record holds of the messages before a task."""
-    conversation = Conversation(task.history, levels)
-    return {"conversation": conversation, "shown": RunTurns(len(conversation.messages))}
-
-
-_STORED = (
-    *("state", "scratch", "usage", "charged", "reprompts_here", "forced_by", "summary", "summarised"),
-    *("summary_tried", "decisions", "cuts", "closing", "without_playbook", "seq"),
-)
-"""Stored as they are; lists, the repeats and the outputs are converted."""
-_LISTS = ("steps", "asides", "cited", "errors")
-
-
-class RunSnapshot(BaseModel, frozen=True, extra="forbid"):
-    """A run as JSON, after any step: enough to go on with it in another process.
+    Only `AgentRun` writes to it; policies are given an `AgentState` of it.
 
     Examples:
-        >>> snapshot = RunSnapshot(run_id="r", task=TaskInput(task_id="t", inputs={}), tools={}, max_iters=5,
-        ...                        state=STATE_CODEC.validate_python({"kind": "idle"}))
+        >>> snapshot = RunSnapshot(run_id="r", task=TaskInput(task_id="t", inputs={}), tools={}, max_iters=5)
         >>> RunSnapshot.from_json(snapshot.to_json()) == snapshot
         True
     """
@@ -234,22 +121,22 @@ class RunSnapshot(BaseModel, frozen=True, extra="forbid"):
     """Name to schema hash: a run goes on only with the tools it began with."""
     max_iters: int
     limits: UsageLimits = UsageLimits()
-    state: State
+    state: State = Idle()
     scratch: dict[str, Any] = Field(default_factory=dict)
     """The agent's own data, see `Agent.initialize`."""
-    steps: tuple[ReasoningStep, ...] = ()
+    steps: list[ReasoningStep] = Field(default_factory=list[ReasoningStep])
     usage: RunUsage = RunUsage()
     charged: int = 0
     """Retries and reprompts that spent budget."""
-    asides: tuple[Aside, ...] = ()
+    asides: list[Aside] = Field(default_factory=list[Aside])
     """Replies that were rejected, and what the model was told."""
     reprompts_here: int = 0
     """Replies to the present decision that were rejected."""
     outputs: dict[str, Any] = Field(default_factory=dict)
-    cited: tuple[str, ...] = ()
+    cited: list[str] = Field(default_factory=list[str])
     forced_by: TerminationReason | None = None
     """Why the answer was asked for although the model had not finished."""
-    errors: tuple[ErrorRecord, ...] = ()
+    errors: list[ErrorRecord] = Field(default_factory=list[ErrorRecord])
     repeats: dict[str, tuple[int, str]] = Field(default_factory=dict)
     """How often each call gave the same result, see `RepeatDetector`."""
     breakers: dict[str, Breaker] = Field(default_factory=dict)
@@ -285,32 +172,92 @@ class RunSnapshot(BaseModel, frozen=True, extra="forbid"):
         return STATE_CODEC.dump_python(state, mode="json")
 
     @classmethod
-    def of(cls, run_id: str, spec: RunSpec, record: RunRecord, usage: RunUsage) -> RunSnapshot:
-        """A run as it is now; `usage` is the record's with the time that has passed."""
-        stored: dict[str, Any] = {name: getattr(record, name) for name in _STORED}
-        stored |= {name: getattr(spec, name) for name in _OF_SPEC}
-        stored |= {name: tuple(getattr(record, name)) for name in _LISTS}
-        stored |= {"usage": usage, "breakers": dict(record.breakers), "repeats": dict(record.repeats.seen)}
-        return cls(
-            run_id=run_id,
-            tools=spec.registry.schema_hashes,
-            outputs=to_jsonable_python(record.outputs),
-            levels=record.conversation.levels,
-            **stored,
-        )
+    def begun(cls, run_id: str, spec: RunSpec) -> RunSnapshot:
+        """A run that has done nothing yet."""
+        given = {name: getattr(spec, name) for name in _OF_SPEC}
+        return cls(run_id=run_id, tools=spec.registry.schema_hashes, **given)
 
-    def record(self, finish: Tool) -> RunRecord:
-        """The record that was stored; its outputs have the types that the signature gives them."""
-        stored: dict[str, Any] = {name: getattr(self, name) for name in _STORED}
-        stored |= {name: list(getattr(self, name)) for name in _LISTS}
-        stored |= {"scratch": dict(self.scratch), "breakers": dict(self.breakers), "cuts": dict(self.cuts)}
-        return RunRecord(
-            task=self.task,
-            repeats=RepeatDetector(self.repeats),
-            **earlier(self.task, self.levels),
-            outputs=_typed(self.outputs, finish),
-            **stored,
+    def copied(self, **changes: Any) -> RunSnapshot:
+        """The run as it is now, which what comes later does not change."""
+        held = {name: copy(cast(Any, value)) for name, value in self if isinstance(value, (list, dict))}
+        return self.model_copy(update={**held, "outputs": to_jsonable_python(self.outputs), **changes})
+
+    def reopened(self, finish: Tool) -> RunSnapshot:
+        """A copy to go on with; its outputs have the types that the signature gives them."""
+        return self.copied(outputs=_typed(self.outputs, finish))
+
+    @cached_property
+    def conversation(self) -> Conversation:
+        """The messages before this one."""
+        return Conversation(self.task.history, self.levels)
+
+    @cached_property
+    def shown(self) -> RunTurns:
+        """The steps as a prompt shows them."""
+        return RunTurns(len(self.conversation.messages))
+
+    @property
+    def iteration(self) -> int:
+        """The decision that the run is at, from 1; 0 before and after."""
+        return getattr(self.state, "iteration", 0)
+
+    @property
+    def step_id(self) -> str:
+        """Names the decision in events and calls."""
+        return f"s{self.iteration}"
+
+    @property
+    def spent(self) -> int:
+        """Of `max_iters`: committed decisions, and the retries and reprompts that cost budget."""
+        return self.usage.iterations + self.charged
+
+    def turns(self, opening: Mapping[str, Any], setting: Summary | None) -> tuple[list[Entry], Entry]:
+        """What the prompt shows so far, and what the next request says first."""
+        said = {name: value for name, value in opening.items() if name != PLAYBOOK or not self.without_playbook}
+        notes = self.conversation.note() + ([] if self.summary is None else [summary_note(self.summary)])
+        shown, said = self.shown.shown(
+            said, self.steps, self.asides, cuts=self.cuts, first=self._first(setting), notes=notes
         )
+        return [*self.conversation.shown(), *shown], said
+
+    @property
+    def turns_cut(self) -> list[int]:
+        """The earlier messages that the prompt does not show in full."""
+        return [index for index, level in self.conversation.levels.items() if level]
+
+    @property
+    def shortened(self) -> int:
+        """How many steps and turns the prompt does not show in full."""
+        return len(self.cuts) + len(self.turns_cut)
+
+    def so_far(self, steps: Sequence[ReasoningStep]) -> SoFar:
+        """The conversation with this run as its last turn."""
+        message = message_of(
+            steps,
+            self.asides,
+            inputs=self.task.inputs,
+            outputs=self.outputs,
+            closing=self.closing,
+            playbook="" if self.without_playbook else self.context.get("playbook", ""),
+            shortened=SHORT if self.cuts else IN_FULL,
+            run=(self.run_id, self.task.task_id),
+        )
+        return SoFar(self.task.history, self.conversation.levels, message)
+
+    def _first(self, setting: Summary | None) -> int:
+        """The first step that the summary does not stand for."""
+        keep = setting.keep_last if setting and self.summary is not None else None
+        return 0 if keep is None else max(0, self.summarised - keep)
+
+    def shorten(self, setting: Summary | None, keep: float) -> bool:
+        """Show less of the steps and of earlier turns, and then no playbook; False when nothing is left that could go."""
+        shorter = Shortening(self.steps, self.cuts, self._first(setting), self.conversation)
+        if not shorter.to(keep):
+            before, self.without_playbook = self.without_playbook, True
+            return not before
+        self.cuts = shorter.cuts
+        self.levels = self.conversation.levels = shorter.levels
+        return True
 
     def to_json(self) -> str:
         """As one line of JSON."""

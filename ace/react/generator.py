@@ -315,10 +315,8 @@ class ReActGenerator(dspy.Module, Agent):
 
     def history_of(self, stored: RunSnapshot) -> tuple[dict[str, Any], ...]:
         """The conversation that a stored run belongs to, with that run as its last turn, whatever tools it had."""
-        record = stored.record(self.finish)
-        return self._shared.inputs.history(
-            record.so_far(stored.run_id, stored.context.get("playbook", ""), record.steps).entries()
-        )
+        record = stored.reopened(self.finish)
+        return self._shared.inputs.history(record.so_far(record.steps).entries())
 
     def output_of(self, stored: RunSnapshot) -> TaskOutput:
         """What came out of a stored run.

@@ -6,7 +6,7 @@ import re
 from functools import cached_property
 from typing import Any
 
-from ace.react.catalog import signature_of
+from ace.react.signatures import signature_of
 from ace.tools import Tool, ToolRegistry
 
 MORE = "more_tools"

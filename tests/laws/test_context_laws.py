@@ -3,7 +3,7 @@
 from hypothesis import example, given, strategies as st
 
 from ace.agent.history import CALLS, GONE, RESULTS, measure
-from ace.agent.record import RunRecord
+from ace.agent.record import RunSnapshot
 from ace.tasks import ReasoningStep, TaskInput
 
 SIZES = st.one_of(st.integers(0, 50), st.integers(0, 3_000))
@@ -24,9 +24,9 @@ def step(number, sizes):
 
 
 def run(sizes):
-    record = RunRecord(TaskInput(inputs={"task": "x"}))
+    record = RunSnapshot(run_id="r", task=TaskInput(inputs={"task": "x"}), tools={}, max_iters=5)
     for number, size in enumerate(sizes):
-        record.append_scratchpad(step(number, size))
+        record.steps.append(step(number, size))
     return record
 
 
