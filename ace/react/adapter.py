@@ -24,6 +24,7 @@ from ace.react.reading.objects import is_object, strict
 from ace.react.reading.reader import Reading, Written
 
 _UTILS: Any = utils
+WrittenTurns = list[tuple[dict[str, Any], list[dict[str, Any]]]]
 _SHAPE = (
     "Reply in each turn with one line of JSON: the one call that comes next, for example:\n"
     '{{"name": "{name}", "args": {args}}}\n'
@@ -141,11 +142,13 @@ class TurnsAdapter(dspy.ChatAdapter):
 
     Args:
         catalog: The tools as text; empty in native mode, where they are the API's parameter.
+        written: Turns of earlier requests of the run with their messages: they are not written again.
     """
 
-    def __init__(self, catalog: str = "") -> None:
+    def __init__(self, catalog: str = "", written: WrittenTurns | None = None) -> None:
         super().__init__(use_json_adapter_fallback=False)
         self.catalog = catalog
+        self.written: WrittenTurns = [] if written is None else written
 
     def format_system_message(self, signature: Any) -> str:
         """What to do, the tools, and what a reply looks like."""
@@ -170,6 +173,20 @@ class TurnsAdapter(dspy.ChatAdapter):
             text = _UTILS.format_field_value(field_info=signature.input_fields[name], value=value)
             parts.append(str(text) if name == NOTE else f"[[ ## {name} ## ]]\n{text}")
         return "\n\n".join(filter(None, [*parts, suffix]))
+
+    def format_conversation_history(
+        self, signature: Any, history_field_name: str, inputs: dict[str, Any]
+    ) -> list[dict[str, Any]]:
+        """The turns before this request, as messages."""
+        messages: list[dict[str, Any]] = []
+        for number, turn in enumerate(inputs.pop(history_field_name).messages):
+            if number >= len(self.written) or self.written[number][0] != turn:
+                one = {history_field_name: dspy.History(messages=[turn])}
+                self.written[number:] = [
+                    (turn, super().format_conversation_history(signature, history_field_name, one))
+                ]
+            messages += map(dict, self.written[number][1])
+        return messages
 
     def user_message_output_requirements(self, signature: Any) -> str | None:  # pyright: ignore[reportIncompatibleMethodOverride]
         """None: the system message says what a reply looks like, and each earlier reply shows it."""

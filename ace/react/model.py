@@ -31,7 +31,7 @@ from ace.core import (
     value_as_data,
 )
 from ace.playbook.render import count_tokens
-from ace.react.adapter import ReplyReader, TurnsAdapter, reading
+from ace.react.adapter import ReplyReader, TurnsAdapter, WrittenTurns, reading
 from ace.react.answer_stream import AnswerStream
 from ace.react.bound import response_format
 from ace.react.catalog import ToolCatalog
@@ -78,6 +78,8 @@ class PredictorModel:
 
     def __post_init__(self) -> None:
         options = {"lm": self.lm, "config": self.config}
+        self.written: WrittenTurns = []
+        """The turns so far as messages."""
         self.options: dict[str, Any] = {name: value for name, value in options.items() if value is not None}
 
     def ask(self, request: AskModel) -> ModelReply:
@@ -147,7 +149,7 @@ class _Request:
                 )
         if self.request.purpose == "summarize":
             return reading(_SETTINGS.adapter or dspy.ChatAdapter(), self.replies)
-        own = TurnsAdapter("" if self._native else self.model.prompts.catalog.text())
+        own = TurnsAdapter("" if self._native else self.model.prompts.catalog.text(), self.model.written)
         return reading(_SETTINGS.adapter or own, self.replies, native=self._native)
 
     def _summary_fields(self) -> dict[str, Any]:
@@ -187,13 +189,13 @@ class _Request:
         Raises:
             ContextOverflow: It is too long; nothing was sent.
         """
+        window = _window(self.lm)
+        if window is None:
+            return
         said = {name: text for name, text in self.request.said.items() if isinstance(text, str)}
         before = measure(self.request.turns) + TURN_LAYOUT * len(self.request.turns)
-        if before < SHORT:
-            return
         catalog = self.model.prompts.catalog.text()
-        window = _window(self.lm)
-        if window is None or before + measure([said]) + len(catalog) <= window:  # a token is a character or more
+        if before < SHORT or before + measure([said]) + len(catalog) <= window:  # a token is a character or more
             return
         instructions = str(self.predictor.signature.instructions)
         other = count_tokens("\n".join([instructions, catalog, *said.values()]))
