@@ -6,7 +6,6 @@ importable by name. The child checks the arguments again, so that they arrive wi
 
 from __future__ import annotations
 
-import ctypes
 import importlib
 import importlib.util
 import json
@@ -19,8 +18,6 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, cast
-
-import psutil
 
 from ace.core import ToolError, ToolRegistrationError, value_to_text
 
@@ -105,17 +102,11 @@ class ChildCall:
         return reply["value"]
 
     def kill(self) -> None:
-        """End the child and everything it started, now."""
+        """End the child and what it started, now; what left its process group lives on."""
         self._killed = True
-        if self._child is None:
-            return
-        with suppress(psutil.NoSuchProcess, ProcessLookupError):  # it ended by itself a moment ago
-            tool = psutil.Process(self._child.pid)
-            tool.suspend()  # it starts no more while its descendants are looked for
-            for process in [*tool.children(recursive=True), tool]:
-                with suppress(psutil.NoSuchProcess):
-                    process.kill()
-            os.killpg(self._child.pid, signal.SIGKILL)
+        if self._child is not None:
+            with suppress(ProcessLookupError):  # it ended by itself a moment ago
+                os.killpg(self._child.pid, signal.SIGKILL)
 
 
 def _load(module: str) -> Any:
@@ -151,14 +142,6 @@ def _serve(request: dict[str, Any]) -> dict[str, Any]:
     return {"value": value}
 
 
-def _adopt_orphans() -> None:
-    """Stay the ancestor of all that the tool starts, also of what leaves its parent: so that it is found and killed."""
-    if sys.platform == "linux":
-        with suppress(OSError, AttributeError):
-            ctypes.CDLL(None).prctl(36, 1, 0, 0, 0)  # PR_SET_CHILD_SUBREAPER
-
-
 if __name__ == "__main__":
-    _adopt_orphans()
     asked = json.loads(sys.stdin.buffer.read())
     Path(asked["file"]).write_text(json.dumps(_serve(asked)), encoding="utf-8")
