@@ -56,10 +56,6 @@ class ObserverThread(Generic[EventT]):
         """Wait until everything sent so far was delivered, at most `grace` seconds; a hung observer is waited for once."""
         self.flush_all((self,))
 
-    async def aflush(self) -> None:
-        """`flush` without blocking the event loop."""
-        await self.aflush_all((self,))
-
     @staticmethod
     def flush_all(threads: Iterable[ObserverThread[Any]]) -> None:
         """`flush` of all at once, `ObserverThread.flush_all(threads)`: however many hang, they cost one period of grace."""

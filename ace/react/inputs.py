@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import json
 import logging
 import typing
@@ -12,7 +13,6 @@ from typing import Any
 import dspy
 from pydantic import ValidationError
 from pydantic_core import PydanticUndefined
-from rapidfuzz.distance import Levenshtein
 
 from ace.core import CancellationToken, SignatureError, UsageLimits, clean_value
 from ace.react.history import HistoryReader
@@ -105,8 +105,8 @@ class InputFields:
         extra = [name for name in given if name not in self._fields]
         missing = [name for name in self.names if name not in given and self._needed(name)]
         for name in extra:
-            if near := near_name(name, [*missing, *_OURS]):
-                raise SignatureError(f"there is no input {name!r}; did you mean {near!r}?")
+            if near := difflib.get_close_matches(name, [*missing, *_OURS], n=1, cutoff=0.75):
+                raise SignatureError(f"there is no input {name!r}; did you mean {near[0]!r}?")
         if missing:
             raise SignatureError(
                 f"expected the input fields {sorted(self.names)}, got {sorted(given)}; missing: {', '.join(missing)}"
@@ -120,13 +120,6 @@ class InputFields:
             name: field.default for name, field in self._fields.items() if field.default is not PydanticUndefined
         }
         return {**defaults, **{name: value for name, value in given.items() if name in self._fields}}
-
-
-def near_name(name: str, known: Iterable[str]) -> str | None:
-    """The known name that is at most two letters away; one letter, for names of up to four."""
-    distances = {other: Levenshtein.distance(name, other) for other in known}
-    near = [other for other, distance in distances.items() if distance <= (2 if len(other) > 4 else 1)]
-    return min(near, key=distances.__getitem__, default=None)
 
 
 def _allows_none(annotation: Any) -> bool:

@@ -22,7 +22,7 @@ def event(n=0):
 def test_a_relay_without_events_has_no_thread():
     relay = ObserverThread(lambda e: None)
     relay.flush()
-    asyncio.run(relay.aflush())
+    asyncio.run(ObserverThread.aflush_all([relay]))
     assert relay._thread is None
 
 
@@ -50,7 +50,7 @@ def test_a_relay_counts_what_its_observer_raises_and_waits_async():
 
     relay = ObserverThread(broken)
     relay.send(event())
-    asyncio.run(relay.aflush())
+    asyncio.run(ObserverThread.aflush_all([relay]))
     assert relay.failures == 1
 
 
