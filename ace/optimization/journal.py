@@ -18,9 +18,9 @@ from typing import Any, cast
 
 import dspy
 from dspy import lm15
-from dspy._vendor.lm15.serde import request_to_dict, response_from_dict, response_to_dict
 from dspy.clients.backend_selection import CLIENT_KEYS
 from dspy.utils.exceptions import LMInvalidRequestError, LMUnsupportedModelError
+from pydantic_core import to_jsonable_python
 
 from ace.core import AceError
 from ace.core.durable import JsonLog
@@ -183,7 +183,7 @@ class _Engine(LMEngine):
 
     def complete(self, request: lm15.Request) -> lm15.Response:
         """The journal's answer, or the model's, which is recorded first."""
-        content = json.dumps([request_to_dict(request), current_rollout()], sort_keys=True)
+        content = json.dumps([_plain(request), current_rollout()], sort_keys=True)
         key = hashlib.sha256(content.encode("utf-8", "surrogatepass")).hexdigest()
         rollout = {} if current_rollout() is None else {"rollout_id": current_rollout()}
         sent = replace(request, model=self.lm.model)
@@ -191,7 +191,7 @@ class _Engine(LMEngine):
         def ask() -> Any:
             # the outer model counts this request and reports it to callbacks: here it would count twice
             with cast(Any, dspy).context(usage_tracker=None, callbacks=[], send_stream=None):
-                return response_to_dict(self.lm(sent, **rollout))
+                return _plain(self.lm(sent, **rollout))
 
         reason = self.stop.reason
         if reason is not None:
@@ -203,10 +203,38 @@ class _Engine(LMEngine):
                 self.stop.stop(error)
             raise
         try:
-            return response_from_dict(answer)
+            return _response(answer)
         except (KeyError, TypeError, ValueError) as error:
             damage = AceError(
                 f"{str(self.journal.path)!r} holds an answer that is no completion; begin in a new folder"
             )
             self.stop.stop(damage)
             raise damage from error
+
+
+_PARTS: dict[str, Any] = {"text": lm15.TextPart, "thinking": lm15.ThinkingPart, "tool_call": lm15.ToolCallPart}
+"""What a language model's reply is made of, as far as an optimizer reads it."""
+
+
+def _plain(value: Any) -> Any:
+    """A request or a reply as JSON."""
+    return to_jsonable_python(value, fallback=str)
+
+
+def _response(answer: dict[str, Any]) -> lm15.Response:
+    """A recorded reply: its text, its thoughts, its calls, and what it cost.
+
+    Raises:
+        KeyError: It is none.
+    """
+    parts = [part for part in answer["message"]["parts"] if part["type"] in _PARTS]
+    made = [
+        _PARTS[part["type"]](**{k: v for k, v in part.items() if k not in ("type", "continuation")}) for part in parts
+    ]
+    return lm15.Response(
+        id=answer["id"],
+        model=answer["model"],
+        message=lm15.Message.assistant(made),
+        finish_reason=answer["finish_reason"],
+        usage=lm15.Usage(**answer["usage"]),
+    )
