@@ -1,7 +1,7 @@
 """Ours beside its peers on the same tasks with the same stand-in: ``make bench-peers`` (simulated).
 
-``python benchmarks/peers_table.py [OUT.json] [--seeds 3] [--limit N]``. Agents without a memory: plain `dspy.ReAct`,
-LangGraph's prebuilt agent, Pydantic AI's agent, and ours. With one: ours with its playbook, and `dspy.ReAct` with the
+``python benchmarks/peers_table.py [OUT.json] [--seeds 3] [--limit N]``. Agents without a memory: plain `dspy.ReActV2`,
+LangGraph's prebuilt agent, Pydantic AI's agent, and ours. With one: ours with its playbook, and `dspy.ReActV2` with the
 memory of ace-framework, ace-playbook, mem0 or LangMem in front of it, which stands in the prompt as one more input.
 Every peer lives in a virtual environment of its own (``benchmarks/peers``), made on first use; tools and the stand-in
 stay here. One that cannot be installed is named, with the reason.
@@ -10,7 +10,7 @@ All learn on the first part of `office`, each task tried without notes until it 
 playbook learns from all of these runs, failed ones included, as it does for users, without asking a model. The others,
 which cannot do that without one, are given each solved run as a note of the same form, with the same MiniLM vector;
 they show their three best notes or, where they retrieve nothing, all of them. Agents without a memory are compared with
-ours without one, memories with our playbook in our loop and in front of `dspy.ReAct`. The stand-in reads every note
+ours without one, memories with our playbook in our loop and in front of `dspy.ReActV2`. The stand-in reads every note
 wherever it stands: it is never distracted, so a memory that shows everything loses nothing but tokens.
 
 The overhead is that of the loop with a model that answers at once (`overhead.py`), without the way between processes.
@@ -36,6 +36,7 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
+from ace.agent.history import SUBMIT
 from ace.evaluation import evaluate
 from ace.evaluation.arms import arm_source
 from ace.evaluation.episodes import Attempt
@@ -45,6 +46,7 @@ from ace.evaluation.study import TRAINING_SEED_OFFSET
 from ace.learner import Learner
 from ace.playbook import MiniLMEmbedder, Playbook, PlaybookBullet
 from ace.playbook.render import count_tokens, render_bullet, render_bullets
+from ace.react.program import REACT
 from ace.reflector import Reflector
 from ace.suites import load_suite, split
 from ace.suites.protocol import Suite, SuiteTask, changing
@@ -58,7 +60,7 @@ import overhead
 from peer import Peer
 
 EPOCHS, K, MAX_ITERS = 5, 3, 20
-OURS, BARE, SAME_LOOP = "ours, with its playbook", "ours, no memory", "dspy.ReAct + our playbook"
+OURS, BARE, SAME_LOOP = "ours, with its playbook", "ours, no memory", "dspy.ReActV2 + our playbook"
 AGENTS = {"LangGraph": ("langgraph", "langgraph_tasks.py"), "Pydantic AI": ("pydantic_ai", "pydantic_ai_tasks.py")}
 MEMORIES = {"ace-framework": "ace_framework", "ace-playbook": "ace_playbook", "mem0": "mem0", "LangMem": "langmem"}
 NOTE = re.compile(r"\[b-\d+\] \(\w+\) For a task like <.*?>: .*? Tools: [\w.]+(?: -> [\w.]+)*")
@@ -84,8 +86,8 @@ class Heard:
     fields: Mapping[str, str]
     tools: Mapping[str, Any]
     steps: Sequence[Mapping[str, str]]
-    wants: tuple[str, ...] = ("next_thought", "next_tool_name", "next_tool_args")
     rejected: tuple[str, ...] = ()
+    must_end: bool = False
 
 
 class StandIn(SimulatedLM):
@@ -99,24 +101,24 @@ class StandIn(SimulatedLM):
     def _answer(self, prompt: Any) -> str:
         self.asked += 1
         if isinstance(prompt, Prompt) and not prompt.tools:
-            prompt = Offered(prompt.text, prompt.system, prompt.before, self.offered)
+            prompt = Offered(prompt.messages, self.offered)
         return super()._answer(prompt)
 
     def decide(self, task: str, steps: Sequence[Mapping[str, str]]) -> dict[str, Any]:
         """The next decision, for an agent with native tool calls."""
         reply = self._answer(Heard({"task": task}, self.offered, steps))
         found = dict(re.findall(r"\[\[ ## (\w+) ## \]\]\n(.*?)(?=\n\n\[\[ ## |\Z)", reply, re.S))
-        args = json.loads(found["next_tool_args"])
-        if found["next_tool_name"] == "finish":
-            return {"answer": args.get("answer", "Done.")}
-        return {"tool": found["next_tool_name"], "args": args, "thought": found["next_thought"]}
+        [call] = json.loads(found["tool_calls"])["tool_calls"]
+        if call["name"] == SUBMIT:
+            return {"answer": call["args"].get("answer", "Done.")}
+        return {"tool": call["name"], "args": call["args"], "thought": found["next_thought"]}
 
 
 def catalog(episode: Any) -> dict[str, Any]:
     """The tools of a world, as the stand-in reads them."""
     tools = {n: episode.registry.get(n) for n in episode.registry.names}
     found = {n: {"name": n, "description": t.description, "args": t.schema} for n, t in tools.items()}
-    return found | {"finish": {"name": "finish", "description": "End.", "args": {"properties": {}}}}
+    return found | {SUBMIT: {"name": SUBMIT, "description": "End.", "args": {"properties": {}}}}
 
 
 def row(arm: str, task: SuiteTask, seed: int, episode: Any, completed: bool, iterations: int, **more: Any) -> RunReport:
@@ -132,7 +134,7 @@ def row(arm: str, task: SuiteTask, seed: int, episode: Any, completed: bool, ite
 
 
 def through_dspy(arm: str, suite: Suite, task: SuiteTask, seed: int, shown: str | None) -> RunReport:
-    """Plain `dspy.ReAct`; `shown` is what a memory puts into the prompt, and the stand-in finds the notes in it."""
+    """Plain `dspy.ReActV2`; `shown` is what a memory puts into the prompt, and the stand-in finds the notes in it."""
     episode, lm = suite.episode(task), StandIn(suite, seed)
     lm.offered = catalog(episode)
     tools = [episode.registry.get(name) for name in episode.registry.names]
@@ -140,15 +142,13 @@ def through_dspy(arm: str, suite: Suite, task: SuiteTask, seed: int, shown: str 
     inputs = {"task": task.task.text}
     if shown is not None:
         inputs["playbook"] = "\n".join(NOTE.findall(shown))
-    agent = dspy.ReAct(
+    agent = REACT(
         dspy.Signature(f"{', '.join(inputs)} -> answer", suite.instructions), tools=wrapped, max_iters=MAX_ITERS
     )
     with dspy.context(lm=lm):
-        trajectory = agent(**inputs).trajectory
-    names = [value for name, value in trajectory.items() if name.startswith("tool_name_")]
-    completed = bool(names) and names[-1] == "finish"
+        completed = agent(**inputs).termination_reason == "submit"
     tokens = count_tokens(shown) if shown else 0
-    return row(arm, task, seed, episode, completed, len(names), lm_calls=lm.asked, memory_tokens=tokens)
+    return row(arm, task, seed, episode, completed, lm.asked, lm_calls=lm.asked, memory_tokens=tokens)
 
 
 def through_peer(arm: str, suite: Suite, task: SuiteTask, seed: int, peer: Peer) -> RunReport:
@@ -212,7 +212,7 @@ def notes_of(suite: Suite, runs: Sequence[Attempt]) -> list[str]:
 
 
 def ours(suite: Suite, tasks: Sequence[SuiteTask], seed: int, runs: Sequence[Attempt]) -> list[RunReport]:
-    """Our agent without a memory and with what it learned, and that in front of `dspy.ReAct`."""
+    """Our agent without a memory and with what it learned, and that in front of `dspy.ReActV2`."""
     with Playbook() as book:
         with Learner(book, reflector=Reflector("simulated")) as learner:
             for attempt in runs:
@@ -228,7 +228,7 @@ def ours(suite: Suite, tasks: Sequence[SuiteTask], seed: int, runs: Sequence[Att
         )
         rows = [attempt.report() for attempt in made]
         rows = [r.model_copy(update={"arm": OURS if r.arm == "playbook" else BARE}) for r in rows]
-        for task in track(tasks, f"seed {seed}: our playbook in front of dspy.ReAct"):
+        for task in track(tasks, f"seed {seed}: our playbook in front of dspy.ReActV2"):
             source = arm_source("playbook", suite, task, book)
             assert source is not None
             shown = source.retrieve_for(task.task, suite.episode(task).registry.schema_hashes)
@@ -277,10 +277,10 @@ def main() -> None:
         vectors = dict(zip(texts, model.embed(texts), strict=True))
         rows += ours(suite, test, seed, runs)
         for task in track(test, f"seed {seed}: agents"):
-            rows.append(through_dspy("dspy.ReAct", suite, task, seed, None))
+            rows.append(through_dspy("dspy.ReActV2", suite, task, seed, None))
             rows += [through_peer(name, suite, task, seed, peer) for name, peer in agents.items() if peer is not None]
         for name, home in MEMORIES.items():
-            arm = f"dspy.ReAct + {name}"
+            arm = f"dspy.ReActV2 + {name}"
             peer = started(versions, missing, arm, home, "memories.py", home) if arm not in missing else None
             if peer is None:
                 continue

@@ -54,7 +54,7 @@ class Prompt:
         """The messages from each one that asks for something on: the last of them are the present task's."""
         turns: list[list[tuple[str, str]]] = [[]]
         for role, text in self.messages:
-            if role == "user" and _inputs(text):
+            if role == "user" and _inputs(text).keys() - {"tools"}:  # ReActV2 lists its tools with each request
                 turns.append([])
             turns[-1].append((role, text))
         return tuple(map(tuple, turns))
