@@ -7,6 +7,7 @@ classes and the final states; text mode over HTTP is also compared with the embe
 from __future__ import annotations
 
 import json
+import re
 import sys
 import time
 from pathlib import Path
@@ -38,15 +39,16 @@ class Recorded:
             return self.lm._answer(prompt)
         recording = self.lm.recording(prompt.fields["task"])
         assert recording is not None
-        position = len(prompt.steps)
+        position = sum(role == "assistant" for role, _ in prompt.messages)
         if position < len(recording.steps):
             step = recording.steps[position]
             return " ".join(step.log.split()), [(step.tool, step.args)]
         if recording.answer is None:
             raise LookupError("the recording is cut off here")  # the server fails, as the recording did
-        if recording.answer.strip():
+        # an empty text is no answer, and one that writes a call means it, which the recorded run took for its answer
+        if recording.answer.strip() and not re.search(r"[{(]|Action:", recording.answer):
             return recording.answer
-        return "", [("finish", {"answer": recording.answer})]  # an empty text is no answer
+        return "", [("finish", {"answer": recording.answer})]
 
 
 def outcome(attempt: Attempt) -> tuple[Any, ...]:

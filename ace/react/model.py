@@ -172,6 +172,7 @@ class _Request:
         if _is_own(self.lm):
             fields["lm"] = _with_read_usage(self.lm)
         if self._native:
+            fields["lm"] = _taking_tools(fields.get("lm", self.lm))
             fields[TOOLS] = catalog.declared(self.request.excluded, _asked_for(entries))
             if self.request.purpose == "extract":
                 choice = {"type": "function", "function": {"name": SUBMIT}}
@@ -320,6 +321,24 @@ def _with_read_usage(lm: Any) -> Any:
         return reply
 
     copied.forward = forward
+    return copied
+
+
+class _ToolCallingLM(dspy.LM):
+    """A model of which DSPy does not know that it takes tools: the caller who asks for native mode knows it."""
+
+    @property
+    def supports_function_calling(self) -> bool:
+        """True."""
+        return True
+
+
+def _taking_tools(lm: Any) -> Any:
+    """The model, for a request that brings tools; DSPy would leave them out where its metadata do not know the model."""
+    if type(lm) is not dspy.LM or lm.supports_function_calling:
+        return lm
+    copied = copy.copy(lm)
+    copied.__class__ = _ToolCallingLM
     return copied
 
 

@@ -87,7 +87,7 @@ def test_as_many_tools_as_there_are_need_no_other():
 def test_native_requests_declare_what_was_asked_for():
     calls = [("more_tools", {"what": "refund money"}), ("refund_order", {}), ("submit", {"answer": "x"})]
     with serve(lambda prompt, native: ("", [calls.pop(0)])) as (url, bodies):
-        lm = dspy.LM("openai/gpt-4o", api_base=url, api_key="none", cache=False)
+        lm = dspy.LM("openai/local", api_base=url, api_key="none", cache=False)
         agent = ReActGenerator(tools=tools([]), lm=lm, tools_shown=2, tool_calling="native")
         agent("Move the calendar event of Tom")
     declared = [[one["function"]["name"] for one in body["tools"]] for body in bodies]

@@ -258,6 +258,7 @@ class CallReader:
         inside = self._scanned(section.body, _CALL)
         if section.kind == "calls" and section.closed and not inside.calls and not inside.cut:
             inside = self._tagged(section.body, _TAG)
+            inside = inside if inside.calls else Reading.of("", list(_of_no_tool(section.body)))
         named = section.kind == "name"  # ``look_up()`` is a name as well
         calls = [call for call in inside.calls if call.args or "{" in call.source or not named]
         complete = calls or (named and section.closed)
@@ -315,6 +316,15 @@ class CallReader:
             args = {key: item for key, item in args.items() if key in self.tools.properties(name) and item != name}
         if self.has(name) or (given and is_object(args)):
             yield Written(name, args) if given or whole else CUT
+
+
+def _of_no_tool(text: str) -> Iterator[Written]:
+    """Calls in the form that was asked for, of tools that there are not."""
+    value = strict(text)
+    listed = value.get("tool_calls") if is_object(value) else None
+    for call in listed if is_list(listed) else ():
+        if is_object(call) and isinstance(call.get("name"), str):
+            yield Written(call["name"], call.get("args"))
 
 
 def _begins_inside(text: str) -> bool:
