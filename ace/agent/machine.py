@@ -598,8 +598,8 @@ class AgentRun:
     def _known(self, call: CallState) -> ToolResult | None:
         """The result of a call that was made with it again and again, in short; nobody asked for this one in person."""
         setting, (name, args) = self.spec.policy.no_progress, (call.call.name, call.call.args)
-        if setting is None or call.consent or call.attempt > 1:
-            return None
+        if setting is None or call.consent or call.attempt > 1 or name in self.record.breakers:
+            return None  # a tool that fails is the breaker's business
         if self._repeats.times(name, args) < setting.note_after - 1:
             return None
         for step in reversed(self.record.steps):

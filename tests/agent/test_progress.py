@@ -64,6 +64,14 @@ def test_a_failure_that_is_known_is_not_tried_again():
     assert output.structured_trace[2].observation.startswith("closed (Known: not called again.)")
 
 
+def test_a_tool_that_fails_of_itself_is_called_until_its_breaker_opens():
+    look, made = counted(ValueError("broken"), read_only=True)
+    policy = Policy(tool_retry=None)
+    output, _ = play(*[call("look", key="a")] * 4, extract("x"), tools=[look], max_iters=20, policy=policy)
+    assert (len(made), output.structured_trace[2].executed) == (3, True)
+    assert "look is out of service now; use another tool." in output.structured_trace[2].observation
+
+
 def test_other_arguments_are_another_call():
     look, made = counted("no", read_only=True)
     play(*[call("look", key=key) for key in "abcab"], call("finish", answer="x"), tools=[look], max_iters=20)
