@@ -143,12 +143,13 @@ class McpServer:
         try:
             await asyncio.wait({asking, session.task}, return_when=asyncio.FIRST_COMPLETED)
             if not asking.done():
-                raise ConnectionError("the session ended")
+                raise ConnectionError("the session ended") from session.lost
             return asking.result()
         except Exception as error:  # border to the SDK and its transports: the session is opened anew
             self._session = None
             session.stop.set()
-            text = f"the MCP server did not answer {name!r}: {describe_error(error)}; whether it did it is unknown"
+            why = describe_error(error if error.__cause__ is None else error.__cause__)
+            text = f"the MCP server did not answer {name!r}: {why}; whether it did it is unknown"
             raise ToolError("network", text, "The server was lost during the call; its effect is unknown.") from error
         finally:  # also when the caller gives up
             asking.cancel()
@@ -180,6 +181,8 @@ class _Session:
     def __init__(self, source: Any) -> None:
         self.stop = asyncio.Event()
         self.opened: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        self.lost: BaseException | None = None
+        """What ended it, where that was not `close`."""
         self.task = asyncio.ensure_future(self._live(source))
 
     async def _live(self, source: Any) -> None:
@@ -190,6 +193,7 @@ class _Session:
                 self.opened.set_result(client)
                 await self.stop.wait()
         except BaseException as error:  # told to whoever waits for it
+            self.lost = error
             if not self.opened.done():
                 self.opened.set_exception(error if isinstance(error, Exception) else ConnectionError(str(error)))
                 self.opened.exception()
