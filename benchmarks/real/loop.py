@@ -32,7 +32,7 @@ from typing import Any, NamedTuple
 from urllib.request import urlopen
 
 import install
-from loop_agents import AGENTS, ITERATIONS
+from loop_agents import AGENTS, COMPARED, ITERATIONS
 from recording import Ending, LiveModel, RecordedRun, Recording, RecordingError, ReplayedModel
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
@@ -183,6 +183,18 @@ def figures(runs: Sequence[RecordedRun]) -> dict[str, Any]:
     if "plain" in found["agents"]:
         for row in found["agents"].values():
             row["seconds_to_plain"] = row["seconds_median"] / found["agents"]["plain"]["seconds_median"]
+        for agent, row in found["agents"].items():
+            both = [
+                (mine.ending.seconds, theirs.ending.seconds)
+                for arm in ARMS
+                for family, theirs in _runs_of(by_name, "plain", arm).items()
+                if (mine := by_name.get(f"{agent}/{arm}/{family}#{TASK}")) is not None
+                and mine.ending.solved
+                and theirs.ending.solved
+            ]
+            if both:
+                mine, theirs = (statistics.median(seconds) for seconds in zip(*both, strict=True))
+                row["solved_seconds_to_plain"], row["solved_by_both"] = mine / theirs, len(both)
     found["ours_beyond"] = {
         other: {
             arm: pairs
@@ -348,7 +360,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("recording", type=Path)
     parser.add_argument("--replay", action="store_true", help="score the recording again; no model is asked")
     parser.add_argument("--json", type=Path, help="write the figures there too")
-    parser.add_argument("--agents", default="", help=f"some of {', '.join(AGENTS)}")
+    parser.add_argument("--agents", default=",".join(COMPARED), help=f"some of {', '.join(AGENTS)}")
     parser.add_argument("--families", default="", help="some of the 25 families, as label,relocate")
     parser.add_argument("--arm", default="", help=f"one of {', '.join(ARMS)}")
     parser.add_argument("--again", action="store_true", help="make the chosen runs again, also those in the recording")

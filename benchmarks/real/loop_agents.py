@@ -118,8 +118,8 @@ def ended(episode: Episode, reason: TerminationReason, answer: Any = None) -> Ta
     )
 
 
-def ours(suite: Suite, episode: Episode, model: Model, book: Playbook | None) -> TaskOutput:
-    """`ReActGenerator` as it is without settings."""
+def ours(suite: Suite, episode: Episode, model: Model, book: Playbook | None, **settings: Any) -> TaskOutput:
+    """`ReActGenerator` as it is, without settings of its own unless some are given."""
     agent = ReActGenerator(
         signature_of(suite),
         tools=episode.registry,
@@ -127,8 +127,14 @@ def ours(suite: Suite, episode: Episode, model: Model, book: Playbook | None) ->
         lm=language_model(model),
         max_iters=ITERATIONS,
         memory_timeout=None,
+        **settings,
     )
     return agent.run(episode.task)
+
+
+def bound(suite: Suite, episode: Episode, model: Model, book: Playbook | None) -> TaskOutput:
+    """Ours, with replies that are bound to a schema."""
+    return ours(suite, episode, model, book, replies="bound")
 
 
 def react_v2(suite: Suite, episode: Episode, model: Model, book: Playbook | None) -> TaskOutput:
@@ -212,4 +218,6 @@ def result_of(tools: dict[str, Tool], name: str, args: dict[str, Any]) -> str:
 
 
 Agent = Callable[[Suite, Episode, Model, "Playbook | None"], TaskOutput]
-AGENTS: dict[str, Agent] = {"ours": ours, "react_v2": react_v2, "plain": plain}
+COMPARED = ("ours", "react_v2", "plain")
+"""What is tried where nothing else is asked for."""
+AGENTS: dict[str, Agent] = {"ours": ours, "react_v2": react_v2, "plain": plain, "bound": bound}

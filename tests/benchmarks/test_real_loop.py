@@ -149,7 +149,7 @@ def test_a_result_that_changes_by_replay_is_named(tmp_path, capsys):
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["--agents", "theirs"], "no agent 'theirs'; there are ours, react_v2, plain"),
+        (["--agents", "theirs"], "no agent 'theirs'; there are ours, react_v2, plain, bound"),
         (["--families", "labels"], "no family 'labels'"),
         (["--arm", "both"], "no arm 'both'; there are without, with"),
         (["--replay"], "holds none of these runs; leave out --replay to make them"),
