@@ -49,6 +49,7 @@ from ace.agent.states import (
     ResumeDecision,
     State,
     Step,
+    Stop,
     Thinking,
     Wait,
 )
@@ -370,12 +371,12 @@ class AgentRun:
             self._commit(thought)
             self._finish(state, ends[-1].args, thought, reply.raw or json.dumps(ends[-1].args, ensure_ascii=False))
             return
-        checked = [self._check(tool, number, reply.raw) for number, tool in enumerate(calls, 1)]
-        if wrong := _first_wrong(checked):
-            self._invalid(state, wrong, thought, list(zip(calls, checked, strict=True)))
+        checked = [(tool, self._check(tool, number, reply.raw)) for number, tool in enumerate(calls, 1)]
+        wrong, right = _sorted_out(checked)
+        if wrong is not None:
+            self._invalid(state, wrong, thought, checked)
             return
         self._commit(thought)
-        right = _all_right(checked)
         remarks = [*map(_left_out, calls, right), _remark([*reply.unmade, *([SUBMIT] if ends else [])])]
         ids = tuple(tool.id for tool in calls)
         self._enter(state.act(right, thought, " ".join(filter(None, remarks)), ids))
@@ -407,12 +408,13 @@ class AgentRun:
     def _act(self, state: Thinking, thought: str, wanted: list[RequestedTool]) -> None:
         """Calls that the agent's own hook asked for; they have to be right."""
         asked = [RequestedTool(tool.name, json_value(tool.args)) for tool in wanted]
-        checked = [self._check(tool, number) for number, tool in enumerate(asked, 1)]
-        if wrong := _first_wrong(checked):
-            self._add_invalid_steps(state, list(zip(asked, checked, strict=True)), thought)
+        checked = [(tool, self._check(tool, number)) for number, tool in enumerate(asked, 1)]
+        wrong, right = _sorted_out(checked)
+        if wrong is not None:
+            self._add_invalid_steps(state, checked, thought)
             self._fail(wrong, f"{type(self.spec.agent).__name__}.execute_step: {wrong}")
         else:
-            self._enter(state.act(_all_right(checked), thought))
+            self._enter(state.act(right, thought))
 
     def _finish(self, state: Thinking, args: Any, thought: str = "", reply: str = "") -> None:
         try:
@@ -453,30 +455,43 @@ class AgentRun:
         deciding = state.purpose == "decide"
         situation = "an invalid action" if bad else "a model that cannot be asked"
         decision = self._ask_policy(situation, state.attempt, lambda view: self.spec.policy.on_model_error(view, error))
-        match decision:
-            case Retry() if state.attempt < decision.policy.max_attempts and self._affordable(decision.consume_budget):
-                self._charge(decision, RunUsage(retries=1))
-                self._think(state.retry(self._not_before(decision, state.attempt, self.record.step_id)))
-            case Reprompt() if deciding and self.record.reprompts_here < decision.strategy.n:
-                self._reprompt(state, decision, error)
-            case AppendErrorAndContinue() if deciding:
+        match self._possible(state, decision):
+            case Retry() as retry:
+                self._charge(retry, RunUsage(retries=1))
+                self._think(state.retry(self._not_before(retry, state.attempt, self.record.step_id)))
+            case Reprompt() as reprompt:
+                self._reprompt(state, reprompt, error)
+            case AppendErrorAndContinue():
                 rejected = self.record.reprompts_here
                 self._commit(thought)
                 self.record.reprompts_here = rejected + 1
                 self._summarise(self._add_invalid_steps(state, calls, thought))
                 self._think(state.think_again(committed=True))
-            case ForceAnswer() if deciding:
+            case ForceAnswer():
                 self._add_invalid_steps(state, calls, thought)
                 self._think(state, force=cast(TerminationReason, error.kind))
             case Interrupt(reason):
                 self._end(state.interrupt(clean_text(reason)))
-            case _:  # to fail, what is used up or makes no sense here, or a violation
+            case Fail() | PolicyRuntimeViolation() as end:
                 if deciding:
                     self._add_invalid_steps(state, calls, thought)
-                if isinstance(decision, PolicyRuntimeViolation):
-                    self._fail(decision)
-                else:
-                    self._give_up(state, error)
+                self._give_up(state, error) if isinstance(end, Fail) else self._fail(end)
+
+    def _possible(
+        self, state: Thinking, decision: PolicyDecision | PolicyRuntimeViolation
+    ) -> PolicyDecision | PolicyRuntimeViolation:
+        """The policy's decision about a bad reply; `Fail` where it is used up, or is none about a last answer."""
+        deciding = state.purpose == "decide"
+        match decision:
+            case Retry(policy, consume):
+                possible = state.attempt < policy.max_attempts and self._affordable(consume)
+            case Reprompt(strategy):
+                possible = deciding and self.record.reprompts_here < strategy.n
+            case AppendErrorAndContinue() | ForceAnswer():
+                possible = deciding
+            case Fail() | Interrupt() | PolicyRuntimeViolation():
+                possible = True
+        return decision if possible else Fail()
 
     def _reprompt(self, state: Thinking, decision: Reprompt, error: AgentError) -> None:
         note = str(error)
@@ -633,39 +648,46 @@ class AgentRun:
             # its attempt was given up, by time-out, cancellation or resume: a late result is ignored
 
     def _settle(self, state: Acting, index: int, result: ToolResult) -> Acting:
-        """Record one result, and ask the policy what a failure means."""
+        """Record one result: its call is over, or made again as the policy says."""
         call = state.calls[index]
         self._spend_call(result)
         self._breakers.settle(call.call.name, result.outcome, result.error_kind or "exception", self.spec.clock.now())
         decision = self._on_failure(call, result) if result.outcome == "failed" else AppendErrorAndContinue()
-        again = isinstance(decision, Retry) and self._may_retry(state, call, decision)
-        self._report(call, result, retried=again)
-        if isinstance(decision, Retry) and again:
-            self._charge(decision, RunUsage(retries=1))
-            due = self._not_before(decision, call.tried, call.call.id)
+        retry = decision if isinstance(decision, Retry) and self._may_retry(state, call, decision) else None
+        self._report(call, result, retried=retry is not None)
+        if retry is not None:
+            self._charge(retry, RunUsage(retries=1))
+            due = self._not_before(retry, call.tried, call.call.id)
             return state.update(index, replace(call, status="waiting", attempt=call.attempt + 1, not_before=due))
-        # the run keeps what the model reads
-        plain = result.content is None and result.raised is None
-        stored = result if plain else result.model_copy(update={"content": None, "raised": None})
-        if call.call.name in self._excluded():  # a prompt only grows: its tools are not taken out of it
-            text = f"{stored.text} ({call.call.name} is out of service now; use another tool.)"
-            stored = stored.model_copy(update={"text": text})
-        if result.outcome == "failed" and self._on_invalid == "forgive":
-            hint = where_to_find(call.call.args, self.spec.registry, self.record.steps)
-            stored = stored.model_copy(update={"text": f"{stored.text} {hint}"}) if hint else stored
+        stop, reason = self._stopped_by(call, result, decision)
+        told = self._as_told(call, result, decision)
+        return state.update(index, replace(call, status="done", result=told, stop=stop, stop_reason=reason))
+
+    def _stopped_by(self, call: CallState, result: ToolResult, decision: Any) -> tuple[Stop, str]:
+        """Whether a result ends the run, and why."""
         match decision:
-            case AppendErrorAndContinue(note) if note:
-                stored = stored.model_copy(update={"text": f"{stored.text} {note}"})
-                stop, reason = "", ""
             case Fail():
-                stop, reason, self._raised = "fail", f"{call.call.name}: {result.text}", result.raised
+                self._raised = result.raised
+                return "fail", f"{call.call.name}: {result.text}"
             case Interrupt(reason):
-                stop = "interrupt"
+                return "interrupt", reason
             case PolicyRuntimeViolation():
-                stop, reason = "violation", str(decision)
+                return "violation", str(decision)
             case _:
-                stop, reason = "", ""
-        return state.update(index, replace(call, status="done", result=stored, stop=stop, stop_reason=reason))
+                return "", ""
+
+    def _as_told(self, call: CallState, result: ToolResult, decision: Any) -> ToolResult:
+        """A result as the model reads it, and as the run keeps it: with what there is to say about it."""
+        said = [result.text]
+        if call.call.name in self._excluded():  # a prompt only grows: its tools are not taken out of it
+            said.append(f"({call.call.name} is out of service now; use another tool.)")
+        if result.outcome == "failed" and self._on_invalid == "forgive":
+            said.append(where_to_find(call.call.args, self.spec.registry, self.record.steps))
+        if isinstance(decision, AppendErrorAndContinue):
+            said.append(decision.note)
+        text = " ".join(filter(None, said)) if any(said[1:]) else result.text
+        plain = result.content is None and result.raised is None and text == result.text
+        return result if plain else result.model_copy(update={"content": None, "raised": None, "text": text})
 
     def _on_failure(self, call: CallState, result: ToolResult) -> PolicyDecision | PolicyRuntimeViolation:
         """What the policy makes of a call that failed."""
@@ -1131,12 +1153,10 @@ def _stop_error(call: CallState, source: BaseException | None) -> AgentError:
     return error
 
 
-def _first_wrong(checked: Sequence[ToolCall | InvalidModelAction]) -> InvalidModelAction | None:
-    return next((found for found in checked if isinstance(found, InvalidModelAction)), None)
-
-
-def _all_right(checked: Sequence[ToolCall | InvalidModelAction]) -> tuple[ToolCall, ...]:
-    return tuple(found for found in checked if isinstance(found, ToolCall))
+def _sorted_out(checked: Sequence[_Checked]) -> tuple[InvalidModelAction | None, tuple[ToolCall, ...]]:
+    """The first error among checked calls, and the calls that are right."""
+    wrong = next((found for _, found in checked if isinstance(found, InvalidModelAction)), None)
+    return wrong, tuple(found for _, found in checked if isinstance(found, ToolCall))
 
 
 def _left_out(wanted: RequestedTool, call: ToolCall) -> str:

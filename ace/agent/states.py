@@ -18,6 +18,8 @@ from ace.tasks import ApprovalRequest, TerminationReason
 from ace.tools import ToolCall, ToolResult
 
 Purpose = Literal["decide", "extract", "summarize"]
+Stop = Literal["", "fail", "interrupt", "violation"]
+"""Why the result of a call ends the run; empty where it does not."""
 
 
 @dataclass(frozen=True)
@@ -69,7 +71,7 @@ class CallState:
     """Whether a person approved this call."""
     known: bool = False
     """Whether it was not made, because its result is known."""
-    stop: Literal["", "fail", "interrupt", "violation"] = ""
+    stop: Stop = ""
     """The policy's reason, when the failure of this call ends the run."""
     stop_reason: str = ""
 
