@@ -44,8 +44,8 @@ GONE = 0
 """A cut that leaves a call and its result out of the prompt as a whole."""
 STUB = 200
 """Characters of a result that stay when it is shortened."""
-_KEPT = 1_000
-"""Characters of a thought that stay in any case."""
+KEPT = 1_000
+"""Characters of a thought, and of arguments, that stay in any case."""
 _LAYOUT = 60
 """About what the layout around a call and its result takes, in characters."""
 _STEP = re.compile(r"tool_name_(\d+)")
@@ -104,7 +104,7 @@ class Decision:
     @classmethod
     def unread(cls, reply: str, note: str = "") -> Decision:
         """A reply that could not be read."""
-        return cls(cut_middle(reply, _KEPT) or "(empty reply)", note=note)
+        return cls(cut_middle(reply, KEPT) or "(empty reply)", note=note)
 
     def entry(self, prefix: str = "", limit: int | None = None) -> Entry:
         """As the model's half of an entry.
@@ -113,7 +113,7 @@ class Decision:
             prefix: Makes the ids of the calls unique in a conversation.
             limit: About so many characters of each result are shown; None for all.
         """
-        thought = self.thought if limit is None else cut_middle(self.thought, max(limit, _KEPT))
+        thought = self.thought if limit is None else cut_middle(self.thought, max(limit, KEPT))
         calls = [{"id": prefix + c.id, "name": as_data(c.name), "args": _arguments(c.args, limit)} for c in self.calls]
         results = [
             {"call_id": prefix + c.id, "name": as_data(c.name), "value": _shown(c.result, limit), "is_error": c.failed}
@@ -131,11 +131,11 @@ def _arguments(args: Any, limit: int | None = None) -> dict[str, Any]:
     """Arguments as an entry holds them: always an object; with a `limit`, long ones are cut."""
     shown = value_as_data(args)
     held = cast("dict[str, Any]", shown) if isinstance(shown, dict) else {} if shown is None else {"value": shown}
-    room = max(limit or 0, _KEPT)
+    room = max(limit or 0, KEPT)
     if limit is None or len(json.dumps(held, ensure_ascii=False, default=value_to_text)) <= room:
         return held
     part = room // len(held)
-    return {name[:_KEPT]: _cut_value(value, part) for name, value in held.items()}
+    return {name[:KEPT]: _cut_value(value, part) for name, value in held.items()}
 
 
 def _cut_value(value: Any, limit: int) -> Any:
@@ -205,6 +205,8 @@ class RunTurns:
     def __init__(self, number: int = 0) -> None:
         self._prefix = id_prefix(number)
         self._rendered: dict[tuple[int, tuple[int | None, ...]], Entry] = {}
+        self._kept: tuple[Entry, int, list[Entry]] = ({}, 0, [])
+        """With which opening, up to which step, and the turns up to there, while nothing is shortened."""
 
     def shown(
         self,
@@ -230,13 +232,19 @@ class RunTurns:
         missing = sum(cuts.get(index) == GONE for index in range(first, len(steps)))
         left = [f"[{missing} earlier steps left out: the context window is full]"] if missing else []
         said = _with_notes(opening, [*notes, *left])
+        whole = not (cuts or first or notes)
         entries: list[Entry] = []
+        if whole and self._kept[1] and self._kept[0] == opening:
+            _, first, kept = self._kept
+            said, entries = {}, [*kept]
         decisions, waits = decisions_of(steps, asides, first)
         for decision, numbers in decisions:
             if numbers and all(cuts.get(index) == GONE for index in numbers):
                 continue
             entries.append({**_with_notes(said, [decision.note]), **self._entry(decision, numbers, cuts)})
             said = {}
+            if whole and numbers:
+                self._kept = (opening, numbers.stop, [*entries])
         return entries, _with_notes(said, [waits])
 
     def _entry(self, decision: Decision, numbers: range, cuts: Mapping[int, int]) -> Entry:

@@ -84,7 +84,9 @@ class Shortening:
                 self._turns[index], self.levels[index] = size, level
 
     def _step(self, index: int, limit: int | None) -> int:
-        return len(self._steps[index].thought) + Called.of(self._steps[index]).size(limit)
+        thought = len(self._steps[index].thought)
+        kept = thought if limit is None else min(thought, max(limit, talk.KEPT))
+        return kept + Called.of(self._steps[index]).size(limit)
 
     def _turn(self, index: int, level: int) -> int:
         return self._conversation.size(index, level) if self._conversation is not None else 0

@@ -219,6 +219,7 @@ def _renames_calls(
 ) -> Any:
     """Ids that count from the end."""
     self._rendered.clear()
+    self._kept = ({}, 0, [])
     self._prefix = f"of{len(steps)}-"
     return _shown(self, opening, steps, *args, **options)
 

@@ -61,6 +61,7 @@ def test_a_call_and_its_result_stay_or_go_together_and_the_newest_stays(sizes, k
 
 
 @example([(3_000, 3_000, 3_000)])
+@example([(2_815, 50, 50)])
 @given(st.lists(st.tuples(SIZES, SIZES, SIZES), max_size=12))
 def test_shortening_comes_to_an_end_and_the_rest_is_small(sizes):
     record = run(sizes)
