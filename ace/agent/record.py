@@ -178,9 +178,12 @@ class RunSnapshot(BaseModel, extra="forbid"):
         return cls(run_id=run_id, tools=spec.registry.schema_hashes, **given)
 
     def copied(self, **changes: Any) -> RunSnapshot:
-        """The run as it is now, which what comes later does not change."""
-        held = {name: copy(cast(Any, value)) for name, value in self if isinstance(value, (list, dict))}
-        return self.model_copy(update={**held, "outputs": to_jsonable_python(self.outputs), **changes})
+        """The run as it is now, which what comes later does not change; what is derived of its data is made anew."""
+        data = {name: getattr(self, name) for name in RunSnapshot.model_fields}
+        held = {
+            name: copy(cast(Any, value)) if isinstance(value, (list, dict)) else value for name, value in data.items()
+        }
+        return RunSnapshot.model_construct(**{**held, "outputs": to_jsonable_python(self.outputs), **changes})
 
     def reopened(self, finish: Tool) -> RunSnapshot:
         """A copy to go on with; its outputs have the types that the signature gives them."""
