@@ -681,8 +681,6 @@ class AgentRun:
         said = [result.text]
         if call.call.name in self._excluded():  # a prompt only grows: its tools are not taken out of it
             said.append(f"({call.call.name} is out of service now; use another tool.)")
-        if result.outcome == "failed" and self._on_invalid == "forgive":
-            said.append(where_to_find(call.call.args, self.spec.registry, self.record.steps))
         if isinstance(decision, AppendErrorAndContinue):
             said.append(decision.note)
         text = " ".join(filter(None, said)) if any(said[1:]) else result.text
@@ -798,6 +796,8 @@ class AgentRun:
 
     def _as_step(self, call: CallState, result: ToolResult, thought: str, iteration: int) -> ReasoningStep:
         kind, operator = result.error_kind or "exception", _operator_text(result)
+        failed = result.outcome == "failed" and not call.known and self._on_invalid == "forgive"
+        hint = where_to_find(call.call.args, self.spec.registry, self.record.steps) if failed else ""
         error = StepError(kind=kind, message=result.text, operator_message=operator)
         return ReasoningStep(
             iteration=iteration,
@@ -807,7 +807,7 @@ class AgentRun:
             tool_name=call.call.name,
             tool_args=call.call.args,
             outcome=result.outcome,
-            observation=result.text,
+            observation=f"{result.text} {hint}" if hint else result.text,
             changes_state=not self.tool(call.call).read_only,
             executed=result.outcome != "denied" and not call.known,
             attempts=call.attempt,

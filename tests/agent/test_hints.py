@@ -81,5 +81,12 @@ def test_a_forgiving_agent_says_it_after_a_failed_call():
     ]
 
 
+def test_what_the_tool_said_stays_in_the_error_as_it_was():
+    replies = [call("cancel_order", order_id="5"), call("submit", answer="x")]
+    out, _ = play(*replies, tools=[find_orders, cancel_order], policy=Policy.forgiving())
+    [one] = out.structured_trace
+    assert (one.error.message, one.observation.endswith("first.)")) == ("There is no order '5'.", True)
+
+
 def test_other_policies_say_what_the_tool_said():
     assert play_guess(Policy()) == ["There is no order '5'.", "There is no order '6'."]
