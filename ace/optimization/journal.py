@@ -20,10 +20,10 @@ import dspy
 from dspy import lm15
 from dspy.clients.backend_selection import CLIENT_KEYS
 from dspy.utils.exceptions import LMInvalidRequestError, LMUnsupportedModelError
-from pydantic_core import to_jsonable_python
 
 from ace.core import AceError
 from ace.core.durable import JsonLog
+from ace.core.text import any_json
 from ace.react.lm_engine import AsyncLMEngine, LMEngine, RolloutLM, current_rollout
 
 
@@ -183,7 +183,7 @@ class _Engine(LMEngine):
 
     def complete(self, request: lm15.Request) -> lm15.Response:
         """The journal's answer, or the model's, which is recorded first."""
-        content = json.dumps([_plain(request), current_rollout()], sort_keys=True)
+        content = json.dumps([any_json(request), current_rollout()], sort_keys=True)
         key = hashlib.sha256(content.encode("utf-8", "surrogatepass")).hexdigest()
         rollout = {} if current_rollout() is None else {"rollout_id": current_rollout()}
         sent = replace(request, model=self.lm.model)
@@ -191,7 +191,7 @@ class _Engine(LMEngine):
         def ask() -> Any:
             # the outer model counts this request and reports it to callbacks: here it would count twice
             with cast(Any, dspy).context(usage_tracker=None, callbacks=[], send_stream=None):
-                return _plain(self.lm(sent, **rollout))
+                return any_json(self.lm(sent, **rollout))
 
         reason = self.stop.reason
         if reason is not None:
@@ -212,13 +212,13 @@ class _Engine(LMEngine):
             raise damage from error
 
 
-_PARTS: dict[str, Any] = {"text": lm15.TextPart, "thinking": lm15.ThinkingPart, "tool_call": lm15.ToolCallPart}
+_PARTS: dict[str, Any] = {
+    "text": lm15.TextPart,
+    "thinking": lm15.ThinkingPart,
+    "tool_call": lm15.ToolCallPart,
+    "refusal": lm15.RefusalPart,
+}
 """What a language model's reply is made of, as far as an optimizer reads it."""
-
-
-def _plain(value: Any) -> Any:
-    """A request or a reply as JSON."""
-    return to_jsonable_python(value, fallback=str)
 
 
 def _response(answer: dict[str, Any]) -> lm15.Response:
