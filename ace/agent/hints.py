@@ -13,7 +13,6 @@ from ace.tools import ToolRegistry
 _ID = re.compile(r"(\w+?)(?:_id|_ID|Id|ID)")
 SHOWN = 3
 """Of the ids that were found, and of the tools that find some, so many are named."""
-
 LONGEST = 60
 """Characters of an id; a longer text is none."""
 

@@ -6,6 +6,7 @@ import re
 from functools import cached_property
 from typing import Any
 
+from ace.core.language import name_as_text
 from ace.react.signatures import signature_of
 from ace.tools import Tool, ToolRegistry
 
@@ -27,7 +28,7 @@ class ShownTools:
     def __init__(self, registry: ToolRegistry, count: int) -> None:
         self.registry = registry
         self.count = count
-        self._vectors = _embed([f"{_words(tool.name)}: {tool.description}" for tool in registry])
+        self._vectors = _embed([f"{name_as_text(tool.name)}: {tool.description}" for tool in registry])
 
     def nearest(self, text: str) -> list[str]:
         """The names of the tools that fit a text, best first."""
@@ -56,8 +57,3 @@ def _embed(texts: list[str]) -> Any:
     from ace.playbook.index.minilm import MiniLMEmbedder, embedded  # loads a model: only where it is asked for
 
     return embedded(MiniLMEmbedder(), texts)
-
-
-def _words(name: str) -> str:
-    """A tool's name in words: `_words("findOrders")` is ``find Orders``."""
-    return re.sub(r"[_.\-]|(?<=[a-z])(?=[A-Z])", " ", name)
