@@ -17,13 +17,15 @@ from dspy.utils import callback as dspy_callback
 from ace.core import ToolContext, describe_error
 from ace.react.spans import Span, span, traced
 from ace.tools import Tool, ToolCall, ToolResult, acall_tool, call_tools
-from ace.tools.threads import TOOLS
+from ace.tools.threads import ThreadPool
 
 _SETTINGS: Any = dspy.settings
 _OF_METHODS = frozenset({"self", "instance"})
 """Arguments that DSPy's tool cannot be given by these names: they are its own."""
 _log = logging.getLogger(__name__)
 _DSPYS = cast(Any, dspy_callback).with_callbacks.__code__.co_filename
+_WATCHED = ThreadPool("ace-watched-call")
+"""Where calls side by side are told of. Each waits for its tool, so that it must not take a thread from the tools."""
 
 
 class ToolCallFailed(Exception):
@@ -46,7 +48,7 @@ class SeenTools:
             return call_tools(items)
         if len(items) == 1:
             return [self._alone(*items[0])]
-        jobs = [TOOLS.submit(partial(contextvars.copy_context().run, self._alone, *item), extra=True) for item in items]
+        jobs = [_WATCHED.submit(partial(contextvars.copy_context().run, self._alone, *item), extra=True) for item in items]
         return [job.result() for job in jobs if job is not None]  # an extra job always gets a thread
 
     def _alone(self, tool: Tool, call: ToolCall, context: ToolContext | None) -> ToolResult:

@@ -119,6 +119,32 @@ def test_hundreds_of_calls_side_by_side_are_seen():
     assert [step.observation for step in out.structured_trace] == [str(n) for n in range(200)]
 
 
+def test_calls_that_are_watched_leave_the_threads_of_the_tools_to_the_tools():
+    # in a process of its own, where no tool has a thread yet: with two threads all were taken by what waited for a third
+    script = """
+import json
+
+import dspy
+
+from ace import ReActGenerator
+from ace.testing import ScriptedLM, decision
+from ace.tools import calculator
+from ace.tools.threads import TOOLS
+
+class Heard(dspy.utils.callback.BaseCallback):
+    pass
+
+TOOLS.size = 2
+sums = [{"name": "calculator", "args": {"expression": f"{n} + 1"}} for n in range(20)]
+lm = ScriptedLM([json.dumps(sums), decision("submit", answer="done")])
+with dspy.context(callbacks=[Heard()]):
+    out = ReActGenerator(tools=[calculator], lm=lm)(task="x")
+print([step.observation for step in out.structured_trace])
+"""
+    ran = subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True, timeout=25)
+    assert ran.stdout.strip() == str([str(n + 1) for n in range(20)])
+
+
 @pytest.mark.parametrize("when", ["before", "after"])
 def test_a_tracer_that_fails_does_not_end_the_run(monkeypatch, when):
     made = []
