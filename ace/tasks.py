@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import uuid
-from collections.abc import Iterable
+from collections.abc import Callable, Coroutine, Iterable
 from typing import Any, Literal
 
 from pydantic import BaseModel, Field
@@ -237,6 +237,10 @@ class TaskOutput(BaseModel, frozen=True, extra="forbid", allow_inf_nan=False):
         return "\n".join(lines)
 
 
+class NoVerdict(ValueError):
+    """A metric could not judge a run, `NoVerdict("the metric gave None")`: nothing is learned from it."""
+
+
 class Feedback(BaseModel, frozen=True, extra="forbid", allow_inf_nan=False):
     """Whether a run did what it should, from a metric, a verifier or a person; never from the model's own claim.
 
@@ -281,6 +285,39 @@ class Feedback(BaseModel, frozen=True, extra="forbid", allow_inf_nan=False):
             raise ValueError(f"feedback is {score}, expected a finite number: success from {GOOD_SCORE} on")
         text = str(getattr(value, "feedback", "") or "")
         return cls(success=score >= GOOD_SCORE, text=text, details={"score": score})
+
+    @classmethod
+    def by(cls, metric: Callable[..., Any], *judged: Any, threshold: float = GOOD_SCORE) -> Feedback:
+        """The verdict of a program's own metric, whose words are trusted.
+
+        Args:
+            metric: Gives True, False, a number, or something with `score` and `feedback`.
+            judged: What it is called with.
+            threshold: A number from here on is a success.
+
+        Examples:
+            >>> Feedback.by(lambda answer: answer == "42", "42").success
+            True
+
+        Raises:
+            NoVerdict: It gave None, or a number that is none (NaN).
+            ValueError: It is async, or gave something else.
+        """
+        verdict = metric(*judged)
+        if isinstance(verdict, Coroutine):
+            verdict.close()
+            raise ValueError("the metric is async, and its verdict is needed at once; give a function that returns it")
+        if isinstance(verdict, Feedback):
+            return verdict
+        given = getattr(verdict, "score", verdict)
+        if given is None or (isinstance(given, float) and math.isnan(given)):
+            raise NoVerdict(f"the metric gave {given} for this run, which is no verdict: nothing is learned from it")
+        try:
+            found = cls.of(verdict)
+        except ValueError as error:
+            raise ValueError(f"the metric's verdict is {error}") from error
+        score = float(given)
+        return found.model_copy(update={"success": score >= threshold, "trusted": True, "details": {"score": score}})
 
     @property
     def score(self) -> float:

@@ -108,8 +108,10 @@ def one_run(job: tuple[int, str, str]) -> list[dict[str, Any]]:
     class Trusting(Reflector):
         """Takes every lesson for trusted."""
 
-        def reflect(self, *args: Any, **options: Any) -> Any:
-            return [insight.model_copy(update={"held": ""}) for insight in super().reflect(*args, **options)]
+        def read(self, *args: Any, **options: Any) -> Any:
+            run = super().read(*args, **options)
+            trusted = tuple(insight.model_copy(update={"held": ""}) for insight in run.insights)
+            return run.model_copy(update={"insights": trusted, "asked": {}})
 
     def lm_for(seed: int) -> Any:
         if seed not in lms:

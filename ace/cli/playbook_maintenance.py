@@ -55,6 +55,32 @@ def purge(
         write_json(done, json_file)
 
 
+@app.command("retract", epilog="Example: ace playbook retract pb.db 3f2a9c --yes")
+def retract(
+    path: BookArgument,
+    run: Annotated[str, typer.Argument(help="The id of a run, out.run_id; `ace playbook history` names them.")],
+    author: AuthorOption = "",
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    json_file: JsonOption = None,
+) -> None:
+    """Take back what a run has taught, and its credit; what other runs have taught as well stays."""
+    from ace.cli._playbook_views import diff_view
+    from ace.learner import Learner
+
+    check_writable(json_file)
+    with open_book(path) as book:
+        before = book.revision
+        if not yes:
+            typer.confirm(f"Take back what run {run} has taught?", abort=True)
+        Learner(book, author=author or "person").retract(run)
+        if book.revision == before:
+            console.print("nothing changed: it had been taken back before", highlight=False)
+        else:
+            console.print(diff_view(book.history.diff(before)))
+            console.print(f"revision {book.revision}; undo with: ace playbook rollback {path} {before}")
+        write_json({"revision": book.revision, "before": before}, json_file)
+
+
 # -- history -----------------------------------------------------------------------------------------------------------
 
 
@@ -76,7 +102,7 @@ def history(
         for name in ("revision", "when", "by", "what", "bullet", "why"):
             table.add_column(name, overflow="fold")
         for entry in entries[-limit:]:
-            subject = entry.get("bullet_id") or entry["bullet"]["id"]
+            subject = entry.get("bullet_id") or entry.get("bullet", {}).get("id", "")
             absorbed = entry.get("absorbed") or ()
             table.add_row(
                 str(entry["revision"]),

@@ -19,7 +19,7 @@ from ace.playbook.duplicates.similarity import (
 )
 from ace.playbook.index.embedders import embedded
 from ace.playbook.insight import DIFFERENCE, RECORD, Insight
-from ace.playbook.plan import Situation, fill_of, joined, plan_with
+from ace.playbook.plan import Situation, joined, plan_with
 
 WORTH_A_LOOK = 0.5
 """Triggers whose cosine is below this are not compared together with what follows from them."""
@@ -244,12 +244,11 @@ def _said_again(bullet: PlaybookBullet, insight: Insight, sure: bool) -> dict[st
     counted = not set(insight.provenance.task_ids) <= set(bullet.provenance.task_ids)
     said: dict[str, Any] = {}
     if bullet.plan is not None and insight.plan is not None:
-        fresh = fill_of(insight.values)
-        differs = counted and all(fresh not in situation.fills for situation in bullet.situations)
+        differs = counted and all(insight.fill not in situation.fills for situation in bullet.situations)
         if (plan := plan_with(bullet.plan, insight.plan, differs)) != bullet.plan:
             said = {"plan": plan}
     for situation in bullet.situations:
-        if (both := joined(situation, insight.situation, insight.values, counted)) is not None:
+        if (both := joined(situation, insight.situation, insight.values, counted, insight.fill)) is not None:
             same = both == situation
             return said if same else said | {"situation": both, "instead_of": situation.template}
     if not sure:

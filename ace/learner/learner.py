@@ -22,7 +22,7 @@ from ace.learner.traces import read_requests, read_trace
 from ace.learner.worker import BackgroundWorker
 from ace.playbook import Experiment, Playbook
 from ace.reflector import Reflector
-from ace.tasks import Feedback, TaskOutput
+from ace.tasks import Feedback, NoVerdict, TaskOutput
 from ace.tools import ToolRegistry
 
 _log = logging.getLogger(__name__)
@@ -179,11 +179,17 @@ class Learner:
         observed = queue.waiting.get(place) if queue is not None else None
         if observed is None:
             output = self.agent_for(episode).run(episode.task)
+            try:
+                verdict = Feedback.of(episode.score(output))
+            except NoVerdict as error:
+                _log.warning("task %s: %s", episode.task.task_id, error)
+                self.report.unjudged += 1
+                return False
             observed = ObservedRun(
                 key=place,
                 place=place,
                 output=output,
-                feedback=Feedback.of(episode.score(output)),
+                feedback=verdict,
                 group=episode.group,
                 **known_tools(episode.registry),
             )
@@ -314,9 +320,6 @@ class Learner:
         read_only = {*read_only, *(name for name, known in self._tools["schemas"].items() if known.get("read_only"))}
         before = replace(self.report, unknown=Counter(self.report.unknown))
         verdict_of = _verdicts(feedback)
-        # what another tenant was taught is no reason not to teach this one, and nothing to tell it
-        own = [bullet for bullet in self.playbook.bullets if bullet.tenant == tenant]
-        taught = {run for bullet in own for run in bullet.provenance.run_ids}
         each = {name: iter(_for_each(given)) for name, given in (("task", task), ("domain", domain), ("group", group))}
         called: dict[str, Any] = {}
         for number, trace in enumerate(traces):
@@ -348,10 +351,6 @@ class Learner:
                 for name, schema in (called | self._tools["schemas"]).items()
             }
             for run in _counted(runs, known):
-                if run.run_id in taught:  # a trace's content is its id: the same one teaches nothing new
-                    self.report.skipped += 1
-                    continue
-                taught.add(run.run_id)
                 tools: dict[str, Any] = {**self._tools, "schemas": schemas}
                 observed = ObservedRun(key=run.run_id, output=run, feedback=known, group=family or "", **tools)
                 self.pipeline.learn(observed, keep=False)
@@ -411,6 +410,18 @@ class Learner:
             keep=False,
         )
         return self.playbook.revision
+
+    def retract(self, output: Any) -> None:
+        """Take back what a run has taught, and its credit: `learner.retract(out)`.
+
+        Args:
+            output: The run, or its id.
+
+        Raises:
+            PlaybookError: The book has learned nothing from it.
+        """
+        run = getattr(output, "output", output)
+        self.pipeline.retract(run if isinstance(run, str) else run.run_id)
 
 
 def _for_each(value: Any) -> Iterable[Any]:

@@ -14,11 +14,12 @@ from ace.learner.credit import credit
 from ace.learner.report import LearningReport
 from ace.learner.run_queue import MAX_KEPT_RUNS, ObservedRun, RunQueue
 from ace.learner.traces import request_of
+from ace.learner.verdicts import Attempts, Replay
 from ace.playbook import Playbook, Tag
-from ace.playbook.delta import Delta
+from ace.playbook.delta import Delta, Learned
 from ace.playbook.insight import Insight
 from ace.reflector import Reflector
-from ace.reflector.reflector import OUTAGES
+from ace.reflector.reflector import OUTAGES, beside
 from ace.tasks import Feedback, TaskOutput
 
 _log = logging.getLogger(__name__)
@@ -63,20 +64,19 @@ class LearningPipeline:
         self.reflector.masker = self.reflector.masker or self.playbook.masker
         self.report = LearningReport()
         self.verdicts: list[GateVerdict] = []
-        bullets = self.playbook.bullets if self.run_queue is not None and self.run_queue.waiting else ()
-        self._taught = {run for b in bullets if b.section != "Observations" for run in b.provenance.run_ids}
-        """Runs that bullets rest on although the state file does not know that they were learned from."""
         self.unread: dict[str, ObservedRun] = {}
         """Runs whose reflection waits for a model that could not be reached."""
         self._credited: set[str] | None = None
-        self._proposed: list[tuple[list[Insight], Mapping[str, str]]] = []
+        self._proposed: list[tuple[Learned | None, list[Insight], Mapping[str, str]]] = []
         self._unmarked: list[tuple[ObservedRun, bool]] = []
         self._succeeded: dict[tuple[str | None, str], tuple[TaskOutput, str]] = {}
-        self._failed: dict[tuple[str | None, str], TaskOutput] = {}
-        for run in self.run_queue.succeeded.values() if self.run_queue is not None else ():
-            self._remember(run)
-        for run in self.run_queue.failed.values() if self.run_queue is not None else ():
-            self._other_way(run.output, success=False)
+        self._attempts = Attempts()
+        if self.run_queue is not None:
+            for run in self.run_queue.succeeded.values():
+                self._remember(run)
+            ended = [*self.run_queue.succeeded.values(), *self.run_queue.failed.values()]
+            for taught in self.playbook.history.learned([run.output.run_id for run in ended]).values():
+                self._attempts.other_way(taught)
         self._lock = threading.RLock()
 
     def learn(self, run: ObservedRun, keep: bool = True) -> Feedback:
@@ -100,7 +100,7 @@ class LearningPipeline:
             self.schema_hashes = run.schema_hashes or self.schema_hashes
             self.schemas = run.schemas or self.schemas
             try:
-                insights = self._insights(run, feedback)
+                self._learn(run, feedback, keep=keep and self.run_queue is not None)
             except ModelTransport as error:
                 # nothing is lost: it is read again before the next run, or by the next process
                 _log.warning("%s; run %s waits and is read again", error, run.output.run_id)
@@ -108,22 +108,50 @@ class LearningPipeline:
                 if self.run_queue is not None and run.key not in self.run_queue.waiting:
                     self.run_queue.put(waiting)
                 self.report.unread += 1
-                return feedback
-            self.report.runs += 1
-            self.report.successes += feedback.success
-            self.report.invented += len(run.output.metadata.get("invented_bullets", ()))
-            self.report.usage += run.output.usage
-            if feedback.success:
-                self._remember(run)
-                self._failed.pop((run.output.task.tenant, run.output.task_id), None)
-            gated = self.gate is not None
-            self._commit(run, feedback, [] if gated else insights)
-            if gated:
-                self._proposed.append((insights, run.schema_hashes))
-            if keep and self.run_queue is not None:
-                self._unmarked.append((run, feedback.success))
-            self.propose(now=not gated)
         return feedback
+
+    def _learn(self, run: ObservedRun, feedback: Feedback, *, keep: bool) -> None:
+        """Learn from a run with its verdict.
+
+        Raises:
+            ModelTransport: The model that reads runs could not be reached; nothing has changed.
+        """
+        known = self.playbook.history.learned([run.output.run_id]).get(run.output.run_id)
+        if known is not None and known.success == feedback.success and self.reflector.lm is not None:
+            taught = stored = known  # a language model might answer differently now
+        else:
+            taught = self._read(run, feedback)
+            stored = _stored(taught, run.schema_hashes)
+            self.playbook.heard.note(taught.insights)
+        if feedback.success:
+            self._remember(run)
+        if keep:
+            self._unmarked.append((run, feedback.success))
+        if known is None:
+            self._count(run, feedback)
+            self._teach(run, feedback, taught, stored)
+        elif (known.success, known.insights) == (stored.success, stored.insights):
+            self.report.skipped += 1
+        else:
+            self.correct(stored)
+        self.propose(now=self.gate is None)
+
+    def _count(self, run: ObservedRun, feedback: Feedback) -> None:
+        self.report.runs += 1
+        self.report.successes += feedback.success
+        self.report.invented += len(run.output.metadata.get("invented_bullets", ()))
+        self.report.usage += run.output.usage
+
+    def _teach(self, run: ObservedRun, feedback: Feedback, taught: Learned, stored: Learned) -> None:
+        """Commit what a run teaches and its credit, or let the lessons wait for the gate."""
+        insights = beside(taught, self._attempts.other_way(taught))
+        if self.gate is None:
+            # also a run that teaches nothing now: by another verdict it would have, and in its place
+            self._commit(run, feedback, [] if run.output.termination_reason in OUTAGES else [stored], insights)
+            return
+        self._commit(run, feedback, [], [])
+        earlier = [one for one in self._proposed if one[0] is None or one[0].run_id != stored.run_id]
+        self._proposed = [*earlier, (stored, insights, run.schema_hashes)]
 
     def _request(self, run: ObservedRun, feedback: Feedback) -> TaskOutput:
         """The message of a conversation that a verdict is about, as a task of its own."""
@@ -152,36 +180,62 @@ class LearningPipeline:
             while len(self._succeeded) > MAX_KEPT_RUNS:
                 self._succeeded.pop(next(iter(self._succeeded)))
 
-    def _insights(self, run: ObservedRun, feedback: Feedback) -> list[Insight]:
-        other = self._other_way(run.output, feedback.success)
+    def correct(self, change: Learned) -> None:
+        """Put another verdict on a run in the place of an earlier one: the book becomes what that would have made of it."""
+        change = change.model_copy(update={"again": True})
+        with self._lock:
+            replay, deltas = self._replayed(change, ATTEMPTS)
+            self._attempts = replay.attempts
+            if not change.success:
+                kept = self._succeeded.items()
+                self._succeeded = {task: one for task, one in kept if one[0].run_id != change.run_id}
+            self.report.corrected += 1
+            self.report.count(deltas)
+
+    def _replayed(self, change: Learned, attempts: int) -> tuple[Replay, Sequence[Delta]]:
+        """The journal replayed with a verdict, and what was written of it."""
+        self.playbook.refresh()
+        at, book = self.playbook.revision, self.playbook.history
+        replay = Replay(self.playbook, change, self.curator)
+        try:
+            return replay, book.correct(
+                change, replay.bullets, replay.fresh, replay.credited, at=at, author=self.author
+            )
+        except PlaybookError:
+            if self.playbook.revision == at or attempts == 1:
+                raise
+            return self._replayed(change, attempts - 1)  # another process has written meanwhile
+
+    def retract(self, run_id: str) -> None:
+        """Take back what a run has taught, and its credit.
+
+        Raises:
+            PlaybookError: The book has learned nothing from it.
+        """
+        known = self.playbook.history.learned([run_id]).get(run_id)
+        if known is None:
+            raise PlaybookError(
+                f"the playbook has learned nothing from run {run_id!r}; `ace playbook history` names the runs"
+            )
+        if known.success is not None:
+            nothing: dict[str, Any] = {
+                "success": None,
+                "insights": (),
+                "changed": (),
+                "asked": {},
+                "reason": f"run {run_id} is taken back",
+            }
+            self.correct(known.model_copy(update=nothing))
+
+    def _read(self, run: ObservedRun, feedback: Feedback) -> Learned:
         if run.output.task.history and not run.output.structured_trace:
-            return []  # what can be answered out of a conversation cannot be answered at once without it
-        if run.output.run_id in self._taught:
-            return []  # learned before its process ended: a language model might answer differently now
+            # what can be answered out of a conversation cannot be answered at once without it
+            return Learned(run_id=run.output.run_id, success=feedback.success)
         known: list[str] = []
         if self.reflector.lm is not None:
             task = run.output.task
             known = [b.content for b in self.playbook.retrieve(task.text, task.domain, tenant=task.tenant)]
-        return self.reflector.reflect(
-            run.output,
-            feedback,
-            group=run.group,
-            known=known,
-            schemas=self.schemas,
-            other=other,
-        )
-
-    def _other_way(self, output: TaskOutput, success: bool) -> TaskOutput | None:
-        """An earlier run of the same task that ended the other way; the same pair is not compared twice."""
-        key = (output.task.tenant, output.task_id)
-        if success:
-            return self._failed.get(key)
-        if key in self._succeeded:
-            return self._succeeded[key][0]
-        self._failed[key] = output
-        while len(self._failed) > MAX_KEPT_RUNS:
-            self._failed.pop(next(iter(self._failed)))
-        return None
+        return self.reflector.read(run.output, feedback, group=run.group, known=known, schemas=self.schemas)
 
     def look_back(self) -> None:
         """Runs that wait for their reflection, and sub-sequences that recur in the successful runs so far."""
@@ -189,7 +243,7 @@ class LearningPipeline:
         with self._lock:
             found = self.reflector.recurring(self._succeeded.values(), self.schemas)
             if found:
-                self._proposed.append((found, self.schema_hashes))
+                self._proposed.append((None, found, self.schema_hashes))
 
     def propose(self, *, now: bool) -> None:
         """Let the gate decide about the lessons that wait for it, and mark their runs as learned from."""
@@ -197,12 +251,13 @@ class LearningPipeline:
             if not now and len(self._unmarked) < self.gate_every and len(self._proposed) < self.gate_every:
                 return
             proposed, self._proposed = self._proposed, []
-            insights = [insight for found, _ in proposed for insight in found]
-            hashes = {name: digest for _, known in proposed for name, digest in known.items()}
+            learned = [run for run, _, _ in proposed if run is not None]
+            insights = [insight for _, found, _ in proposed for insight in found]
+            hashes = {name: digest for _, _, known in proposed for name, digest in known.items()}
             unmarked, self._unmarked = self._unmarked, []
             try:
                 if insights:
-                    self._curated(insights, hashes, gate=self.gate)
+                    self._curated(learned, insights, hashes, gate=self.gate)
             except BaseException:  # they are proposed again, by this process or the next
                 self._proposed, self._unmarked = [*proposed, *self._proposed], [*unmarked, *self._unmarked]
                 raise
@@ -210,17 +265,20 @@ class LearningPipeline:
                 for run, success in unmarked:
                     self.run_queue.done(run, success)
 
-    def _commit(self, run: ObservedRun, feedback: Feedback, insights: Sequence[Insight]) -> None:
+    def _commit(
+        self, run: ObservedRun, feedback: Feedback, learned: Sequence[Learned], insights: Sequence[Insight]
+    ) -> None:
         output = run.output
 
         def credits() -> list[Delta]:
             return list(self._credit(output, feedback))
 
-        if self._curated(insights, run.schema_hashes, credits) and self._credited is not None:
+        if self._curated(learned, insights, run.schema_hashes, credits) and self._credited is not None:
             self._credited.add(output.run_id)
 
     def _curated(
         self,
+        learned: Sequence[Learned],
         insights: Sequence[Insight],
         hashes: Mapping[str, str],
         credits: Callable[[], Sequence[Delta]] = tuple,
@@ -230,7 +288,7 @@ class LearningPipeline:
         for attempts_left in reversed(range(ATTEMPTS)):
             self.playbook.refresh()
             known, tags = self.playbook.revision, credits()
-            deltas = [*tags, *self.curator.curate(insights, hashes)]
+            deltas = [*learned, *tags, *self.curator.curate(insights, hashes)]
             if gate is not None and any(map(_shown, deltas)):
                 verdict = gate(self.playbook, deltas)
                 self.verdicts.append(verdict)
@@ -264,6 +322,14 @@ class LearningPipeline:
             return []
         asked = (*output.injected_bullets, *output.metadata.get("held_back_at_random_bullets", ()))
         return credit(output, feedback, self.playbook.find(asked))
+
+
+def _stored(run: Learned, hashes: Mapping[str, str]) -> Learned:
+    """What a run taught as the journal keeps it."""
+    named = {name for insight in run.insights for name in (*insight.tool_sequence, *insight.tools)}
+    tools = {name: digest for name, digest in hashes.items() if name in named}
+    reason = f"run {run.run_id} {'did what it should' if run.success else 'did not do what it should'}"
+    return run.model_copy(update={"insights": tuple(i.stored for i in run.insights), "tools": tools, "reason": reason})
 
 
 def _shown(delta: Delta) -> bool:

@@ -24,7 +24,11 @@ class LearningReport:
     refused: int = 0
     """New bullets that the gate did not let in."""
     skipped: int = 0
-    """Runs that had been learned from before an interruption."""
+    """Runs that had been learned from before."""
+    corrected: int = 0
+    """Runs with a verdict that took the place of an earlier one."""
+    unjudged: int = 0
+    """Runs that a metric gave no verdict on: they teach nothing."""
     invented: int = 0
     """Bullets that a model cited and was never shown."""
     unknown: Counter[str] = field(default_factory=Counter[str])

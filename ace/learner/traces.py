@@ -16,6 +16,7 @@ from ace.core.language import AGREEING, FUNCTION_WORDS
 from ace.learner.trace_formats import TraceEvent, events_of, in_words
 from ace.playbook.masking import WORD
 from ace.reflector.mining import refused
+from ace.reflector.reflector import RECORDED
 from ace.reflector.values import fields, said_in
 from ace.tasks import ReasoningStep, StepError, TaskInput, TaskOutput
 
@@ -127,7 +128,8 @@ def read_requests(
         events = [*_handed_on(known, events, frozenset(read_only)), *events]
         run = _run(events, asked, frozenset(read_only), domain, tenant, _needed(said, events))
         if len(parts) > 1:
-            run = run.model_copy(update={"metadata": {"conversation": whole.run_id, "request": number}})
+            of_it = {"conversation": whole.run_id, "request": number}
+            run = run.model_copy(update={"metadata": {**run.metadata, **of_it}})
         runs.append(run)
         said += words
     return runs
@@ -315,7 +317,11 @@ def _run(
                 steps[index] = _answered(steps[index], event)
         elif event.kind == "answer":
             answer = event.text
-    content = json.dumps([asked, *(s.model_dump(exclude={"timestamp"}) for s in steps), answer], default=value_to_text)
+    # another tenant's run of the same words is another run
+    content = json.dumps(
+        [*filter(None, [tenant]), asked, *(s.model_dump(exclude={"timestamp"}) for s in steps), answer],
+        default=value_to_text,
+    )
     digest = hashlib.sha256(content.encode("utf-8", "replace")).hexdigest()
     return TaskOutput(
         task_id=f"trace-{hashlib.sha256(asked.encode('utf-8', 'replace')).hexdigest()[:12]}",
@@ -329,6 +335,7 @@ def _run(
         answer=answer,
         structured_trace=tuple(steps),
         termination_reason="max_iterations" if answer is None else "completed",
+        metadata={RECORDED: True},
         usage=RunUsage(iterations=iteration + (answer is not None)),
     )
 

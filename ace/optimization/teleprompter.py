@@ -155,13 +155,8 @@ class ACE(Teleprompter):
 
     def _feedback(self, agent: ReActGenerator, example: dspy.Example, output: TaskOutput) -> Feedback:
         """The verdict of the metric, as feedback."""
-        verdict = self.metric(example, ReActPrediction.of(output, agent.signature.output_fields, output))
-        if isinstance(verdict, Feedback):
-            return verdict
-        score = float(getattr(verdict, "score", verdict))
-        text = str(getattr(verdict, "feedback", None) or "")
-        # the metric is the program's own word
-        return Feedback(success=score >= self.threshold, text=text, trusted=True, details={"score": score})
+        prediction = ReActPrediction.of(output, agent.signature.output_fields, output)
+        return Feedback.by(self.metric, example, prediction, threshold=self.threshold)
 
     def _score(
         self,

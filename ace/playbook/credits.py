@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from ace.playbook.delta import Add, Delta, Merge, Remove, Restore, Tag
+from ace.playbook.delta import Add, Delta, Learned, Merge, Remove, Restore, Tag
 
 
 class _Given(NamedTuple):
@@ -16,17 +16,22 @@ class _Given(NamedTuple):
 
 
 def credits_of(journal: Iterable[tuple[int, Delta]]) -> set[tuple[str, int]]:
-    """Which run's credit counts for which bullet's number, after a journal: `credits_of(book.history.deltas())`."""
+    """Which run's credit counts for which bullet's number, after a journal: `credits_of(book.history.deltas())`.
+
+    Number 0 stands for the book itself: it has learned from the run.
+    """
     now, then = dict[str, _Given](), dict[tuple[str, int], _Given]()
     for revision, delta in journal:
-        if isinstance(delta, Restore):  # byte for byte, so that the bullet keeps its old revision
+        if isinstance(delta, Restore) and delta.credited is not None:
+            now[delta.bullet_id] = _Given(before=tuple(map(_Given, delta.credited)))
+        elif isinstance(delta, Restore):  # byte for byte, so that the bullet keeps its old revision
             now[delta.bullet_id] = then.get((delta.bullet_id, delta.bullet.updated_revision), _Given())
         elif isinstance(delta, Remove):
             now.pop(delta.bullet_id, None)
         elif isinstance(delta, Merge) and delta.absorbed:
             absorbed = [now.pop(other) for other in delta.absorbed if other in now]
             now[delta.bullet_id] = _Given(before=(now.get(delta.bullet_id, _Given()), *absorbed))
-        elif isinstance(delta, Tag) and delta.run_id:
+        elif isinstance(delta, (Learned, Tag)) and delta.run_id:
             now[delta.bullet_id] = _Given(delta.run_id, (now.get(delta.bullet_id, _Given()),))
         bullet_id = delta.bullet.id if isinstance(delta, Add) else delta.bullet_id
         then[bullet_id, revision] = now.get(bullet_id, _Given())

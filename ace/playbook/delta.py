@@ -9,6 +9,7 @@ from pydantic import BaseModel, Field, TypeAdapter, ValidationError, model_valid
 
 from ace.core import PlaybookError, clean_value
 from ace.playbook.bullet import HOLDOUT_COUNTERS, Count, PlaybookBullet, Provenance, readable
+from ace.playbook.insight import Insight
 from ace.playbook.plan import Plan, Situation, added
 
 
@@ -108,15 +109,43 @@ class Quarantine(_Delta, frozen=True):
 
 
 class Restore(_Delta, frozen=True):
-    """A bullet as it was, byte for byte, `Restore(bullet=bullet)`; only `playbook.history.rollback` writes these."""
+    """A bullet as it was, byte for byte, `Restore(bullet=bullet)`; only `playbook.history` writes these."""
 
     kind: Literal["restore"] = "restore"
     bullet: PlaybookBullet
+    credited: tuple[str, ...] | None = None
+    """The runs that have given it their credit; None for those that had when it was so."""
 
     @property
     def bullet_id(self) -> str:
         """The bullet's id."""
         return self.bullet.id
+
+
+class Learned(_Delta, frozen=True):
+    """What one run taught, `Learned(run_id="r-1", success=True)`: so that a later verdict can take the place of this one."""
+
+    kind: Literal["learned"] = "learned"
+    run_id: str = Field(min_length=1)
+    task_id: str = ""
+    tenant: str | None = None
+    success: bool | None
+    """The verdict; None for a run that was withdrawn."""
+    insights: tuple[Insight, ...] = ()
+    """The lessons that it teaches by itself, the main one first."""
+    changed: tuple[tuple[str, str], ...] = ()
+    """Its changing calls, each with its tool and in words: another run of the same task is compared by them."""
+    asked: dict[str, str] = Field(default_factory=dict)
+    """Tools that an untrusted answer asked for: why a lesson that names one waits for a person."""
+    tools: dict[str, str] = Field(default_factory=dict)
+    """Of the tools that it names, name to schema hash."""
+    again: bool = False
+    """Whether it takes the place of an earlier verdict on the run."""
+
+    @property
+    def bullet_id(self) -> str:
+        """None of its own."""
+        return "b-0"
 
 
 class Purge(_Delta, frozen=True):
@@ -129,9 +158,14 @@ class Purge(_Delta, frozen=True):
     entries: Count = 0
     """How many entries were changed."""
 
+    @property
+    def of_run(self) -> bool:
+        """Whether it stands where a run had said what it taught."""
+        return (self.what, self.bullet_id) == ("entry", "b-0")
+
 
 Delta = Annotated[
-    Add | Update | Merge | Remove | Tag | Promote | Quarantine | Restore | Purge, Field(discriminator="kind")
+    Add | Update | Merge | Remove | Tag | Promote | Quarantine | Restore | Learned | Purge, Field(discriminator="kind")
 ]
 """Any change of a playbook, told apart by `kind`."""
 DELTAS: TypeAdapter[Delta] = TypeAdapter(Delta)
@@ -144,7 +178,7 @@ def checked(delta: Delta) -> Delta:
     except (ValidationError, AttributeError) as error:
         detail = error.errors(include_url=False, include_context=False) if isinstance(error, ValidationError) else delta
         raise PlaybookError(
-            f"not a delta: {detail}; expected Add, Update, Merge, Remove, Tag, Promote, Quarantine or Restore"
+            f"not a delta: {detail}; expected Add, Update, Merge, Remove, Tag, Promote, Quarantine, Learned or Restore"
         ) from error
 
 
@@ -164,7 +198,7 @@ def apply(bullets: Mapping[str, PlaybookBullet], delta: Delta, revision: int) ->
         return {delta.bullet.id: delta.bullet.model_copy(update=fixed)}
     if isinstance(delta, Restore):
         return {delta.bullet_id: delta.bullet}
-    if isinstance(delta, Purge):
+    if isinstance(delta, (Learned, Purge)):
         return {}
     old = bullets.get(delta.bullet_id)
     if old is None:

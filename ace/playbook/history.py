@@ -13,7 +13,7 @@ from ace.core import PlaybookError, clean_text
 from ace.playbook.bullet import PlaybookBullet
 from ace.playbook.credits import credits_of
 from ace.playbook.database import book_url
-from ace.playbook.delta import Add, Delta, Merge, Purge, Remove, Restore, Tag, apply
+from ace.playbook.delta import Add, Delta, Learned, Merge, Purge, Remove, Restore, Tag, apply
 from ace.playbook.state import PlaybookState
 from ace.playbook.store import START, Credits, Entry, Row, Store, link
 from ace.playbook.versions import (
@@ -117,6 +117,73 @@ class History:
     def deltas(self) -> list[tuple[int, Delta]]:
         """(revision, delta) pairs, oldest first; `fold` of them is the bullet table."""
         return [(entry.revision, entry.delta) for entry in self._store.entries()]
+
+    def learned(self, run_ids: Collection[str]) -> dict[str, Learned]:
+        """What the book has learned from runs, by the last verdict on each: `book.history.learned(["r-1"])`."""
+        known = [run_id for run_id in run_ids if (run_id, 0) in self._store.credits(run_id)]
+        if not known:
+            return {}
+        entries = (entry.delta for entry in self._store.entries() if '"kind":"learned"' in entry.text)
+        deltas = (delta for delta in entries if isinstance(delta, Learned))
+        return {delta.run_id: delta for delta in deltas if delta.run_id in known}
+
+    def credits(self) -> dict[str, tuple[str, ...]]:
+        """By bullet, the runs that have given it their credit."""
+        found: dict[str, tuple[str, ...]] = {}
+        for run, number in sorted(self._store.credits()):
+            found[f"b-{number}"] = (*found.get(f"b-{number}", ()), run)
+        return found
+
+    def write_again(self, deltas: Sequence[Delta]) -> None:
+        """Write what a person, or an earlier revision, vouches for, with the ids that it names."""
+        with self._state.transaction("", reviewed=True) as tx:
+            tx.add(*deltas)
+
+    def correct(
+        self,
+        change: Learned,
+        bullets: Bullets,
+        fresh: Sequence[PlaybookBullet],
+        credited: Mapping[str, Sequence[str]],
+        *,
+        at: int,
+        author: str = "",
+    ) -> list[Delta]:
+        """Make the book what it is by another verdict on a run, as one commit.
+
+        Args:
+            change: What the run teaches now.
+            bullets: All lessons that have an id.
+            fresh: Lessons that get one.
+            credited: By id, the runs that have given their credit.
+            at: The revision that all this was found out at.
+            author: The name in the journal.
+
+        Returns:
+            What was written.
+
+        Raises:
+            PlaybookError: The book is not at that revision any more; nothing was written.
+        """
+        reason = f"another verdict on run {change.run_id}"
+        with self._state.transaction(author, reviewed=True) as tx:
+            if tx.newest != at:
+                raise PlaybookError(f"the playbook is at revision {tx.newest}, not at {at} any more; look at it again")
+            now = {bullet.id: bullet for bullet in self._state.bullets.values()}
+            restored = [
+                Restore(
+                    bullet=bullet.model_copy(update={"updated_revision": tx.revision}),
+                    credited=tuple(credited.get(bullet_id, ())),
+                    reason=reason,
+                )
+                for bullet_id, bullet in bullets.items()
+                if bullet_id not in now or differing(now[bullet_id], bullet) - BOOKKEEPING
+            ]
+            gone = [Remove(bullet_id=i, reason=reason) for i in now if i not in bullets]
+            tx.add(change, *gone, *restored, *(Add(bullet=bullet, reason=reason) for bullet in fresh))
+            earlier = [(entry.revision, entry.delta) for entry in tx.entries_after(0)]
+            tx.replace_credits(credits_of([*earlier, *((tx.revision, delta) for delta in tx.deltas)]))
+        return tx.deltas
 
     def at(self, revision: int) -> tuple[PlaybookBullet, ...]:
         """The bullets as they were at a revision: the journal, replayed.

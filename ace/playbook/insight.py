@@ -2,18 +2,52 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from pydantic import BaseModel, Field
 
 from ace.playbook.bullet import PlaybookBullet, Provenance, Section, readable
-from ace.playbook.plan import Plan, Situation, digest_of
+from ace.playbook.plan import Plan, Situation, digest_of, fill_of
 from ace.playbook.sources import Source
 
 RECORD = "Did not work:"
 """How the record of a failed run begins."""
 DIFFERENCE = "The difference:"
 """How the comparison of a failed run with one that succeeded begins."""
+
+
+MAX_VALUES = 10_000
+"""Values that a process remembers of the runs that it has learned from."""
+
+
+class HeardValues:
+    """What the runs of this process were asked and wrote, by hash: a book holds none of it before enough tasks share it.
+
+    A verdict that changes later may make enough of them share it, long after the run.
+
+    Examples:
+        >>> HeardValues().texts
+        {}
+    """
+
+    def __init__(self) -> None:
+        self.texts: dict[str, str] = {}
+        self.written: dict[str, Any] = {}
+
+    def note(self, insights: Iterable[Insight]) -> None:
+        """Keep what a run was asked and wrote; what was heard too long ago goes."""
+        for insight in insights:
+            self.texts |= {digest_of(text): text for text in insight.values.values()}
+            self.written |= insight.plan.constants() if insight.plan is not None else {}
+        for kept in (self.texts, self.written):
+            while len(kept) > MAX_VALUES:
+                kept.pop(next(iter(kept)))
+
+    def clear(self) -> None:
+        """Forget it: something was purged."""
+        self.texts.clear()
+        self.written.clear()
 
 
 class Insight(BaseModel, frozen=True, extra="forbid"):
@@ -27,8 +61,10 @@ class Insight(BaseModel, frozen=True, extra="forbid"):
     """What the run did, for a lesson that was mined."""
     situation: Situation | None = None
     """The request of the run with slots in place of what was its own."""
-    values: dict[str, str] = Field(default_factory=dict)
-    """What filled the slots; no bullet holds it."""
+    values: dict[str, str] = Field(default_factory=dict, exclude=True)
+    """What filled the slots; it is written nowhere."""
+    filled: str = ""
+    """A hash of it."""
     domain: str | None = None
     tenant: str | None = None
     tool_sequence: tuple[str, ...] = ()
@@ -46,6 +82,17 @@ class Insight(BaseModel, frozen=True, extra="forbid"):
     confidence: float | None = Field(default=None, ge=0, le=1)
     """Of the judge of the run, where that is known; a metric or a person is certain."""
     provenance: Provenance = Provenance()
+
+    @property
+    def fill(self) -> str:
+        """A hash of what filled the slots."""
+        return self.filled or fill_of(self.values)
+
+    @property
+    def stored(self) -> Insight:
+        """The lesson as a journal keeps it: what only one run wrote is a hash."""
+        plan = self.plan.stored if self.plan is not None else None
+        return self.model_copy(update={"plan": plan, "values": {}, "filled": self.fill})
 
     def as_bullet(self, schema_hashes: dict[str, str]) -> PlaybookBullet:
         """The bullet that this lesson would become."""

@@ -190,6 +190,24 @@ class Plan(BaseModel, frozen=True, extra="forbid"):
             calls.append(call.model_copy(update={"args": args}))
         return self.model_copy(update={"calls": tuple(calls)})
 
+    def constants(self) -> dict[str, Any]:
+        """What all its runs wrote alike, by its hash."""
+        args = (arg for call in self.calls for arg in call.args.values())
+        return {_said(arg.value): arg.value for arg in args if isinstance(arg, Constant) and not arg.named}
+
+    def with_constants(self, known: Mapping[str, Any]) -> Plan:
+        """The plan with values in place of the hashes of what a run wrote, as far as they are known."""
+        calls: list[Call] = []
+        for call in self.calls:
+            args: dict[str, Binding] = {
+                name: Constant(value=known[arg.digest], named=False)
+                if isinstance(arg, Written) and arg.digest in known
+                else arg
+                for name, arg in call.args.items()
+            }
+            calls.append(call.model_copy(update={"args": args}))
+        return self.model_copy(update={"calls": tuple(calls)})
+
     def key(self, binding: Binding) -> str:
         """What makes two bindings the same, whatever else their plans call."""
         if isinstance(binding, FromAnswer):
@@ -314,6 +332,12 @@ class Situation(BaseModel, frozen=True, extra="forbid"):
         rare = "|".join(re.escape(slot.name) for slot in self.slots if slot.kind == "text")
         return re.sub(rf"\{{(?:{rare})\}}(?:\W*\{{(?:{rare})\}})+", "{text}", self.template) if rare else self.template
 
+    def texts(self) -> dict[str, str]:
+        """Its words, and up to four of them in a row, by their hashes as a slot has them."""
+        words = self.template.split()
+        parts = (" ".join(words[i : i + n]).strip(".,;:!?") for n in range(1, 5) for i in range(len(words) - n + 1))
+        return {digest_of(part): part for part in (*WORD.findall(self.template), *parts)}
+
     def keys(self) -> list[str]:
         """Its words in order, every slot alike; marks do not count."""
         found = (token.lower() for token in _TOKEN.findall(self.template))
@@ -330,7 +354,9 @@ def digest_of(text: str) -> str:
     return hashlib.sha256(" ".join(text.lower().split()).encode()).hexdigest()[:12]
 
 
-def joined(old: Situation, new: Situation, values: Mapping[str, str], counted: bool) -> Situation | None:
+def joined(
+    old: Situation, new: Situation, values: Mapping[str, str], counted: bool, fill: str = ""
+) -> Situation | None:
     """One situation of two that differ in slots only (anti-unification, Plotkin 1970); None when they differ in more.
 
     Args:
@@ -338,11 +364,12 @@ def joined(old: Situation, new: Situation, values: Mapping[str, str], counted: b
         new: Of another run.
         values: What filled the slots of `new`, by name: a rare word that enough tasks share is a word again.
         counted: Whether the run is of a task that the lesson does not rest on yet.
+        fill: A hash of what filled the slots, where `values` does not hold all of it.
     """
     new = _with_words(new, values, old)
     left, right = old.keys(), new.keys()
     if left == right and len(old.slots) == len(new.slots):
-        return _with_fills(old, new, values, counted)
+        return _with_fills(old, new, values, counted, fill or fill_of(values))
     matcher = SequenceMatcher(None, left, right, autojunk=False)
     gaps = [(left[i1:i2], right[j1:j2]) for kind, i1, i2, j1, j2 in matcher.get_opcodes() if kind != "equal"]
     same = sum(key != "{}" for i, _, size in matcher.get_matching_blocks() for key in left[i : i + size])
@@ -378,9 +405,8 @@ def _fits(slots: Sequence[str], words: Sequence[str]) -> bool:
     return set(slots) <= {"{}"} and (bool(slots) or set(words) <= {"{}"})
 
 
-def _with_fills(old: Situation, new: Situation, values: Mapping[str, str], counted: bool) -> Situation:
+def _with_fills(old: Situation, new: Situation, values: Mapping[str, str], counted: bool, fresh: str) -> Situation:
     """The same template again: what fills its slots may still be the same everywhere."""
-    fresh = fill_of(values)
     differs = counted and fresh not in old.fills
     slots, words = list[Slot](), dict[str, str]()
     for mine, other in zip(old.slots, new.slots, strict=True):
@@ -389,8 +415,8 @@ def _with_fills(old: Situation, new: Situation, values: Mapping[str, str], count
             slots.append(mine.model_copy(update={"digest": "", "seen": 0, "kind": kind}))
             continue
         seen = mine.seen + differs
-        if mine.known_from is not None and seen >= mine.known_from:
-            words[mine.name] = values.get(other.name, "")
+        if mine.known_from is not None and seen >= mine.known_from and other.name in values:
+            words[mine.name] = values[other.name]
         else:
             slots.append(mine.model_copy(update={"seen": seen}))
     return Situation(
@@ -485,11 +511,11 @@ def _settled(old: Binding, new: Binding, differs: bool) -> Binding:
         return _hashed(new) if not isinstance(new, FromAnswer) else Written()
     if not isinstance(old, Written) and not (isinstance(old, Constant) and not old.named):
         return old
-    if not isinstance(new, Constant) or new.named:
+    said = _digest(new)
+    if not said or _digest(old) != said:
         return Written()
     if isinstance(old, Constant):
-        return old if _said(old.value) == _said(new.value) else Written()
-    if old.digest != _said(new.value):
-        return Written()
+        return old
     seen = old.seen + differs
-    return new if seen >= TASKS_FOR_A_CONSTANT else old.model_copy(update={"seen": seen})
+    enough = seen >= TASKS_FOR_A_CONSTANT and isinstance(new, Constant)  # a hash alone tells no value
+    return new if enough else old.model_copy(update={"seen": seen})

@@ -14,8 +14,9 @@ from pydantic import ValidationError
 from ace.core import PlaybookError
 from ace.playbook.budget import DEFAULT_PROMPT_BUDGET, TokenBudget
 from ace.playbook.bullet import PlaybookBullet
+from ace.playbook.credits import credits_of
 from ace.playbook.database import book_url
-from ace.playbook.delta import Add, Delta, Purge, Restore, checked
+from ace.playbook.delta import Add, Delta, Learned, Purge, Restore, checked
 from ace.playbook.doors import Screen
 from ace.playbook.filters import Filters
 from ace.playbook.history import History
@@ -23,6 +24,7 @@ from ace.playbook.index.dense import Quantization
 from ace.playbook.index.embedders import Embedder, as_embedder
 from ace.playbook.index.index import BulletIndex, text_key
 from ace.playbook.index.minilm import INT8
+from ace.playbook.insight import HeardValues
 from ace.playbook.maintenance import Maintenance
 from ace.playbook.masking import Masker, PatternMasker
 from ace.playbook.purge import Purger, PurgeReport, Target
@@ -206,6 +208,11 @@ class Playbook:
         return self._state.masker
 
     @property
+    def heard(self) -> HeardValues:
+        """What the runs of this process were asked and wrote; written nowhere."""
+        return self._state.heard
+
+    @property
     def index(self) -> BulletIndex:
         """The indexes, after following what other processes have committed."""
         self._state.keep_up()
@@ -368,10 +375,10 @@ class Playbook:
     ) -> list[Delta]:
         state, wanted = self._state, [checked(delta) for delta in deltas]
         for delta in wanted:
-            if isinstance(delta, (Restore, Purge)):
+            if isinstance(delta, (Restore, Purge)) or (isinstance(delta, Learned) and delta.again):
                 raise PlaybookError(
-                    "`Purge` is written by `playbook.purge` only, and `Restore` is written by `playbook.history.rollback` "
-                    "only; to bring words back, add or update"
+                    "`Purge` is written by `playbook.purge` only, `Restore` by `playbook.history.rollback`, and another "
+                    "verdict on a run by `Learner`; to bring words back, add or update"
                 )
         with state.transaction(author, tools=tools) as tx:
             if at is not None and tx.newest != at:
@@ -379,14 +386,20 @@ class Playbook:
             tx.add(*wanted)
         return tx.deltas
 
-    def fork(self) -> Playbook:
+    def fork(
+        self, bullets: Iterable[PlaybookBullet] | None = None, *, journal: Sequence[tuple[int, Delta]] = ()
+    ) -> Playbook:
         """A copy in memory with the same bullets, ids and settings: changes there do not affect this one.
 
-        It has its own history, and no record of credited runs.
+        It has its own history.
+
+        Args:
+            bullets: Others than those of now, for example as they were once.
+            journal: What they are the fold of, so that no run gives its credit twice; none is recorded without it.
         """
         state = self._state
         with state.lock:
-            bullets = state.all()
+            bullets = state.all() if bullets is None else tuple(bullets)
             copy = Playbook(
                 embedder=state.embedder,
                 masker=state.masker,
@@ -399,13 +412,13 @@ class Playbook:
                 tools=state.tools,
                 promote_after=state.promote_after,
             )
-            if bullets:
-                keys = [text_key(state.index.entries(bullet)[0].meaning) for bullet in bullets]
-                store = copy._state.store
-                store.put_vectors(state.embedder.name, dict(zip(keys, state.index.vectors(bullets), strict=True)))
-                store.start_ids_after(max(bullet.number for bullet in bullets))
-                with copy._state.transaction("fork", reviewed=True) as tx:
-                    tx.add(*(Restore(bullet=bullet) for bullet in bullets))
+            store, name = copy._state.store, state.embedder.name
+            keys = [text_key(entry.meaning) for bullet in bullets for entry in state.index.entries(bullet)]
+            store.put_vectors(name, state.store.vectors(name, keys))
+            store.start_ids_after(state.store.last_number())
+            with copy._state.transaction("fork", reviewed=True) as tx:
+                tx.add(*(Restore(bullet=bullet) for bullet in bullets))
+                tx.replace_credits(credits_of(journal))
         return copy
 
     def purge(

@@ -294,7 +294,7 @@ class _Evidence:
         said = [(value, _Said.by(value)) for value in values]
         taught: dict[str, set[str]] = {}
         for value, entry in said:
-            if value["kind"] != "tag":
+            if value["kind"] not in ("tag", "learned"):
                 taught.setdefault(entry.bullet_id, set()).update(entry.runs)
         self.gone = {
             entry.bullet_id for _, entry in said if target.tenant is not None and entry.tenant == target.tenant
@@ -303,6 +303,8 @@ class _Evidence:
         self.runs = frozenset(
             [target.run_id] if target.run_id else [r for _, e in said if e.bullet_id in self.gone for r in e.runs]
         )
+        if target.tenant is not None:
+            self.runs |= {v["run_id"] for v in values if v["kind"] == "learned" and v.get("tenant") == target.tenant}
         ours, others = dict[str, set[str]](), dict[str, set[str]]()
         for _, entry in said:
             if entry.runs and entry.runs <= self.runs:
@@ -316,11 +318,11 @@ class _Evidence:
         """A journal entry without what goes; one that held nothing else keeps its place."""
         said = _Said.by(value)
         ours = bool(said.runs) and said.runs <= self.runs
-        if said.bullet_id in self.gone or (ours and value["kind"] in ("merge", "tag")):
+        if said.bullet_id in self.gone or (ours and value["kind"] in ("merge", "tag", "learned")):
             return {
                 "kind": "purge",
                 "what": "added" if value["kind"] == "add" else "entry",
-                "bullet_id": said.bullet_id,
+                "bullet_id": said.bullet_id or "b-0",
             }
         value = cast("dict[str, Any]", self._replaced(value))
         if not self.gone.isdisjoint(value.get("absorbed", ())):

@@ -17,6 +17,7 @@ from ace.playbook.index.dense import Quantization
 from ace.playbook.index.embedders import Embedder
 from ace.playbook.index.index import BulletIndex
 from ace.playbook.index.saved import cache_folder
+from ace.playbook.insight import HeardValues
 from ace.playbook.masking import Masker
 from ace.playbook.store import Entry, Store, Transaction
 from ace.playbook.table import BulletTable, collector_paused
@@ -70,6 +71,7 @@ class PlaybookState:
         self.promote_after = promote_after
         self.tools = frozenset(tools)
         self.half_life_days = half_life_days
+        self.heard = HeardValues()
         self.lock = threading.RLock()
         folder = Path(index_folder) if index_folder is not None else _default_folder(store)
         with collector_paused():
@@ -143,6 +145,7 @@ class PlaybookState:
 
     def reload(self) -> None:
         """Read everything again, after a purge."""
+        self.heard.clear()
         with collector_paused():
             self.revision, rows = self.store.snapshot()
             self.bullets = BulletTable(rows)

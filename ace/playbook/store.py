@@ -26,7 +26,7 @@ from ace.playbook import schema
 from ace.playbook.bullet import PlaybookBullet
 from ace.playbook.credits import credits_of
 from ace.playbook.database import connect
-from ace.playbook.delta import DELTAS, Add, Delta, Merge, Restore, Tag, apply
+from ace.playbook.delta import DELTAS, Add, Delta, Learned, Merge, Restore, Tag, apply
 
 START = ""
 """What stands before the first entry."""
@@ -179,6 +179,8 @@ class Transaction:
         """The delta with what is known at commit only: an id, a time; None when it is left out."""
         if isinstance(delta, Add):
             delta = delta.model_copy(update={"bullet": self._with_id(delta.bullet)})
+        elif isinstance(delta, Learned):
+            _first_credit(self._connection, delta)
         elif isinstance(delta, Tag) and not _first_credit(self._connection, delta):
             return None
         elif isinstance(delta, Merge):
@@ -431,6 +433,18 @@ class Store:
         with self._read() as connection:
             return connection.execute(query).scalar_one_or_none() if revision else START
 
+    def credits(self, run_id: str | None = None) -> set[tuple[str, int]]:
+        """Which run, or this one, has given its credit to which bullet's number; 0 where the book has learned from it."""
+        query = sa.select(schema.credits.c.run_id, schema.credits.c.number)
+        with self._read() as connection:
+            found = connection.execute(query if run_id is None else query.where(schema.credits.c.run_id == run_id))
+            return {(row.run_id, row.number) for row in found}
+
+    def last_number(self) -> int:
+        """The highest number that a bullet was given, whether it is still there or not."""
+        with self._read() as connection:
+            return int(_meta(connection, "next_number") or 1) - 1
+
     def everything(self) -> tuple[list[Entry], list[Row], int, set[tuple[str, int]]]:
         """Journal, table, the next bullet number and the credits, read in one transaction: for `verify`."""
         with self._read() as connection:
@@ -606,8 +620,8 @@ def _put(connection: sa.Connection, bullet_id: str, bullet: PlaybookBullet | Non
         connection.execute(table.insert().values(**Row.of(bullet)._asdict()))
 
 
-def _first_credit(connection: sa.Connection, tag: Tag) -> bool:
-    """Record a run's credit for a bullet; False when it has been given."""
+def _first_credit(connection: sa.Connection, tag: Tag | Learned) -> bool:
+    """Record a run's credit for a bullet, or that it was learned from; False when that has been done."""
     if not tag.run_id:
         return True
     table, number = schema.credits, int(tag.bullet_id.removeprefix("b-"))

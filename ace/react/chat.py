@@ -160,7 +160,7 @@ class Chat:
     # -- learning ------------------------------------------------------------------------------------------------------
 
     def learn(
-        self, success: Feedback | bool | float = True, message: int | None = None, *, group: str = ""
+        self, success: Feedback | bool | float | None = None, message: int | None = None, *, group: str = ""
     ) -> LearningReport:
         """Learn from a message: `chat.learn(False, message=0)`.
 

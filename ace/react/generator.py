@@ -76,7 +76,7 @@ from ace.tools import Tool, ToolRegistry, TypedTool
 from ace.tools.changes import describe_tools
 
 if TYPE_CHECKING:
-    from ace.learner import LearningReport
+    from ace.learner import Learner, LearningReport
 
 _log = logging.getLogger(__name__)
 _SETTINGS: Any = dspy.settings
@@ -123,6 +123,8 @@ class ReActGenerator(dspy.Module, Agent):
         prices: What the model's tokens cost, for `limits.cost` and `usage.cost`.
         observers: Called with every event of every run, each in a thread of its own.
         raise_on_failure: Whether `forward` raises what ended a run instead of returning it.
+        metric: Judges a run for `learn` where no verdict is given: ``metric(example, prediction)``, as any of DSPy's; the
+            example holds the run's inputs.
 
     Attributes:
         tool_changes: After `load`: in words, what is different about the tools since the state was saved.
@@ -159,6 +161,7 @@ class ReActGenerator(dspy.Module, Agent):
         prices: TokenPrices | None = None,
         observers: Iterable[Observer] = (),
         raise_on_failure: bool = False,
+        metric: Callable[..., Any] | None = None,
     ) -> None:
         _untyped(super()).__init__()
         _check_settings(max_iters, limits, prices, tool_calling, output_mode)
@@ -195,6 +198,7 @@ class ReActGenerator(dspy.Module, Agent):
         )
         self._on_a_loop = any(tool.metadata.get("loop") is not None for tool in self.registry)
         self.raise_on_failure = raise_on_failure
+        self.metric = metric
 
     # -- what copies share -----------------------------------------------------------------------------------------------
 
@@ -458,19 +462,23 @@ class ReActGenerator(dspy.Module, Agent):
         carded.cards = carded.cards or build_cards(carded.registry)
         return carded
 
-    def learn(self, output: Any, success: Feedback | bool | float = True, *, group: str = "") -> LearningReport:
+    def learn(self, output: Any, success: Feedback | bool | float | None = None, *, group: str = "") -> LearningReport:
         """Learn from a run of this agent: what worked becomes a lesson in its playbook, and what did not a warning.
+
+        A later verdict on the same run takes the place of the earlier one: what rested on that alone is withdrawn. A run
+        that did not end by itself teaches no Strategy, whatever the verdict.
 
         Args:
             output: What `forward` or `run` returned.
-            success: Whether it did what it should; a number counts as success from 0.5, `Feedback` says more.
+            success: Whether it did what it should; a number counts as success from 0.5, `Feedback` says more. Needed where
+                the agent has no `metric`: that the model finished says nothing about it.
             group: The task's family.
 
         Returns:
             What was learned; `postponed` is 1 where the playbook was out of reach and the run is kept for later.
 
         Raises:
-            ValueError: `success` is neither, or the agent has no playbook to write to.
+            ValueError: There is no verdict, or it is no verdict, or the agent has no playbook to write to.
             PlaybookError: The playbook is out of reach, and so is the file in which the run would wait for it; it waits in
                 this process.
 
@@ -481,13 +489,34 @@ class ReActGenerator(dspy.Module, Agent):
             >>> book = Playbook(embedder=CallableEmbedder("toy", lambda texts: [[len(t), 1.0] for t in texts]))
             >>> lm = ScriptedLM([decision("calculator", expression="6 * 7"), decision("submit", answer="42")])
             >>> agent = ReActGenerator(tools=[calculator], lm=lm, playbook=book)
-            >>> agent.learn(agent.forward("What is 6 * 7?")).added
+            >>> agent.learn(agent.forward("What is 6 * 7?"), success=True).added
             1
         """
+        verdict, run = self._verdict(output, success), _run_of(output)
+        learn = partial(self._learner().learn_or_keep, run, verdict, group=group)
+        with span("upsert_memory") as open_span:
+            report: LearningReport = _untyped(PlaybookLearning(learn))(
+                run_id=run.run_id, success=verdict.success
+            ).report
+            open_span.set(memory__record__count=report.added + report.merged)
+        return report
+
+    def retract(self, output: Any) -> None:
+        """Take back what a run has taught this agent's playbook, and its credit: `agent.retract(out)`.
+
+        Args:
+            output: What `forward` or `run` returned, or the run's id.
+
+        Raises:
+            ValueError: The agent has no playbook to write to.
+            PlaybookError: The playbook has learned nothing from the run.
+        """
+        self._learner().retract(output)
+
+    def _learner(self) -> Learner:
         from ace.learner import Learner
         from ace.reflector import Reflector
 
-        verdict = Feedback.of(success)
         if not isinstance(self.playbook, Playbook):
             raise ValueError(
                 "learn needs an agent with a playbook of its own: ReActGenerator(..., playbook=Playbook(...))"
@@ -495,15 +524,19 @@ class ReActGenerator(dspy.Module, Agent):
         if not self._shared.learner:
             source = str(getattr(self.lm or _SETTINGS.lm, "model", ""))
             self._shared.learner.append(Learner(self.playbook, reflector=Reflector(source), tools=self.registry))
-        learner: Learner = self._shared.learner[0]
-        run: TaskOutput = getattr(output, "output", output)
-        learn = partial(learner.learn_or_keep, run, verdict, group=group)
-        with span("upsert_memory") as open_span:
-            report: LearningReport = _untyped(PlaybookLearning(learn))(
-                run_id=run.run_id, success=verdict.success
-            ).report
-            open_span.set(memory__record__count=report.added + report.merged)
-        return report
+        return self._shared.learner[0]
+
+    def _verdict(self, output: Any, success: Feedback | bool | float | None) -> Feedback:
+        """The verdict on a run: the one that was given, or the metric's."""
+        if success is not None:
+            return Feedback.of(success)
+        if self.metric is None:
+            raise ValueError(
+                "learn needs a verdict, as a run that ended may not have done what it should: learn(out, success=True) "
+                "or False, a number, a Feedback; or give the agent a metric: ReActGenerator(..., metric=...)"
+            )
+        example = _untyped(dspy).Example(**_run_of(output).task.inputs)
+        return Feedback.by(self.metric, example.with_inputs(*self.signature.input_fields), output)
 
     # -- what DSPy calls -----------------------------------------------------------------------------------------------
 
@@ -710,6 +743,10 @@ class ReActGenerator(dspy.Module, Agent):
             record_calls(self.cards, output.structured_trace)
         told = {"trajectory": run.fields(), "reasoning": run.reasoning, "history": run.so_far()}
         return ReActPrediction.of(output, self.signature.output_fields, shown, told)
+
+
+def _run_of(output: Any) -> TaskOutput:
+    return getattr(output, "output", output)
 
 
 def _only(task: tuple[TaskInput | str, ...]) -> TaskInput | str | None:

@@ -48,7 +48,9 @@ class SeenTools:
             return call_tools(items)
         if len(items) == 1:
             return [self._alone(*items[0])]
-        jobs = [_WATCHED.submit(partial(contextvars.copy_context().run, self._alone, *item), extra=True) for item in items]
+        jobs = [
+            _WATCHED.submit(partial(contextvars.copy_context().run, self._alone, *item), extra=True) for item in items
+        ]
         return [job.result() for job in jobs if job is not None]  # an extra job always gets a thread
 
     def _alone(self, tool: Tool, call: ToolCall, context: ToolContext | None) -> ToolResult:

@@ -35,6 +35,8 @@ _SHOWN_STEPS = 8
 _NOTHING = frozenset({"", "[]", "{}", "null", "None"})
 _Handed = frozenset[tuple[str, str]]
 """Arguments of a call with the tools whose answers they came from."""
+Changed = tuple[str, str]
+"""A changing call: its tool, and the call in words."""
 Run = tuple[TaskOutput, str]
 """A run and its task's family, "" when that is not known."""
 _REFUSAL = re.compile(rf"^\W*(?:\w+ ){{0,4}}?(?:{REFUSING})\b", re.IGNORECASE)
@@ -75,10 +77,9 @@ def strategy(output: TaskOutput, knowledge: Knowledge) -> Lesson:
     return Lesson("Strategies", found.plan.stored.text, tuple(n for n, _ in numbered), tuple(steps), plan=found)
 
 
-def contrast(failed: TaskOutput, succeeded: TaskOutput, knowledge: Knowledge) -> Lesson | None:
-    """What the run that failed did otherwise where it changed something first; None when nothing tells them apart."""
-    bad, good = (_changes(output, knowledge) for output in (failed, succeeded))
-    for wrong, right in zip_longest(bad, good, fillvalue=("", "")):
+def contrast(failed: Sequence[Changed], succeeded: Sequence[Changed]) -> Lesson | None:
+    """What the run that failed changed otherwise first, by the `changes` of both; None when nothing tells them apart."""
+    for wrong, right in zip_longest(failed, succeeded, fillvalue=("", "")):
         if wrong == right:
             continue
         if not wrong[1]:
@@ -92,13 +93,13 @@ def contrast(failed: TaskOutput, succeeded: TaskOutput, knowledge: Knowledge) ->
     return None
 
 
-def _changes(output: TaskOutput, knowledge: Knowledge) -> list[tuple[str, str]]:
-    """The changing calls of a run, each with its tool and in words."""
+def changes(output: TaskOutput, knowledge: Knowledge) -> tuple[Changed, ...]:
+    """The changing calls of a run."""
     steps = [step for _, step in useful_steps(output.structured_trace)]
     plan = mined(output.task, steps, knowledge).plan.stored
     each = [f" for each {call.over}" if call.times == "each" else "" for call in plan.calls]
     said = zip(plan.calls, each, strict=True)
-    return [(call.tool, f"{plan.call_text(call)}{ending}") for call, ending in said if call.changes]
+    return tuple((call.tool, f"{plan.call_text(call)}{ending}") for call, ending in said if call.changes)
 
 
 def pitfall(output: TaskOutput, said: str, knowledge: Knowledge) -> Lesson:

@@ -9,6 +9,7 @@ from typing import Any
 
 from ace.core import truncate
 from ace.playbook.bullet import Provenance
+from ace.playbook.delta import Learned
 from ace.playbook.insight import RECORD, Insight
 from ace.playbook.masking import Masker, PatternMasker
 from ace.playbook.plan import digest_of
@@ -29,6 +30,10 @@ MAX_WORDS_SHOWN = 200
 """Characters of a sentence that made a lesson wait."""
 OUTAGES = frozenset({"model_transport", "interrupted", "internal_invariant"})
 """A run that ended for one of these reasons is no evidence about the task or the bullets it was shown."""
+
+
+RECORDED = "recorded"
+"""In the metadata of a run that was read from another framework's recording, which does not say how it ended."""
 
 
 class Reflector:
@@ -75,9 +80,10 @@ class Reflector:
         group: str = "",
         known: Sequence[str] = (),
         schemas: Mapping[str, Any] | None = None,
-        other: TaskOutput | None = None,
     ) -> list[Insight]:
         """The lessons of one run; none when there is nothing to learn from.
+
+        A run that did not end by itself teaches no Strategy, whatever the verdict.
 
         Args:
             output: The run.
@@ -85,29 +91,40 @@ class Reflector:
             group: The task's family, for leave-one-family-out evaluation.
             known: Bullets of the playbook about such tasks; the language model is asked for other lessons.
             schemas: Of the tools, ``registry.schemas``: what they name is no value of one task.
-            other: A run of the same task that ended the other way: a Pitfall says what made the difference.
         """
+        return list(self.read(output, feedback, group=group, known=known, schemas=schemas).insights)
+
+    def read(
+        self,
+        output: TaskOutput,
+        feedback: Feedback,
+        *,
+        group: str = "",
+        known: Sequence[str] = (),
+        schemas: Mapping[str, Any] | None = None,
+    ) -> Learned:
+        """`reflect`, with what a run of the same task that ends the other way is compared by."""
+        run = Learned(run_id=output.run_id, task_id=output.task_id, tenant=output.task.tenant, success=feedback.success)
         if output.termination_reason in OUTAGES:
-            return []
+            return run
         if not output.structured_trace and not output.completed:
-            return []  # no reply was ever legal: that teaches nothing about the task
+            return run  # no reply was ever legal: that teaches nothing about the task
         knowledge = Knowledge(schemas or {}, self.masker or PatternMasker(), self.private)
         asked = asked_for(output, knowledge)
         doubt = _doubt(feedback, output, knowledge)
         said = feedback.text if not doubt else ""
-        main = mining.strategy(output, knowledge) if feedback.success else mining.pitfall(output, said, knowledge)
+        main: list[Lesson] = []
+        if not feedback.success:
+            main.append(mining.pitfall(output, said, knowledge))
+        elif output.completed or output.metadata.get(RECORDED):
+            main.append(mining.strategy(output, knowledge))
         details = (
             lesson
             for miner in (mining.outages, mining.recoveries, mining.preconditions)
             for lesson in miner(output)
             if feedback.success or miner is not mining.outages  # what replaced it did not work either
         )
-        lessons = [main, *islice(details, MAX_MINED - 1)]
-        if other is not None:
-            failed, succeeded = (other, output) if feedback.success else (output, other)
-            if (difference := mining.contrast(failed, succeeded, knowledge)) is not None:
-                # what made the difference says more than the record of a failure
-                lessons = [*lessons, difference] if feedback.success else [difference, *lessons[1:]]
+        lessons = [*main, *islice(details, MAX_MINED - 1)]
         insights = [self._insight(lesson, output, feedback, group, knowledge, asked) for lesson in lessons]
         if doubt and not feedback.success and output.completed:
             proposed = self._insight(
@@ -118,7 +135,13 @@ class Reflector:
             insights += self._reflected(
                 output, feedback, group, knowledge, [*known, *(insight.content for insight in insights)], asked
             )
-        return insights
+        return run.model_copy(
+            update={
+                "insights": tuple(insights),
+                "changed": mining.changes(output, knowledge) if main else (),
+                "asked": {call.tool: _asked_by(call, output, knowledge) for call in reversed(asked)},
+            }
+        )
 
     def recurring(self, runs: Iterable[Run], schemas: Mapping[str, Any] | None = None) -> list[Insight]:
         """Sub-sequences of calls that recur over the tasks of several families; runs that an answer steered do not count.
@@ -252,8 +275,41 @@ def _why_held(lesson: Lesson, output: TaskOutput, knowledge: Knowledge, asked: S
     first = next((call for call in asked if lesson.plan is not None or call.tool in named), None)
     if first is None:
         return ""
-    words = without_values(first.words, output.structured_trace, knowledge)
-    return f"an answer of {first.by} asked for {first.tool}: {truncate(words, MAX_WORDS_SHOWN)!r}"
+    return _asked_by(first, output, knowledge)
+
+
+def _asked_by(call: Asked, output: TaskOutput, knowledge: Knowledge) -> str:
+    words = without_values(call.words, output.structured_trace, knowledge)
+    return f"an answer of {call.by} asked for {call.tool}: {truncate(words, MAX_WORDS_SHOWN)!r}"
+
+
+def beside(run: Learned, other: Learned | None) -> list[Insight]:
+    """The lessons of a run, with what made the difference to an earlier run of the same task that ended the other way.
+
+    Args:
+        run: As `Reflector.read` gave it.
+        other: The earlier run; None where there is none.
+    """
+    if other is None or not run.insights or run.insights[0].situation is None:
+        return list(run.insights)
+    failed, succeeded = (other, run) if run.success else (run, other)
+    found = mining.contrast(failed.changed, succeeded.changed)
+    if found is None:
+        return list(run.insights)
+    main, *details = run.insights
+    held = next((why for tool, why in run.asked.items() if tool in found.tools), "")
+    plain: dict[str, Any] = {
+        "plan": None,
+        "values": {},
+        "filled": "",
+        "tool_sequence": (),
+        "changing_tools": (),
+        "steps": (),
+    }
+    said = {"section": found.section, "content": found.content, "tools": found.tools, "held": held}
+    difference = main.model_copy(update={**plain, **said, "words_from": ("schema",)})
+    # what made the difference says more than the record of a failure
+    return [*run.insights, difference] if run.success else [difference, *details]
 
 
 def _named(lesson: Lesson) -> list[str]:

@@ -110,14 +110,18 @@ def _add_writers(server: MCPServer, memory: SharedMemory) -> None:
         messages: Annotated[
             list[Message], Field(description="The whole conversation, tool calls and answers included.")
         ],
-        success: Annotated[bool, Field(description="Whether the task was done as it should be.")],
+        success: Annotated[bool | None, Field(description="Whether the task was done as it should be.")] = None,
         domain: Annotated[str | None, Field(description="Of the task.")] = None,
         read_only_tools: Annotated[list[str] | None, Field(description="Tools that change nothing.")] = None,
         note: Annotated[str, Field(description="What went wrong.")] = "",
+        retract: Annotated[bool, Field(description="Take back what this conversation has taught.")] = False,
     ) -> Remembered:
-        """Learn from a conversation; when this answers, it is on disk. The same conversation counts once."""
-        said = [message.model_dump(exclude_unset=True) for message in messages]
-        return memory.remember(said, success, domain=domain, read_only_tools=read_only_tools or (), note=note)
+        """Learn from a conversation; when this answers, it is on disk.
+
+        The same conversation counts once; with another verdict, that one takes the place of the earlier.
+        """
+        said, reads = [message.model_dump(exclude_unset=True) for message in messages], read_only_tools or ()
+        return memory.remember(said, success, domain=domain, read_only_tools=reads, note=note, retract=retract)
 
     @server.tool(annotations=WRITES)
     @_told(ToolError)

@@ -9,8 +9,9 @@ from typing import Any, Literal, cast
 from pydantic import BaseModel
 
 from ace.core import PlaybookError, visible
-from ace.learner import Learner
+from ace.learner import Learner, LearningReport
 from ace.learner.trace_formats import events_of, field_of, in_words, media_of
+from ace.learner.traces import read_requests
 from ace.playbook import Filters, Playbook, PlaybookBullet, Tag
 from ace.playbook.bullet import SHOWN_STAGES
 from ace.playbook.filters import ANY_VERSION
@@ -74,6 +75,10 @@ class Remembered(BaseModel, frozen=True):
     """Requests that had been learned from before: the same trace counts once."""
     waiting: tuple[str, ...]
     """Ids of new lessons that wait for a person."""
+    corrected: int = 0
+    """Requests whose verdict took the place of an earlier one."""
+    retracted: int = 0
+    """Requests that teach nothing any more."""
 
 
 class Noted(BaseModel, frozen=True):
@@ -148,13 +153,16 @@ class SharedMemory:
     def remember(
         self,
         messages: Sequence[Mapping[str, Any]],
-        success: bool | None,
+        success: bool | None = None,
         *,
         domain: str | None = None,
         read_only_tools: Sequence[str] = (),
         note: str = "",
+        retract: bool = False,
     ) -> Remembered:
         """Learn from a conversation with its tool calls.
+
+        The same conversation counts once; with another verdict, that one takes the place of the earlier.
 
         Args:
             messages: In the form of OpenAI's chat API, or items of its Responses API. A call without an answer counts as
@@ -163,12 +171,13 @@ class SharedMemory:
             domain: Of the task.
             read_only_tools: Tools that change nothing.
             note: What went wrong, in words.
+            retract: Take back what the conversation has taught; `success` says nothing then.
 
         Raises:
-            PlaybookError: The book is read-only, or the messages are none.
+            PlaybookError: The book is read-only, the messages are none, or there is no verdict.
         """
         self._writable()
-        if success is None:
+        if success is None and not retract:
             raise PlaybookError("success is missing: say whether the task was done as it should be, true or false")
         if not 0 < len(messages) <= MAX_MESSAGES:
             raise PlaybookError(f"there are {len(messages)} messages, expected 1 to {MAX_MESSAGES:,}")
@@ -185,14 +194,16 @@ class SharedMemory:
             raise PlaybookError(f"the messages have {size:,} characters, expected at most {MAX_CHARS:,}")
         if not asked:
             raise PlaybookError("nothing was learned: no message of the role user says in words what the task was")
-        verdict = Feedback(success=success, text=note[:2_000])
+        about: dict[str, Any] = {"read_only": read_only_tools, "domain": domain, "tenant": self.tenant}
         with self._lock:
             self.playbook.refresh()
-            waited = self._waiting()
+            waited, retracted = self._waiting(), 0
             try:
-                report = self._learner.learn_from_traces(
-                    [list(messages)], [verdict], read_only=read_only_tools, domain=domain, tenant=self.tenant
-                )
+                if retract:
+                    retracted, report = self._retract(list(messages), about), LearningReport()
+                else:
+                    verdict = Feedback(success=bool(success), text=note[:2_000])
+                    report = self._learner.learn_from_traces([list(messages)], [verdict], **about)
             except ValueError as error:
                 raise PlaybookError(f"nothing was learned: {error}") from error
             waiting = sorted(self._waiting() - waited, key=lambda name: int(name.removeprefix("b-")))
@@ -204,7 +215,17 @@ class SharedMemory:
             merged=report.merged,
             known=report.skipped,
             waiting=tuple(waiting),
+            corrected=report.corrected,
+            retracted=retracted,
         )
+
+    def _retract(self, messages: list[Any], about: Mapping[str, Any]) -> int:
+        """Take back what a conversation has taught; from how many of its requests something was learned."""
+        runs = [run.run_id for run in read_requests(messages, **about)]
+        known = self.playbook.history.learned(runs)
+        for run_id in known:
+            self._learner.retract(run_id)
+        return len(known)
 
     def feedback(self, lesson: str, helped: bool, run: str) -> Noted:
         """Count that a lesson of this tenant helped a run, or harmed it; a run counts once for each lesson.

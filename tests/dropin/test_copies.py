@@ -43,7 +43,7 @@ def agent(book):
 
 def taught(book):
     it = agent(book)
-    it.learn(it(task="What is 21 times 2?"))
+    it.learn(it(task="What is 21 times 2?"), True)
     assert len(book) == 1
     return it
 
@@ -146,7 +146,7 @@ def test_a_pickled_book_keeps_its_rules(tmp_path):
         assert copied._options == book._options
         with copied:
             it = agent(copied)
-            it.learn(it(task="What is 21 times 2?"))
+            it.learn(it(task="What is 21 times 2?"), True)
             assert copied.retrieve("What is 21 times 2?") == []
 
 

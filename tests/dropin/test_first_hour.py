@@ -94,7 +94,7 @@ def test_feedback_that_is_none():
     with pytest.raises(ValueError, match="needs feedback"), Learner(agent.playbook) as learner:
         learner.observe(out)
     with pytest.raises(ValueError, match="playbook="):
-        ReActGenerator(tools=[], lm=ScriptedLM([END])).learn(out)
+        ReActGenerator(tools=[], lm=ScriptedLM([END])).learn(out, True)
     assert Feedback.of(1).success
 
 

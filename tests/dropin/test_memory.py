@@ -43,7 +43,7 @@ def path(tmp_path):
     path = tmp_path / "shop.db"
     with Playbook.open(path, embedder=TOY) as book:
         it = agent(book)
-        assert it.learn(it("What is 6 times 7?")).added == 1
+        assert it.learn(it("What is 6 times 7?"), True).added == 1
     return path
 
 
@@ -95,7 +95,7 @@ def test_a_file_that_is_gone_replaced_or_corrupt(path, how, caplog):
             out = is_unavailable(it, {"gone": "is gone", "replaced": "replaced"}.get(how, "malformed"))
             goes_on(it)
         assert sum("runs go on without it" in record.message for record in caplog.records) == 1
-        report = it.learn(out)
+        report = it.learn(out, True)
         assert (report.added, report.postponed) == (0, 1)
     for leftover in path.parent.glob("shop.db*"):
         if "postponed" not in leftover.name and leftover.is_file():
@@ -104,7 +104,7 @@ def test_a_file_that_is_gone_replaced_or_corrupt(path, how, caplog):
     with Playbook.open(path, embedder=TOY) as book:  # what was acknowledged is there, and what waited is learned
         assert len(book) == 1
         it = agent(book)
-        it.learn(it("What is 6 times 7?"))
+        it.learn(it("What is 6 times 7?"), True)
         assert len({run for bullet in book.bullets for run in bullet.provenance.run_ids}) == 3
         assert not book.postponed.exists()
 
@@ -115,9 +115,9 @@ def test_where_the_run_cannot_be_kept_in_a_file_it_waits_in_the_process(path):
         out = it("What is 6 times 7?")
         moved = path.parent.rename(path.parent.with_name("elsewhere"))
         with pytest.raises(PlaybookError, match="waits in this process"):
-            it.learn(out)
+            it.learn(out, True)
         moved.rename(path.parent)
-        it.learn(it("What is 6 times 7?"))
+        it.learn(it("What is 6 times 7?"), True)
         assert len({run for bullet in book.bullets for run in bullet.provenance.run_ids}) == 3
 
 
@@ -144,7 +144,7 @@ def test_an_embedder_that_fails_or_hangs(path):
     with Playbook.open(path, embedder=broken, index_folder=path.with_suffix(".other")) as book:
         it = agent(book)
         out = is_unavailable(it, "no route")
-        assert it.learn(out).merged == 1  # a lesson that is known needs no embedder
+        assert it.learn(out, True).merged == 1  # a lesson that is known needs no embedder
     hanging = threading.Event()
     with Playbook.open(
         path, embedder=CallableEmbedder("toy", lambda texts: hanging.wait(60)), index_folder=path.with_suffix(".third")
@@ -195,17 +195,17 @@ def test_a_server_that_freezes_stops_and_comes_back():
     try:
         with Playbook.open(server.uri, embedder=TOY, index_folder=folder / "index") as book:
             it = agent(book)
-            assert it.learn(it("What is 6 times 7?")).added == 1
+            assert it.learn(it("What is 6 times 7?"), True).added == 1
             server.signal(signal.SIGSTOP)
             is_unavailable(it, "memory_timeout")
             server.signal(signal.SIGCONT)
             wait_for(lambda: goes_on(it)[0].memory.status == "used")
             server.stop()
             out = is_unavailable(it, "cannot read")
-            assert it.learn(out).postponed == 1
+            assert it.learn(out, True).postponed == 1
             server.start()
             wait_for(lambda: goes_on(it)[0].memory.status == "used")
-            it.learn(it("What is 6 times 7?"))
+            it.learn(it("What is 6 times 7?"), True)
             assert len({run for bullet in book.bullets for run in bullet.provenance.run_ids}) == 3
     finally:
         server.stop()
@@ -228,7 +228,7 @@ def test_a_disk_that_is_full_or_read_only(tmp_path):
     try:
         with Playbook.open(disk / "shop.db", embedder=TOY, index_folder=tmp_path / "index") as book:
             it = agent(book)
-            it.learn(it("What is 6 times 7?"))
+            it.learn(it("What is 6 times 7?"), True)
             filler = disk / "filler"
             with contextlib.suppress(OSError), filler.open("wb") as file:
                 while True:
@@ -236,16 +236,16 @@ def test_a_disk_that_is_full_or_read_only(tmp_path):
                     file.flush()
             out, _ = goes_on(it)
             with pytest.raises(PlaybookError, match="waits in this process"):
-                it.learn(out)
+                it.learn(out, True)
             filler.unlink()
-            it.learn(it("What is 6 times 7?"))
+            it.learn(it("What is 6 times 7?"), True)
             assert len({run for bullet in book.bullets for run in bullet.provenance.run_ids}) == 3
             book._state.store.engine.dispose()  # whoever opens the file from now on finds it read-only
             subprocess.run(["mount", "--bind", str(disk), str(disk)], check=True)
             subprocess.run(["mount", "-o", "bind,remount,ro", str(disk)], check=True)
             out, _ = goes_on(it)
             with pytest.raises(PlaybookError, match="waits in this process"):
-                it.learn(out)
+                it.learn(out, True)
             subprocess.run(["umount", "-l", str(disk)], check=True)
     finally:
         subprocess.run(["umount", "-l", str(disk)], check=False)
@@ -255,7 +255,7 @@ def test_a_run_that_waits_and_cannot_be_learned_keeps_no_other_from_it(path, cap
     with Playbook.open(path, embedder=TOY) as book:
         it = agent(book)
         first = it("What is 6 times 7?")
-        it.learn(first)
+        it.learn(first, True)
         [learner] = it._shared.learner
         learner._postponed._memory["poison"] = first.output
 
@@ -264,7 +264,7 @@ def test_a_run_that_waits_and_cannot_be_learned_keeps_no_other_from_it(path, cap
 
         learner._learn_again = refuse
         with caplog.at_level(logging.WARNING):
-            assert it.learn(it("What is 6 times 7?")).merged == 1
+            assert it.learn(it("What is 6 times 7?"), True).merged == 1
         assert "wait on" in caplog.text
 
 

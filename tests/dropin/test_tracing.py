@@ -64,7 +64,7 @@ def test_retrieval_and_learning_are_modules_of_their_own():
         playbook=Playbook(embedder=TOY),
     )
     with dspy.context(callbacks=[Heard()]):
-        agent.learn(agent(task="x"))
+        agent.learn(agent(task="x"), success=True)
     assert {("PlaybookRetrieval", "ReActGenerator"), ("PlaybookLearning", "")} <= set(seen)
 
 

@@ -20,9 +20,9 @@ def test_a_full_queue_slows_the_agent_down(book, caplog):
     go = threading.Event()
 
     class Slow(Reflector):
-        def reflect(self, output, feedback, **options):
+        def read(self, output, feedback, **options):
             go.wait(10)
-            return super().reflect(output, feedback, **options)
+            return super().read(output, feedback, **options)
 
     with Learner(book, reflector=Slow(), queue_size=2) as learner:
         learner.observe(numbered(0), True)
@@ -37,10 +37,10 @@ def test_a_full_queue_slows_the_agent_down(book, caplog):
 
 def test_an_error_is_raised_once_and_the_next_run_is_learned(book, caplog):
     class Broken(Reflector):
-        def reflect(self, output, feedback, **options):
+        def read(self, output, feedback, **options):
             if output.run_id == "r1":
                 raise OSError("no model")
-            return super().reflect(output, feedback, **options)
+            return super().read(output, feedback, **options)
 
     learner = Learner(book, reflector=Broken())
     for n in range(3):

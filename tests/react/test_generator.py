@@ -1009,4 +1009,4 @@ def test_an_agent_learns_from_its_own_run_in_one_call(tmp_path, embedder):
         with pytest.raises(ValueError, match="finite"):
             agent.learn(agent.run("What is 6 * 7?"), success=float("nan"))
     with pytest.raises(ValueError, match="playbook of its own"):
-        ReActGenerator(tools=[calculator], lm=lm).learn(agent.run("What is 6 * 7?"))
+        ReActGenerator(tools=[calculator], lm=lm).learn(agent.run("What is 6 * 7?"), True)

@@ -192,12 +192,18 @@ class Inspector:
         newest = self.book.revision
         last = min(ask.number("until", newest), newest)
         entries = self.book.history.entries(after=max(0, last - PER_PAGE), until=last, newest=MOST_ENTRIES)
-        named = [(entry, str(entry.get("bullet_id") or entry["bullet"]["id"])) for entry in reversed(entries)]
+        named = [
+            (entry, entry.get("bullet_id") or entry.get("bullet", {}).get("id", "")) for entry in reversed(entries)
+        ]
         owners = self.book.history.tenants({name for _, name in named})
+        whose = [
+            (entry, name, [(0, entry["tenant"])] if entry["kind"] == "learned" else owners.get(name, []))
+            for entry, name in named
+        ]
         shown = [
             entry | {"subject": name}
-            for entry, name in named
-            if self._access.may_read(owners.get(name, []), entry["revision"], ask.person)
+            for entry, name, known in whose
+            if self._access.may_read(known, entry["revision"], ask.person)
         ]
         return self._pages.render(
             ask, "journal.html", entries=shown, most=MOST_ENTRIES, last=last, newest=newest, per_page=PER_PAGE
