@@ -126,7 +126,6 @@ def main() -> None:
         prompts += [render_bullets(book.retrieve(text)) for text in others]
         shown = plain("\n".join(prompts))
         written = plain("\n".join(json.dumps(e, ensure_ascii=False, default=str) for e in book.history.entries()))
-        book.index.save()
         saved = b"".join(p.read_bytes() for p in Path(folder).rglob("*") if p.is_file()).lower()
     count, leaks, journal, files = Counter(kind for kind, _ in values), Counter[str](), Counter[str](), Counter[str]()
     examples: list[str] = []

@@ -95,7 +95,6 @@ def fill(book: Playbook, folder: Path, text: str, rng: random.Random) -> None:
     book.commit([Update(bullet_id=newest, changes={"tags": (text,)}, reason=f"{text} said so")])
     book.commit([Tag(bullet_id=newest, helpful=1, run_id="r-9")])
     book.retrieve(f"Mail {text}")
-    book.index.save()
 
 
 def one(url: str, schema: str | None, text: str, rng: random.Random, found: Counter[str]) -> None:
@@ -118,12 +117,9 @@ def one(url: str, schema: str | None, text: str, rng: random.Random, found: Coun
             with book.fork() as fork:
                 found["back_by_fork"] += any(text.lower() in b.model_dump_json().lower() for b in fork.bullets)
             book.retrieve("anything")
-            book.index.save()
             found["back_by_rollback"] += _holds(folder, url, schema, text)
-        shutil.rmtree(folder / "book.db.index", ignore_errors=True)
         with Playbook(place, screen=None) as book:
             book.retrieve("anything")
-            book.index.save()
             found["back_by_rebuild"] += _holds(folder, url, schema, text)
             with Learner(book, state=folder / "queue.jsonl", judge=lambda _: Feedback(success=True)) as learner:
                 learner.flush()

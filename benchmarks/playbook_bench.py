@@ -9,7 +9,6 @@ from __future__ import annotations
 import argparse
 import math
 import random
-import shutil
 import sqlite3
 import time
 import uuid
@@ -201,9 +200,6 @@ def _copied(source: Path, target: Path) -> None:
         raise PlaybookError(f"there is no playbook {str(source)!r}; `ace learn` makes one")
     with closing(sqlite3.connect(source)) as old, closing(sqlite3.connect(target)) as new:
         old.backup(new)
-    index = Path(f"{source}.index")
-    if index.is_dir():
-        shutil.copytree(index, f"{target}.index")
 
 
 def _timed(act: Callable[[], Any]) -> float:

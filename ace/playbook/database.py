@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
@@ -16,6 +17,12 @@ from ace.core import PlaybookError
 
 BUSY_SECONDS = 120
 """Seconds that a writer waits for its turn; one commit takes milliseconds."""
+
+
+def cache_folder() -> Path:
+    """The user's cache folder."""
+    root = os.environ.get("XDG_CACHE_HOME")
+    return (Path(root) if root else Path.home() / ".cache") / "dspy-ace"
 
 
 def book_url(path: str | Path) -> str | sa.URL:

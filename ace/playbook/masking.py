@@ -117,14 +117,16 @@ class PatternMasker:
         found: list[Span] = []
         loud = shouted(text)
         for kind, pattern in _PATTERNS:
-            for match in pattern.finditer(text):
+            matches = list(pattern.finditer(text))
+            for match in matches:
                 start, end = match.span()
                 if kind == "name":
                     end = start + len(re.sub(r"['’]s$", "", match[0]))
                     if loud and all(word.lower() in common_words() for word in WORD.findall(match[0])):
                         continue
                 found.append(Span(start, end, kind))
-            text = pattern.sub(lambda m: "\0" * len(m[0]), text)
+            if matches:
+                text = pattern.sub(lambda m: "\0" * len(m[0]), text)
         return sorted(found)
 
 

@@ -20,10 +20,8 @@ from ace.playbook.delta import Add, Delta, Learned, Purge, Restore, checked
 from ace.playbook.doors import Screen
 from ace.playbook.filters import Filters
 from ace.playbook.history import History
-from ace.playbook.index.dense import Quantization
 from ace.playbook.index.embedders import Embedder, as_embedder
 from ace.playbook.index.index import BulletIndex, text_key
-from ace.playbook.index.minilm import INT8
 from ace.playbook.insight import HeardValues
 from ace.playbook.maintenance import Maintenance
 from ace.playbook.masking import Masker, PatternMasker
@@ -66,8 +64,6 @@ class Playbook:
         cache_size: How many candidate lists are kept.
         count_tokens: Counts tokens for the budgets.
         half_life_days: Evidence this old counts half; None keeps all of it.
-        quantization: ``"8bit"`` keeps a quarter of the vectors' bytes in memory once the book is large.
-        index_folder: Where the indexes are saved; beside the file, or in the user's cache folder for a server.
         screen: A rule of your own: looks at the words of a new lesson, and says why they wait for a person, or nothing.
         tools: Names of tools that are registered; the screen knows them.
         promote_after: Distinct tasks, of distinct users where `TaskInput.user` is given, that have to teach a lesson before
@@ -99,8 +95,6 @@ class Playbook:
         cache_size: int = 1_024,
         count_tokens: TokenCounter | None = None,
         half_life_days: float | None = None,
-        quantization: Quantization = "none",
-        index_folder: str | Path | None = None,
         screen: Screen | None = None,
         tools: Collection[str] = (),
         promote_after: int = 1,
@@ -111,7 +105,6 @@ class Playbook:
             raise ValueError(
                 f"cache_size is {cache_size}, expected at least 1: a retrieval keeps what it is working on"
             )
-        self._quantization: Quantization = quantization
         self._options = {
             "masker": masker,
             "prompt_budget": prompt_budget,
@@ -119,8 +112,6 @@ class Playbook:
             "cache_size": cache_size,
             "count_tokens": count_tokens,
             "half_life_days": half_life_days,
-            "quantization": quantization,
-            "index_folder": index_folder,
             "screen": screen,
             "tools": tuple(tools),
             "promote_after": promote_after,
@@ -135,8 +126,6 @@ class Playbook:
             tools=tools,
             promote_after=promote_after,
             half_life_days=half_life_days,
-            index_folder=index_folder,
-            quantization=quantization,
         )
         self._retriever = Retriever(self._state, cache_size)
         self.history = History(self._state)
@@ -158,7 +147,7 @@ class Playbook:
         return cls(book_url(path), **options)
 
     def close(self) -> None:
-        """Save the indexes and release the database."""
+        """Release the database."""
         self._state.index.close()
         self._state.store.close()
 
@@ -171,7 +160,6 @@ class Playbook:
     def __reduce__(self) -> tuple[Any, ...]:
         store, embedder = self._state.store, self._state.embedder
         known = None if type(embedder).__module__.startswith("ace.") and not callable(embedder) else embedder
-        known = embedder.name if embedder.name == INT8 else known
         options = {**self._options, **({} if known is None else {"embedder": known})}
         if store.address is not None:
             return _reopened, (store.address, options, None)
@@ -407,7 +395,6 @@ class Playbook:
                 book_budget=state.budget.book,
                 count_tokens=state.budget.counter,
                 half_life_days=state.half_life_days,
-                quantization=self._quantization,
                 screen=state.screen,
                 tools=state.tools,
                 promote_after=state.promote_after,

@@ -11,12 +11,11 @@ from pathlib import Path
 from ace.core import PlaybookError, clean_text
 from ace.playbook.budget import TokenBudget
 from ace.playbook.bullet import PlaybookBullet
+from ace.playbook.database import cache_folder
 from ace.playbook.delta import Add, Delta, Purge, Restore, apply
 from ace.playbook.doors import Screen, through_doors
-from ace.playbook.index.dense import Quantization
 from ace.playbook.index.embedders import Embedder
 from ace.playbook.index.index import BulletIndex
-from ace.playbook.index.saved import cache_folder
 from ace.playbook.insight import HeardValues
 from ace.playbook.masking import Masker
 from ace.playbook.store import Entry, Store, Transaction
@@ -38,8 +37,6 @@ class PlaybookState:
         tools: Names of tools that are registered; the screen knows them.
         promote_after: Distinct tasks that show a lesson which runs have taught.
         half_life_days: Evidence this old counts half; None keeps all of it.
-        index_folder: Where the indexes are saved; beside the file, or in the user's cache folder for a server.
-        quantization: Of the dense index, once it is large.
 
     Attributes:
         revision: The newest one that this process has seen.
@@ -60,8 +57,6 @@ class PlaybookState:
         tools: Collection[str] = (),
         promote_after: int = 1,
         half_life_days: float | None = None,
-        index_folder: str | Path | None = None,
-        quantization: Quantization = "none",
     ) -> None:
         self.store = store
         self.embedder = embedder
@@ -73,12 +68,11 @@ class PlaybookState:
         self.half_life_days = half_life_days
         self.heard = HeardValues()
         self.lock = threading.RLock()
-        folder = Path(index_folder) if index_folder is not None else _default_folder(store)
         with collector_paused():
             self.revision, rows = store.snapshot()
             self.bullets = BulletTable(rows)
-        self.index = BulletIndex(store, embedder, masker, self.bullets, folder, quantization, self.lock)
-        self.content_revision = self.evidence_revision = self.index.revision = self.revision
+        self.index = BulletIndex(store, embedder, masker, self.bullets, self.lock)
+        self.content_revision = self.evidence_revision = self.revision
         self.scopes: dict[str | None, int] = {}
         self._refreshed_at = time.monotonic()
 
@@ -141,7 +135,7 @@ class PlaybookState:
             current = {f"b-{n}": self.bullets[n] for n in numbers if n in self.bullets}
             for bullet_id, bullet in apply(current, delta, revision).items():
                 self._put(int(bullet_id.removeprefix("b-")), bullet, revision)
-            self.revision = self.index.revision = revision
+            self.revision = revision
 
     def reload(self) -> None:
         """Read everything again, after a purge."""
@@ -149,7 +143,7 @@ class PlaybookState:
         with collector_paused():
             self.revision, rows = self.store.snapshot()
             self.bullets = BulletTable(rows)
-        self.index.reset(self.bullets, self.revision)
+        self.index.reset(self.bullets)
         self.content_revision = self.evidence_revision = self.scopes[None] = self.revision
 
     def _put(self, number: int, bullet: PlaybookBullet | None, revision: int) -> None:
@@ -210,20 +204,14 @@ class PlaybookState:
         """Where runs wait that could not be learned from; None for a book in memory."""
         if self.store.file is not None:
             return Path(f"{self.store.file}.postponed.jsonl")
-        folder = self.index.folder
-        return folder.parent / f"{folder.name}.postponed.jsonl" if folder is not None else None
+        if self.store.server_url is None:
+            return None
+        return cache_folder() / "books" / f"{self.store.book_id}.postponed.jsonl"
 
     def queues(self) -> list[Path]:
         """Every file in which runs of this book may wait."""
         own = self.postponed
         return [*self.store.queues(), *([own] if own is not None and own.exists() else [])]
-
-
-def _default_folder(store: Store) -> Path | None:
-    if store.file is not None:
-        return Path(f"{store.file}.index")
-    server = store.engine.dialect.name != "sqlite"
-    return cache_folder() / "books" / str(store.book_id) if server else None
 
 
 def _content(bullet: PlaybookBullet | None) -> tuple[object, ...] | None:

@@ -417,22 +417,6 @@ class Store:
         with self._read() as connection:
             return _entries(connection, after, until)
 
-    def entry_texts(self, after: int) -> list[str]:
-        """The deltas after a revision as JSON, in order."""
-        table = schema.journal
-        query = sa.select(table.c.delta).where(table.c.revision > after).order_by(table.c.revision, table.c.position)
-        with self._read() as connection:
-            return list(connection.execute(query).scalars())
-
-    def checksum(self, revision: int) -> str | None:
-        """The checksum of the last entry of a revision; None when there is no such revision, empty for revision 0."""
-        table = schema.journal
-        query = (
-            sa.select(table.c.checksum).where(table.c.revision == revision).order_by(table.c.position.desc()).limit(1)
-        )
-        with self._read() as connection:
-            return connection.execute(query).scalar_one_or_none() if revision else START
-
     def credits(self, run_id: str | None = None) -> set[tuple[str, int]]:
         """Which run, or this one, has given its credit to which bullet's number; 0 where the book has learned from it."""
         query = sa.select(schema.credits.c.run_id, schema.credits.c.number)

@@ -124,11 +124,6 @@ class BulletTable(Mapping[int, PlaybookBullet]):
                 found.append(self[number])
         return found
 
-    @property
-    def mined(self) -> Iterable[int]:
-        """Numbers of the bullets that were mined."""
-        return self._shape_of.keys()
-
     def _note_shape(self, number: int, shape: str) -> None:
         if shape:
             self._shape_of[number] = shape

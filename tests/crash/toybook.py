@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from pathlib import Path
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")
@@ -16,6 +15,6 @@ def toy(texts):
     return [[text.count(letter) + 0.1 for letter in "aeinorst0123456789"] for text in texts]
 
 
-def opened(url: str, folder: Path) -> Playbook:
-    """The book, with its indexes saved in a folder."""
-    return Playbook.open(url, embedder=CallableEmbedder("toy", toy), index_folder=folder)
+def opened(url: str) -> Playbook:
+    """The book."""
+    return Playbook.open(url, embedder=CallableEmbedder("toy", toy))

@@ -128,7 +128,7 @@ def test_a_file_that_is_locked_by_another_process(path):
         other.execute("BEGIN IMMEDIATE")
         try:
             out, _ = goes_on(it)  # a first retrieval writes vectors, a later one only reads
-            learning = threading.Thread(target=it.learn, args=(out,))
+            learning = threading.Thread(target=it.learn, args=(out, True))
             learning.start()
             learning.join(0.3)
             assert learning.is_alive()  # a writer waits for its turn
@@ -141,14 +141,12 @@ def test_a_file_that_is_locked_by_another_process(path):
 
 def test_an_embedder_that_fails_or_hangs(path):
     broken = CallableEmbedder("toy", lambda texts: (_ for _ in ()).throw(ConnectionError("no route to the model")))
-    with Playbook.open(path, embedder=broken, index_folder=path.with_suffix(".other")) as book:
+    with Playbook.open(path, embedder=broken) as book:
         it = agent(book)
         out = is_unavailable(it, "no route")
         assert it.learn(out, True).merged == 1  # a lesson that is known needs no embedder
     hanging = threading.Event()
-    with Playbook.open(
-        path, embedder=CallableEmbedder("toy", lambda texts: hanging.wait(60)), index_folder=path.with_suffix(".third")
-    ) as book:
+    with Playbook.open(path, embedder=CallableEmbedder("toy", lambda texts: hanging.wait(60))) as book:
         it = agent(book)
         is_unavailable(it, "memory_timeout=0.5")
         started = time.monotonic()
@@ -193,7 +191,7 @@ def test_a_server_that_freezes_stops_and_comes_back():
     folder = Path(tempfile.mkdtemp(prefix="ace-pg-"))
     server = Server(folder)
     try:
-        with Playbook.open(server.uri, embedder=TOY, index_folder=folder / "index") as book:
+        with Playbook.open(server.uri, embedder=TOY) as book:
             it = agent(book)
             assert it.learn(it("What is 6 times 7?"), True).added == 1
             server.signal(signal.SIGSTOP)
@@ -226,7 +224,7 @@ def test_a_disk_that_is_full_or_read_only(tmp_path):
     if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(disk)], check=False).returncode:
         pytest.skip("no disk can be mounted here")
     try:
-        with Playbook.open(disk / "shop.db", embedder=TOY, index_folder=tmp_path / "index") as book:
+        with Playbook.open(disk / "shop.db", embedder=TOY) as book:
             it = agent(book)
             it.learn(it("What is 6 times 7?"), True)
             filler = disk / "filler"

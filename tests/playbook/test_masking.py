@@ -90,7 +90,6 @@ def test_another_masker_is_another_index(tmp_path):
             assert book.retrieve("Refund order 1")
             assert book.masker.name == ("capitals-1" if masker else "patterns-1")
             assert book.index.masked("Refund XY 17").words == ("Refund name 17" if masker else "Refund name number")
-            book.index.save()
 
 
 @pytest.mark.parametrize(

@@ -49,7 +49,6 @@ def fill(book):
     book.commit([Update(bullet_id="b-1", changes={"tags": (SECRET,)}, reason=f"{SECRET} said so")])
     book.commit([Tag(bullet_id="b-3", helpful=1, run_id="r-9")])
     book.retrieve(f"Mail {SECRET}")
-    book.index.save()
 
 
 def test_a_text_is_nowhere_afterwards(opened, tmp_path):
@@ -68,7 +67,6 @@ def test_a_text_is_nowhere_afterwards(opened, tmp_path):
     assert opened.get("b-3").model_dump_json() == before
     assert [e["what"] for e in opened.history.entries() if e["kind"] == "purge"] == ["text"]
     assert opened.retrieve("Never guess")  # the index is made again
-    opened.index.save()
     assert SECRET.lower().encode() not in everything(opened, tmp_path)
     with pytest.raises(PlaybookError):
         opened.get("b-2")

@@ -1,36 +1,27 @@
-"""Nearest vectors with FAISS: exact while a book is small, approximate when it is large, changed without rebuild."""
+"""Nearest vectors with FAISS: an exact scan, and beside it a graph of neighbours (HNSW) in a very large book."""
 
 from __future__ import annotations
 
-import math
 import threading
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any, Literal, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ace.playbook.index.ivf import (
-    Ids,
-    Quantization,
-    Rows,
-    capacity,
-    contents,
-    release_memory,
-    reserve,
-    sizes_of,
-    train_ivf,
-)
-
-EXACT_LIMIT = 20_000
-"""Up to here an exact scan takes about as long as a search through an inverted file, and finds everything."""
-GROWTH = 4
-"""The IVF index is retrained when the playbook has grown by this factor."""
+EXACT_LIMIT = 100_000
+"""Up to so many vectors an exact scan takes some tens of milliseconds, and finds everything."""
+LARGE = "IDMap2,HNSW32"
+"""FAISS's index of a larger book (Malkov and Yashunin, TPAMI 2020)."""
+SEARCHED = 512
+"""Candidates that it keeps while it looks for a vector's neighbours."""
+CHANGED = 0.1
+"""Share of the vectors that may come or go before it is made again."""
 DIGITS = 5
 """Inner products that agree in this many decimals are equal: the last bits depend on what was embedded along."""
 TIES = 16
 """How many more are fetched than are asked for, so that of equal ones the same come."""
+Found = tuple[NDArray[np.int64], NDArray[np.float32]]
 
 
 class DenseIndex:
@@ -38,10 +29,7 @@ class DenseIndex:
 
     Args:
         dimension: Of the vectors.
-        quantization: ``"8bit"`` keeps a quarter of the bytes once the book is large.
         per_number: Ids that share one place of an `allowed` mask: 1, or 16 where ids are numbers times 16 plus something.
-        exact_limit: From more vectors on the index is approximate. The inverted file is trained in a thread, while the
-            index as it is answers.
 
     Examples:
         >>> index = DenseIndex(2)
@@ -50,77 +38,45 @@ class DenseIndex:
         [8]
     """
 
-    def __init__(
-        self,
-        dimension: int,
-        quantization: Quantization = "none",
-        exact_limit: int = EXACT_LIMIT,
-        per_number: Literal[1, 16] = 1,
-    ) -> None:
+    def __init__(self, dimension: int, per_number: Literal[1, 16] = 1) -> None:
         import faiss
 
         self._faiss: Any = faiss
         self.dimension = dimension
-        self.quantization: Quantization = quantization
-        self.exact_limit = exact_limit
         self.per_number = per_number
-        self._index: Any = faiss.IndexIDMap2(faiss.IndexFlatIP(dimension))
-        self.trained_on = 0
-        """How many vectors there were when the inverted file was trained; 0 while the index is exact."""
-        self.recall: float | None = None
-        """What the sample showed when the inverted file was trained."""
-        self._capacity = 0
-        """How many vectors fit before the lists need more capacity."""
+        self._flat: Any = faiss.IndexIDMap2(faiss.IndexFlatIP(dimension))
+        self._graph: Any = None
+        """Of a large book; made when it is searched."""
+        self._since: set[int] = set()
+        """Ids that came, changed or went since the graph was made: for these the exact scan answers."""
         self._lock = threading.Lock()
-        self._trainer: threading.Thread | None = None
-        """Sorts the vectors into lists; it ends before the process does."""
-        self._since: list[tuple[Ids, Rows | None]] | None = None
-        """What was forgotten, and added, since the training began; None while there is none."""
 
     def __len__(self) -> int:
-        return int(self._index.ntotal)
+        return int(self._flat.ntotal)
 
     @property
     def kind(self) -> Literal["exact", "approximate"]:
         """How it searches now."""
-        return "approximate" if self.trained_on else "exact"
+        return "approximate" if len(self) > EXACT_LIMIT else "exact"
 
     def put(self, numbers: Sequence[int] | NDArray[np.int64], vectors: NDArray[np.float32]) -> None:
         """Add vectors, in place of older ones with the same numbers; shape (len(numbers), dimension)."""
+        if len(numbers):
+            self.remove(numbers)
+            with self._lock:
+                ids = np.ascontiguousarray(numbers, dtype=np.int64)
+                self._flat.add_with_ids(np.ascontiguousarray(vectors, dtype=np.float32), ids)
+
+    def remove(self, numbers: Sequence[int] | NDArray[np.int64]) -> None:
+        """Forget vectors; unknown numbers are fine."""
         if not len(numbers):
             return
         ids = np.ascontiguousarray(numbers, dtype=np.int64)
-        rows = np.ascontiguousarray(vectors, dtype=np.float32)
         with self._lock:
-            self._change(ids, rows)
-            due = len(self) > max(self.exact_limit, GROWTH * self.trained_on)
-            if due and self._trainer is None:
-                self._trainer = threading.Thread(target=self._train, args=([*self._contents()],), name="ace-ivf")
-                self._since = []
-                self._trainer.start()
-            trainer = self._trainer if due and len(ids) >= len(self) // 2 else None
-        if trainer is not None:  # the first filling of a large book: its old state serves no query
-            trainer.join()
-
-    def remove(self, numbers: Sequence[int]) -> None:
-        """Forget vectors; unknown numbers are fine."""
-        if len(numbers):
-            with self._lock:
-                self._change(np.ascontiguousarray(numbers, dtype=np.int64))
-
-    def _change(self, ids: Ids, rows: Rows | None = None) -> None:
-        """Forget what has these ids, and add vectors in their place."""
-        if self._since is not None:
-            self._since.append((ids, rows))
-        if len(self):
-            selector = self._faiss.IDSelectorArray if self.trained_on else self._faiss.IDSelectorBatch
-            self._index.remove_ids(selector(ids))
-        if rows is None:
-            return
-        if self.trained_on and len(self) + len(ids) > self._capacity:
-            reserve(self._index, sizes_of(self._index))
-            self._capacity = capacity(len(self) + len(ids))
-        self._index.add_with_ids(rows, ids)
+            if len(self):
+                self._flat.remove_ids(self._faiss.IDSelectorBatch(ids))
+            if self._graph is not None:
+                self._since.update(ids.tolist())
 
     def search(
         self, vector: NDArray[np.float32], depth: int, allowed: NDArray[np.bool_] | None = None
@@ -136,9 +92,7 @@ class DenseIndex:
         kept = numbers[0] >= 0
         return numbers[0][kept].tolist(), scores[0][kept].tolist()
 
-    def search_many(
-        self, vectors: NDArray[np.float32], depth: int, allowed: NDArray[np.bool_] | None = None
-    ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+    def search_many(self, vectors: NDArray[np.float32], depth: int, allowed: NDArray[np.bool_] | None = None) -> Found:
         """`search` for many: shapes (len(vectors), depth), padded with the number -1.
 
         Of equal ones the newest comes first: FAISS gives them as they lie in the index, and that depends on which process
@@ -148,78 +102,54 @@ class DenseIndex:
         if not depth or (allowed is not None and not allowed.any()):
             shape = (len(vectors), 0)
             return np.zeros(shape, dtype=np.int64), np.zeros(shape, dtype=np.float32)
-        selector = None
-        if allowed is not None:
-            packed = self.per_number == 1
-            bits = np.packbits(allowed, bitorder="little") if packed else np.where(allowed, 0xFFFF, 0).astype("<u2")
-            bits = bits.view(np.uint8)
-            selector = self._faiss.IDSelectorBitmap(len(allowed) * self.per_number, self._faiss.swig_ptr(bits))
+        may = None if allowed is None else np.repeat(allowed, self.per_number)
+        rows = np.ascontiguousarray(vectors, dtype=np.float32)
         with self._lock:
-            share = 1.0 if allowed is None else float(allowed.mean())
-            options: dict[str, Any] = {} if selector is None else {"params": self._parameters(selector, share)}
             threads = self._faiss.omp_get_max_threads()
             try:
-                if len(vectors) == 1:  # threads cost more than they bring to one query
+                if len(rows) == 1:  # threads cost more than they bring to one query
                     self._faiss.omp_set_num_threads(1)
                 wanted = min(depth + TIES, len(self))  # equal ones may stand on both sides of the last place
-                scores, numbers = self._index.search(np.ascontiguousarray(vectors, dtype=np.float32), wanted, **options)
+                # where few may come, a graph leads to others
+                exact = self.kind == "exact" or (allowed is not None and allowed.mean() < CHANGED)
+                numbers, scores = self._scan(rows, wanted, may) if exact else self._walk(rows, wanted, may)
             finally:
                 self._faiss.omp_set_num_threads(threads)
         rounded = cast(Any, np.round(np.maximum(scores, -9.0), DIGITS))
         order = np.lexsort((-numbers, -rounded), axis=-1)[:, :depth]
         return np.take_along_axis(numbers, order, axis=1), np.take_along_axis(scores, order, axis=1)
 
-    def _parameters(self, selector: Any, share: float) -> Any:
-        if not self.trained_on:
-            return self._faiss.SearchParameters(sel=selector)
-        # the fewer vectors may come, the further away the nearest ones are
-        probes = min(self._index.nlist, math.ceil(self._index.nprobe / max(share, 1e-6)))
-        return self._faiss.SearchParametersIVF(sel=selector, nprobe=probes)
+    def _scan(self, rows: NDArray[np.float32], wanted: int, may: NDArray[np.bool_] | None) -> Found:
+        """The nearest of all vectors whose ids may come."""
+        options: dict[str, Any] = {}
+        if may is not None:
+            bits = np.packbits(may, bitorder="little")
+            chosen = self._faiss.IDSelectorBitmap(len(may), self._faiss.swig_ptr(bits))
+            options["params"] = self._faiss.SearchParameters(sel=chosen)
+        scores, numbers = self._flat.search(rows, wanted, **options)
+        return numbers, scores
 
-    # -- large books -------------------------------------------------------------------------------------------------
-
-    def _train(self, handed: list[Any]) -> None:
-        """Sort everything into lists, in a thread, while the old index answers; then apply the changes made meanwhile."""
-        ids, rows = handed
-        handed.clear()  # a thread keeps its arguments until its end
-        try:
-            index, recall = train_ivf(ids, rows, self.quantization)
-        except BaseException:
-            with self._lock:
-                self._since = self._trainer = None
-            raise
-        with self._lock:
-            since, self._since = self._since or [], None
-            self._index, self.trained_on, self.recall, self._capacity = index, len(ids), recall, capacity(len(ids))
-            for changed, fresh in since:
-                self._change(changed, fresh)
-            self._trainer = None
-        del rows
-        release_memory()
-
-    def wait(self) -> None:
-        """Wait until no training is going on."""
-        trainer = self._trainer
-        if trainer is not None:
-            trainer.join()
-
-    def _contents(self) -> tuple[Ids, Rows]:
-        if self.trained_on:
-            return contents(self._index)
-        ids = self._faiss.vector_to_array(self._index.id_map)
-        return ids, self._index.index.reconstruct_n(0, len(ids))
-
-    # -- files ---------------------------------------------------------------------------------------------------------
-
-    def save(self, path: Path) -> None:
-        """Write the index to a file."""
-        self.wait()
-        with self._lock:
-            self._faiss.write_index(self._index, str(path))
-
-    def load(self, path: Path, trained_on: int) -> None:
-        """Read what `save` wrote; the caller has checked that the file is whole."""
-        self._index = self._faiss.read_index(str(path))
-        self.trained_on = trained_on
-        if trained_on:  # a full list doubles; while few do, that is cheaper than reserving capacity in all
-            self._capacity = len(self) + self._index.nlist // 8
+    def _walk(self, rows: NDArray[np.float32], wanted: int, may: NDArray[np.bool_] | None) -> Found:
+        """The same by way of the graph, and by an exact scan of what has changed since it was made."""
+        if self._graph is None or len(self._since) > CHANGED * len(self):
+            self._graph = self._faiss.index_factory(self.dimension, LARGE, self._faiss.METRIC_INNER_PRODUCT)
+            ids = self._faiss.vector_to_array(self._flat.id_map)
+            self._graph.add_with_ids(self._flat.index.reconstruct_n(0, len(ids)), ids)
+            self._since.clear()
+        changed = np.fromiter(self._since, dtype=np.int64, count=len(self._since))
+        size = 1 + max(int(self._faiss.vector_to_array(self._graph.id_map).max()), int(changed.max(initial=0)))
+        unchanged = np.ones(max(size, 0 if may is None else len(may)), dtype=np.bool_)
+        if may is not None:
+            unchanged[: len(may)] = may
+            unchanged[len(may) :] = False
+        late = np.zeros_like(unchanged)
+        late[changed] = unchanged[changed]
+        unchanged[changed] = False
+        bits = np.packbits(unchanged, bitorder="little")
+        chosen = self._faiss.IDSelectorBitmap(len(unchanged), self._faiss.swig_ptr(bits))
+        options = self._faiss.SearchParametersHNSW(sel=chosen, efSearch=max(SEARCHED, wanted))
+        scores, numbers = self._graph.search(rows, wanted, params=options)
+        if len(changed):
+            more, their_scores = self._scan(rows, wanted, late)
+            numbers, scores = np.hstack([numbers, more]), np.hstack([scores, their_scores])
+        return numbers, scores

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ace.core import PlaybookError
-from ace.playbook.index.minilm import INT8, Embedder, MiniLMEmbedder, Vectors, embedded, unit
+from ace.playbook.index.minilm import Embedder, MiniLMEmbedder, Vectors, embedded, unit
 from ace.playbook.index.sentence_transformer import SentenceTransformerEmbedder
 
 __all__ = [
@@ -44,9 +44,8 @@ def as_embedder(source: Any = None) -> Embedder:
     """Anything that can embed, as an `Embedder`.
 
     Args:
-        source: An `Embedder`; None for MiniLM; ``all-MiniLM-L6-v2-int8`` for its coarser sister; the name of a model of
-            sentence-transformers; a `dspy.Embedder`; a `SentenceTransformer`; or a function from a list of texts to a 2-D
-            array, named by its module and name.
+        source: An `Embedder`; None for MiniLM; the name of a model of sentence-transformers; a `dspy.Embedder`; a
+            `SentenceTransformer`; or a function from a list of texts to a 2-D array, named by its module and name.
 
     Raises:
         PlaybookError: It can do none of that, or is a function without a name of its own.
@@ -59,8 +58,6 @@ def as_embedder(source: Any = None) -> Embedder:
     """
     if source is None or source == "minilm":
         return MiniLMEmbedder()
-    if source == INT8:
-        return MiniLMEmbedder(int8=True)
     if isinstance(source, str):
         return SentenceTransformerEmbedder(source)
     if hasattr(source, "embed") and isinstance(getattr(source, "name", None), str):

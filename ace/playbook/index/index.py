@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-import json
-import shutil
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import islice
-from pathlib import Path
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -17,15 +14,14 @@ from cachetools import LRUCache
 from ace.core import PlaybookError, clean_text
 from ace.playbook.bullet import LIVING_STAGES, PlaybookBullet, Section
 from ace.playbook.filters import Filters
-from ace.playbook.index.dense import DenseIndex, Quantization
+from ace.playbook.index.dense import DenseIndex
 from ace.playbook.index.embedders import Embedder, Vectors, embedded
 from ace.playbook.index.lexical import LexicalIndex
-from ace.playbook.index.saved import IndexFolder, Wanted
 from ace.playbook.index.sentences import SHARE, in_sentences, nearness, parts
 from ace.playbook.masking import Kind, Masker, masked
 from ace.playbook.ranking import DEPTH, Ranking, Scored, fuse
 from ace.playbook.store import Store
-from ace.playbook.table import BulletTable, collector_paused
+from ace.playbook.table import BulletTable
 
 ENTRIES: Literal[16] = 16
 """Ids in the indexes that belong to one bullet: each situation is an entry of its own, the first has the first id."""
@@ -67,12 +63,7 @@ class BulletIndex:
         embedder: Makes them.
         masker: Masks lessons and queries alike.
         table: The bullets.
-        folder: Where the indexes are saved; None keeps them in memory only.
-        quantization: Of the dense index, once it is large.
         lock: Held while the indexes change; the table's own.
-
-    Attributes:
-        revision: The playbook's revision that the table is at.
     """
 
     def __init__(
@@ -81,28 +72,20 @@ class BulletIndex:
         embedder: Embedder,
         masker: Masker,
         table: BulletTable,
-        folder: Path | None,
-        quantization: Quantization = "none",
         lock: threading.RLock | None = None,
     ) -> None:
-        self.revision = 0
-        self.folder = folder
-        self._quantization: Quantization = quantization
         self._store = store
         self._embedder = embedder
         self._masker = masker
         self._table = table
         self._lock = threading.RLock() if lock is None else lock
-        self._files = IndexFolder(folder) if folder is not None else None
-        self._wanted = Wanted(store.book_id or "", embedder.name, masker.name, quantization)
         self._dense: DenseIndex | None = None
-        self._lexical: LexicalIndex | None = None
-        self._changed: set[int] = set()
+        self._lexical = LexicalIndex(ENTRIES)
+        self._changed: set[int] = set(table)
         """Numbers of bullets that the indexes do not have as they are now."""
         self._masks: LRUCache[str, Masked] = LRUCache(CACHED_QUERIES)
         self._several: set[int] = set()
-        """Numbers of bullets with several entries; after reading saved indexes all that may have some."""
-        self._unsaved = 0
+        """Numbers of bullets with several entries."""
         self._later: set[int] = set()
         """Entries whose vectors a thread is computing."""
         self._worker: threading.Thread | None = None
@@ -182,12 +165,6 @@ class BulletIndex:
             self._worker.join(seconds)
         return not self._later
 
-    def save(self) -> bool:
-        """Write the indexes beside the store now, as closing the playbook does; whether they are there."""
-        self.wait()
-        with self._lock:
-            return self._save()
-
     @property
     def kind(self) -> Literal["exact", "approximate", "none"]:
         """How the dense index searches; none while there is nothing in it."""
@@ -207,10 +184,7 @@ class BulletIndex:
 
     def _update(self) -> None:
         """Bring both indexes up to date with the table; what has to wait for its vector is found by its words."""
-        if self._lexical is None:
-            with collector_paused():
-                self._open()
-        if self._changed and self._lexical is not None:
+        if self._changed:
             there = sorted(n for n in self._changed if n in self._table)
             entries = {n * ENTRIES + i: entry for n in there for i, entry in enumerate(self.entries(self._table[n]))}
             last = {entry // ENTRIES: entry for entry in entries}  # the highest id of each bullet
@@ -230,7 +204,6 @@ class BulletIndex:
                 self._put(known, gone)
             self._lexical.put({n: entry.words for n, entry in entries.items()})
             self._lexical.remove(gone)
-            self._unsaved += len(self._changed)
             self._later.difference_update(gone)
             self._changed.clear()
         self._embed_later()
@@ -248,7 +221,7 @@ class BulletIndex:
 
     def _dense_index(self, dimension: int) -> DenseIndex:
         if self._dense is None:
-            self._dense = DenseIndex(dimension, self._quantization, per_number=ENTRIES)
+            self._dense = DenseIndex(dimension, per_number=ENTRIES)
         if self._dense.dimension != dimension:
             raise PlaybookError(
                 f"the embedder {self._embedder.name!r} gives vectors of {dimension} numbers, this book's have "
@@ -302,7 +275,6 @@ class BulletIndex:
                 fits = {n: v for n, v in vectors.items() if n in now and n // ENTRIES not in self._changed}
                 self._put(fits)
                 self._later.difference_update(part)
-                self._unsaved += len(part)
 
     def _texts(self, ids: Sequence[int]) -> dict[int, str]:
         """What entries are embedded as; without those that have gone."""
@@ -326,7 +298,7 @@ class BulletIndex:
         """What is near a query by meaning and by words, best first; what is near a long one also by its sentences."""
         with self._lock:
             self._update()
-            if not len(self._table) or self._lexical is None:
+            if not len(self._table):
                 return []
             allowed = self._table.allowed(filters, domain, tenant)
             if not allowed.any():
@@ -367,46 +339,17 @@ class BulletIndex:
         known |= made
         return [known[entry.text] for entry in entries]
 
-    # -- files ---------------------------------------------------------------------------------------------------------
-
-    def _open(self) -> None:
-        """Read the saved indexes if they are this book's; what they lack is added by the next update."""
-        self._lexical = LexicalIndex(ENTRIES)
-        header = self._files.header(self._wanted) if self._files is not None else None
-        if self._files is not None and header is not None and self._store.checksum(header.revision) == header.checksum:
-            dense = DenseIndex(header.dimension, self._quantization, per_number=ENTRIES)
-            if self._files.load(header, dense, self._lexical):
-                self._dense = dense
-                self._changed |= touched(self._store.entry_texts(header.revision))
-                self._several = set(self._table.mined)
-                return
-            self._lexical = LexicalIndex(ENTRIES)
-        self._changed = set(self._table)
-
-    def _save(self) -> bool:
-        """Write the indexes if they changed and are complete; whether they are there now."""
-        if self._files is None or self._dense is None or self._lexical is None or self._later or self._changed:
-            return False
-        if not self._unsaved:
-            return True
-        checksum = self._store.checksum(self.revision)
-        saved = self._files.save(self._wanted, self._dense, self._lexical, self.revision, checksum or "")
-        if saved:
-            self._unsaved = 0
-        return saved
-
-    def reset(self, table: BulletTable, revision: int) -> None:
-        """Forget everything that was read or made, on the disk too: another table takes its place."""
+    def reset(self, table: BulletTable) -> None:
+        """Forget everything that was made: another table takes its place."""
         with self._lock:
-            self._table, self.revision = table, revision
-            self._dense = self._lexical = None
+            self._table = table
+            self._dense, self._lexical = None, LexicalIndex(ENTRIES)
             self._queries.clear()
             self._masks.clear()
             self._parts.clear()
             self._several.clear()
             self._later.clear()
-            if self.folder is not None:
-                shutil.rmtree(self.folder, ignore_errors=True)
+            self._changed = set(table)
 
     def text_keys(self) -> dict[str, set[str]]:
         """By embedder, the keys of the vectors that are needed."""
@@ -416,12 +359,10 @@ class BulletIndex:
         return {self._embedder.name: keys}
 
     def close(self) -> None:
-        """Stop the thread and save."""
+        """Stop the thread."""
         self._stop.set()
         if self._worker is not None:
             self._worker.join(5)
-        with self._lock:
-            self._save()
 
 
 def of_bullets(ranking: tuple[Sequence[int], Sequence[float]]) -> tuple[list[int], list[float]]:
@@ -440,13 +381,3 @@ def _searched(bullet: PlaybookBullet) -> object:
 def text_key(text: str) -> str:
     """By what a text's vector is found again."""
     return hashlib.sha256(text.encode()).hexdigest()
-
-
-def touched(entries: Iterable[str]) -> set[int]:
-    """The numbers of the bullets that journal entries (as JSON) name."""
-    found: set[int] = set()
-    for text in entries:
-        delta = json.loads(text)
-        ids = [delta.get("bullet_id") or delta["bullet"]["id"], *(delta.get("absorbed") or ())]
-        found.update(int(bullet_id.removeprefix("b-")) for bullet_id in ids)
-    return found

@@ -7,19 +7,17 @@ import threading
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
-from pathlib import Path
 from typing import NamedTuple
 
 import mmh3
 import numpy as np
 from numpy.typing import NDArray
 
-from ace.playbook.index.dense import EXACT_LIMIT
-
 FEATURES = 2**20
 """Words and word pairs are hashed to this many values."""
+MANY = 20_000
 OUTDATED_SHARE = 0.01
-"""In books of more than `EXACT_LIMIT` texts, the share that may change before the weights are recomputed."""
+"""In books of more than `MANY` texts, the share that may change before the weights are recomputed."""
 
 _WORD = re.compile(r"\b\w\w+\b")
 
@@ -114,7 +112,7 @@ class LexicalIndex:
             allowed: By number, whether it may come; None allows all.
         """
         with self._lock:
-            if self._changed > (OUTDATED_SHARE * len(self._counts) if len(self._counts) > EXACT_LIMIT else 0):
+            if self._changed > (OUTDATED_SHARE * len(self._counts) if len(self._counts) > MANY else 0):
                 self._weigh()
             if not len(self._numbers):
                 return [], []
@@ -169,31 +167,3 @@ class LexicalIndex:
             int(column): self._postings.whole(int(column), len(sizes))
             for column in most[frequency[most] * COMMON_SHARE >= len(self._counts)]
         }
-
-    # -- files ---------------------------------------------------------------------------------------------------------
-
-    def save(self, path: Path) -> None:
-        """Write the counts to a file."""
-        with self._lock:
-            sizes = [len(columns) for columns, _ in self._counts.values()]
-            with path.open("wb") as file:
-                np.savez(
-                    file,
-                    numbers=np.fromiter(self._counts, dtype=np.int64, count=len(self._counts)),
-                    sizes=np.asarray(sizes, dtype=np.int64),
-                    indices=np.concatenate([c for c, _ in self._counts.values()] or [np.zeros(0, dtype=np.int32)]),
-                    values=np.concatenate([v for _, v in self._counts.values()] or [np.zeros(0, dtype=np.float32)]),
-                )
-
-    def load(self, path: Path) -> None:
-        """Read what `save` wrote; the caller has checked that the file is whole."""
-        with np.load(path, allow_pickle=False) as stored:
-            numbers, sizes = stored["numbers"], stored["sizes"]
-            indices, values = stored["indices"], stored["values"]
-        ends = np.cumsum(sizes)
-        starts = ends - sizes
-        self._counts = {
-            int(n): (indices[a:b], values[a:b])
-            for n, a, b in zip(numbers.tolist(), starts.tolist(), ends.tolist(), strict=True)
-        }
-        self._changed = 1 + len(self._counts)

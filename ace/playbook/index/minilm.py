@@ -11,12 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ace.core import PlaybookError, describe_error
-from ace.playbook.index.weights import int8_folder, weights_folder
+from ace.playbook.index.weights import weights_folder
 
 MAX_TOKENS = 256
 """Longer texts are cut, as sentence-transformers does for this model."""
 BATCH = 64
-INT8 = "all-MiniLM-L6-v2-int8"
 
 Vectors = NDArray[np.float32]
 
@@ -119,17 +118,14 @@ class MiniLMEmbedder:
 
     Args:
         threads: That one text may use; 0 leaves it to onnxruntime. Who loads the model first decides.
-        int8: Weights in whole numbers of 8 bits: smaller, faster, and coarser. Its vectors are others, under a name of their
-            own; the graph is made when it is first used, which needs the package `onnx`, and kept in the user's cache.
     """
 
     name = "all-MiniLM-L6-v2"
     _models: ClassVar[dict[str, _Model]] = {}
     _lock = threading.Lock()
 
-    def __init__(self, threads: int = 0, *, int8: bool = False) -> None:
+    def __init__(self, threads: int = 0) -> None:
         self.threads = threads
-        self.name = INT8 if int8 else type(self).name
 
     def embed(self, texts: Sequence[str]) -> Vectors:
         """See `Embedder`.
@@ -165,7 +161,7 @@ class MiniLMEmbedder:
                 import onnxruntime
                 from tokenizers import Tokenizer
 
-                folder, runtime = int8_folder() if self.name == INT8 else weights_folder(), onnxruntime
+                folder, runtime = weights_folder(), onnxruntime
                 options: Any = runtime.SessionOptions()
                 options.intra_op_num_threads = self.threads
                 options.log_severity_level = 3

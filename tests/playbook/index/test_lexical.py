@@ -35,7 +35,7 @@ def test_only_what_is_allowed_is_found():
 
 
 def test_a_large_index_weighs_its_words_again_once_a_share_has_changed(monkeypatch):
-    monkeypatch.setattr(lexical, "EXACT_LIMIT", 4)
+    monkeypatch.setattr(lexical, "MANY", 4)
     index = LexicalIndex()
     index.put(dict.fromkeys(range(20), "refund order"))
     assert index.search("parcel", 3) == ([], [])

@@ -7,7 +7,7 @@ import threading
 import numpy as np
 import pytest
 
-from ace.playbook import MiniLMEmbedder, Playbook, as_embedder
+from ace.playbook import MiniLMEmbedder
 from ace.playbook.index.minilm import _NativeCalls
 
 TORCH = {
@@ -88,36 +88,3 @@ def test_the_end_of_a_process_waits_for_calls_that_are_under_way_and_not_for_eve
     late.start()
     late.join(0.1)
     assert late.is_alive()
-
-
-def test_the_embedder_in_8_bits_is_another_one_with_nearly_the_same_neighbours(tmp_path, monkeypatch):
-    monkeypatch.setattr("ace.playbook.index.weights.cache_folder", lambda: tmp_path)
-    monkeypatch.setattr(MiniLMEmbedder, "_models", {})
-    texts = [
-        f"{act} the {thing}"
-        for act in ("Refund", "Paint", "Close", "Ship")
-        for thing in ("order", "boat", "shop", "box")
-    ]
-    usual, coarse = MiniLMEmbedder(), as_embedder("all-MiniLM-L6-v2-int8")
-    assert coarse.name != usual.name
-    ours, theirs = usual.embed(texts), coarse.embed(texts)
-    assert np.allclose(np.linalg.norm(theirs, axis=1), 1, atol=1e-5)
-    assert 0.95 < (ours * theirs).sum(axis=1).min() < 0.9999
-    near, nearer = (np.argsort(-(v @ v.T), axis=1)[:, 1:4] for v in (ours, theirs))
-    assert np.mean([len(set(a) & set(b)) / 3 for a, b in zip(near, nearer, strict=True)]) > 0.8
-    model = next(tmp_path.glob("minilm-int8-*/model.onnx"))
-    assert model.stat().st_size < 30_000_000
-    (model.parent / "tokenizer.json").write_text("{}")
-    monkeypatch.setattr(MiniLMEmbedder, "_models", {})
-    again = as_embedder("all-MiniLM-L6-v2-int8").embed(texts)
-    assert np.array_equal(again, theirs), "what is damaged is made again"
-
-
-def test_a_copy_of_a_book_keeps_the_embedder_in_8_bits(tmp_path):
-    import pickle
-
-    with (
-        Playbook.open(tmp_path / "book.db", embedder="all-MiniLM-L6-v2-int8") as book,
-        pickle.loads(pickle.dumps(book)) as copy,
-    ):
-        assert copy.embedder.name == book.embedder.name == "all-MiniLM-L6-v2-int8"
