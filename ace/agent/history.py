@@ -417,8 +417,9 @@ def _read(entries: Sequence[Mapping[str, Any]]) -> Message:
         named = _outputs(entry)
         inputs |= {name: value for name, value in entry.items() if name not in named and name not in OWN_KEYS}
         outputs |= {name: entry[name] for name in entry if name in named and entry[name] is not None}
-        for decision, ends in (*_old_turns(entry), *_turn(entry)):
-            said = value_to_text(entry.get(NOTE) or "")
+        said, turns = value_to_text(entry.get(NOTE) or ""), [*_old_turns(entry), *_turn(entry)]
+        note = note if turns else said  # said at the end of a run that gave no answer
+        for decision, ends in turns:
             if decision.calls or (decision.thought and not ends):
                 decisions.append(replace(decision, note=said))
             else:
@@ -554,13 +555,13 @@ def stored_entries(message: Message) -> list[Entry]:
         found.append(named({**said, **note, **_stored(decision)}, ()))
         said = {}
     outputs = {name: _plain(value) for name, value in message.outputs.items()}
+    note = {NOTE: message.note} if message.note else {}
     if outputs:
         thought, args = message.closing or ("", outputs)
         end = Decision(thought, (Called(f"call_{len(message.decisions)}_0", SUBMIT, json_value(args), "Completed."),))
-        note = {NOTE: message.note} if message.note else {}
         found.append(named({**said, **note, **_stored(end), **outputs}, outputs))
-    elif said:
-        found.append(named(said, ()))
+    elif said or note:
+        found.append(named({**said, **note}, ()))
     return found
 
 

@@ -250,7 +250,10 @@ class RunSnapshot(BaseModel, extra="forbid"):
     def _first(self, setting: Summary | None) -> int:
         """The first step that the summary does not stand for."""
         keep = setting.keep_last if setting and self.summary is not None else None
-        return 0 if keep is None else max(0, self.summarised - keep)
+        first = 0 if keep is None else max(0, self.summarised - keep)
+        while 0 < first < len(self.steps) and self.steps[first - 1].iteration == self.steps[first].iteration:
+            first -= 1  # the calls of one turn stay together
+        return first
 
     def shorten(self, setting: Summary | None, keep: float) -> bool:
         """Show less of the steps and of earlier turns, and then no playbook; False when nothing is left that could go."""

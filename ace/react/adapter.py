@@ -101,7 +101,11 @@ def _before(reply: str, call: Written) -> str:
 def tool_calls(calls: Sequence[Written]) -> dspy.ToolCalls:
     """Calls as DSPy's; arguments that are no object are left out there."""
     items = [{"name": str(call.name), "args": call.args if is_object(call.args) else {}} for call in calls]
-    return dspy.ToolCalls.from_dict_list(items)
+    made = dspy.ToolCalls.from_dict_list(items)
+    for call in made.tool_calls:
+        # DSPy's optimizers draw by a hash of pickled demonstrations: a set of several words lies otherwise in each process
+        call.model_fields_set.clear()
+    return made
 
 
 def reading(adapter: Any, replies: ReplyReader, *, native: bool = False) -> Any:

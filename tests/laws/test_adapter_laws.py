@@ -206,6 +206,15 @@ def test_twenty_messages_begin_with_the_one_before(mode: str) -> None:
     check_prefix(requests)
 
 
+@pytest.mark.parametrize("mode", ADAPTERS)
+def test_a_message_without_an_answer_keeps_what_the_run_time_said_last(mode: str) -> None:
+    again = Said("", (("look", {"key": "a"}),))
+    ends = Said("Done.", (("submit", {"answer": "found"}),))
+    requests = converse(mode, [[again] * 5 + [ends], [ends]], 0, 0, 8, False)
+    assert "Now end with what is there" in str(shown(requests[-1]))
+    check_prefix(requests)
+
+
 def _tools_in_the_last_message(self: Any, signature: Any, inputs: Any, *args: Any, **kwargs: Any) -> str:
     text = _OWN_CONTENT(self, signature, inputs, *args, **kwargs)
     return f"{text}\n{self.catalog}" if kwargs.get("main_request") else text

@@ -38,6 +38,8 @@ from ace.agent import (
 )
 from ace.agent.breaker import Breaker
 from ace.agent.history import CALLS, NOTE, RESULTS, Decision, RunTurns, as_text, message_of
+from ace.agent.summary import Summary
+from ace.core import UsageLimits
 from ace.testing import check_events
 from ace.tools import Tool, ToolResult
 
@@ -282,6 +284,23 @@ def test_law(number):
 @pytest.mark.parametrize("number", LAWS)
 def test_law_at_full_count(number):
     examine(*LAWS[number], FULL)
+
+
+def test_the_calls_of_a_turn_stay_together_beside_a_summary():
+    twice = reply("", [RequestedTool("look", {"n": 0}), RequestedTool("look", {"n": 0})])
+    summary = Summary(every=1, keep_last=1)
+    law_3_the_history_is_always_matched(
+        Case(
+            replies=(twice,),
+            faults=(),
+            policy=0,
+            max_iters=2,
+            fragments=(1,),
+            limits=UsageLimits(),
+            summary=summary,
+            cancel_at=None,
+        )
+    )
 
 
 # -- a mutant for each law ---------------------------------------------------------------------------------------------

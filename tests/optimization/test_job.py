@@ -91,6 +91,22 @@ def test_every_killed_job_asks_nothing_twice_and_loads_elsewhere(tmp_path, optim
     same_predictions_elsewhere(tmp_path / "cut", report)
 
 
+def test_calls_have_the_same_hash_in_every_process():
+    """DSPy's optimizers draw demonstrations by it: a job that starts again has to ask the same."""
+    script = (
+        "from dspy.utils.hasher import Hasher; from ace.react.adapter import tool_calls; "
+        "from ace.react.reading.reader import Written; "
+        "print(Hasher.hash(tool_calls([Written('look', {'key': 'a', 'n': 1}), Written('put', {'n': 2})])))"
+    )
+    hashes = {
+        subprocess.run(
+            [sys.executable, "-c", script], env={**os.environ, "PYTHONHASHSEED": seed}, capture_output=True, check=True
+        ).stdout
+        for seed in "0123"
+    }
+    assert len(hashes) == 1
+
+
 @pytest.mark.parametrize("optimizer", NAMES)
 def test_every_optimizer_runs_to_its_end_in_process(tmp_path, optimizer):
     report = run(tmp_path, optimizer)
