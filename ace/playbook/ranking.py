@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 from operator import itemgetter
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 from ace.playbook.bullet import PlaybookBullet
 from ace.playbook.statistics import utility
@@ -25,8 +25,6 @@ SUPPORT = 0.5
 """A second bullet with the same tool sequence adds this share of its score, a third its square, and so on."""
 MAX_SUPPORT = 5
 """At most this many bullets support one sequence."""
-WIDE = (0.8, 10)
-"""The same two for a request of several sentences: each single lesson is a poorer match, so that more of them are heard."""
 
 
 class Scored(NamedTuple):
@@ -106,16 +104,13 @@ def diversify(
     candidates: Sequence[Scored],
     bullet_of: Mapping[int, PlaybookBullet],
     weigh: Callable[[PlaybookBullet], float] = utility,
-    support: tuple[float, int] | None = None,
 ) -> list[Group]:
     """One group for each tool sequence, the best sequence first, each with its best bullet.
 
     Bullets that teach the same sequence support it with geometrically falling weight, so that a sequence several
-    near tasks agree on beats one that scored high by chance. A rare sequence has few supporters: every second place goes
-    to the nearest single bullet instead. Among equals the one that took fewer iterations comes first, then the one of which
-    more calls succeeded. `support` takes the place of `SUPPORT` and `MAX_SUPPORT`.
+    near tasks agree on beats one that scored high by chance. Among equals the one that took fewer iterations comes first,
+    then the one of which more calls succeeded.
     """
-    share, most = support or (SUPPORT, MAX_SUPPORT)
     scored: list[tuple[float, tuple[float, float, int], Scored, PlaybookBullet]] = []
     for candidate in candidates:
         bullet = bullet_of[candidate.number]
@@ -130,12 +125,10 @@ def diversify(
         if group is None:
             groups[key] = Group(candidate, -less, [number])
             continue
-        if len(group.members) < most:
-            group.score -= less * share ** len(group.members)
+        if len(group.members) < MAX_SUPPORT:
+            group.score -= less * SUPPORT ** len(group.members)
         group.members.append(number)
-    nearest = list(groups.values())  # in the order of their best bullets
-    agreed = sorted(nearest, key=lambda g: (-g.score, _tie(bullet_of[g.best.number])))
-    return interleave(agreed, nearest)
+    return sorted(groups.values(), key=lambda g: (-g.score, _tie(bullet_of[g.best.number])))
 
 
 def _tie(bullet: PlaybookBullet) -> tuple[float, float, int]:
@@ -161,27 +154,6 @@ def _news(numbers: Iterable[int], bullet_of: Mapping[int, PlaybookBullet]) -> li
             continue
         kept.append(number)
     return kept
-
-
-T = TypeVar("T")
-
-
-def interleave(first: Sequence[T], second: Sequence[T]) -> list[T]:
-    """The items of two orders of the same things, taken in turns, each once.
-
-    Examples:
-        >>> interleave("abcd", "dcba")
-        ['a', 'd', 'b', 'c']
-    """
-    taken: dict[int, T] = {}
-    one, other = iter(first), iter(second)
-    while len(taken) < len(first):
-        item = next(one)
-        while id(item) in taken:
-            item = next(one)
-        taken[id(item)] = item
-        one, other = other, one
-    return list(taken.values())
 
 
 def pinned_first(bullets: Sequence[PlaybookBullet]) -> list[PlaybookBullet]:

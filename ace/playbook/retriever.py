@@ -16,8 +16,7 @@ from ace.core import clean_text
 from ace.playbook.bullet import LIVING_STAGES, PlaybookBullet
 from ace.playbook.explain import explain
 from ace.playbook.filters import Filters
-from ace.playbook.index.sentences import compared, in_sentences
-from ace.playbook.ranking import WIDE, Group, Scored, diversify, in_turn, pinned_first, without_reads
+from ace.playbook.ranking import Group, Scored, diversify, in_turn, pinned_first, without_reads
 from ace.playbook.render import pack
 from ace.playbook.results import CacheCounts, Explanation, Retrieved
 from ace.playbook.state import PlaybookState
@@ -108,9 +107,7 @@ class Retriever:
         """`retrieve` for many queries; those that are new are embedded together."""
         index = self._state.index
         if len(self._state.bullets):
-            index.query_vectors(
-                [part for query in queries for part in compared(index.masked(clean_text(query.text)).meaning)]
-            )
+            index.query_vectors([index.masked(clean_text(query.text)).meaning for query in queries])
         return [self.retrieve(query) for query in queries]
 
     def explain(self, query: Query) -> Explanation:
@@ -186,8 +183,7 @@ class Retriever:
     ) -> tuple[list[Group], list[PlaybookBullet]]:
         """The candidates by what they teach, and the bullets in turn: pinned ones first, of those the best fit."""
         bullets = self._state.bullets
-        wide = in_sentences(self._state.index.masked(query.text).meaning)
-        groups = diversify(without_reads(candidates, bullets), bullets, weigh, WIDE if wide else None)
+        groups = diversify(without_reads(candidates, bullets), bullets, weigh)
         pinned = dict.fromkeys(bullets.pinned(query.filters, query.domain, query.tenant))
         near = [scored.number for scored in candidates if scored.number in pinned]
         order = dict.fromkeys([*near, *pinned, *in_turn(groups, bullets)])

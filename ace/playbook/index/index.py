@@ -17,9 +17,8 @@ from ace.playbook.filters import Filters
 from ace.playbook.index.dense import DenseIndex
 from ace.playbook.index.embedders import Embedder, Vectors, embedded
 from ace.playbook.index.lexical import LexicalIndex
-from ace.playbook.index.sentences import SHARE, in_sentences, nearness, parts
 from ace.playbook.masking import Kind, Masker, masked
-from ace.playbook.ranking import DEPTH, Ranking, Scored, fuse
+from ace.playbook.ranking import DEPTH, Scored, fuse
 from ace.playbook.store import Store
 from ace.playbook.table import BulletTable
 
@@ -28,7 +27,7 @@ ENTRIES: Literal[16] = 16
 KEPT: tuple[Kind, ...] = ("name", "money")
 """Kinds that are not masked where meanings are compared: they tell MiniLM what kind of thing is spoken of."""
 CACHED_QUERIES = 1_024
-"""Vectors of queries that are kept, and texts of lessons by their sentences."""
+"""Vectors of queries that are kept."""
 BATCH = 256
 """Texts are embedded in batches of this size, so that a long job can be watched and interrupted."""
 BACKGROUND_FROM = 64
@@ -40,19 +39,6 @@ class Masked(NamedTuple):
 
     meaning: str
     words: str
-
-
-class _Entry(NamedTuple):
-    """One of the texts that a bullet is searched by."""
-
-    bullet: PlaybookBullet
-    number: int
-
-    @property
-    def text(self) -> str:
-        """As the bullet holds it, not masked yet."""
-        situations = self.bullet.situations
-        return situations[self.number].searched if situations else self.bullet.searched
 
 
 class BulletIndex:
@@ -91,7 +77,6 @@ class BulletIndex:
         self._worker: threading.Thread | None = None
         self._stop = threading.Event()
         self._queries: LRUCache[str, Vectors] = LRUCache(CACHED_QUERIES)
-        self._parts: LRUCache[str, Vectors] = LRUCache(CACHED_QUERIES)
 
     # -- for users -----------------------------------------------------------------------------------------------------
 
@@ -110,7 +95,7 @@ class BulletIndex:
             return []
         (vector,) = self.query_vectors([query.meaning])
         filters = Filters(sections=(section,), stages=LIVING_STAGES)
-        found = self.candidates(query, vector, domain, tenant, filters, by_sentence=False)
+        found = self.candidates(query, vector, domain, tenant, filters)
         with self._lock:
             near = [(self._table[s.number], s.cosine or 0.0) for s in found if s.number in self._table]
         near = [(b, cosine) for b, cosine in near if (b.domain, b.tenant) == (domain, tenant)]
@@ -292,10 +277,8 @@ class BulletIndex:
         domain: str | None,
         tenant: str | None,
         filters: Filters,
-        *,
-        by_sentence: bool = True,
     ) -> list[Scored]:
-        """What is near a query by meaning and by words, best first; what is near a long one also by its sentences."""
+        """What is near a query by meaning and by words, best first."""
         with self._lock:
             self._update()
             if not len(self._table):
@@ -309,35 +292,7 @@ class BulletIndex:
             if self._dense is not None:
                 near = self._dense_index(len(vector)).search(vector, depth, mask)
             words = of_bullets(self._lexical.search(query.words, depth, mask))
-            bullets = [self._table[entry // ENTRIES] for entry in near[0]]
-        if by_sentence and bullets and in_sentences(query.meaning):  # not under the lock: there may be much to embed
-            near = self._by_sentence(query.meaning, near, bullets)
         return fuse(of_bullets(near), words)
-
-    def _by_sentence(
-        self, query: str, near: Ranking, bullets: Sequence[PlaybookBullet]
-    ) -> tuple[list[int], list[float]]:
-        """A ranking by meaning and its bullets, in the order of the cosines of whole texts and of sentences."""
-        asked = np.stack(self.query_vectors(parts(query)))
-        entries = [_Entry(bullet, entry % ENTRIES) for bullet, entry in zip(bullets, near[0], strict=True)]
-        by_sentence = nearness(asked, self._sentence_vectors(entries), [bullet.key for bullet in bullets])
-        cosines = (1 - SHARE) * np.asarray(near[1]) + SHARE * by_sentence
-        order = np.argsort(-cosines, kind="stable")
-        return [near[0][i] for i in order], [float(cosines[i]) for i in order]
-
-    def _sentence_vectors(self, entries: Sequence[_Entry]) -> list[Vectors]:
-        """The vectors of the sentences of each entry."""
-        by_text = {entry.text: entry for entry in entries}
-        with self._lock:
-            known = {text: self._parts[text] for text in by_text if text in self._parts}
-        missing = {text: entry for text, entry in by_text.items() if text not in known}
-        found = {text: parts(self.entries(entry.bullet)[entry.number].meaning) for text, entry in missing.items()}
-        vectors = iter(self.text_vectors([part for several in found.values() for part in several]))
-        made = {text: np.stack([next(vectors) for _ in several]) for text, several in found.items()}
-        with self._lock:
-            self._parts.update(made)
-        known |= made
-        return [known[entry.text] for entry in entries]
 
     def reset(self, table: BulletTable) -> None:
         """Forget everything that was made: another table takes its place."""
@@ -346,7 +301,6 @@ class BulletIndex:
             self._dense, self._lexical = None, LexicalIndex(ENTRIES)
             self._queries.clear()
             self._masks.clear()
-            self._parts.clear()
             self._several.clear()
             self._later.clear()
             self._changed = set(table)
@@ -355,8 +309,7 @@ class BulletIndex:
         """By embedder, the keys of the vectors that are needed."""
         with self._lock:
             texts = {entry.meaning for bullet in self._table.values() for entry in self.entries(bullet)}
-            keys = {text_key(part) for text in texts for part in (text, *parts(text))}
-        return {self._embedder.name: keys}
+        return {self._embedder.name: set(map(text_key, texts))}
 
     def close(self) -> None:
         """Stop the thread."""
