@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections import Counter
 from collections.abc import Callable
 from typing import Literal
@@ -105,7 +104,7 @@ class Maintenance:
             )
         assessed: list[Assessment] = []
         for bullet in self._state.all():
-            known = record(bullet, time.time(), self._state.half_life_days)
+            known = record(bullet)
             rate = baseline(bullet) if callable(baseline) else baseline
             action: Literal["prune", "promote", "keep"] = "keep"
             if bullet.stage in ("active", "shadow") and should_prune(known, rate):

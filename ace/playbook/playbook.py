@@ -63,7 +63,9 @@ class Playbook:
         book_budget: Tokens that all bullets together may take; a commit that would exceed it is refused.
         cache_size: How many candidate lists are kept.
         count_tokens: Counts tokens for the budgets.
-        half_life_days: Evidence this old counts half; None keeps all of it.
+        least_similarity: How near the nearest lesson has to be to a request, by meaning and by words together (0 to 2): else
+            none comes. 0 lets the nearest ones come whatever is asked; None takes what was calibrated for MiniLM, and 0 for
+            another embedder.
         screen: A rule of your own: looks at the words of a new lesson, and says why they wait for a person, or nothing.
         tools: Names of tools that are registered; the screen knows them.
         promote_after: Distinct tasks, of distinct users where `TaskInput.user` is given, that have to teach a lesson before
@@ -94,13 +96,15 @@ class Playbook:
         book_budget: int | None = None,
         cache_size: int = 1_024,
         count_tokens: TokenCounter | None = None,
-        half_life_days: float | None = None,
+        least_similarity: float | None = None,
         screen: Screen | None = None,
         tools: Collection[str] = (),
         promote_after: int = 1,
     ) -> None:
         if promote_after < 1:
             raise ValueError(f"promote_after is {promote_after}, expected at least 1 task")
+        if least_similarity is not None and not 0 <= least_similarity <= 2:
+            raise ValueError(f"least_similarity is {least_similarity!r}, expected a number from 0 to 2")
         if cache_size < 1:
             raise ValueError(
                 f"cache_size is {cache_size}, expected at least 1: a retrieval keeps what it is working on"
@@ -111,7 +115,7 @@ class Playbook:
             "book_budget": book_budget,
             "cache_size": cache_size,
             "count_tokens": count_tokens,
-            "half_life_days": half_life_days,
+            "least_similarity": least_similarity,
             "screen": screen,
             "tools": tuple(tools),
             "promote_after": promote_after,
@@ -125,7 +129,7 @@ class Playbook:
             screen=screen,
             tools=tools,
             promote_after=promote_after,
-            half_life_days=half_life_days,
+            least_similarity=least_similarity,
         )
         self._retriever = Retriever(self._state, cache_size)
         self.history = History(self._state)
@@ -394,7 +398,7 @@ class Playbook:
                 prompt_budget=state.budget.prompt,
                 book_budget=state.budget.book,
                 count_tokens=state.budget.counter,
-                half_life_days=state.half_life_days,
+                least_similarity=state.least_similarity,
                 screen=state.screen,
                 tools=state.tools,
                 promote_after=state.promote_after,

@@ -40,6 +40,34 @@ class Scored(NamedTuple):
     """Cosine of the TF-IDF weights."""
 
 
+def nearness(candidates: Iterable[Scored]) -> float:
+    """How near anything is to a request, by meaning and by words: the highest cosine of each, together from 0 to 2.
+
+    Examples:
+        >>> nearness([Scored(1, 0.1, cosine=0.5, words=0.1), Scored(2, 0.1, words=0.25)])
+        0.75
+    """
+    found = list(candidates)
+    return max([0.0, *(s.cosine or 0.0 for s in found)]) + max([0.0, *(s.words or 0.0 for s in found)])
+
+
+LEAST = {"all-MiniLM-L6-v2": (0.36, 0.1, 0.6)}
+"""By embedder, how near anything has to be for a lesson to come: in a book of one lesson, how much more with ten times as
+many, where something is near by chance, and at most. Of 100 requests of other domains about 10 find a lesson then; of 100
+that found the right calls 99 still do (`benchmarks/unrelated.py`)."""
+
+
+def least_for(embedder: str, lessons: int) -> float:
+    """How near anything has to be in a book of so many lessons; 0 where that was not calibrated.
+
+    Examples:
+        >>> round(least_for("all-MiniLM-L6-v2", 10), 2), least_for("another", 10)
+        (0.46, 0.0)
+    """
+    first, more, most = LEAST.get(embedder, (0.0, 0.0, 0.0))
+    return min(most, first + more * math.log10(max(1, lessons)))
+
+
 Ranking = tuple[Sequence[int], Sequence[float]]
 """Numbers, best first, and their scores."""
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import re
 import threading
-import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -16,7 +16,7 @@ from ace.core import clean_text
 from ace.playbook.bullet import LIVING_STAGES, PlaybookBullet
 from ace.playbook.explain import explain
 from ace.playbook.filters import Filters
-from ace.playbook.ranking import Group, Scored, diversify, in_turn, pinned_first, without_reads
+from ace.playbook.ranking import Group, Scored, diversify, in_turn, nearness, pinned_first, without_reads
 from ace.playbook.render import pack
 from ace.playbook.results import CacheCounts, Explanation, Retrieved
 from ace.playbook.state import PlaybookState
@@ -86,9 +86,9 @@ class Retriever:
 
     def retrieve(self, query: Query, experiment: Experiment | None = None) -> Retrieved:
         """The bullets that fit, best first, pinned ones before them."""
-        if query.k < 1:
-            return Retrieved()
         query = replace(query, text=clean_text(query.text))
+        if query.k < 1 or not re.search(r"\w", query.text):
+            return Retrieved()  # a request that says nothing finds nothing
         chosen, explored = self._chosen(query), tuple[str, ...]()
         if experiment is None or not experiment.active:
             return Retrieved(chosen)
@@ -113,7 +113,7 @@ class Retriever:
     def explain(self, query: Query) -> Explanation:
         """Why each bullet would come, and what else is near."""
         query = replace(query, text=clean_text(query.text), k=max(0, query.k))
-        state, weigh = self._state, self._weigh
+        state, bullets = self._state, self._state.bullets
         with state.lock:
             state.keep_up()
             cached = self._key(query) in self._candidates
@@ -124,8 +124,12 @@ class Retriever:
         with state.lock:
             candidates = state.bullets.still(candidates, filters, domain, tenant)
             everything = [scored for scored in everything if scored.number in state.bullets]
-            groups, ordered = self._grouped(query, candidates, weigh)
+            groups, ordered = self._grouped(query, candidates)
             reasons = {s: state.bullets.why_excluded(s.number, filters, domain, tenant) for s in everything}
+            far = [] if groups else [s for s in candidates if bullets[s.number].stage != "pinned"]
+            near = f"{nearness(candidates):.2f}, expected {state.least:.2f}"
+            reasons |= dict.fromkeys(far, f"no lesson is near enough: {near}")
+            candidates = [scored for scored in candidates if scored not in far]
             return explain(
                 query=query.text,
                 chosen=pinned_first(pack(ordered, state.budget.prompt, query.k, state.budget.counter)),
@@ -134,7 +138,7 @@ class Retriever:
                 candidates=candidates,
                 refused={scored: why for scored, why in reasons.items() if why},
                 bullets=state.bullets,
-                weigh=weigh,
+                weigh=utility,
                 k=query.k,
                 budget=state.budget.prompt,
                 count=state.budget.count,
@@ -145,25 +149,18 @@ class Retriever:
 
     # -- from candidates to an answer --------------------------------------------------------------------------------
 
-    @property
-    def _weigh(self) -> Callable[[PlaybookBullet], float]:
-        """Weighs a bullet by its evidence; the settings are looked up once, not for each of a hundred candidates."""
-        days, now = self._state.half_life_days, time.time()
-        return utility if not days else lambda bullet: utility(bullet, now, days)
-
     def _chosen(self, query: Query) -> tuple[PlaybookBullet, ...]:
         state = self._state
         with state.lock:
             state.keep_up()
-            hour = int(time.time() // 3600) if state.half_life_days is not None else 0
-            key = (*self._key(query), state.revision, query.k, state.budget.prompt, hour)
+            key = (*self._key(query), state.revision, query.k, state.budget.prompt)
             packed = self._packed.get(key)
             if packed is not None:
                 self._count(hit=True)
                 return packed
         candidates = self._found(query)
         with state.lock:
-            ordered = self._ordered(query, candidates, self._weigh)
+            ordered = self._ordered(query, candidates)
             complete = not state.index.waiting
         # one that is too long for the budget must not cost a slot
         packed = tuple(pinned_first(pack(ordered, state.budget.prompt, query.k, state.budget.counter)))
@@ -173,17 +170,18 @@ class Retriever:
         return packed
 
     def _ordered(
-        self, query: Query, candidates: Sequence[Scored], weigh: Callable[[PlaybookBullet], float]
+        self, query: Query, candidates: Sequence[Scored], weigh: Callable[[PlaybookBullet], float] = utility
     ) -> list[PlaybookBullet]:
         found = self._state.bullets.still(candidates, query.filters, query.domain, query.tenant)
         return self._grouped(query, found, weigh)[1]
 
     def _grouped(
-        self, query: Query, candidates: Sequence[Scored], weigh: Callable[[PlaybookBullet], float]
+        self, query: Query, candidates: Sequence[Scored], weigh: Callable[[PlaybookBullet], float] = utility
     ) -> tuple[list[Group], list[PlaybookBullet]]:
         """The candidates by what they teach, and the bullets in turn: pinned ones first, of those the best fit."""
         bullets = self._state.bullets
-        groups = diversify(without_reads(candidates, bullets), bullets, weigh)
+        fitting = candidates if nearness(candidates) >= self._state.least else ()
+        groups = diversify(without_reads(fitting, bullets), bullets, weigh)
         pinned = dict.fromkeys(bullets.pinned(query.filters, query.domain, query.tenant))
         near = [scored.number for scored in candidates if scored.number in pinned]
         order = dict.fromkeys([*near, *pinned, *in_turn(groups, bullets)])

@@ -18,6 +18,7 @@ from ace.playbook.index.embedders import Embedder
 from ace.playbook.index.index import BulletIndex
 from ace.playbook.insight import HeardValues
 from ace.playbook.masking import Masker
+from ace.playbook.ranking import least_for
 from ace.playbook.store import Entry, Store, Transaction
 from ace.playbook.table import BulletTable, collector_paused
 
@@ -36,7 +37,7 @@ class PlaybookState:
         screen: Looks at new words before they may be shown; None lets all pass.
         tools: Names of tools that are registered; the screen knows them.
         promote_after: Distinct tasks that show a lesson which runs have taught.
-        half_life_days: Evidence this old counts half; None keeps all of it.
+        least_similarity: How near the nearest lesson has to be, or none comes; None for what was calibrated.
 
     Attributes:
         revision: The newest one that this process has seen.
@@ -56,7 +57,7 @@ class PlaybookState:
         screen: Screen | None = None,
         tools: Collection[str] = (),
         promote_after: int = 1,
-        half_life_days: float | None = None,
+        least_similarity: float | None = None,
     ) -> None:
         self.store = store
         self.embedder = embedder
@@ -65,7 +66,7 @@ class PlaybookState:
         self.screen = screen
         self.promote_after = promote_after
         self.tools = frozenset(tools)
-        self.half_life_days = half_life_days
+        self.least_similarity = least_similarity
         self.heard = HeardValues()
         self.lock = threading.RLock()
         with collector_paused():
@@ -106,6 +107,12 @@ class PlaybookState:
     def unchanged(self, bullet: PlaybookBullet) -> bool:
         """Whether a bullet is still what it was when it was read."""
         return self.bullets.get(bullet.number) == bullet
+
+    @property
+    def least(self) -> float:
+        """How near the nearest lesson has to be."""
+        given = self.least_similarity
+        return least_for(self.embedder.name, len(self.bullets)) if given is None else given
 
     # -- following the store -----------------------------------------------------------------------------------------
 

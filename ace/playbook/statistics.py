@@ -24,7 +24,6 @@ MIN_PROMOTE_USES = 4
 PITFALL_WEIGHT = 0.1
 """A Pitfall is a warning: it may fill a slot that no Strategy fits nearly as well, not take one. With 0.25, twice as
 many of WorkBench's training tasks lose the Strategy that other runs taught them."""
-DAY = 86_400.0
 
 
 class Record(NamedTuple):
@@ -48,36 +47,25 @@ Baseline = float | Record
 """The success rate without the bullet: known, or a record of runs without it."""
 
 
-def record(bullet: PlaybookBullet, now: float | None = None, half_life_days: float | None = None) -> Record:
-    """A bullet's record, faded when a half-life is given.
-
-    Args:
-        bullet: The bullet.
-        now: Seconds since the epoch.
-        half_life_days: Evidence this old counts half: exponential forgetting, as for tests that drift.
+def record(bullet: PlaybookBullet) -> Record:
+    """A bullet's record.
 
     Examples:
-        >>> bullet = PlaybookBullet(section="Pitfalls", content="x", helpful_count=4, credited_at=0.0)
-        >>> record(bullet), record(bullet, now=10 * 86_400, half_life_days=10).successes
-        (Record(successes=4, failures=0), 2.0)
+        >>> record(PlaybookBullet(section="Pitfalls", content="x", helpful_count=4))
+        Record(successes=4, failures=0)
     """
-    if half_life_days is None or now is None or bullet.credited_at is None:
-        return Record(bullet.helpful_count, bullet.harmful_count)
-    left = 0.5 ** (max(0.0, now - bullet.credited_at) / DAY / half_life_days)
-    return Record(bullet.helpful_count * left, bullet.harmful_count * left)
+    return Record(bullet.helpful_count, bullet.harmful_count)
 
 
-def utility(bullet: PlaybookBullet, now: float | None = None, half_life_days: float | None = None) -> float:
+def utility(bullet: PlaybookBullet) -> float:
     """A factor around 1 from the posterior mean of the helpful rate: 0.5 (harmful) to 1.5 (helpful).
 
     Examples:
         >>> utility(PlaybookBullet(section="Strategies", content="x"))
         1.0
     """
-    if half_life_days is None:  # the common case, a hundred times in a retrieval: no objects are made
-        mean = (1 + bullet.helpful_count) / (2 + bullet.helpful_count + bullet.harmful_count)
-    else:
-        mean = record(bullet, now, half_life_days).mean
+    # a hundred times in a retrieval: no objects are made
+    mean = (1 + bullet.helpful_count) / (2 + bullet.helpful_count + bullet.harmful_count)
     return (0.5 + mean) * _weight(bullet)
 
 

@@ -72,15 +72,7 @@ class Reflector:
         self.lm = lm
         self.refused: Counter[str] = Counter()
 
-    def reflect(
-        self,
-        output: TaskOutput,
-        feedback: Feedback,
-        *,
-        group: str = "",
-        known: Sequence[str] = (),
-        schemas: Mapping[str, Any] | None = None,
-    ) -> list[Insight]:
+    def reflect(self, output: TaskOutput, feedback: Feedback, **options: Any) -> list[Insight]:
         """The lessons of one run; none when there is nothing to learn from.
 
         A run that did not end by itself teaches no Strategy, whatever the verdict.
@@ -88,11 +80,9 @@ class Reflector:
         Args:
             output: The run.
             feedback: Whether it did what it should, from outside the model.
-            group: The task's family, for leave-one-family-out evaluation.
-            known: Bullets of the playbook about such tasks; the language model is asked for other lessons.
-            schemas: Of the tools, ``registry.schemas``: what they name is no value of one task.
+            **options: As for `read`.
         """
-        return list(self.read(output, feedback, group=group, known=known, schemas=schemas).insights)
+        return list(self.read(output, feedback, **options).insights)
 
     def read(
         self,
@@ -103,7 +93,15 @@ class Reflector:
         known: Sequence[str] = (),
         schemas: Mapping[str, Any] | None = None,
     ) -> Learned:
-        """`reflect`, with what a run of the same task that ends the other way is compared by."""
+        """`reflect`, with what a run of the same task that ends the other way is compared by.
+
+        Args:
+            output: The run.
+            feedback: Whether it did what it should, from outside the model.
+            group: The task's family, for leave-one-family-out evaluation.
+            known: Bullets of the playbook about such tasks; the language model is asked for other lessons.
+            schemas: Of the tools, ``registry.schemas``: what they name is no value of one task.
+        """
         run = Learned(run_id=output.run_id, task_id=output.task_id, tenant=output.task.tenant, success=feedback.success)
         if output.termination_reason in OUTAGES:
             return run

@@ -1,7 +1,6 @@
 """Retrieval: holdout, exploration, explanations, many queries, the cache."""
 
 import threading
-import time
 
 import pytest
 from hypothesis import strategies as st
@@ -160,8 +159,8 @@ def test_pinned_bullets_come_first_in_id_order(book):
 def test_odd_queries_and_an_empty_book(book):
     assert book.retrieve("anything") == []
     book.commit([Add(bullet=strategy("\ud800 ...", "a")), Add(bullet=strategy("???", "b"))])
-    assert len(book.retrieve("\udfff ???")) == 2
-    assert book.retrieve("", k=1)
+    assert len(book.retrieve("\udfff x ???")) == 2
+    assert book.retrieve("\udfff ???") == book.retrieve("", k=1) == [], "what says nothing finds nothing"
     assert book.retrieve("x", k=0) == []
 
 
@@ -299,13 +298,23 @@ def test_without_an_experiment_every_slot_is_filled_and_none_is_random(embedder)
         assert book.retrieve("Refund", k=0) == []
 
 
-def test_where_evidence_fades_what_helped_long_ago_gives_way_to_what_helps_now(embedder):
-    now = time.time()
-    for days, first in ((None, "long ago"), (10, "now")):
-        with Playbook(embedder=embedder, half_life_days=days) as book:
-            for n, content in enumerate(("long ago", "now")):
-                book.add(section="Strategies", trigger="Refund", content=content, changing_tools=(str(n),))
-            book.commit(
-                [Tag(bullet_id="b-1", helpful=20, at=now - 200 * 86_400), Tag(bullet_id="b-2", helpful=3, at=now)]
-            )
-            assert book.retrieve("Refund")[0].content == first
+def test_nothing_comes_when_nothing_fits():
+    with Playbook() as book:
+        book.add(section="Strategies", trigger="Refund an order", content="Find it.", tool_sequence=("refund",))
+        book.add(section="Strategies", trigger="Cancel a meeting", content="Find it.", tool_sequence=("cancel",))
+        assert book.retrieve("Please refund my order")[0].id == "b-1"
+        for nothing in ("Write a haiku about autumn", "How tall is Mont Blanc?", "hi", "", "???"):
+            assert not book.retrieve(nothing)
+        why = book.explain("Write a haiku about autumn").reasons
+        assert {reason.chosen for reason in why} == {False}
+        assert all("no lesson is near enough" in reason.why for reason in why)
+        book.commit([Promote(bullet_id="b-2", stage="pinned")])
+        assert [b.id for b in book.retrieve("Write a haiku about autumn")] == ["b-2"], (
+            "a pinned one comes whatever is asked"
+        )
+        assert not book.retrieve("")
+    with Playbook(least_similarity=0) as book:
+        book.add(section="Strategies", trigger="Refund an order", content="Find it.", tool_sequence=("refund",))
+        assert book.retrieve("Write a haiku about autumn")
+    with pytest.raises(ValueError, match="least_similarity is 3"):
+        Playbook(least_similarity=3)

@@ -9,7 +9,6 @@ from ace.playbook.statistics import (
     chance_of_being_better,
     effect,
     happens,
-    record,
     should_promote,
     should_prune,
     thompson,
@@ -78,14 +77,6 @@ def test_the_effect_interval_covers_the_truth(p, q, uses):
     assert 0.92 <= covered / n <= 0.98
 
 
-def test_evidence_fades_only_when_asked():
-    bullet = PlaybookBullet(section="Strategies", content="x", helpful_count=8, credited_at=0.0)
-    day = 86_400.0
-    assert record(bullet, now=1e9) == (8, 0)
-    assert record(bullet, now=20 * day, half_life_days=10).successes == pytest.approx(2)
-    assert utility(bullet) > utility(bullet, 20 * day, 10) > utility(bullet, 1_000 * day, 10) == pytest.approx(1.0)
-
-
 def test_draws_follow_the_posterior():
     random = np.random.default_rng(0)
     tried = PlaybookBullet(section="Strategies", content="x", helpful_count=30, harmful_count=10)
@@ -93,13 +84,6 @@ def test_draws_follow_the_posterior():
     assert np.mean(draws) == pytest.approx(utility(tried), abs=0.01)
     assert happens(1, "r", "b-1", 1.0)
     assert not happens(1, "r", "b-1", 0.0)
-
-
-def test_evidence_fades_from_when_it_was_given_until_now():
-    day = 86_400.0
-    bullet = PlaybookBullet(section="Pitfalls", content="x", helpful_count=8, harmful_count=4, credited_at=5 * day)
-    assert record(bullet, now=15 * day, half_life_days=10) == Record(4, 2)
-    assert record(bullet, now=4 * day, half_life_days=10) == Record(8, 4), "a clock that was set back adds nothing"
 
 
 def test_draws_have_the_posterior_of_the_counts():

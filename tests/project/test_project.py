@@ -29,6 +29,7 @@ ISSUES = (
     "conversations",
     "proof",
     "reach",
+    "memory",
 )
 
 

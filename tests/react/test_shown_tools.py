@@ -73,7 +73,7 @@ def test_a_tool_that_was_not_shown_can_be_called_all_the_same():
 
 
 def test_tools_that_a_lesson_names_are_shown():
-    with Playbook() as book:
+    with Playbook(least_similarity=0) as book:
         book.add(section="Strategies", content="To move an event: find_events, then send_mail to those who come.")
         seen, _, _ = prompts_of([decision("submit", answer="x")], playbook=book)
     assert shown(seen[0]) == ["find_events", "move_event", "send_mail", "more_tools", "submit"]
