@@ -461,7 +461,8 @@ def _wrong_numbers(entries: Sequence[Entry], next_number: int) -> Iterator[str]:
     numbers += [_number(d.bullet_id) for d in deltas if isinstance(d, Purge) and d.what == "added"]
     for number in (number for number, times in Counter(numbers).items() if times > 1):
         yield f"b-{number} was given twice"
-    expected = max(numbers, default=0) + 1
+    brought = [delta.bullet.number for delta in deltas if isinstance(delta, Restore)]  # a saved book keeps its ids
+    expected = max([*numbers, *brought], default=0) + 1
     if next_number < expected:
         yield f"the next bullet would be b-{next_number}, which was given before"
     elif next_number > expected:

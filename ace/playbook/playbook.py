@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -15,7 +14,7 @@ from ace.core import PlaybookError
 from ace.playbook.budget import DEFAULT_PROMPT_BUDGET, TokenBudget
 from ace.playbook.bullet import PlaybookBullet
 from ace.playbook.credits import credits_of
-from ace.playbook.database import book_url
+from ace.playbook.database import book_url, check_there
 from ace.playbook.delta import Add, Delta, Learned, Purge, Restore, checked
 from ace.playbook.doors import Screen
 from ace.playbook.filters import Filters
@@ -37,26 +36,19 @@ from ace.playbook.transfer import read_bullets, untrusted, write_bullets
 from ace.tasks import TaskInput
 
 
-def _reopened(url: str | None, options: dict[str, Any], lessons: str | None) -> Playbook:
-    """A playbook that was pickled: opened anew by its path, or with the lessons that it had in memory.
+def _reopened(state: Mapping[str, Any], options: dict[str, Any]) -> Playbook:
+    """A playbook that was pickled.
 
     A pickle holds no password of a server; where one is needed, ``PGPASSWORD`` or a ``.pgpass`` file has it.
     """
-    if url is not None:
-        return Playbook.open(url, **options)
-    book = Playbook(**options)
-    with tempfile.TemporaryDirectory() as folder:
-        file = Path(folder) / "lessons.jsonl"
-        file.write_text(lessons or "", encoding="utf-8")
-        book.import_jsonl(file, trust=True)
-    return book
+    return Playbook.load_state(state, **options)
 
 
 class Playbook:
     """A journaled memory of lessons, found by meaning and by words.
 
     Args:
-        url: An SQLAlchemy URL; use `Playbook.open` for a path.
+        path: A file, made when it is not there, or an SQLAlchemy URL; in memory by default.
         embedder: MiniLM by default; anything that `as_embedder` takes.
         masker: Masks lessons and queries: what is personal, dates, numbers. Patterns by default.
         prompt_budget: Tokens that `retrieve` may fill.
@@ -88,7 +80,7 @@ class Playbook:
 
     def __init__(
         self,
-        url: str | sa.URL = "sqlite://",
+        path: str | Path | sa.URL = "sqlite://",
         *,
         embedder: Any = None,
         masker: Masker | None = None,
@@ -122,7 +114,7 @@ class Playbook:
         }
         """As they were given, for a copy in another process."""
         self._state = PlaybookState(
-            Store(url),
+            Store(path if isinstance(path, sa.URL) else book_url(path)),
             as_embedder(embedder),
             masker or PatternMasker(),
             budget=TokenBudget(prompt_budget, book_budget, count_tokens),
@@ -139,16 +131,12 @@ class Playbook:
 
     @classmethod
     def open(cls, path: str | Path, **options: Any) -> Playbook:
-        """Open a playbook file, or make a new one.
-
-        Args:
-            path: A file path or an SQLAlchemy URL.
-            **options: As for the class.
+        """Open a playbook file, or make a new one: `Playbook.open("book.db")` is `Playbook("book.db")`.
 
         Raises:
             PlaybookError: The file is no playbook, or its folder does not exist.
         """
-        return cls(book_url(path), **options)
+        return cls(path, **options)
 
     def close(self) -> None:
         """Release the database."""
@@ -162,15 +150,45 @@ class Playbook:
         self.close()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        store, embedder = self._state.store, self._state.embedder
+        embedder = self._state.embedder
         known = None if type(embedder).__module__.startswith("ace.") and not callable(embedder) else embedder
         options = {**self._options, **({} if known is None else {"embedder": known})}
+        address = self._state.store.address
+        return _reopened, (self.dump_state() if address is None else {"path": address}, options)
+
+    def dump_state(self) -> dict[str, Any]:
+        """The book as JSON for a saved program: where it is and a digest of it, or, of one in memory, its lessons."""
+        store = self._state.store
         if store.address is not None:
-            return _reopened, (store.address, options, None)
-        with tempfile.TemporaryDirectory() as folder:
-            file = Path(folder) / "lessons.jsonl"
-            self.export_jsonl(file)
-            return _reopened, (None, options, file.read_text(encoding="utf-8"))
+            return {"path": store.address, "digest": store.digest()}
+        return {"lessons": [bullet.model_dump(mode="json", exclude={"credited_at"}) for bullet in self.bullets]}
+
+    @classmethod
+    def load_state(cls, state: Mapping[str, Any], **options: Any) -> Playbook:
+        """Bring back what `dump_state` gave: `Playbook.load_state(book.dump_state())`.
+
+        Args:
+            state: A saved book; lessons come back with their ids, their counts and their trust.
+            **options: As for the class.
+
+        Raises:
+            PlaybookError: The book is not where it was, or another one is there.
+        """
+        if "path" not in state:
+            bullets = [PlaybookBullet.model_validate(lesson) for lesson in state["lessons"]]
+            book = cls(**options)
+            book._state.store.start_ids_after(max((bullet.number for bullet in bullets), default=0))
+            book.history.write_again([Restore(bullet=bullet) for bullet in bullets])
+            return book
+        path = state["path"]
+        check_there(path)
+        book = cls(path, **options)
+        if not book._state.store.has_been(state.get("digest", "")):
+            book.close()
+            raise PlaybookError(
+                f"the playbook {path!r} is not the one that was saved: its journal does not hold that state"
+            )
+        return book
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Playbook:
         # one memory, however often an optimizer copies the program around it
@@ -188,6 +206,11 @@ class Playbook:
     def revision(self) -> int:
         """The newest revision that this process has seen."""
         return self._state.revision
+
+    @property
+    def in_memory(self) -> bool:
+        """Whether it goes with this process, unless it is saved."""
+        return self._state.store.address is None
 
     @property
     def embedder(self) -> Embedder:

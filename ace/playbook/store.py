@@ -424,6 +424,17 @@ class Store:
             found = connection.execute(query if run_id is None else query.where(schema.credits.c.run_id == run_id))
             return {(row.run_id, row.number) for row in found}
 
+    def digest(self) -> str:
+        """The checksum of the journal's last entry, which covers all before it; empty for an empty book."""
+        with self._read() as connection:
+            return _last_checksum(connection)
+
+    def has_been(self, digest: str) -> bool:
+        """Whether the book is, or once was, in the state of a digest."""
+        query = sa.select(schema.journal.c.revision).where(schema.journal.c.checksum == digest).limit(1)
+        with self._read() as connection:
+            return not digest or connection.execute(query).first() is not None
+
     def last_number(self) -> int:
         """The highest number that a bullet was given, whether it is still there or not."""
         with self._read() as connection:

@@ -6,6 +6,7 @@ import asyncio
 import copy
 import inspect
 import logging
+import warnings
 from collections.abc import Callable, Generator, Iterable, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
@@ -41,6 +42,7 @@ from ace.core import (
     InvalidModelAction,
     Observer,
     ObserverThread,
+    PlaybookError,
     SignatureError,
     TokenPrices,
     ToolRegistrationError,
@@ -549,14 +551,18 @@ class ReActGenerator(dspy.Module, Agent):
     def dump_state(self, json_mode: bool = True) -> dict[str, Any]:
         """The predictors' state, and the tools it was learned with."""
         state = saved_state(_untyped(super()).dump_state(json_mode=json_mode), self.agent)
-        return {**state, TOOLS_KEY: describe_tools(self.registry)}
+        book = {PLAYBOOK: self.playbook.dump_state()} if isinstance(self.playbook, Playbook) else {}
+        return {**state, TOOLS_KEY: describe_tools(self.registry), **book}
 
     def load_state(self, state: dict[str, Any], *, allow_unsafe_lm_state: bool = False) -> None:
         """Load state saved by this class or by a plain ReAct of DSPy over the same signature.
 
         When the tools have changed since, a warning and `tool_changes` say exactly how. What was learned of a tool whose
-        arguments are others now is left behind; the rest is loaded.
+        arguments are others now is left behind; the rest is loaded. The playbook comes back too, its lessons or the book on
+        disk by its path, where this agent has none that is on a disk; a warning says where that cannot be.
         """
+        state = dict(state)
+        self._load_playbook(state.pop(PLAYBOOK, None))
         adopted = adopt_react_state(state, self.agent, history_position(self.signature))
         if self.cards or any(name.startswith("cards[") for name in adopted):
             self.cards = build_cards(
@@ -565,6 +571,20 @@ class ReActGenerator(dspy.Module, Agent):
         own = _untyped(super()).dump_state()
         adopted, self.tool_changes = adopt_cards(adopted, self.registry, own)
         _untyped(super()).load_state(adopted, allow_unsafe_lm_state=allow_unsafe_lm_state)
+
+    def _load_playbook(self, saved: Any) -> None:
+        own = self.playbook
+        if saved is None or (own is not None and not (isinstance(own, Playbook) and own.in_memory)):
+            return
+        try:
+            self.playbook = Playbook.load_state(saved)
+        except PlaybookError as error:
+            _log.warning("the program was saved with a playbook, and is loaded without: %s", error)
+            warnings.warn(
+                f"the program was saved with a playbook, and is loaded without: {error}. Put the file back and load again, "
+                "or give the agent a playbook: agent.playbook = Playbook(path)",
+                stacklevel=3,
+            )
 
     # -- preparing, driving and closing a run ---------------------------------------------------------------------------
 

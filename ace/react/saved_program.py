@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import copy
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -15,8 +16,10 @@ PROGRAM, PLAYBOOK = "program.json", "playbook.jsonl"
 
 def save_program(agent: ReActGenerator, folder: Path) -> None:
     """Write an agent's state and the bullets of its playbook."""
+    alone = copy(agent)  # the lessons are a file of their own, which people read
+    alone.playbook = None
     with TemporaryDirectory(dir=folder, prefix=".") as fresh:
-        agent.save(Path(fresh) / PROGRAM)  # pyright: ignore[reportUnknownMemberType]
+        alone.save(Path(fresh) / PROGRAM)  # pyright: ignore[reportUnknownMemberType]
         move_into(folder, Path(fresh), [PROGRAM])
     if isinstance(agent.playbook, Playbook):
         agent.playbook.export_jsonl(folder / PLAYBOOK)

@@ -154,6 +154,6 @@ def test_a_pickle_holds_no_password(monkeypatch):
     book = Playbook(embedder=CallableEmbedder("toy", toy))
     monkeypatch.setattr(type(book._state.store), "server_url", "postgresql+psycopg://ana:secret@localhost/book")
     monkeypatch.setattr(book._state.store, "engine", sa.create_engine("postgresql+psycopg://ana:secret@localhost/book"))
-    _, (address, *_) = book.__reduce__()
-    assert "secret" not in address
-    assert "ana@localhost" in address
+    _, (state, *_) = book.__reduce__()
+    assert "secret" not in state["path"]
+    assert "ana@localhost" in state["path"]
