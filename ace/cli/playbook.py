@@ -164,10 +164,15 @@ def export(
             help="Only what is this tenant's; without it a file gets every bullet, and skills what is everybody's."
         ),
     ] = None,
+    full: Annotated[
+        bool, typer.Option("--full", help="The whole journal, from which `import --full` makes the same book.")
+    ] = False,
     json_file: JsonOption = None,
 ) -> None:
     """Write every bullet as one JSON line, in a stable order; or the lessons that are shown as Agent Skills."""
     check_writable(json_file)
+    if full and tenant is not None:
+        raise typer.BadParameter("--full is the whole journal; leave --tenant out")
     if (target is None) == (skills is None):
         raise typer.BadParameter("name either a JSON-lines file or a folder for --skills")
     with open_book(path) as book:
@@ -177,6 +182,10 @@ def export(
                 console.print(file, highlight=False)
             console.print(f"{len(written)} skills written to {skills}", highlight=False)
             write_json({"written": len(written), "files": written}, json_file)
+        elif target is not None and full:
+            count = book.history.export(target)
+            console.print(f"{count} entries of the journal written to {target}", highlight=False)
+            write_json({"written": count, "file": str(target)}, json_file)
         elif target is not None:
             count = book.export_jsonl(target, tenant=tenant)
             console.print(f"{count} bullets written to {target}", highlight=False)
@@ -190,6 +199,7 @@ def import_bullets(
     trust: Annotated[
         bool, typer.Option("--trust", help="They come from a book of yours: they keep stage, trust and counts.")
     ] = False,
+    full: Annotated[bool, typer.Option("--full", help="A whole journal, into a new playbook.")] = False,
     author: AuthorOption = "import",
     json_file: JsonOption = None,
 ) -> None:
@@ -201,6 +211,22 @@ def import_bullets(
     if not file.exists():
         raise PlaybookError(f"there is no file {str(file)!r}")
     with Playbook.open(path) as book:
+        if full:
+            count = book.history.take_over(file)
+            console.print(
+                f"{count} entries and {len(book)} bullets in {path}; verified: {book.history.verify().ok}",
+                highlight=False,
+            )
+            write_json({"entries": count, "bullets": len(book), "revision": book.revision}, json_file)
+            return
         added = book.import_jsonl(file, author=author, trust=trust)
         console.print(f"{added} bullets added to {path}", highlight=False)
         write_json({"added": added, "revision": book.revision}, json_file)
+
+
+@app.command("backup", epilog="Example: ace playbook backup pb.db pb-monday.db")
+def backup(path: BookArgument, target: Annotated[Path, typer.Argument(help="A new file.")]) -> None:
+    """Copy a playbook into a new file, safely while others write to it; a server's is copied by pg_dump."""
+    with open_book(path) as book:
+        book.back_up(target)
+        console.print(f"{path} is copied to {target}", highlight=False, soft_wrap=True)

@@ -16,6 +16,7 @@ from ace.playbook.database import book_url
 from ace.playbook.delta import Add, Delta, Learned, Merge, Purge, Remove, Restore, Tag, apply
 from ace.playbook.state import PlaybookState
 from ace.playbook.store import START, Credits, Entry, Row, Store, link
+from ace.playbook.transfer import read_journal, write_journal
 from ace.playbook.versions import (
     BOOKKEEPING,
     CREDIT_FIELDS,
@@ -268,6 +269,24 @@ class History:
                 tx.return_credits({pair for pair in given if f"b-{pair[1]}" == bullet_id})
             tx.add(*deltas)
         return self._state.revision
+
+    def export(self, path: str | Path) -> int:
+        """Write the whole journal, from which everything follows, as JSON lines; returns how many entries."""
+        return write_journal(self._store.entries(), path)
+
+    def take_over(self, path: str | Path) -> int:
+        """Read a journal that `export` wrote into this book, which is empty; returns how many entries.
+
+        Raises:
+            PlaybookError: An entry was changed, one is missing, or this book is not empty; nothing was written.
+        """
+        entries = read_journal(path)
+        if problems := [*_broken_links(entries), *_gaps(entries)]:
+            raise PlaybookError(f"{str(path)!r} is not whole: {problems[0]}; nothing was imported")
+        with self._state.lock:
+            self._store.take_over(entries)
+            self._state.reload()
+        return len(entries)
 
     def verify(self) -> VerifyReport:
         """Recompute the checksums and the fold of the journal, and compare them with what is stored."""

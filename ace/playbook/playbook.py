@@ -508,6 +508,14 @@ class Playbook:
         """
         return write_skills(self.bullets, folder, tenant, book=str(self._state.store.book_id))
 
+    def back_up(self, path: str | Path) -> None:
+        """Copy the book into a new file, safely while others write to it: `book.back_up("copy.db")`.
+
+        Raises:
+            PlaybookError: The file is there already, or the book is on a server; the error names what copies it there.
+        """
+        self._state.store.back_up(Path(path))
+
     def import_jsonl(self, path: str | Path, *, trust: bool = False, author: str = "import") -> int:
         """Add every bullet of a file that `export_jsonl` wrote, under new ids, as one commit; returns how many.
 

@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 import re
+import sqlite3
 import threading
 import time
 from collections.abc import Collection, Generator, Mapping, Sequence
@@ -26,7 +27,7 @@ from ace.playbook import schema
 from ace.playbook.bullet import PlaybookBullet
 from ace.playbook.credits import credits_of
 from ace.playbook.database import connect
-from ace.playbook.delta import DELTAS, Add, Delta, Learned, Merge, Restore, Tag, apply
+from ace.playbook.delta import DELTAS, Add, Delta, Learned, Merge, Purge, Restore, Tag, apply, fold
 
 START = ""
 """What stands before the first entry."""
@@ -272,6 +273,14 @@ class Rewriting:
         _replace_credits(self._connection, credits_of((e.revision, e.delta) for e in _entries(self._connection)))
 
 
+def given_numbers(delta: Delta) -> list[int]:
+    """The numbers of bullets that a delta shows to have been given."""
+    if isinstance(delta, (Add, Restore)):
+        return [delta.bullet.number]
+    added = isinstance(delta, Purge) and delta.what == "added"
+    return [int(delta.bullet_id.removeprefix("b-"))] if added else []
+
+
 def _passing(error: DBAPIError) -> bool:
     """Whether the database is at fault, and not what it was asked."""
     return not isinstance(error, (IntegrityError, DataError, ProgrammingError))
@@ -479,6 +488,42 @@ class Store:
             raise PlaybookError(
                 f"cannot write to {self.url!r}: {error.orig}; nothing was written", out_of_reach=_passing(error)
             ) from error
+
+    def take_over(self, entries: Sequence[Entry]) -> None:
+        """Write the journal of another book into an empty one, as it is, and what follows from it.
+
+        Raises:
+            PlaybookError: This book is not empty; nothing was written.
+        """
+        journal = [(entry.revision, entry.delta) for entry in entries]
+        with self._write() as connection:
+            if _newest(connection):
+                raise PlaybookError("a whole journal is imported into an empty playbook only; name a new file")
+            rows = [asdict(entry) for entry in entries]
+            if rows:
+                connection.execute(schema.journal.insert(), [{"delta": row.pop("text"), **row} for row in rows])
+            for bullet_id, bullet in fold(journal).items():
+                _put(connection, bullet_id, bullet)
+            _replace_credits(connection, credits_of(journal))
+            connection.execute(schema.meta.delete().where(schema.meta.c.key == "next_number"))
+            given = [number for entry in entries for number in given_numbers(entry.delta)]
+            connection.execute(schema.meta.insert().values(key="next_number", value=str(max(given, default=0) + 1)))
+
+    def back_up(self, target: Path) -> None:
+        """Copy the book into a file, while others may write to it: SQLite's own backup.
+
+        Raises:
+            PlaybookError: It is on a server, or the file is there already.
+        """
+        if self.server_url is not None:
+            raise PlaybookError(
+                f"a playbook on a server is backed up there: pg_dump {self.address} > {target.with_suffix('.sql')}"
+            )
+        if target.exists():
+            raise PlaybookError(f"{str(target)!r} is there already; name a new file")
+        with self._lock, closing(self.engine.raw_connection()) as raw, closing(sqlite3.connect(target)) as copy:
+            source: Any = raw.driver_connection
+            source.backup(copy)
 
     def compact(self) -> None:
         """Leave nothing of what was deleted in free pages, old row versions or the write-ahead log."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
+from dataclasses import asdict
 from pathlib import Path
 
 from pydantic import ValidationError
@@ -11,6 +12,7 @@ from pydantic import ValidationError
 from ace.core import PlaybookError, visible_json
 from ace.core.durable import write_atomic
 from ace.playbook.bullet import COUNTERS, PlaybookBullet
+from ace.playbook.store import Entry
 
 
 def write_bullets(bullets: Iterable[PlaybookBullet], path: str | Path) -> int:
@@ -28,6 +30,41 @@ def write_bullets(bullets: Iterable[PlaybookBullet], path: str | Path) -> int:
     except OSError as error:
         raise PlaybookError(f"cannot write {str(path)!r}: {error.strerror}") from error
     return len(lines)
+
+
+def write_journal(entries: Iterable[Entry], path: str | Path) -> int:
+    """Write each entry of a journal as one line; returns how many.
+
+    Raises:
+        PlaybookError: The file cannot be written.
+    """
+    lines = [visible_json(json.dumps(asdict(entry), ensure_ascii=False)) for entry in entries]
+    try:
+        write_atomic(Path(path), "".join(f"{line}\n" for line in lines))
+    except OSError as error:
+        raise PlaybookError(f"cannot write {str(path)!r}: {error.strerror}") from error
+    return len(lines)
+
+
+def read_journal(path: str | Path) -> list[Entry]:
+    """Read what `write_journal` wrote.
+
+    Raises:
+        PlaybookError: The file cannot be read, or a line is no entry of a journal.
+    """
+    entries: list[Entry] = []
+    try:
+        lines = Path(path).read_text(encoding="utf-8").split("\n")
+    except (OSError, UnicodeDecodeError) as error:
+        raise PlaybookError(f"cannot read {str(path)!r}: {error}; nothing was imported") from error
+    for number, line in enumerate(filter(None, lines), start=1):
+        try:
+            entries.append(Entry(**json.loads(line)))
+        except (ValueError, TypeError) as error:
+            raise PlaybookError(
+                f"{str(path)!r} line {number} is no entry of a journal, as `export --full` writes it; nothing was imported"
+            ) from error
+    return entries
 
 
 def untrusted(bullet: PlaybookBullet) -> PlaybookBullet:
