@@ -8,9 +8,10 @@ from itertools import groupby
 from typing import Any
 
 from ace.curator import Curator
+from ace.learner.run_queue import MAX_KEPT_RUNS
 from ace.playbook import Playbook, PlaybookBullet, Tag
 from ace.playbook.bullet import Provenance
-from ace.playbook.delta import Add, Delta, Learned, Merge, Purge, Restore, apply, fold
+from ace.playbook.delta import Add, Delta, Learned, Merge, Purge, Restore, apply_to, fold
 from ace.playbook.insight import Insight
 from ace.reflector.reflector import beside
 
@@ -30,15 +31,22 @@ class Attempts:
         self._failed: dict[tuple[str | None, str], Learned] = {}
 
     def other_way(self, run: Learned) -> Learned | None:
-        """Note a run; the earlier one of the same task that ended the other way. The same pair is not compared twice."""
+        """Keep a run, and return the earlier one of its task that ended the other way; no pair is compared twice."""
         task = (run.tenant, run.task_id)
         if run.success:
             if run.insights and run.insights[0].section == "Strategies":
                 self._succeeded[task] = run
+                _forget_oldest(self._succeeded)
             return self._failed.pop(task, None)
         if task not in self._succeeded:
             self._failed[task] = run
+            _forget_oldest(self._failed)
         return self._succeeded.get(task)
+
+
+def _forget_oldest(kept: dict[tuple[str | None, str], Learned]) -> None:
+    while len(kept) > MAX_KEPT_RUNS:
+        kept.pop(next(iter(kept)))
 
 
 class Replay:
@@ -69,6 +77,7 @@ class Replay:
             self._first.setdefault(delta.run_id, revision)
             self._heard_first.setdefault(delta.run_id, delta.success)
         self._now = {delta.run_id: delta for _, delta in heard} | {change.run_id: change}
+        self._lost = {run for run, now in self._now.items() if self._heard_first[run] and not now.success}
         purged = {revision for revision, delta in journal if isinstance(delta, Purge) and delta.of_run}
         orphans = {d.bullet.id for revision, d in journal if isinstance(d, Add) and revision in purged}
         start = self._start([(revision, delta.run_id) for revision, delta in heard if delta.again])
@@ -115,11 +124,7 @@ class Replay:
         elif not heard[0].again:  # what an earlier correction wrote follows from what is written here
             self._teach(heard, [delta for delta in deltas if isinstance(delta, Tag)])
         for delta in deltas:
-            for bullet_id, bullet in apply(self._original, delta, revision).items():
-                if bullet is None:
-                    self._original.pop(bullet_id, None)
-                else:
-                    self._original[bullet_id] = bullet
+            apply_to(self._original, delta, revision)
         self._name_new()
 
     def _teach(self, heard: Sequence[Learned], tags: Sequence[Tag]) -> None:
@@ -166,10 +171,10 @@ class Replay:
         return delta.model_copy(update=changes)
 
     def _evidence(self, provenance: Provenance) -> Provenance:
-        """What a lesson that several runs taught together rests on: on the run only where it succeeded."""
-        if self._change.success or self._change.run_id not in provenance.run_ids:
+        """Return what a lesson that several runs taught together rests on: not on a run whose success was taken back."""
+        kept = [i for i, run in enumerate(provenance.run_ids) if run not in self._lost]
+        if len(kept) == len(provenance.run_ids):
             return provenance
-        kept = [i for i, run in enumerate(provenance.run_ids) if run != self._change.run_id]
         paired = len(provenance.task_ids) == len(provenance.run_ids)
         tasks = tuple(provenance.task_ids[i] for i in kept) if paired else provenance.task_ids
         return provenance.model_copy(update={"run_ids": tuple(provenance.run_ids[i] for i in kept), "task_ids": tasks})
@@ -194,11 +199,11 @@ def _identity(bullet: PlaybookBullet) -> tuple[Any, ...]:
 
 
 def _named(bullet: PlaybookBullet, bullet_id: str) -> PlaybookBullet:
-    """A lesson by another name; made anew, as it has worked out its number."""
+    """Copy a lesson under another id; `model_copy` would keep the number that it has cached."""
     return PlaybookBullet.model_validate({**bullet.model_dump(), "id": bullet_id})
 
 
 def _turned(tag: Tag) -> Tag:
-    """The credit of a run by the other verdict."""
+    """Swap helpful and harmful: the verdict on the run was reversed."""
     success = None if tag.success is None else not tag.success
     return tag.model_copy(update={"helpful": tag.harmful, "harmful": tag.helpful, "success": success})

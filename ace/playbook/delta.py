@@ -341,9 +341,14 @@ def fold(journal: Iterable[tuple[int, Delta]]) -> dict[str, PlaybookBullet]:
     """
     bullets: dict[str, PlaybookBullet] = {}
     for revision, delta in journal:
-        for bullet_id, bullet in apply(bullets, delta, revision).items():
-            if bullet is None:
-                bullets.pop(bullet_id, None)
-            else:
-                bullets[bullet_id] = bullet
+        apply_to(bullets, delta, revision)
     return bullets
+
+
+def apply_to(bullets: dict[str, PlaybookBullet], delta: Delta, revision: int) -> None:
+    """Change bullets, by id, by one delta: `apply_to(bullets, Remove(bullet_id="b-1"), 7)`."""
+    for bullet_id, bullet in apply(bullets, delta, revision).items():
+        if bullet is None:
+            bullets.pop(bullet_id, None)
+        else:
+            bullets[bullet_id] = bullet

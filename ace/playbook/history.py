@@ -13,9 +13,9 @@ from ace.core import PlaybookError, clean_text
 from ace.playbook.bullet import PlaybookBullet
 from ace.playbook.credits import credits_of
 from ace.playbook.database import book_url
-from ace.playbook.delta import Add, Delta, Learned, Merge, Purge, Remove, Restore, Tag, apply
+from ace.playbook.delta import Add, Delta, Learned, Merge, Purge, Remove, Restore, Tag, apply_to
 from ace.playbook.state import PlaybookState
-from ace.playbook.store import START, Credits, Entry, Row, Store, link
+from ace.playbook.store import START, Credits, Entry, Row, Store, given_numbers, link
 from ace.playbook.transfer import read_journal, write_journal
 from ace.playbook.versions import (
     BOOKKEEPING,
@@ -352,11 +352,7 @@ def _state_at(entries: Iterable[Entry], revision: int | None = None) -> dict[str
     for entry in entries:
         if revision is not None and entry.revision > revision:
             break
-        for bullet_id, bullet in apply(bullets, entry.delta, entry.revision).items():
-            if bullet is None:
-                bullets.pop(bullet_id, None)
-            else:
-                bullets[bullet_id] = bullet
+        apply_to(bullets, entry.delta, entry.revision)
     return bullets
 
 
@@ -480,8 +476,8 @@ def _wrong_numbers(entries: Sequence[Entry], next_number: int) -> Iterator[str]:
     numbers += [_number(d.bullet_id) for d in deltas if isinstance(d, Purge) and d.what == "added"]
     for number in (number for number, times in Counter(numbers).items() if times > 1):
         yield f"b-{number} was given twice"
-    brought = [delta.bullet.number for delta in deltas if isinstance(delta, Restore)]  # a saved book keeps its ids
-    expected = max([*numbers, *brought], default=0) + 1
+    given = [number for delta in deltas for number in given_numbers(delta)]  # a book that was saved keeps its ids
+    expected = max(given, default=0) + 1
     if next_number < expected:
         yield f"the next bullet would be b-{next_number}, which was given before"
     elif next_number > expected:

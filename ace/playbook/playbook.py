@@ -175,7 +175,12 @@ class Playbook:
             PlaybookError: The book is not where it was, or another one is there.
         """
         if "path" not in state:
-            bullets = [PlaybookBullet.model_validate(lesson) for lesson in state["lessons"]]
+            try:
+                bullets = [PlaybookBullet.model_validate(lesson) for lesson in state["lessons"]]
+            except (KeyError, TypeError, ValidationError) as error:
+                raise PlaybookError(
+                    f"this is no saved playbook: {str(error)[:200]}; expected its lessons, or its path"
+                ) from error
             book = cls(**options)
             book._state.store.start_ids_after(max((bullet.number for bullet in bullets), default=0))
             book.history.write_again([Restore(bullet=bullet) for bullet in bullets])

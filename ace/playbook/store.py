@@ -519,6 +519,8 @@ class Store:
             raise PlaybookError(
                 f"a playbook on a server is backed up there: pg_dump {self.address} > {target.with_suffix('.sql')}"
             )
+        if not target.parent.is_dir():
+            raise PlaybookError(f"cannot write {str(target)!r}: the folder {str(target.parent)!r} does not exist")
         if target.exists():
             raise PlaybookError(f"{str(target)!r} is there already; name a new file")
         with self._lock, closing(self.engine.raw_connection()) as raw, closing(sqlite3.connect(target)) as copy:

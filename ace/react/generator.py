@@ -559,7 +559,7 @@ class ReActGenerator(dspy.Module, Agent):
 
         When the tools have changed since, a warning and `tool_changes` say exactly how. What was learned of a tool whose
         arguments are others now is left behind; the rest is loaded. The playbook comes back too, its lessons or the book on
-        disk by its path, where this agent has none that is on a disk; a warning says where that cannot be.
+        disk by its path, where this agent has no lessons and no book on a disk; a warning says where that cannot be.
         """
         state = dict(state)
         self._load_playbook(state.pop(PLAYBOOK, None))
@@ -574,7 +574,8 @@ class ReActGenerator(dspy.Module, Agent):
 
     def _load_playbook(self, saved: Any) -> None:
         own = self.playbook
-        if saved is None or (own is not None and not (isinstance(own, Playbook) and own.in_memory)):
+        replaceable = own is None or (isinstance(own, Playbook) and own.in_memory and not len(own))
+        if saved is None or not replaceable:
             return
         try:
             self.playbook = Playbook.load_state(saved)

@@ -103,6 +103,18 @@ def test_a_book_that_is_missing_or_another_one_is_named(tmp_path):
     assert kept.playbook is own, "an agent's own book on disk stays"
 
 
+def test_lessons_of_its_own_are_not_replaced_and_what_is_no_playbook_is_named(tmp_path):
+    an_agent(taught()).save(tmp_path / "agent.json")
+    own = Playbook()
+    own.add(section="Pitfalls", content="My own lesson.")
+    agent = an_agent(own)
+    agent.load(tmp_path / "agent.json")
+    assert agent.playbook is own
+    for broken in ({}, {"lessons": 3}, {"lessons": [{"content": "x"}]}):
+        with pytest.raises(PlaybookError, match="this is no saved playbook"):
+            Playbook.load_state(broken)
+
+
 def test_a_path_is_enough(tmp_path):
     with Playbook(tmp_path / "b.db") as book:
         book.add(section="Pitfalls", content="Ask first.")

@@ -109,6 +109,8 @@ def test_a_backup_is_whole_while_others_write(tmp_path):
                 assert copy.get("b-2").stage == "pinned"
         with pytest.raises(PlaybookError, match="is there already"):
             book.back_up(tmp_path / "copy-0.db")
+        with pytest.raises(PlaybookError, match="does not exist"):
+            book.back_up(tmp_path / "nowhere" / "copy.db")
 
 
 def test_the_commands(tmp_path):
