@@ -225,8 +225,14 @@ def import_bullets(
 
 
 @app.command("backup", epilog="Example: ace playbook backup pb.db pb-monday.db")
-def backup(path: BookArgument, target: Annotated[Path, typer.Argument(help="A new file.")]) -> None:
+def backup(
+    path: BookArgument,
+    target: Annotated[Path, typer.Argument(help="A new file.")],
+    json_file: JsonOption = None,
+) -> None:
     """Copy a playbook into a new file, safely while others write to it; a server's is copied by pg_dump."""
+    check_writable(json_file)
     with open_book(path) as book:
         book.back_up(target)
         console.print(f"{path} is copied to {target}", highlight=False, soft_wrap=True)
+        write_json({"backup": str(target), "revision": book.revision}, json_file)
