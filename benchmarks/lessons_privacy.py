@@ -1,6 +1,7 @@
 """What other people are shown of a person: ``python benchmarks/lessons_privacy.py OUT.json [--values 2000]``.
 
-Faker makes names, e-mails, phones, cards, IBANs, URLs, addresses and ids in twelve locales. Each stands in the requests of
+Faker makes names, e-mails, phones, cards, IBANs, URLs, addresses and ids in seventeen locales; in five of them, requests
+about names are in the language of the locale. Each stands in the requests of
 verified runs, as an argument, in an answer, or only in the words; half of them in several tasks. A quarter of them have a
 tool of their own, so that nobody else's runs are in their lesson; the others share one for each sentence and place. Then
 every lesson is rendered as a prompt would show it, and the prompt of a run for somebody else is built. A value leaks when
@@ -33,6 +34,19 @@ from ace.playbook.render import render_bullet, render_bullets
 from ace.tasks import Feedback
 
 LOCALES = ["en_US", "en_GB", "de_DE", "fr_FR", "es_ES", "it_IT", "pl_PL", "pt_BR", "sv_SE", "tr_TR", "nl_NL", "cs_CZ"]
+LOCALES += ["ru_RU", "zh_CN", "ja_JP", "ko_KR", "ar_AA"]
+OWN_WORDS = {
+    "CYRILLIC": ("Верните деньги за заказ, клиент {v}", "Позвоните {v} по поводу сломанной лампы"),
+    "CJK": (
+        "请给{v}退款",
+        "{v}想把会议改到下周",
+        "{v}さんの注文を返金してください",
+        "壊れたランプについて{v}さんに電話してください",
+    ),
+    "HANGUL": ("{v}님의 주문을 환불해 주세요", "고장 난 램프 때문에 {v}에게 전화해 주세요"),
+    "ARABIC": ("أعد ثمن طلب {v}", "اتصل ب{v} بخصوص المصباح المكسور"),
+}
+"""By script, requests about a name."""
 STRICT = ("email", "url", "card", "iban")
 KINDS: dict[str, Callable[[Faker], str]] = {
     "name": lambda fake: fake.name(),
@@ -83,8 +97,10 @@ def learn(book: Playbook, values: list[tuple[str, str]], seed: int) -> None:
     for index, (kind, text) in enumerate(values):
         of_kind = index // len(KINDS)
         for _ in range(1 if of_kind % 2 else rng.randint(2, MOST_TASKS)):
-            sentence, place = rng.choice(SENTENCES[kind]), rng.choice(PLACES)
-            shared = f"{kind}_{SENTENCES[kind].index(sentence)}_{place}"
+            script = unicodedata.name(text[0], "").split()[0] if kind == "name" else ""
+            sentences = OWN_WORDS.get(script, SENTENCES[kind])
+            sentence, place = rng.choice(sentences), rng.choice(PLACES)
+            shared = f"{script}{kind}_{sentences.index(sentence)}_{place}"
             tool = f"look_up_{index if of_kind % 8 < 2 else shared}"
             jobs.append((kind, text, sentence, place, tool))
     rng.shuffle(jobs)

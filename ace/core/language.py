@@ -1,14 +1,29 @@
-"""English, all in one place: lists of words by what they do in a sentence, and how words lose their endings.
+"""Language, all in one place: lists of words by what they do in a sentence, scripts, and how words lose their endings.
 
-No other module holds a list of words of a language; what uses these says what for.
+No other module holds a list of words of a language; what uses these says what for. What has no list for a language is
+neutral in it.
 """
 
 from __future__ import annotations
 
 import gzip
 import re
+import zlib
 from functools import lru_cache
 from importlib import resources
+
+UNSPACED = (
+    "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U000323af"
+)
+"""Characters of scripts that put no spaces between words (Thai, Lao, Burmese, Khmer, kana, Han), as ranges of a class."""
+HANGUL = "\uac00-\ud7a3"
+"""Korean letters: a word may end in particles, as in \uc774\uc601\ud76c\uc5d0\uac8c, "to Yi Yeong-hui"."""
+JOINED = f"\u0590-\u06ff{HANGUL}{UNSPACED}"
+"""Characters of scripts that write a word together with its neighbours."""
+PREFIXES = (
+    "(?:[\u0648\u0641\u0628\u0643\u0644]{0,2}(?:\u0627\u0644)?|[\u05d5\u05d4\u05d1\u05db\u05dc\u05de\u05e9]{0,2})"
+)
+"""What Arabic and Hebrew write together with the next word: "and", "to", "the" and the like; a part of a pattern."""
 
 
 def _words(*texts: str) -> frozenset[str]:
@@ -236,6 +251,35 @@ def stems(text: str) -> frozenset[str]:
     return frozenset(stem(word) for word in words if word not in FUNCTION_WORDS)
 
 
+FEATURES = 2**20
+"""Words and word pairs are hashed to this many values."""
+_RUN = re.compile(rf"[{UNSPACED}]+|(?:(?![{UNSPACED}])\w){{2,}}")
+
+
+def search_words(text: str) -> list[str]:
+    """Find the words of a text in lower case; where a script has no spaces, its pairs of characters.
+
+    Examples:
+        >>> search_words("Mail 3 PDF文件夹")
+        ['mail', 'pdf', '文件', '件夹']
+    """
+    found: list[str] = []
+    for run in _RUN.findall(text.lower()):
+        unspaced = re.match(f"[{UNSPACED}]", run) is not None and len(run) > 1
+        found += [run[i : i + 2] for i in range(len(run) - 1)] if unspaced else [run]
+    return found
+
+
+def column(term: str) -> int:
+    """Hash a term to its column; so many words share one that a column alone tells none of them.
+
+    Examples:
+        >>> column("refund")
+        587690
+    """
+    return zlib.crc32(term.encode("utf-8", "replace")) % FEATURES
+
+
 @lru_cache(maxsize=1)
 def common_words() -> frozenset[str]:
     """Load common English words in lower case, without proper names: SCOWL, size 35 (its licence is in ``LICENSE``).
@@ -246,3 +290,14 @@ def common_words() -> frozenset[str]:
     """
     packed = resources.files("ace.core").joinpath("words.txt.gz").read_bytes()
     return frozenset(gzip.decompress(packed).decode().split())
+
+
+def is_foreign(text: str) -> bool:
+    """Check whether English knows less than half of a text's words; a capital makes no name of a word there.
+
+    Examples:
+        >>> is_foreign("Storniere die Bestellung von Anna"), is_foreign("Cancel Anna's order")
+        (True, False)
+    """
+    words = re.findall(r"\w+", text.lower())
+    return 2 * sum(word in common_words() for word in words) < len(words)

@@ -250,7 +250,7 @@ def _said_again(bullet: PlaybookBullet, insight: Insight, sure: bool) -> dict[st
     for situation in bullet.situations:
         if (both := joined(situation, insight.situation, insight.values, counted, insight.fill)) is not None:
             same = both == situation
-            return said if same else said | {"situation": both, "instead_of": situation.template}
+            return said if same else said | {"situation": both, "instead_of": situation.wording}
     if not sure:
         return said
     return said | {"situation": insight.situation.model_copy(update={"since": len(bullet.provenance.run_ids)})}

@@ -51,7 +51,7 @@ class Merge(_Delta, frozen=True):
     situation: Situation | None = None
     """The situation of the run, joined with the one that it was like."""
     instead_of: str = ""
-    """The template that `situation` replaces; empty for another wording."""
+    """The wording that `situation` replaces; empty for another wording."""
     clean: bool = False
     """Whether no untrusted answer asked for what the run did: a lesson that waits for such a run is shown from now on."""
     absorbed: tuple[BulletId, ...] = ()

@@ -13,6 +13,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, Field, model_validator
 
+from ace.core.language import column, search_words
 from ace.playbook.masking import PERSONAL, WORD, Kind
 
 MAX_SITUATIONS = 12
@@ -318,6 +319,13 @@ class Situation(BaseModel, frozen=True, extra="forbid"):
     """Runs that its lesson rested on when it came."""
     fills: tuple[str, ...] = ()
     """Hashes of what filled the slots, of the last few tasks: the same request again shows nothing new."""
+    hidden: tuple[int, ...] = ()
+    """Columns of the lexical index for its rare words: they are searched, and stored as text nowhere."""
+
+    @property
+    def wording(self) -> str:
+        """What tells two situations apart: the template, and which rare words fill it."""
+        return f"{self.template} {list(self.hidden)}" if self.hidden else self.template
 
     @property
     def searched(self) -> str:
@@ -369,11 +377,14 @@ def joined(
     new = _with_words(new, values, old)
     left, right = old.keys(), new.keys()
     if left == right and len(old.slots) == len(new.slots):
-        return _with_fills(old, new, values, counted, fill or fill_of(values))
+        alike = sum(key != "{}" for key in left)
+        return (
+            _with_fills(old, new, values, counted, fill or fill_of(values)) if _shared(old, new, alike, alike) else None
+        )
     matcher = SequenceMatcher(None, left, right, autojunk=False)
     gaps = [(left[i1:i2], right[j1:j2]) for kind, i1, i2, j1, j2 in matcher.get_opcodes() if kind != "equal"]
     same = sum(key != "{}" for i, _, size in matcher.get_matching_blocks() for key in left[i : i + size])
-    if same < SHARED * max(sum(key != "{}" for key in side) for side in (left, right)):
+    if not _shared(old, new, same, max(sum(key != "{}" for key in side) for side in (left, right))):
         return None
     more_slots = not gaps and len(new.slots) > len(old.slots)  # two slots of one were filled alike by chance
     if all(_fits(one, other) for one, other in gaps) and not more_slots:
@@ -383,7 +394,16 @@ def joined(
         general = new.model_copy(update={"slots": slots, "since": old.since, "fills": old.fills})
     else:
         return None
-    return general.model_copy(update={"support": old.support + counted})
+    return general.model_copy(update={"support": old.support + counted, "hidden": _common(old, new)})
+
+
+def _common(old: Situation, new: Situation) -> tuple[int, ...]:
+    return tuple(sorted({*old.hidden} & {*new.hidden}))
+
+
+def _shared(old: Situation, new: Situation, same: int, most: int) -> bool:
+    """Whether two wordings share enough of their words, of the hidden ones of the shorter one too."""
+    return same + len(_common(old, new)) >= SHARED * (most + min(len(old.hidden), len(new.hidden)))
 
 
 def _with_words(new: Situation, values: Mapping[str, str], old: Situation) -> Situation:
@@ -419,9 +439,11 @@ def _with_fills(old: Situation, new: Situation, values: Mapping[str, str], count
             words[mine.name] = values[other.name]
         else:
             slots.append(mine.model_copy(update={"seen": seen}))
+    shown = {column(word) for text in words.values() for word in search_words(text)}
     return Situation(
         template=_SLOT.sub(lambda m: words.get(m[1]) or m[0], old.template),
         slots=tuple(slots),
+        hidden=tuple(c for c in _common(old, new) if c not in shown),
         support=old.support + counted,
         since=old.since,
         fills=(*old.fills, fresh)[-TASKS_FOR_A_WORD:] if differs else old.fills,
@@ -439,10 +461,10 @@ def added(situations: Sequence[Situation], new: Situation, instead_of: str, runs
     Args:
         situations: Of the lesson.
         new: To be added.
-        instead_of: The template that it replaces; empty when it is another wording.
+        instead_of: The `wording` that it replaces; empty when it is another wording.
         runs: Runs that the lesson rests on.
     """
-    others = [known for known in situations if known.template not in (instead_of, new.template)]
+    others = [known for known in situations if known.wording not in (instead_of, new.wording)]
     kept = sorted([*others, new], key=lambda s: (-s.support, s.since, s.template))
     while len(kept) > MAX_SITUATIONS:
         rest = [known for known in kept if known is not new]

@@ -114,8 +114,8 @@ def without_reads(candidates: Sequence[Scored], bullet_of: Mapping[int, Playbook
     reads = {scored.number for scored, bullet in plans if bullet.plan is not None and not bullet.plan.changes}
     if not reads:
         return candidates
-    changed = {s.searched for scored, b in plans if scored.number not in reads for s in b.situations}
-    idle = {n for n in reads if any(s.searched in changed for s in bullet_of[n].situations)}
+    changed = {s.wording for scored, b in plans if scored.number not in reads for s in b.situations}
+    idle = {n for n in reads if any(s.wording in changed for s in bullet_of[n].situations)}
     return [scored for scored in candidates if scored.number not in idle]
 
 

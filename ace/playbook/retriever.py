@@ -212,7 +212,7 @@ class Retriever:
                 return candidates
         if not len(state.bullets):
             return []
-        asked = state.index.masked(query.text)
+        asked = state.index.asked(query.text)
         (vector,) = state.index.query_vectors([asked.meaning])
         with state.lock:
             key = self._key(query)  # before the search: what changes meanwhile has another key
@@ -229,7 +229,7 @@ class Retriever:
             content = max(state.scopes.get(None, 0), state.scopes.get(query.domain, 0))
         evidence = state.evidence_revision if query.filters.guarded else 0
         scope = (query.domain, query.tenant)
-        return (state.embedder.name, state.index.masked(query.text), *scope, query.filters.cache_key, content, evidence)
+        return (state.embedder.name, state.index.asked(query.text), *scope, query.filters.cache_key, content, evidence)
 
     def _count(self, *, hit: bool) -> None:
         self.counts = CacheCounts(self.counts.hits + hit, self.counts.misses + (not hit))

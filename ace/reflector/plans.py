@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any, cast
 
 from ace.core import value_to_text
@@ -17,7 +18,7 @@ from ace.playbook.plan import Binding, Call, Constant, FromAnswer, FromTask, Pla
 from ace.reflector.knowledge import Knowledge
 from ace.reflector.loops import looped
 from ace.reflector.situations import generalised
-from ace.reflector.values import as_key, as_text, flat, leaves, paths, said_in, slot_name, spellings
+from ace.reflector.values import as_key, as_text, flat, inflected_in, leaves, paths, said_in, slot_name, spellings
 from ace.tasks import ReasoningStep, TaskInput
 
 _MAX_ALSO = 7
@@ -109,7 +110,8 @@ class _Binder:
         return FromTask(slot=slot_name(name), value=value, seen=1)
 
     def _in_task(self, name: str, value: Any) -> bool:
-        match = next((found for text in spellings(value) for found in said_in(self._task, text)), None)
+        exact = (found for text in spellings(value) for found in said_in(self._task, text))
+        match = next(chain(exact, inflected_in(self._task, as_text(value))), None)
         if match:
             self.found.setdefault(match[0], slot_name(name))
         return match is not None

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, cast
 
-from ace.core.language import FUNCTION_WORDS
+from ace.core.language import FUNCTION_WORDS, JOINED, column, is_foreign, search_words
 from ace.playbook.masking import PERSONAL, SPOKEN, TITLE, WORD, Kind, shouted
 from ace.playbook.plan import Situation, Slot, digest_of, fill_of
 from ace.reflector.knowledge import Knowledge
@@ -15,6 +15,7 @@ from ace.tasks import ReasoningStep
 
 _MAX_TEMPLATE = 400
 """Characters of a request that become a template."""
+_JOINED = re.compile(f"[{JOINED}]")
 
 
 def situation_of(text: str, knowledge: Knowledge) -> Situation:
@@ -80,6 +81,8 @@ class _Mark(NamedTuple):
     kind: Kind
     rare: bool = False
     """Whether it is a slot only because few know the word."""
+    guessed: bool = False
+    """Whether it may be a word after all: it is searched, until runs differ in it."""
 
 
 def generalised(
@@ -100,8 +103,10 @@ def generalised(
     """
     if len(text) > _MAX_TEMPLATE:
         text = text[: text.rfind(" ", 1, _MAX_TEMPLATE) if " " in text[1:_MAX_TEMPLATE] else _MAX_TEMPLATE]
-    spans = [_Mark(span.start, span.end, span.kind, span.kind) for span in knowledge.masker.spans(text)]
-    unknown = _unknown(text, knowledge.knows)
+    foreign = is_foreign(text)
+    masked = knowledge.masker.spans(text)
+    spans = [_Mark(s.start, s.end, s.kind, s.kind, guessed=foreign and s.kind == "name") for s in masked]
+    unknown = [mark._replace(guessed=foreign or mark.kind == "text") for mark in _unknown(text, knowledge.knows)]
     # a query is masked without knowing arguments: what it takes for a quotation is one here, too
     whole_ones = [span for span in spans if span.kind in PERSONAL]
     given = (
@@ -166,12 +171,15 @@ def _template(text: str, marks: Iterable[_Mark], named: Collection[str] = ()) ->
     """The template and what fills it; of marks that overlap the first one counts."""
     taken: list[_Mark] = []
     for mark in marks:
-        if mark.start < mark.end and all(mark.end <= other.start or other.end <= mark.start for other in taken):
-            taken.append(mark)
+        over = [other for other in taken if other.start < mark.end and mark.start < other.end]
+        if not over or (mark.guessed and _JOINED.search(text, mark.start, mark.end)):
+            taken += _pieces(mark, sorted(over))
     pieces, slots, values, at = list[str](), list[Slot](), dict[str, str](), 0
     names: dict[tuple[str, str], str] = {}
+    hidden: set[int] = set()
     for mark in sorted(taken):
         said = text[mark.start : mark.end]
+        hidden |= {column(word) for word in search_words(said)} if mark.guessed else set()
         name = names.get((mark.name, said))
         if name is None:
             name = names[mark.name, said] = _free(re.sub(r"\W", "_", mark.name), values)
@@ -182,7 +190,19 @@ def _template(text: str, marks: Iterable[_Mark], named: Collection[str] = ()) ->
         pieces += [_plain(text[at : mark.start]), f"{{{name}}}"]
         at = mark.end
     template = "".join([*pieces, _plain(text[at:])])
-    return Situation(template=template, slots=tuple(slots), fills=(fill_of(values),)), values
+    found = Situation(template=template, slots=tuple(slots), fills=(fill_of(values),), hidden=tuple(sorted(hidden)))
+    return found, values
+
+
+def _pieces(mark: _Mark, over: Sequence[_Mark]) -> Iterator[_Mark]:
+    """What is left of a guessed word beside the marks over it; in some scripts words are written together."""
+    at = mark.start
+    for other in over:
+        if at < other.start:
+            yield mark._replace(end=other.start, start=at)
+        at = max(at, other.end)
+    if at < mark.end:
+        yield mark._replace(start=at)
 
 
 def _free(name: str, taken: Collection[str]) -> str:

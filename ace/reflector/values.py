@@ -11,7 +11,7 @@ from functools import lru_cache
 from typing import Any, cast
 
 from ace.core import value_to_text
-from ace.core.language import FIELD_NAMES, common_words
+from ace.core.language import FIELD_NAMES, HANGUL, PREFIXES, UNSPACED, common_words
 
 _MAX_FIELDS = 2_000
 """Fields of one answer that are looked at."""
@@ -166,7 +166,7 @@ def as_text(value: Any) -> str:
 
 
 def said_in(text: str, value: str) -> Iterator[re.Match[str]]:
-    """Where a text says a value as whole words, whatever its case and its spaces.
+    """Where a text says a value as whole words, whatever its case and its spaces; anywhere, where a script has no spaces.
 
     Examples:
         >>> [match.start() for match in said_in("Ana and Anabel and ana", "Ana")]
@@ -190,4 +190,28 @@ def _plainly(text: str) -> str:
 def _whole(text: str) -> re.Pattern[str]:
     # a part of a date, a time or an amount is no number of its own
     words = r"\s+".join(map(re.escape, text.split()))
-    return re.compile(rf"(?<!\w)(?<!\d[-.,:/]){words}(?!\w)(?![-.,:/]\d)", re.IGNORECASE)
+    return re.compile(rf"{_BEGINS}(?<!\d[-.,:/]){words}{_ENDS}(?![-.,:/]\d)", re.IGNORECASE)
+
+
+_BEGINS = rf"(?:(?<!\w)|(?<=[{UNSPACED}])|(?=[{UNSPACED}]{{2}}))"
+_ENDS = rf"(?:(?!\w)|(?=[{UNSPACED}])|(?<=[{UNSPACED}]{{2}})|(?=[{HANGUL}]{{1,3}}(?!\w)))"
+"""Where a value may end: at the end of a word, at a character of a script without spaces, or before a Korean particle."""
+
+
+def inflected_in(text: str, value: str) -> Iterator[re.Match[str]]:
+    """Where a text says a name with another ending, or with a particle before it, as many languages have them.
+
+    The words share their first four letters at least, and all but the last one; words that English has are never meant.
+
+    Examples:
+        >>> [match[0] for match in inflected_in("Refunda a Borisov", "Boris")]
+        ['Borisov']
+    """
+    words = value.split()
+    if not words or not all(word.isalpha() and word.lower() not in common_words() for word in words):
+        return
+    kept = (word[:-1] if len(word) > 4 else word for word in words)
+    inflected = r"\s+".join(f"{PREFIXES}{re.escape(word)}" + (r"\w{0,3}" if len(word) > 3 else "") for word in kept)
+    for match in re.finditer(rf"(?<!\w){inflected}(?!\w)", text, re.IGNORECASE):
+        if not any(word in common_words() for word in match[0].lower().split()):
+            yield match

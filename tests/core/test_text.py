@@ -35,7 +35,9 @@ def test_no_memory_address_reaches_a_prompt():
 
 @given(
     st.recursive(
-        st.none() | st.booleans() | st.integers() | st.text(), lambda s: st.lists(s) | st.dictionaries(st.text(), s)
+        st.none() | st.booleans() | st.integers() | st.text(),
+        lambda s: st.lists(s) | st.dictionaries(st.text(), s),
+        max_leaves=20,
     )
 )
 def test_json_values_become_encodable_text(value):

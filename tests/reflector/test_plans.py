@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 from learner.runs import run_of, step
 
-from ace.playbook.plan import Constant, FromAnswer, FromTask, Written
+from ace.playbook.plan import Constant, FromAnswer, FromTask, Written, joined
 from ace.reflector.knowledge import Knowledge
 from ace.reflector.plans import mined
 from ace.reflector.situations import situation_of, without_values
@@ -272,3 +272,48 @@ def test_no_argument_is_in_what_is_kept(name, number):
     kept = found.plan.stored.model_dump_json() + found.situation.model_dump_json()
     assert str(number) not in kept.replace(found.situation.fills[0], "")
     assert f"xx{name}" not in kept
+
+
+@pytest.mark.parametrize(
+    ("text", "value", "template"),
+    [
+        ("请给王伟的订单退款", "王伟", "{text}{customer}{text_2}"),
+        ("이영희에게 청구서를 보내 주세요", "이영희", "{customer}{text} {text_2} {text_3} {text_4}"),
+        ("أرسل الفاتورة لأحمد", "أحمد", "{text} {text_2} {customer}"),
+        ("Позвони Виктору", "Виктор", "{name} {customer}"),
+        ("Zadzwoń do Tomasza", "Tomasz", "{name} do {customer}"),
+    ],
+)
+def test_an_argument_is_found_in_scripts_without_spaces_and_with_endings(text, value, template):
+    found = plan_of(text, step("call", changes=True, customer=value))
+    assert found.situation.template == template
+    assert found.plan.calls[0].args["customer"] == FromTask(slot="customer")
+
+
+@pytest.mark.parametrize(
+    ("text", "value"), [("Report the ports", "port"), ("Offer it to Annabella", "Anna"), ("Ask Bo", "Boris")]
+)
+def test_another_word_is_no_ending_of_a_value(text, value):
+    found = plan_of(text, step("call", changes=True, customer=value))
+    assert not isinstance(found.plan.calls[0].args["customer"], FromTask)
+
+
+def test_words_that_english_lacks_are_searched_and_stand_nowhere_as_text():
+    first = situation_of("请给王伟的订单退款", Knowledge())
+    again = situation_of("请给李娜的订单退款", Knowledge())
+    assert first.template == "{text}"
+    assert len(set(first.hidden) & set(again.hidden)) == 5, "the pairs around the name differ"
+    both = joined(first, again, {}, counted=True)
+    assert both is not None
+    assert set(both.hidden) == set(first.hidden) & set(again.hidden)
+    other = situation_of("明天几点开会", Knowledge())
+    assert joined(first, other, {}, counted=True) is None, "nothing in common but that English knows neither"
+
+
+def test_what_five_tasks_share_is_a_word_in_any_language():
+    runs = [plan_of(f"退款 {number}", step("refund", changes=True, number=number)) for number in range(10, 16)]
+    known = runs[0].situation
+    for run in runs[1:]:
+        known = joined(known, run.situation, run.values, counted=True)
+    assert known.template == "退款 {number}"
+    assert known.hidden == ()

@@ -12,6 +12,7 @@ import numpy as np
 from cachetools import LRUCache
 
 from ace.core import PlaybookError, clean_text
+from ace.core.language import column, is_foreign, search_words
 from ace.playbook.bullet import LIVING_STAGES, PlaybookBullet, Section
 from ace.playbook.filters import Filters
 from ace.playbook.index.dense import DenseIndex
@@ -39,6 +40,8 @@ class Masked(NamedTuple):
 
     meaning: str
     words: str
+    hidden: tuple[int, ...] = ()
+    """Columns of words that are not kept: of a query the names, of a lesson what too few tasks say."""
 
 
 class BulletIndex:
@@ -88,7 +91,7 @@ class BulletIndex:
         Those that wait for review or are not shown are among them, retired ones are not: what is added is compared with
         them.
         """
-        query = self.masked(clean_text(text))
+        query = self.asked(clean_text(text))
         with self._lock:
             empty = not len(self._table)
         if empty:
@@ -107,15 +110,26 @@ class BulletIndex:
             known = self._masks.get(text)
         if known is None:
             spans = self._masker.spans(text)
-            known = Masked(masked(text, spans, keep=KEPT), masked(text, spans))
+            names = [s for s in spans if s.kind == "name"] if is_foreign(text) else []
+            hidden = dict.fromkeys(column(word) for s in names for word in search_words(text[s.start : s.end]))
+            known = Masked(masked(text, spans, keep=KEPT), masked(text, spans), tuple(hidden))
             with self._lock:
                 self._masks[text] = known
         return known
 
+    def asked(self, text: str) -> Masked:
+        """Mask a query; of names it keeps what any lesson has as a word, so that other names are the same question."""
+        query = self.masked(text)
+        if not query.hidden:
+            return query
+        with self._lock:
+            self._update()
+            return query._replace(hidden=self._lexical.known(query.hidden))
+
     def entries(self, bullet: PlaybookBullet) -> list[Masked]:
         """What a bullet is searched by: each of its situations, or its own words."""
         if bullet.situations:
-            return [Masked(s.searched, s.searched) for s in bullet.situations]
+            return [Masked(s.searched, s.searched, s.hidden) for s in bullet.situations]
         text = clean_text(bullet.searched)
         spans = self._masker.spans(text)
         return [Masked(masked(text, spans, keep=KEPT), masked(text, spans))]
@@ -187,7 +201,8 @@ class BulletIndex:
                 known |= self._computed({n: texts[n] for n in missing})
             if known or self._dense is not None:
                 self._put(known, gone)
-            self._lexical.put({n: entry.words for n, entry in entries.items()})
+            hidden = {n: entry.hidden for n, entry in entries.items()}
+            self._lexical.put({n: entry.words for n, entry in entries.items()}, hidden)
             self._lexical.remove(gone)
             self._later.difference_update(gone)
             self._changed.clear()
@@ -291,7 +306,7 @@ class BulletIndex:
             near: tuple[list[int], list[float]] = ([], [])
             if self._dense is not None:
                 near = self._dense_index(len(vector)).search(vector, depth, mask)
-            words = of_bullets(self._lexical.search(query.words, depth, mask))
+            words = of_bullets(self._lexical.search(query.words, depth, mask, query.hidden))
         return fuse(of_bullets(near), words)
 
     def reset(self, table: BulletTable) -> None:
@@ -328,7 +343,7 @@ def of_bullets(ranking: tuple[Sequence[int], Sequence[float]]) -> tuple[list[int
 
 
 def _searched(bullet: PlaybookBullet) -> object:
-    return [situation.searched for situation in bullet.situations] or bullet.searched
+    return [situation.wording for situation in bullet.situations] or bullet.searched
 
 
 def text_key(text: str) -> str:

@@ -2,35 +2,31 @@
 
 from __future__ import annotations
 
-import re
 import threading
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
-import mmh3
 import numpy as np
 from numpy.typing import NDArray
 
-FEATURES = 2**20
-"""Words and word pairs are hashed to this many values."""
+from ace.core.language import FEATURES, column, search_words
+
 MANY = 20_000
 OUTDATED_SHARE = 0.01
 """In books of more than `MANY` texts, the share that may change before the weights are recomputed."""
 
-_WORD = re.compile(r"\b\w\w+\b")
-
 
 def terms(text: str) -> list[str]:
-    """What a masked text is compared by: its words, counted twice, and its word pairs.
+    """List what a masked text is compared by: its words, counted twice, and its word pairs.
 
     Examples:
-        >>> terms("Mail name number files")
-        ['mail', 'name', 'number', 'files', 'mail', 'name', 'number', 'files', 'mail name', 'name number', 'number files']
+        >>> terms("Mail name files")
+        ['mail', 'name', 'files', 'mail', 'name', 'files', 'mail name', 'name files']
     """
-    words = _WORD.findall(text.lower())
-    return [*words, *words, *(f"{a} {b}" for a, b in pairwise(words))]
+    found = search_words(text)
+    return [*found, *found, *(f"{a} {b}" for a, b in pairwise(found))]
 
 
 COMMON_SHARE = 6
@@ -53,9 +49,9 @@ class _Postings(NamedTuple):
         return found
 
 
-def _counted(text: str) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
-    """The columns of a text's terms, in order, and how often each stands there."""
-    counted = Counter(abs(mmh3.hash(term)) % FEATURES for term in terms(text))
+def _counted(text: str, hidden: Sequence[int]) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
+    """The columns of a text's terms and of its hidden words, in order, and how often each stands there."""
+    counted = Counter([column(term) for term in terms(text)] + list(hidden))
     columns = np.fromiter(counted, dtype=np.int32, count=len(counted))
     order = np.argsort(columns)
     return columns[order], np.fromiter(counted.values(), dtype=np.float32, count=len(counted))[order]
@@ -64,9 +60,9 @@ def _counted(text: str) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
 class LexicalIndex:
     """Cosine of sublinear TF-IDF weights (Salton and Buckley, 1988), as scikit-learn's `TfidfVectorizer` has it.
 
-    Terms are hashed by MurmurHash3, as its `HashingVectorizer` does, without the second that importing it takes. The counts
-    of a text are taken once. Document frequencies and weights follow from the counts that are there, so that the same texts
-    give the same ranking in whatever order they came.
+    Terms are hashed, as its `HashingVectorizer` does, so that a text may have words of which only the columns are known. The
+    counts of a text are taken once. Document frequencies and weights follow from the counts that are there, so that the
+    same texts give the same ranking in whatever order they came.
 
     Examples:
         >>> index = LexicalIndex()
@@ -88,11 +84,11 @@ class LexicalIndex:
     def __len__(self) -> int:
         return len(self._counts)
 
-    def put(self, texts: Mapping[int, str]) -> None:
-        """Add texts by number, in place of older ones."""
+    def put(self, texts: Mapping[int, str], hidden: Mapping[int, Sequence[int]] | None = None) -> None:
+        """Add texts by number, in place of older ones, with the columns of words that do not stand in them."""
         if not texts:
             return
-        counts = {number: _counted(text) for number, text in texts.items()}
+        counts = {number: _counted(text, (hidden or {}).get(number, ())) for number, text in texts.items()}
         with self._lock:
             self._counts |= {number: (columns, 1 + np.log(found)) for number, (columns, found) in counts.items()}
             self._changed += len(texts)
@@ -103,20 +99,33 @@ class LexicalIndex:
             for number in numbers:
                 self._changed += self._counts.pop(number, None) is not None
 
-    def search(self, query: str, depth: int, allowed: NDArray[np.bool_] | None = None) -> tuple[list[int], list[float]]:
+    def known(self, columns: Sequence[int]) -> tuple[int, ...]:
+        """Return those of some columns that any text has."""
+        with self._lock:
+            self._weigh_when_due()
+            starts = self._postings.starts
+            return tuple(c for c in columns if len(starts) > 1 and starts[c] < starts[c + 1])
+
+    def search(
+        self,
+        query: str,
+        depth: int,
+        allowed: NDArray[np.bool_] | None = None,
+        hidden: Sequence[int] = (),
+    ) -> tuple[list[int], list[float]]:
         """The numbers of the texts that share words with the query, best first, and their scores.
 
         Args:
             query: Any text.
             depth: How many at most.
             allowed: By number, whether it may come; None allows all.
+            hidden: Columns of words that do not stand in the query as it is masked.
         """
         with self._lock:
-            if self._changed > (OUTDATED_SHARE * len(self._counts) if len(self._counts) > MANY else 0):
-                self._weigh()
+            self._weigh_when_due()
             if not len(self._numbers):
                 return [], []
-            columns, found = _counted(query)
+            columns, found = _counted(query, hidden)
             weights = (1 + np.log(found)) * self._idf[columns]
             starts, rows, values = self._postings
             scores = np.zeros(len(self._numbers), dtype=np.float32)
@@ -142,6 +151,10 @@ class LexicalIndex:
         hits = np.flatnonzero(scores >= least if least > 0 else scores > 0)
         order = hits[np.lexsort((numbers[hits], -scores[hits]))][:depth]
         return numbers[order].tolist(), (scores[order] / norm).tolist()
+
+    def _weigh_when_due(self) -> None:
+        if self._changed > (OUTDATED_SHARE * len(self._counts) if len(self._counts) > MANY else 0):
+            self._weigh()
 
     def _weigh(self) -> None:
         """Weights from the counts: idf over the texts that are there, rows of length one, ready to be read by column."""

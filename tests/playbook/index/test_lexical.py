@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from ace.core.language import column
 from ace.playbook.index import lexical
 from ace.playbook.index.lexical import LexicalIndex
 
@@ -55,10 +56,16 @@ def test_a_word_that_every_text_has_is_found_and_weighs_less_than_a_rare_one():
     assert 0 < scores[1] < 0.5
 
 
-def test_terms_are_counted_where_scikit_learn_counts_them():
-    columns, counts = lexical._counted("refund order 17 refund")  # as its HashingVectorizer gives for the same terms
-    assert columns.tolist() == [198941, 271743, 452630, 879084, 943571, 985860]
-    assert counts.tolist() == [4, 1, 1, 2, 1, 2]
+def test_a_word_of_which_only_the_column_is_known_is_found_like_the_word_itself():
+    index = LexicalIndex()
+    index.put({1: "refund order", 2: "order"}, {2: [column("watchlist")]})
+    assert index.search("watchlist", 5)[0] == [2]
+    assert index.search("nothing", 5, hidden=[column("watchlist")])[0] == [2]
+    assert index.known([column("watchlist"), column("refund"), column("nobody")]) == (
+        column("watchlist"),
+        column("refund"),
+    )
+    assert LexicalIndex().known([1]) == ()
 
 
 def test_one_text_that_is_put_or_removed_counts_at_once():
