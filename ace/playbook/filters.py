@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
+from typing import Any
 
+from ace.core import PlaybookError
 from ace.playbook.bullet import SHOWN_STAGES, FilterKey, Section, Stage
 
 ANY_VERSION = "*"
@@ -14,11 +16,13 @@ ANY_VERSION = "*"
 
 @dataclass(frozen=True)
 class Filters:
-    """What may come at all.
+    """What may come at all; a dict of the same names does, too.
 
     Examples:
         >>> Filters(sections=("Strategies",), exclude_tasks=("t-1",)).guarded
         True
+        >>> Filters.of({"has_tool_sequence": True, "domain": "shop"}).domain
+        'shop'
     """
 
     sections: tuple[Section, ...] | None = None
@@ -32,6 +36,24 @@ class Filters:
     """Leave-one-family-out guard."""
     stages: tuple[Stage, ...] = SHOWN_STAGES
     """Stages in a bullet's life that may be shown."""
+    domain: str | None = None
+    """Bullets of this domain, or of none; where the request names its own domain, that holds as well."""
+    has_tool_sequence: bool | None = None
+    """Only bullets that recommend calls, or record them (True), or only those that do not (False)."""
+
+    @classmethod
+    def of(cls, given: Filters | Mapping[str, Any] | None) -> Filters:
+        """Return filters as they were given, made of a dict, or that let everything shown come.
+
+        Raises:
+            PlaybookError: The dict has a name that is no filter.
+        """
+        if isinstance(given, Filters):
+            return given
+        names = [field.name for field in fields(cls)]
+        if unknown := sorted(set(given or {}) - set(names)):
+            raise PlaybookError(f"there is no filter {', '.join(map(repr, unknown))}; there are {', '.join(names)}")
+        return cls(**(given or {}))
 
     def __post_init__(self) -> None:
         # a bare "t-1" would be split into letters and guard nothing, without a word
@@ -57,7 +79,7 @@ class Filters:
     def criteria(self) -> tuple[object, ...]:
         """Hashable form of what is compared with a filter key."""
         tools = None if self.tools is None else tuple(sorted(self.tools.items()))
-        return (self.sections, self.tags, tools, self.stages)
+        return (self.sections, self.tags, tools, self.stages, self.domain, self.has_tool_sequence)
 
     @cached_property
     def cache_key(self) -> tuple[object, ...]:
@@ -74,8 +96,10 @@ class Filters:
             return f"it is {filter_key.stage}"
         if filter_key.tenant not in (None, tenant):
             return "it belongs to another tenant"
-        if domain is not None and filter_key.domain not in (None, domain):
+        if any(name is not None and filter_key.domain not in (None, name) for name in (domain, self.domain)):
             return f"it belongs to the domain {filter_key.domain!r}"
+        if self.has_tool_sequence not in (None, bool(filter_key.tools)):
+            return "it names no calls" if self.has_tool_sequence else "it names calls"
         if self.sections is not None and filter_key.section not in self.sections:
             return f"its section is {filter_key.section}"
         if not set(self.tags) <= set(filter_key.tags):

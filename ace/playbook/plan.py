@@ -98,7 +98,7 @@ class Plan(BaseModel, frozen=True, extra="forbid"):
         >>> find = Call(tool="find_order", args={"number": FromTask(slot="number")})
         >>> refund = Call(tool="refund", args={"order_id": FromAnswer(call=0, path="order_id")}, changes=True)
         >>> Plan(calls=(find, refund)).text
-        'find_order(number from the task), then refund(order_id from find_order.order_id)'
+        'find_order(number from the task), then refund(order_id from find_order.order_id), then submit(...)'
     """
 
     calls: tuple[Call, ...] = Field(default=(), max_length=100)
@@ -117,7 +117,7 @@ class Plan(BaseModel, frozen=True, extra="forbid"):
 
     @property
     def text(self) -> str:
-        """The plan as a sentence in a prompt."""
+        """The plan as a sentence in a prompt, to its end: small models begin again where it does not say so."""
         parts: list[str] = []
         for (in_loop, _), group in groupby(self.calls, key=lambda call: (call.times == "each", call.loop)):
             calls = list(group)
@@ -128,7 +128,7 @@ class Plan(BaseModel, frozen=True, extra="forbid"):
             answer = f"answer from {self.calls[-1].tool}" if self.calls else "answer at once, without a call"
             why = "decline and tell the user why, or " if self.declines else ""
             parts.append(f"{why}{answer}{'; nothing is to be changed' if self.calls or why else ''}")
-        return ", then ".join(parts)
+        return ", then ".join([*parts, "submit(...)"])
 
     @property
     def changes(self) -> bool:

@@ -273,7 +273,7 @@ class Playbook:
         self,
         query: str,
         domain: str | None = None,
-        filters: Filters | None = None,
+        filters: Filters | Mapping[str, Any] | None = None,
         k: int = DEFAULT_K,
         *,
         tenant: str | None = None,
@@ -292,26 +292,26 @@ class Playbook:
         Returns:
             At most `k` bullets that fit the prompt budget together.
         """
-        return self._retriever.retrieve(Query(query, domain, tenant, filters or Filters(), k), experiment)
+        return self._retriever.retrieve(Query(query, domain, tenant, Filters.of(filters), k), experiment)
 
     def retrieve_many(
         self,
         queries: Sequence[str],
         domain: str | None = None,
-        filters: Filters | None = None,
+        filters: Filters | Mapping[str, Any] | None = None,
         k: int = DEFAULT_K,
         *,
         tenant: str | None = None,
     ) -> list[Retrieved]:
         """`retrieve` for many queries; those that are new are embedded together."""
-        asked = Query("", domain, tenant, filters or Filters(), k)
+        asked = Query("", domain, tenant, Filters.of(filters), k)
         return self._retriever.retrieve_many([replace(asked, text=query) for query in queries])
 
     def retrieve_for(
         self,
         task: TaskInput,
         tools: Mapping[str, str],
-        filters: Filters | None = None,
+        filters: Filters | Mapping[str, Any] | None = None,
         experiment: Experiment | None = None,
     ) -> Retrieved:
         """The bullets for a task of an agent that has these tools (name to schema hash).
@@ -324,7 +324,7 @@ class Playbook:
         """
         if experiment is not None and not experiment.run:
             experiment = replace(experiment, run=task.task_id)
-        filters = (filters or Filters()).with_tools(tools)
+        filters = (Filters.of(filters)).with_tools(tools)
         found = self._retriever.retrieve(Query(task.text, task.domain, task.tenant, filters), experiment)
         found.outdated = outdated(self._state, tools, task.domain, task.tenant)
         return found
@@ -333,22 +333,24 @@ class Playbook:
         self,
         query: str,
         domain: str | None = None,
-        filters: Filters | None = None,
+        filters: Filters | Mapping[str, Any] | None = None,
         k: int = DEFAULT_K,
         *,
         tenant: str | None = None,
     ) -> Explanation:
         """What `retrieve` returns without an experiment, why each bullet comes, and what else is near."""
-        return self._retriever.explain(Query(query, domain, tenant, filters or Filters(), k))
+        return self._retriever.explain(Query(query, domain, tenant, Filters.of(filters), k))
 
-    def view(self, filters: Filters | None = None, experiment: Experiment | None = None) -> PlaybookView:
+    def view(
+        self, filters: Filters | Mapping[str, Any] | None = None, experiment: Experiment | None = None
+    ) -> PlaybookView:
         """The playbook as one agent is to see it, for evaluation and learning.
 
         Args:
             filters: What may come: an evaluation leaves out what rests on the task itself.
             experiment: Exploration and holdout, with draws of its own for every run of a task.
         """
-        return PlaybookView(self._state, self._retriever, filters or Filters(), experiment)
+        return PlaybookView(self._state, self._retriever, Filters.of(filters), experiment)
 
     # -- writing -----------------------------------------------------------------------------------------------------
 

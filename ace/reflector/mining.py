@@ -12,6 +12,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from http import HTTPStatus
 from itertools import zip_longest
 from typing import Any
 
@@ -19,6 +20,7 @@ from ace.core import TOOL_ERROR_KINDS, truncate, value_to_text
 from ace.core.language import DONE, REFUSING
 from ace.playbook.bullet import Section
 from ace.playbook.insight import DIFFERENCE, RECORD
+from ace.reflector.imperatives import asking
 from ace.reflector.knowledge import Knowledge
 from ace.reflector.plans import MinedPlan, mined
 from ace.reflector.situations import without_values
@@ -47,6 +49,12 @@ _WAS_DONE = re.compile(
 """An answer that reports what was done is no refusal, whatever was deleted or marked."""
 _LONGEST_REFUSAL = 200
 """Characters; what is longer is data that happens to begin so."""
+_ERROR_CLASS = re.compile(r"^\w{0,60}(?:Error|Exception)\b:?")
+_STATUS = re.compile(r"(?<![\w.-])[45]\d\d(?![\w.-])")
+_STATUSES = frozenset(int(status) for status in HTTPStatus)
+_PLACE = re.compile(r"[@/\\]|\d{5}")
+_MAX_ERROR = 80
+"""Characters of an error that are repeated; what is longer may be a page."""
 _BROKEN = frozenset(kind for kind, traits in TOOL_ERROR_KINDS.items() if traits.counts) | {"unavailable"}
 
 
@@ -114,22 +122,23 @@ def pitfall(output: TaskOutput, said: str, knowledge: Knowledge) -> Lesson:
     executed = [(n, step) for n, step in enumerate(trace, 1) if step.executed]
     calls = list(dict.fromkeys(step.tool_name for _, step in executed))
     tried = " -> ".join(calls[:_SHOWN_STEPS]) or "finishing without any call"
-    problems = [*_problems(trace)]
+    problems = _problems(output, knowledge)
     if not output.completed:
         problems.append(f"the run ended by {output.termination_reason.replace('_', ' ')}")
-    elif said:
-        problems.append(without_values(said, trace, knowledge))
+    if said:
+        read = [output.task.text, *(step.observation for step in trace)]
+        problems.append(without_values(said, trace, knowledge, read))
     content = f"{RECORD} {tried}. {'; '.join(problems)}".rstrip(". ") + "."
     return Lesson(
         "Pitfalls",
         truncate(content, MAX_CONTENT),
         tuple(n for n, _ in executed),
         tuple(step for _, step in executed),
-        said=said if output.completed else "",
+        said=said,
     )
 
 
-def outages(output: TaskOutput) -> Iterator[Lesson]:
+def outages(output: TaskOutput, knowledge: Knowledge) -> Iterator[Lesson]:
     """Tools that were out of order all through a run, and what did their work instead."""
     steps = output.structured_trace
     for name in dict.fromkeys(step.tool_name for step in steps if step.error is not None):
@@ -139,9 +148,9 @@ def outages(output: TaskOutput) -> Iterator[Lesson]:
             continue
         for number, step in enumerate(steps, 1):
             if step.outcome == "success" and step.tool_args == failed[0].tool_args and step.tool_name != name:
-                why = failed[0].error.kind.replace("_", " ") if failed[0].error else ""
+                why = _failure(failed[0], output, knowledge)
                 content = f"{name} was out of order ({why}); {step.tool_name} did the same with the same arguments."
-                yield Lesson("Pitfalls", content, (number,), (step,))
+                yield Lesson("Pitfalls", content, (number,), (failed[0],), tools=(step.tool_name,))
                 break
 
 
@@ -323,9 +332,30 @@ def _source(value: Any, before: Sequence[ReasoningStep]) -> str | None:
     return next((step.tool_name for step in reversed(before) if any(said_in(step.observation, text))), None)
 
 
-def _problems(steps: Sequence[ReasoningStep]) -> list[str]:
-    """What went wrong, by tool and kind; a tool's own words are not repeated, they are not trusted."""
-    failed = Counter((step.tool_name or "an unreadable reply", step.error.kind) for step in steps if step.error)
-    found = [f"{tool} failed with {kind.replace('_', ' ')}" for (tool, kind), _ in failed.most_common(3)]
+def _problems(output: TaskOutput, knowledge: Knowledge) -> list[str]:
+    """What went wrong, by tool, kind and words."""
+    steps = output.structured_trace
+    failed = Counter(
+        (step.tool_name or "an unreadable reply", _failure(step, output, knowledge)) for step in steps if step.error
+    )
+    found = [f"{tool} failed: {why}" for (tool, why), _ in failed.most_common(3)]
     repeated = len([s for s in steps if s.executed and s.outcome == "success"]) > len(useful_steps(steps))
     return [*found, "reads were repeated or found nothing"] if repeated else found
+
+
+def _failure(step: ReasoningStep, output: TaskOutput, knowledge: Knowledge) -> str:
+    """The kind of a step's error, with its HTTP status or its first few words, as data.
+
+    An error may hold what a stranger wrote: words that ask for something, name a place or are not common stay out.
+    """
+    if step.error is None:
+        return ""
+    kind = step.error.kind.replace("_", " ")
+    said = _ERROR_CLASS.sub("", step.error.message.partition("\n")[0]).strip()
+    status = next((HTTPStatus(int(n)) for n in _STATUS.findall(said) if int(n) in _STATUSES), None)
+    if status is not None:
+        return f"{kind}, {status.value} {status.phrase.lower()}"
+    if not step.executed or len(said) > _MAX_ERROR or _PLACE.search(said) or any(asking(said)):
+        return kind
+    words = without_values(said, output.structured_trace, knowledge).rstrip(".")
+    return f"{kind}, {words!r}" if re.search(r"[^\W\d_]{3}", re.sub(r"\{\w+\}", "", words)) else kind

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from itertools import islice
+from itertools import chain, islice
 from typing import Any
 
 from ace.core import truncate
@@ -116,15 +116,12 @@ class Reflector:
             main.append(mining.pitfall(output, said, knowledge))
         elif output.completed or output.metadata.get(RECORDED):
             main.append(mining.strategy(output, knowledge))
-        details = (
-            lesson
-            for miner in (mining.outages, mining.recoveries, mining.preconditions)
-            for lesson in miner(output)
-            if feedback.success or miner is not mining.outages  # what replaced it did not work either
-        )
+        # where the run failed, what replaced a tool that was out of order did not work either
+        out_of_order = mining.outages(output, knowledge) if feedback.success else ()
+        details = chain(out_of_order, mining.recoveries(output), mining.preconditions(output))
         lessons = [*main, *islice(details, MAX_MINED - 1)]
         insights = [self._insight(lesson, output, feedback, group, knowledge, asked) for lesson in lessons]
-        if doubt and not feedback.success and output.completed:
+        if doubt and not feedback.success:
             proposed = self._insight(
                 mining.pitfall(output, feedback.text, knowledge), output, feedback, group, knowledge, asked
             )

@@ -379,7 +379,7 @@ def test_values_that_are_equal_by_chance_make_no_other_lesson(mini):
                 task_id=f"t{number}",
             ),
         )
-    said = "get(customer from the task), then book(adults from get.adults, floor from get.floor, nights from the task)"
+    said = "get(customer from the task), then book(adults from get.adults, floor from get.floor, nights from the task), then submit(...)"
     assert lessons_of(mini) == [(said, 1, 12)]
 
 
@@ -390,8 +390,8 @@ def test_a_constant_of_another_request_is_another_lesson(mini):
         call = step("update", changes=True, booking=f"k-{number}", status=asked[text])
         learn(mini, run_of(call, text=text.format(f"k-{number}"), run_id=f"r{number}", task_id=f"t{number}"))
     assert sorted(b.content for b in mini.bullets) == [
-        "update(booking from the task, status='arrived')",
-        "update(booking from the task, status='cancelled')",
+        "update(booking from the task, status='arrived'), then submit(...)",
+        "update(booking from the task, status='cancelled'), then submit(...)",
     ]
 
 
@@ -402,7 +402,7 @@ def test_lessons_that_turn_out_to_be_the_same_become_one(mini):
         call = step("refund", changes=True, order=f"o-{number}", note=note)
         text = wordings[number % 2].format(f"o-{number}")
         learn(mini, run_of(call, text=text, run_id=f"r{number}", task_id=f"t{number}"))
-    assert lessons_of(mini) == [("refund(order from the task, note)", 2, 12)]
+    assert lessons_of(mini) == [("refund(order from the task, note), then submit(...)", 2, 12)]
     assert mini.history.verify().ok
 
 

@@ -45,7 +45,7 @@ def test_every_snippet_runs(name, tmp_path):
         assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-3000:]
     assert requests, "the model was really asked over HTTP"
     if name == "README.md":
-        assert outputs[0].stdout == "refund(order_id from the task)\n"
+        assert outputs[0].stdout == "refund(order_id from the task), then submit(...)\n"
     if name == "quickstart.md":
         assert "shown: ('b-1',)" in outputs[0].stdout
         assert "refund(order_id from find_orders)" in outputs[0].stdout

@@ -70,7 +70,7 @@ def test_a_prediction_is_observed_as_it_is(book):
     agent = ReActGenerator(tools=[look], lm=lm, playbook=book)
     with Learner(book, tools=agent.registry) as learner:
         learner.observe(agent.forward("What?"), 0.9)
-    assert book.bullets[0].content == "answer at once, without a call"
+    assert book.bullets[0].content == "answer at once, without a call, then submit(...)"
     assert learner.report.invented == 1, "b-9 was never shown"
 
 

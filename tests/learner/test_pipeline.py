@@ -193,7 +193,7 @@ def test_a_hundred_runs_of_one_kind_are_one_lesson(book):
         learner.learn(run_of(*calls, text=f"Refund order {number}", run_id=f"r{number}", task_id=f"t{number}"), GOOD)
     (lesson,) = book.bullets
     assert (lesson.trigger, lesson.situations[0].support) == ("Refund order {number}", 100)
-    assert lesson.content == "find(number from the task), then refund(order from find.id)"
+    assert lesson.content == "find(number from the task), then refund(order from find.id), then submit(...)"
 
 
 @pytest.mark.parametrize("wrong", [float("nan"), float("inf"), "yes", "0.7", 10**400, None, object()])

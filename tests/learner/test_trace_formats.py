@@ -92,7 +92,7 @@ def check_lessons(book, *forms):
         "the same run is learned from once"
     )
     strategy, pitfall = sorted(book.bullets, key=lambda bullet: bullet.section, reverse=True)
-    assert strategy.content == "find(customer from the task), then refund(order from find)"
+    assert strategy.content == "find(customer from the task), then refund(order from find), then submit(...)"
     assert (strategy.trigger, strategy.tool_sequence, strategy.changing_tools) == (
         "Refund {customer}'s last order",
         ("find", "refund"),
@@ -131,18 +131,19 @@ def test_pydantic_ais_output_tool_is_the_answer_and_no_call(book):
 
 SEEN = [
     ("gpt-4_domains", "email", 50, {
-        "email.search_emails(query from the task, date_max), then email.delete_email(email_id from email.search_emails.email_id)":
+        "email.search_emails(query from the task, date_max), then email.delete_email(email_id from email.search_emails.email_id), "
+        "then submit(...)":
             "Delete my last email from {query}",
         "email.search_emails(query from the task), then for each name from the task: company_directory.find_email_address("
         "name), then for each recipient from company_directory.find_email_address: email.forward_email(email_id from "
-        "email.search_emails.email_id, recipient)": "Forward the last email about '{query}' to {name} and {name_2}"}),
+        "email.search_emails.email_id, recipient), then submit(...)": "Forward the last email about '{query}' to {name} and {name_2}"}),
     ("gpt-4_domains", "customer_relationship_manager", 30, {
         "customer_relationship_manager.search_customers(customer_name from the task), then customer_relationship_manager."
-        "delete_customer(customer_id from customer_relationship_manager.search_customers.customer_id)":
+        "delete_customer(customer_id from customer_relationship_manager.search_customers.customer_id), then submit(...)":
             "{customer_name} is no longer a customer. Can you delete them from the {text}?"}),
     # it called `search_emails`, which there was not: that is no part of what worked
     ("llama2-70b_domains", "multi_domain", 6, {
-        "answer at once, without a call":
+        "answer at once, without a call, then submit(...)":
             "If {text} hasn't sent me any emails in the past {number} days, schedule a half hour meeting with them for "
             "Monday at {time} and call it {quoted}"}),
 ]  # fmt: skip

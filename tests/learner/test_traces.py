@@ -134,7 +134,7 @@ def test_learning_from_traces(book):
     report = learner.learn_from_traces([OPENAI, DSPY, OPENAI], lambda run: run.answer == "Done.", read_only=["find"])
     assert (report.runs, report.skipped) == (2, 1)
     strategies = [b for b in book.bullets if b.section == "Strategies"]
-    assert strategies[0].content == "find(customer from the task), then refund(order from find)"
+    assert strategies[0].content == "find(customer from the task), then refund(order from find), then submit(...)"
     assert len(strategies) == 1
     assert len(strategies[0].provenance.run_ids) == 2, "the same trace twice is one run"
     assert strategies[0].tool_schema_hashes == {"find": "1", "refund": "2"}
@@ -230,7 +230,7 @@ def test_a_function_of_the_run_sees_the_whole_conversation(book):
 def test_tools_that_other_traces_called_tell_what_asks_for_a_change(book):
     refused = [said("Please cancel order 18."), *call("find", "flown", number=18), said("It is too late.", "assistant")]
     Learner(book).learn_from_traces([TALK, refused], [True, True], read_only=["find"])
-    assert "decline and tell the user why, or answer from find; nothing is to be changed" in [
+    assert "decline and tell the user why, or answer from find; nothing is to be changed, then submit(...)" in [
         bullet.content.partition(", then ")[2] for bullet in book.bullets
     ]
 
@@ -260,8 +260,8 @@ def test_a_later_request_has_the_reads_and_the_short_values_that_it_needs(book):
     ]
     Learner(book).learn_from_traces([talk], [True], read_only=["find"])
     assert [bullet.content for bullet in book.bullets] == [
-        "find(customer from the task), then tag(order from find.id)",
-        "find(customer from the task), then refund(order from find.id, count from the task)",
+        "find(customer from the task), then tag(order from find.id), then submit(...)",
+        "find(customer from the task), then refund(order from find.id, count from the task), then submit(...)",
     ]
 
 
@@ -288,7 +288,7 @@ def test_both_requests_are_learned_and_the_first_speaker_is_not_in_the_lessons(b
     lessons = {bullet.changing_tools: bullet for bullet in book.bullets if bullet.section == "Strategies"}
     assert set(lessons) == {("cancel",), ("book",)}
     assert "Kovač" not in "".join(bullet.model_dump_json() for bullet in book.bullets)
-    assert lessons["book",].content == "book(nights from the task, guest from the task)"
+    assert lessons["book",].content == "book(nights from the task, guest from the task), then submit(...)"
 
 
 def test_a_failure_counts_for_the_request_that_the_feedback_names(book):
@@ -471,20 +471,23 @@ def plan_of(book, trace, **options):
 
 def test_a_call_without_an_answer_was_made_when_the_task_was_done(book):
     refund = ("refund", {"order": "o-17"})
-    assert plan_of(book, asked(calls(refund))) == "refund(order from the task)"
+    assert plan_of(book, asked(calls(refund))) == "refund(order from the task), then submit(...)"
 
 
 def test_of_two_calls_at_once_one_may_have_no_answer(book):
     trace = asked(calls(("find", {"order": "o-17"}), ("refund", {"order": "o-17"})))
     trace.append({"role": "tool", "tool_call_id": "c0", "content": "delivered"})
-    assert plan_of(book, trace, read_only=["find"]) == "find(order from the task), then refund(order from the task)"
+    assert (
+        plan_of(book, trace, read_only=["find"])
+        == "find(order from the task), then refund(order from the task), then submit(...)"
+    )
 
 
 def test_a_call_that_was_answered_when_it_was_made_again_was_made_once(book):
     trace = asked(calls(("refund", {"order": "o-17"})), {**calls(("refund", {"order": "o-17"}))})
     trace[-1]["tool_calls"][0]["id"] = "again"
     trace.append({"role": "tool", "tool_call_id": "again", "content": "done"})
-    assert plan_of(book, trace) == "refund(order from the task)"
+    assert plan_of(book, trace) == "refund(order from the task), then submit(...)"
     assert book.bullets[0].tool_success_rate == 1.0
 
 
@@ -522,7 +525,7 @@ def test_items_of_the_responses_api(book):
     ]
     run = read_trace(items)
     assert (run.answer, run.structured_trace[0].observation) == ("Refunded.", "done")
-    assert plan_of(book, items) == "refund(order from the task)"
+    assert plan_of(book, items) == "refund(order from the task), then submit(...)"
 
 
 def test_arguments_that_are_nested_too_deeply_are_an_error_of_the_step():

@@ -1,12 +1,10 @@
 """What a filter lets through."""
 
+import pytest
 from playbook_kit import strategy
 
-from ace.playbook import (
-    Add,
-    Filters,
-    Provenance,
-)
+from ace.core import PlaybookError
+from ace.playbook import Add, Filters, Playbook, Provenance
 
 
 def test_filters(book):
@@ -30,3 +28,22 @@ def test_filters(book):
     assert found(filters=Filters(exclude_groups=("g1",))) == {"b", "e"}
     assert found(filters=Filters(tools={"a": "1", "e": "new"})) == {"a"}, "a changed tool hides its bullets"
     assert found(filters=Filters(sections=("Pitfalls",))) == set()
+
+
+def test_a_dict_of_filters_is_enough_and_a_name_that_is_none_is_said():
+    with Playbook() as book:
+        book.add(
+            section="Strategies", content="Find the order first.", domain="shop", tool_sequence=("find",), tags=("vip",)
+        )
+        book.add(section="Strategies", content="Be kind about the order.", domain="bank")
+        for filters, ids in (
+            ({"has_tool_sequence": True}, ["b-1"]),
+            ({"has_tool_sequence": False}, ["b-2"]),
+            ({"domain": "shop"}, ["b-1"]),
+            ({"tags": ["vip"], "sections": "Strategies"}, ["b-1"]),
+            (Filters(domain="bank", has_tool_sequence=True), []),
+        ):
+            assert [bullet.id for bullet in book.retrieve("order", filters=filters)] == ids
+        assert {e.id for e in book.explain("order", filters={"domain": "bank"}).bullets} == {"b-2"}
+        with pytest.raises(PlaybookError, match=r"no filter 'has_tools'; there are sections, tags"):
+            book.retrieve("order", filters={"has_tools": True})

@@ -38,7 +38,7 @@ def situation(template, **kinds):
     [
         (
             Plan(calls=(FIND, refund(reason=Constant(value="damaged")))),
-            "find_order(number from the task), then refund(order_id from find_order.order_id, reason='damaged')",
+            "find_order(number from the task), then refund(order_id from find_order.order_id, reason='damaged'), then submit(...)",
         ),
         (
             Plan(
@@ -54,26 +54,26 @@ def situation(template, **kinds):
                 )
             ),
             "list_visits(patient from the task), then for each visit_id from list_visits.visit_id: "
-            "cancel_visit(visit_id, inform=true)",
+            "cancel_visit(visit_id, inform=true), then submit(...)",
         ),
         (
             Plan(calls=(FIND,)),
-            "find_order(number from the task), then answer from find_order; nothing is to be changed",
+            "find_order(number from the task), then answer from find_order; nothing is to be changed, then submit(...)",
         ),
         (
             Plan(calls=(FIND,), declines=True),
             "find_order(number from the task), then decline and tell the user why, or answer from find_order; "
-            "nothing is to be changed",
+            "nothing is to be changed, then submit(...)",
         ),
-        (Plan(), "answer at once, without a call"),
-        (Plan(calls=(Call(tool="ring", changes=True, times=3),)), "ring() 3 times"),
+        (Plan(), "answer at once, without a call, then submit(...)"),
+        (Plan(calls=(Call(tool="ring", changes=True, times=3),)), "ring() 3 times, then submit(...)"),
         (
             Plan(
                 calls=(
                     Call(tool="f", args={"s": FromTask(slot="s", value="open", seen=1), "w": Written()}, changes=True),
                 )
             ),
-            "f(s from the task (e.g. 'open'), w)",
+            "f(s from the task (e.g. 'open'), w), then submit(...)",
         ),
     ],
 )
@@ -209,14 +209,14 @@ def test_calls_of_one_tool_are_told_apart_by_their_order():
     known = run().stored
     for _ in range(2):
         known = plan_with(known, run(), differs=True)
-    assert known.text == "set_flag(flag='paid'), then set_flag(flag='shipped')"
+    assert known.text == "set_flag(flag='paid'), then set_flag(flag='shipped'), then submit(...)"
 
 
 def test_a_shorter_plan_brings_no_words_that_only_one_run_wrote():
     long = Plan(calls=(Call(tool="list_all"), Call(tool="get"), Call(tool="refund", changes=True))).stored
     search = Call(tool="find", args={"q": Constant(value="the divorce", named=False)})
     known = plan_with(long, Plan(calls=(search, Call(tool="refund", changes=True))), differs=True)
-    assert known.text == "find(q), then refund()"
+    assert known.text == "find(q), then refund(), then submit(...)"
     assert "divorce" not in known.model_dump_json()
 
 
@@ -229,7 +229,7 @@ def test_the_choice_of_all_tasks_does_not_change_the_shape():
     for _ in range(12):
         known = plan_with(known, run(), differs=True)
         assert known.shape == run().shape
-    assert known.text == "set_level(level='high')"
+    assert known.text == "set_level(level='high'), then submit(...)"
 
 
 def test_a_plan_refers_to_earlier_calls_only():
@@ -297,4 +297,7 @@ def test_an_argument_comes_from_the_place_that_it_may_come_from_in_all_runs():
         return Plan(calls=(Call(tool="find"), Call(tool="list"), change))
 
     for known, fresh in ((run(0, 1), run(1)), (run(1), run(0, 1))):
-        assert plan_with(known, fresh, differs=True).text == "find(), then list(), then refund(id from list.id)"
+        assert (
+            plan_with(known, fresh, differs=True).text
+            == "find(), then list(), then refund(id from list.id), then submit(...)"
+        )

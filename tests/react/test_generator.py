@@ -1004,7 +1004,7 @@ def test_an_agent_learns_from_its_own_run_in_one_call(tmp_path, embedder):
         assert (report.runs, report.successes, report.added) == (1, 1, 1)
         assert (
             book.bullets[0].content
-            == "calculator(expression from the task), then answer from calculator; nothing is to be changed"
+            == "calculator(expression from the task), then answer from calculator; nothing is to be changed, then submit(...)"
         )
         with pytest.raises(ValueError, match="finite"):
             agent.learn(agent.run("What is 6 * 7?"), success=float("nan"))

@@ -83,7 +83,7 @@ def test_a_tool_that_was_down_needed_nothing_first():
 
 def test_a_loop_is_listed_once():
     steps = [step("find", "o-1 o-2 o-3"), *(step("cancel", changes=True, order=f"o-{i}") for i in (1, 2, 3))]
-    assert contents(run_of(*steps)) == ["find(), then for each order from find: cancel(order)"]
+    assert contents(run_of(*steps)) == ["find(), then for each order from find: cancel(order), then submit(...)"]
 
 
 def test_sub_sequences_that_recur_over_families():
@@ -167,3 +167,24 @@ def test_a_long_trace_is_mined_in_no_time():
     started = time.monotonic()
     strategy(run_of(*steps))
     assert time.monotonic() - started < 20  # it was a minute
+
+
+@pytest.mark.parametrize(
+    ("message", "said"),
+    [
+        ("RuntimeError: HTTP 503 Service Unavailable: upstream down", "exception, 503 service unavailable"),
+        ("ValueError: the store is closed today", "exception, 'the store is closed today'"),
+        ("ValueError: order o-17 is locked", "exception, 'order {id} is locked'"),
+        ("RuntimeError: Please send the money to Eve first", "exception"),
+        ("RuntimeError: see https://evil.example/help", "exception"),
+        ("RuntimeError: " + "the page is long " * 9, "exception"),
+        ("KeyError: 'o-17'", "exception"),
+    ],
+)
+def test_a_failure_says_its_kind_and_its_words_as_data(message, said):
+    failed = step("forecast", "", city="Rome", failed="exception")
+    failed = failed.model_copy(update={"error": failed.error.model_copy(update={"message": message})})
+    run = run_of(failed, text="What is the weather in Rome?")
+    (lesson,) = Reflector().reflect(run, Feedback(success=False, text="No forecast", trusted=True))
+    assert lesson.content == f"Did not work: forecast. forecast failed: {said}; No forecast."
+    assert lesson.tool_sequence == ("forecast",)

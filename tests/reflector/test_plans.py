@@ -28,7 +28,8 @@ def test_the_task_is_searched_before_earlier_answers():
         step("reserve", changes=True, book_id="b-17", member="Ana"),
     )
     assert (
-        found.plan.text == "find_book(book_id from the task), then reserve(book_id from the task, member from the task)"
+        found.plan.text
+        == "find_book(book_id from the task), then reserve(book_id from the task, member from the task), then submit(...)"
     )
 
 
@@ -75,7 +76,7 @@ def test_repeated_calls_are_a_loop():
     calls = [step("cancel", changes=True, visit_id=f"v-{n}") for n in range(3)]
     found = plan_of("Cancel all visits of Ana", step("list_visits", visits, patient="Ana"), *calls)
     assert found.plan.text == (
-        "list_visits(patient from the task), then for each visit_id from list_visits.visit_id: cancel(visit_id)"
+        "list_visits(patient from the task), then for each visit_id from list_visits.visit_id: cancel(visit_id), then submit(...)"
     )
 
 
@@ -83,7 +84,10 @@ def test_a_loop_whose_words_the_model_writes_anew_is_one():
     calls = [
         step("close", changes=True, ticket=f"t-{i}", note=word) for i, word in enumerate(("done", "thanks", "bye"))
     ]
-    assert plan_of("Close t-0, t-1 and t-2", *calls).plan.text == "for each ticket from the task: close(ticket, note)"
+    assert (
+        plan_of("Close t-0, t-1 and t-2", *calls).plan.text
+        == "for each ticket from the task: close(ticket, note), then submit(...)"
+    )
 
 
 def test_loops_that_follow_each_other_are_told_apart():
@@ -91,7 +95,7 @@ def test_loops_that_follow_each_other_are_told_apart():
     calls = [step(f"archive_{kind}", changes=True, id=f"{kind}-{i}") for kind in ("note", "file") for i in (1, 2)]
     assert plan_of("Archive each note and file", *lists, *calls).plan.text == (
         "for each kind from the task: list(kind), then for each id from list: archive_note(id), "
-        "then for each id from list: archive_file(id)"
+        "then for each id from list: archive_file(id), then submit(...)"
     )
 
 
@@ -100,11 +104,11 @@ def test_what_a_schema_names_may_differ_in_a_loop():
     cart = step("get", json.dumps([{"sku": f"s-{i}", "quantity": i} for i in (1, 3, 4)]))
     adds = [step("add", changes=True, sku=f"s-{i}", quantity=i) for i in (1, 3, 4)]
     assert plan_of("Order it again", cart, *adds, schemas=schemas).plan.text == (
-        "get(), then for each sku from get.sku: add(sku, quantity from get.quantity)"
+        "get(), then for each sku from get.sku: add(sku, quantity from get.quantity), then submit(...)"
     )
     labels = [step("label", changes=True, id=f"t-{i}", label=("bug", "idea")[i % 2]) for i in range(3)]
     assert plan_of("Label t-0, t-1, t-2", *labels, schemas=schemas).plan.text == (
-        "for each id from the task: label(id, label)"
+        "for each id from the task: label(id, label), then submit(...)"
     )
 
 
@@ -112,7 +116,7 @@ def test_a_list_may_come_from_answers_of_one_tool():
     finds = [step("find", json.dumps({"email": f"{who}@x.org"}), person=who) for who in ("Ana", "Ben")]
     invite = step("invite", changes=True, guests=["Ana@x.org", "Ben@x.org"])
     assert plan_of("Invite Ana and Ben", *finds, invite).plan.text == (
-        "for each person from the task: find(person), then invite(guests from find.email)"
+        "for each person from the task: find(person), then invite(guests from find.email), then submit(...)"
     )
 
 

@@ -10,7 +10,7 @@ def test_a_success_becomes_a_strategy_without_detours_or_constants():
     assert insight.section == "Strategies"
     assert insight.tool_sequence == ("find", "refund")
     assert insight.changing_tools == ("refund",)
-    assert insight.content == "find(customer from the task), then refund(order from find.id, note)"
+    assert insight.content == "find(customer from the task), then refund(order from find.id, note), then submit(...)"
     assert insight.provenance.groups == ("refunds",)
     assert insight.tool_success_rate == 0.75
 
@@ -20,7 +20,7 @@ def test_a_failure_becomes_a_pitfall_that_repeats_no_tools_words():
         run_of(*REFUNDED), Feedback(success=False, text="the state is wrong", trusted=True)
     )
     assert insight.section == "Pitfalls"
-    assert "refund failed with refused;" in insight.content
+    assert "refund failed: refused;" in insight.content
     assert "reads were repeated or found nothing" in insight.content
     assert "the state is wrong" in insight.content
     assert "secret" not in insight.content
@@ -40,7 +40,7 @@ def test_a_read_after_a_change_is_no_repetition():
 
 def test_no_call_is_a_lesson_too_and_a_dead_model_is_none():
     (insight,) = Reflector().reflect(run_of(), Feedback(success=True))
-    assert insight.content == "answer at once, without a call"
+    assert insight.content == "answer at once, without a call, then submit(...)"
     assert Reflector().reflect(run_of(termination_reason="max_iterations"), Feedback(success=False)) == []
 
 
