@@ -15,8 +15,8 @@ from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError
 
 from ace.core import PlaybookError
 
-BUSY_SECONDS = 120
-"""Seconds that a writer waits for its turn; one commit takes milliseconds."""
+BUSY_SECONDS = 8
+"""Seconds that a writer waits for its turn; one commit takes milliseconds, and who learns does not wait for ten."""
 
 
 def cache_folder() -> Path:
@@ -173,4 +173,5 @@ def _begin(connection: sa.Connection) -> None:
     elif writes:
         # the lock is taken before the transaction's view of the data is
         connection.exec_driver_sql("SET TRANSACTION ISOLATION LEVEL READ COMMITTED")
+        connection.exec_driver_sql(f"SET LOCAL lock_timeout = '{BUSY_SECONDS}s'")
         connection.exec_driver_sql("SELECT pg_advisory_xact_lock(hashtext('ace.playbook'), hashtext(current_schema()))")

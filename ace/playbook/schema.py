@@ -8,10 +8,8 @@ import sqlalchemy as sa
 
 from ace.core import PlaybookError
 
-FIRST = "0011"
-"""The oldest migration in `migrations/versions`: books from before it are refused."""
 HEAD = "0013"
-"""The newest migration."""
+"""The migration in `migrations/versions`, from nothing: books from before it are refused."""
 
 metadata = sa.MetaData()
 journal = sa.Table(
@@ -65,10 +63,10 @@ def version(connection: sa.Connection) -> str | None:
     found = None
     if _version.name in there:
         found = connection.execute(sa.select(_version.c.version_num)).scalar_one_or_none()
-    if found is None or found < FIRST:
+    if found is None or found < HEAD:
         raise PlaybookError(
             f"it was written before the first release (schema version {found or 'unknown'}; the oldest that can be read is "
-            f"{FIRST}); name a new file and learn again"
+            f"{HEAD}); name a new file and learn again"
         )
     if found > HEAD:
         raise PlaybookError(f"it has schema version {found}, this release reads up to {HEAD}; update the package")

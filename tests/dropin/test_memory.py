@@ -139,6 +139,22 @@ def test_a_file_that_is_locked_by_another_process(path):
         assert len({run for bullet in book.bullets for run in bullet.provenance.run_ids}) == 2
 
 
+def test_a_file_that_stays_locked_keeps_the_run_for_later(path):
+    with Playbook.open(path, embedder=TOY) as book:
+        it = agent(book)
+        out, _ = goes_on(it)
+        other = sqlite3.connect(path, isolation_level=None)
+        other.execute("BEGIN IMMEDIATE")
+        try:
+            started = time.monotonic()
+            assert it.learn(out, True).postponed == 1
+            assert time.monotonic() - started < 10
+        finally:
+            other.close()
+        it.learn(it("What is 6 times 7?"), True)
+        assert len({run for bullet in book.bullets for run in bullet.provenance.run_ids}) == 3
+
+
 def test_an_embedder_that_fails_or_hangs(path):
     broken = CallableEmbedder("toy", lambda texts: (_ for _ in ()).throw(ConnectionError("no route to the model")))
     with Playbook.open(path, embedder=broken) as book:

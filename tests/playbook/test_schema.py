@@ -7,12 +7,10 @@ import sqlalchemy as sa
 from playbook_kit import filled
 
 from ace.core import PlaybookError
-from ace.playbook import Add, Playbook, PlaybookBullet, schema
-from ace.playbook.bullet import readable
-from ace.playbook.plan import Call, Plan, Situation
+from ace.playbook import Playbook, schema
 
 
-@pytest.mark.parametrize("found", ["0004", None])
+@pytest.mark.parametrize("found", ["0004", "0012", None])
 def test_a_playbook_of_before_the_first_release_is_refused_in_words(tmp_path, embedder, found):
     with Playbook.open(tmp_path / "old.db", embedder=embedder) as book:
         filled(book, "a")
@@ -49,38 +47,3 @@ def test_a_newer_schema_is_refused(tmp_path, embedder):
     connection.close()
     with pytest.raises(PlaybookError, match="9999"):
         Playbook.open(tmp_path / "x.db", embedder=embedder)
-
-
-def test_a_book_of_the_first_release_is_read_on(tmp_path, embedder):
-    with Playbook.open(tmp_path / "p.db", embedder=embedder) as book:
-        filled(book, "a")
-        bullets = book.bullets
-    connection = sqlite3.connect(tmp_path / "p.db")
-    connection.execute("alter table bullets drop column shape")
-    connection.execute("update bullets set bullet = json_remove(bullet, '$.plan', '$.situations')")
-    connection.execute("update alembic_version set version_num = '0011'")
-    connection.commit()
-    connection.close()
-    with Playbook.open(tmp_path / "p.db", embedder=embedder) as book:
-        assert book.bullets == bullets
-        assert book.history.verify().problems == ()
-
-
-def test_shapes_are_derived_anew(tmp_path, embedder):
-    """Before this schema a mined Pitfall had none, and a plan that only reads another one."""
-    plan = Plan(calls=(Call(tool="find"), Call(tool="find")))
-    lesson = PlaybookBullet(section="Strategies", **readable(plan, [Situation(template="Find it")]))
-    pitfall = PlaybookBullet(section="Pitfalls", content="No.", **readable(None, [Situation(template="Find it")]))
-    with Playbook.open(tmp_path / "p.db", embedder=embedder) as book:
-        book.commit([Add(bullet=lesson), Add(bullet=pitfall)])
-        bullets = book.bullets
-    connection = sqlite3.connect(tmp_path / "p.db")
-    connection.execute("update bullets set shape = 'old'")
-    connection.execute("update alembic_version set version_num = '0012'")
-    connection.commit()
-    connection.close()
-    with Playbook.open(tmp_path / "p.db", embedder=embedder) as book:
-        assert book.bullets == bullets
-        assert book.history.verify().problems == ()
-        assert book.index.planned(bullets[0].shape, "Strategies") == [bullets[0]]
-        assert book.index.planned(bullets[1].shape, "Pitfalls") == [bullets[1]]
