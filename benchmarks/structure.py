@@ -19,9 +19,10 @@ import subprocess
 import sys
 import tempfile
 import tokenize
+import tomllib
 import zipfile
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -222,6 +223,8 @@ def of_benchmarks(names: list[str]) -> list[str]:
 
 LOOP_ROOMS = ("core", "tasks.py", "tools", "agent", "react", "testing", "__init__.py", "__main__.py")
 """The rooms of the loop, the top level included."""
+MEMORY_ROOMS = ("playbook", "reflector", "curator", "learner")
+"""The rooms of the memory."""
 
 
 def of_the_loop(path: str) -> bool:
@@ -229,9 +232,14 @@ def of_the_loop(path: str) -> bool:
     return path.split("/")[1] in LOOP_ROOMS
 
 
-def loop_lines() -> int:
-    """Code lines of the loop's rooms: no blank line, comment or docstring."""
-    return sum(code_lines(path.read_text(encoding="utf-8")) for room in LOOP_ROOMS for path in _python(PACKAGE / room))
+def lines_of(rooms: Sequence[str]) -> int:
+    """Code lines of some rooms: no blank line, comment or docstring."""
+    return sum(code_lines(path.read_text(encoding="utf-8")) for room in rooms for path in _python(PACKAGE / room))
+
+
+def base_dependencies() -> int:
+    """How many packages a plain installation asks for."""
+    return len(tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["dependencies"])
 
 
 def _python(place: Path) -> list[Path]:
@@ -298,7 +306,10 @@ def figures() -> dict[str, Any]:
         "import_circles": len(found["circles"]),
         "private_imports": len(found["private"]),
         "waivers": len(found["waivers"]),
-        "loop_lines": loop_lines(),
+        "loop_lines": lines_of(LOOP_ROOMS),
+        "memory_lines": lines_of(MEMORY_ROOMS),
+        "memory_waivers": sum(path.split("/")[1] in MEMORY_ROOMS for path in found["waivers"]),
+        "dependencies": base_dependencies(),
         "loop_waivers": sum(map(of_the_loop, found["waivers"])),
         "dspy_private": len(passing_names()),
         "longest_function": longest,

@@ -71,7 +71,7 @@ def count_tokens(text: str) -> int:
 def _encoder() -> Callable[[str], list[int]] | None:
     """LiteLLM, which DSPy brings along, ships the encoding's file; nothing is fetched from a network."""
     spec = importlib.util.find_spec("litellm")
-    if spec is None or not spec.submodule_search_locations:
+    if spec is None or not spec.submodule_search_locations or importlib.util.find_spec("tiktoken") is None:
         return None
     folder = Path(next(iter(spec.submodule_search_locations))) / "litellm_core_utils" / "tokenizers"
     if not (folder / "9b5ad71b2ce5302211f9c61530b329a4922fc6a4").exists():
