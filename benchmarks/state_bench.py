@@ -1,8 +1,8 @@
 """Lessons from STATE-Bench's recorded conversations: ``python benchmarks/state_bench.py DATA OUT.json``.
 
-DATA/state_bench holds 100 recorded conversations in each of two domains. For each conversation a playbook learns from all the
-others, and is asked for its first message: do its changing calls (every tool but `get_*` and `search_*`
-changes) stand in one of three shown lessons? Beside it ``exprag``: the three conversations whose first messages are most
+DATA/state_bench holds 100 recorded conversations in each of two domains. For each conversation a playbook learns from all
+the others, and is asked for its first message: do its changing calls (every tool but `get_*` and `search_*` changes) stand
+in one of three shown lessons? Beside it ``exprag``: the three conversations whose first messages are most
 alike, by the same embedder. Conversations that change nothing are not asked for. A value of a customer (an id, a name, an
 address, from the answers of `get_*`) must stand in no lesson.
 """

@@ -14,7 +14,7 @@ from pydantic import BaseModel
 from ace.core.language import EXTREMES
 from ace.playbook.bullet import PlaybookBullet, Provenance
 from ace.playbook.delta import Delta, Merge, Update
-from ace.playbook.duplicates.similarity import JACCARD, covers, jaccard, text_difference, words
+from ace.playbook.duplicates.similarity import JACCARD, jaccard, text_difference, words
 from ace.playbook.index.embedders import Embedder, Vectors, embedded
 
 MAX_FALSE_MERGES = 0.01
@@ -136,14 +136,12 @@ def find_duplicates(bullets: Sequence[PlaybookBullet], vectors: Vectors, thresho
             continue
         what = text_difference(a, b)
         successor, removed = _ranked(one, other)
-        if not what and covers(text_of(successor), text_of(removed)):
+        if not what:
             kind: Kind = "duplicate"
-        elif not what and successor.stage == removed.stage and covers(text_of(removed), text_of(successor)):
-            successor, removed, kind = removed, successor, "duplicate"
         elif what and _is_variant(a, b, what) and variants.get(successor.id, 0) < MAX_VARIANTS:
             kind, variants[successor.id] = "variant", variants.get(successor.id, 0) + 1
         else:
-            report.near.append((one.id, other.id, cosine, what or f"one is {removed.stage}, and longer"))
+            report.near.append((one.id, other.id, cosine, what))
             continue
         gone.add(removed.id)
         family[successor.id] += family[removed.id]

@@ -53,12 +53,12 @@ def lesson(number, content="Look the order up first.", **fields):
 
 
 def test_who_is_shown_stays_shown():
-    longer = "Look the order up first; `find` does that."
+    longer = "Look the order up first; see `find`."
     assert duplicates_of(lesson(1), lesson(2, stage="shadow"))[0] == [("b-1", "b-2")]
-    found, report = duplicates_of(lesson(1), lesson(2, longer, stage="shadow"))
+    found, report = duplicates_of(lesson(1), lesson(2, longer))
     assert found == []
-    assert report.near[0][3] == "one is shadow, and longer"
-    assert duplicates_of(lesson(1), lesson(2, longer))[0] == [("b-2", "b-1")]
+    assert report.near[0][3] == "names: - / find"
+    assert duplicates_of(lesson(1), lesson(2, "Look the order up first!!"))[0] == [("b-2", "b-1")]
     assert duplicates_of(lesson(1, helpful_count=9), lesson(2, stage="pinned"))[0] == [("b-2", "b-1")]
 
 

@@ -4,7 +4,7 @@ import pytest
 
 from ace.playbook.duplicates import similarity
 from ace.playbook.duplicates.find import same_lesson
-from ace.playbook.duplicates.similarity import covers, marks, text_difference
+from ace.playbook.duplicates.similarity import marks, text_difference
 
 
 @pytest.mark.parametrize(
@@ -38,8 +38,6 @@ def test_what_vectors_do_not_see_keeps_two_apart(a, b):
 def test_what_says_the_same_is_the_same():
     assert same_lesson("Check the balance before paying.", "Before paying, check the balance.", 0.99, 0.9)
     assert same_lesson("Always check the balance.", "Check the balance!", 0.95, 0.9)
-    assert covers("Wait 10 s, then call `get`.", "Call `get`.")
-    assert not covers("Call `get`.", "Wait 10 s, then call `get`.")
     assert marks("Don't call `a_b` 3 times").negations == 1
 
 
