@@ -264,7 +264,7 @@ class _Said(NamedTuple):
     bullet_id: str
     tenant: str | None
     runs: frozenset[str]
-    templates: frozenset[str]
+    wordings: frozenset[str]
     """Of the situations that it brings."""
 
     @classmethod
@@ -277,7 +277,7 @@ class _Said(NamedTuple):
             value.get("bullet_id") or bullet.get("id", ""),
             bullet.get("tenant"),
             runs,
-            frozenset(situation["template"] for situation in brought),
+            frozenset(Situation(**situation).wording for situation in brought),
         )
 
 
@@ -308,11 +308,11 @@ class _Evidence:
         ours, others = dict[str, set[str]](), dict[str, set[str]]()
         for _, entry in said:
             if entry.runs and entry.runs <= self.runs:
-                ours.setdefault(entry.bullet_id, set()).update(entry.templates)
+                ours.setdefault(entry.bullet_id, set()).update(entry.wordings)
             elif entry.runs.isdisjoint(self.runs):
-                others.setdefault(entry.bullet_id, set()).update(entry.templates)
+                others.setdefault(entry.bullet_id, set()).update(entry.wordings)
         # a wording goes with its run, unless the lesson would be left without any
-        self._own = {i: templates - others[i] for i, templates in ours.items() if others.get(i)}
+        self._own = {i: wordings - others[i] for i, wordings in ours.items() if others.get(i)}
 
     def without(self, value: dict[str, Any]) -> dict[str, Any]:
         """A journal entry without what goes; one that held nothing else keeps its place."""
@@ -330,8 +330,8 @@ class _Evidence:
         own = self._own.get(said.bullet_id, ())
         if value.get("instead_of") in own:
             value["instead_of"] = ""
-        if "bullet" in value and not said.templates.isdisjoint(own):
-            kept = [s for s in value["bullet"]["situations"] if s["template"] not in own]
+        if "bullet" in value and not said.wordings.isdisjoint(own):
+            kept = [s for s in value["bullet"]["situations"] if Situation(**s).wording not in own]
             value["bullet"] |= {"situations": kept, "trigger": Situation(**kept[0]).shown if kept else ""}
         return value
 

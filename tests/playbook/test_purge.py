@@ -305,3 +305,25 @@ def test_credit_that_moved_with_a_merge_outlives_a_purge(book):
     assert book.history.verify().ok, book.history.verify().problems
     book.commit([Tag(bullet_id="b-1", helpful=1, run_id="r-1")])
     assert book.get("b-1").helpful_count == 1, "a run gives its credit once"
+
+
+def test_a_run_of_another_language_takes_its_wording_with_it(opened, tmp_path):
+    """The wordings of two runs have the same template, and differ in words that only one of them said."""
+    learner = Learner(opened)
+    for number, text in enumerate(("请给王伟的订单退款", "请给李娜的订单退款", "王芳买的东西坏了要退钱")):
+        customer = text[2:4] if number < 2 else text[:2]
+        learner.learn(
+            run_of(
+                step("refund", changes=True, customer=customer), text=text, run_id=f"r{number}", task_id=f"t{number}"
+            ),
+            Feedback(success=True),
+        )
+    (lesson,) = opened.bullets
+    assert len(lesson.situations) == 2
+    opened.purge(run_id="r2")
+    (lesson,) = opened.bullets
+    assert len(lesson.situations) == 1
+    assert opened.history.verify().ok
+    assert opened.retrieve("请给张敏的订单退款")
+    for said in ("王伟", "李娜", "王芳"):
+        assert said.encode() not in everything(opened, tmp_path)

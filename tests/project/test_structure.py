@@ -25,7 +25,6 @@ WAIVERS = {
     "ace/optimization/results.py": DSPY + "and programs are compared predictor by predictor",
     "ace/optimization/teleprompter.py": DSPY + "and Teleprompter.compile takes any program",
     "ace/optimization/workload.py": DSPY + "and EpisodeProgram is one",
-    "ace/reflector/reflection.py": DSPY + "and reflection predicts fields that a signature names at run time",
     "ace/suites/toolbox.py": "loads a user's Python file and copies whatever state it holds",
 }
 """Files that relax strict types, and why."""
