@@ -154,6 +154,7 @@ class Curator:
         said = insight.trigger or insight.content
         found = self.playbook.index.similar(said, insight.section, insight.domain, insight.tenant)
         found += self._near(said, insight, fresh)
+        found = [(bullet, cosine) for bullet, cosine in found if not _other_calls(bullet, insight)]
         if not self._held(insight):  # what waits must not swallow what may be shown
             found = [(bullet, cosine) for bullet, cosine in found if bullet.trust == "trusted"]
         if not insight.trigger:
@@ -265,6 +266,13 @@ def _same_plan(bullet: PlaybookBullet, insight: Insight) -> bool:
     if not bullet.plan.contradicts(insight.plan):
         return True
     return _same_request(bullet, insight)
+
+
+def _other_calls(bullet: PlaybookBullet, insight: Insight) -> bool:
+    """Whether two lessons in words recommend other calls in equal words."""
+    worded = bullet.plan is None and insight.situation is None
+    alike = worded and words(bullet.content) == words(insight.content)
+    return alike and bool(bullet.tool_sequence) and insight.tool_sequence not in ((), bullet.tool_sequence)
 
 
 def _same_request(bullet: PlaybookBullet, insight: Insight) -> bool:

@@ -462,3 +462,19 @@ def test_a_lesson_that_another_takes_over_hands_on_what_is_said_of_it_next():
     book.commit(Curator(book, 0.75).curate(insights, {}))
     (bullet,) = book.bullets
     assert set(bullet.provenance.run_ids) == {"old0", "old1", "r0", "r1"}
+
+
+def test_equal_words_about_other_calls_are_two_lessons(book):
+    said = {
+        "section": "Strategies",
+        "trigger": "Refund an order",
+        "content": "Look the order up first, then refund it.",
+    }
+    ways = [("find", "refund"), ("search", "refund"), ("find", "refund")]
+    for number, way in enumerate(ways):
+        insight = Insight(
+            **said, tool_sequence=way, changing_tools=("refund",), provenance=Provenance(run_ids=(f"r{number}",))
+        )
+        book.commit(Curator(book).curate([insight], {}))
+    assert [bullet.tool_sequence for bullet in book.bullets] == [("find", "refund"), ("search", "refund")]
+    assert book.get("b-1").provenance.run_ids == ("r0", "r2")
