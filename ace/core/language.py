@@ -68,6 +68,27 @@ FUNCTION_WORDS = _words(
 )
 """Words that tell nothing of what a text is about, by what they are; in lower case."""
 
+FUNCTION_WORDS_ELSEWHERE = _words(
+    # German
+    "der die das den dem des ein eine einen einem einer eines und oder aber mit ohne für von vom zu zum zur im am",
+    "auf aus bei nach vor über unter um bis ist sind wird werden hat haben kann bitte ich du er sie es wir ihr mein",
+    "meine meinen dein deine unser unsere ihre ihren noch einmal wieder schon auch nur sehr hier dort wenn dass",
+    "weil wie was wer wo nicht kein",
+    # French
+    "le la les un une des du de et ou mais avec sans pour par sur sous dans en au aux chez vers est sont été peut",
+    "je tu il elle nous vous ils elles mon ma mes ton ta tes son sa ses notre votre leur ce cette ces qui que quoi",
+    "où quand comme encore aussi très ici ne pas plus fois",
+    # Spanish
+    "el los las unos unas del al y o pero con sin para por sobre bajo entre hasta desde es son está están ha han",
+    "puede yo tú él ella nosotros ellos mi mis su sus nuestro nuestra este esta estos estas ese esa que quién qué",
+    "dónde cuándo como otra otro vez también muy aquí no favor",
+    # Portuguese
+    "os as um uma uns umas do da dos das ao à aos às e ou mas com sem por pelo pela sob entre até é são está pode",
+    "eu ele ela nós eles elas meu minha seu sua nosso nossa esse essa isso isto quem onde quando outra vez também",
+    "muito aqui não",
+)
+"""The like of German, French, Spanish and Portuguese: a lesson may show them, whoever said them."""
+
 CONNECTING = _words(
     """
     a an and any are as at be been being but by can could do does each either every for from get gets had has have
@@ -85,9 +106,13 @@ NEGATIVE = _words(
     not no never nothing none neither nor cannot without except unless avoid refuse stop skip forbid ban exclude
     ignore prevent disable disallow deny reject omit hardly rarely false fail fails failed unable impossible unsafe
     invalid disabled forbidden excluded refused rejected skipped
-    """
+    """,
+    "nicht nichts kein keine keinen keinem keiner nie niemals ohne",
+    "ne pas jamais rien sans aucun aucune",
+    "nunca jamás nada sin ningún ninguna",
+    "não jamais nem sem nenhum nenhuma",
 )
-"""Words that negate a meaning."""
+"""Words that negate a meaning, in English, German, French, Spanish and Portuguese."""
 
 _COUNTS = """
     zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen
@@ -166,9 +191,10 @@ NO_REQUESTS = _words(
 
 AGREEING = re.compile(
     r"y|yes|yep|yup|yeah|ok|okay|sure|right|correct|fine|good|great|perfect|thanks?|thats|confirm|confirmed|agreed?|ahead|sounds"
-    r"|proceed|approved?|absolutely|definitely|certainly|ja|oui"
+    r"|proceed|approved?|absolutely|definitely|certainly|ja|jawohl|genau|gerne|oui|d['’]accord|sí|claro|vale|sim|certo|obrigado"
+    r"|gracias|danke|merci|好的?|是的?|可以|对|没问题|はい|お願いします|大丈夫です"
 )
-"""Words of a user who agrees."""
+"""Words of a user who agrees, also in German, French, Spanish, Portuguese, Chinese and Japanese."""
 
 REFUSING = (
     r"error|errors|failed|failure|invalid|missing|refused|denied|(?-i:[Uu]nknown(?= [a-z]))|unable|"

@@ -12,7 +12,7 @@ from pydantic import ValidationError
 
 from ace.agent.history import Message, message_groups, read_messages
 from ace.core import RunUsage, clean_text, clean_value, json_value, truncate, value_to_text
-from ace.core.language import AGREEING, FUNCTION_WORDS
+from ace.core.language import AGREEING, FUNCTION_WORDS, FUNCTION_WORDS_ELSEWHERE
 from ace.learner.trace_formats import TraceEvent, events_of, in_words
 from ace.playbook.masking import WORD
 from ace.reflector.mining import refused
@@ -246,7 +246,8 @@ def _failed(answer: str) -> bool:
 
 def _agrees(text: str) -> bool:
     """Whether a user only agrees: "Yes, go ahead" asks for nothing that was not asked for before."""
-    return all(AGREEING.fullmatch(word) or word in FUNCTION_WORDS for word in WORD.findall(text.lower()))
+    little = FUNCTION_WORDS | FUNCTION_WORDS_ELSEWHERE
+    return all(AGREEING.fullmatch(word) or word in little for word in WORD.findall(text.lower()))
 
 
 def _handed_on(

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, cast
 
-from ace.core.language import FUNCTION_WORDS, common_words
+from ace.core.language import FUNCTION_WORDS, FUNCTION_WORDS_ELSEWHERE, common_words
 from ace.playbook.masking import PERSONAL, WORD, Kind, Masker, PatternMasker
 from ace.reflector.values import name_words
 
@@ -33,7 +33,7 @@ class Knowledge:
 
     def knows(self, word: str) -> bool:
         """Whether a word in lower case is a common one, or one of the tools'."""
-        return word in self.words or word in common_words()
+        return word in self.words or word in common_words() or word in FUNCTION_WORDS_ELSEWHERE
 
     def names(self, tool: str, argument: str, value: Any) -> bool:
         """Whether the tool's schema names a value: one of a list, true or false, its default, a word of its description."""

@@ -533,3 +533,17 @@ def test_arguments_that_are_nested_too_deeply_are_an_error_of_the_step():
     call = {"id": "c1", "function": {"name": "refund", "arguments": deep}}
     (step,) = read_trace(asked({"role": "assistant", "tool_calls": [call]})).structured_trace
     assert step.error.kind == "invalid_args"
+
+
+@pytest.mark.parametrize(
+    "text", ["Ja, bitte", "Oui, d'accord", "Sí, claro", "Sim, pode", "好的", "はい", "Yes, go ahead"]
+)
+def test_agreeing_asks_for_nothing_new_in_seven_languages(text):
+    assert traces._agrees(text)
+
+
+@pytest.mark.parametrize(
+    "text", ["Ja, und storniere sie", "Oui, et annule aussi la lampe", "好的，取消订单", "Sim, cancele"]
+)
+def test_agreeing_and_asking_for_more_is_a_request(text):
+    assert not traces._agrees(text)

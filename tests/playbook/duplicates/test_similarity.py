@@ -27,6 +27,8 @@ from ace.playbook.duplicates.similarity import marks, text_difference
         ("Keep scores >= 10.", "Keep scores <= 10."),
         ("日本の注文を返金する。", "日本の注文を取り消す。"),
         ("Заказ отменить.", "Заказ вернуть."),
+        ("Die Bestellung sofort erstatten.", "Die Bestellung nicht sofort erstatten."),
+        ("Reembolsar el pedido sin preguntar.", "Reembolsar el pedido, preguntar."),
     ],
 )
 def test_what_vectors_do_not_see_keeps_two_apart(a, b):
