@@ -8,14 +8,25 @@ from __future__ import annotations
 
 import gzip
 import re
+import unicodedata
 import zlib
 from functools import lru_cache
 from importlib import resources
+from itertools import chain
 
 UNSPACED = (
     "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U000323af"
 )
 """Characters of scripts that put no spaces between words (Thai, Lao, Burmese, Khmer, kana, Han), as ranges of a class."""
+
+
+def _marks() -> str:
+    """What belongs to the letter before it, as a character class; Python's ``\\w`` leaves vowel signs out."""
+    blocks = chain(range(0x300, 0x2100), range(0x2CE0, 0x3100), range(0xA600, 0xAC00), range(0xFB00, 0xFE30))
+    return "".join(c for c in map(chr, blocks) if unicodedata.category(c)[0] == "M") + "\u200c\u200d"
+
+
+MARKS = _marks()
 HANGUL = "\uac00-\ud7a3"
 """Korean letters: a word may end in particles, as in \uc774\uc601\ud76c\uc5d0\uac8c, "to Yi Yeong-hui"."""
 JOINED = f"\u0590-\u06ff{HANGUL}{UNSPACED}"
@@ -279,7 +290,7 @@ def stems(text: str) -> frozenset[str]:
 
 FEATURES = 2**20
 """Words and word pairs are hashed to this many values."""
-_RUN = re.compile(rf"[{UNSPACED}]+|(?:(?![{UNSPACED}])\w){{2,}}")
+_RUN = re.compile(rf"[{UNSPACED}]+|(?:(?![{UNSPACED}])[\w{MARKS}]){{2,}}")
 
 
 def search_words(text: str) -> list[str]:
@@ -301,7 +312,7 @@ def column(term: str) -> int:
 
     Examples:
         >>> column("refund")
-        587690
+        791640
     """
     return zlib.crc32(term.encode("utf-8", "replace")) % FEATURES
 

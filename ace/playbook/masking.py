@@ -7,11 +7,10 @@ of one method) may find more, for example with Presidio; its name is part of an 
 from __future__ import annotations
 
 import re
-import unicodedata
 from collections.abc import Collection, Sequence
 from typing import Literal, NamedTuple, Protocol
 
-from ace.core.language import DAY, EMPHASIS, MONTH, TITLES, common_words
+from ace.core.language import DAY, EMPHASIS, MARKS, MONTH, TITLES, common_words
 
 Kind = Literal[
     "email", "url", "date", "time", "number", "money", "id", "quoted", "name", "phone", "card", "account", "text"
@@ -43,19 +42,6 @@ class Masker(Protocol):
         ...
 
 
-def _marks() -> str:
-    """What belongs to the letter before it, as ranges of a character class; Python's ``\\w`` leaves vowel signs out."""
-    codes = (c for c in range(0x300, 0x10000) if unicodedata.category(chr(c)).startswith("M"))
-    ranges: list[list[int]] = []
-    for code in codes:
-        if ranges and ranges[-1][1] == code - 1:
-            ranges[-1][1] = code
-        else:
-            ranges.append([code, code])
-    return "".join(f"{chr(first)}-{chr(last)}" for first, last in ranges) + "\u200c\u200d"
-
-
-MARKS = _marks()
 LETTER = rf"(?:[^\W_]|[{MARKS}])"
 """A character of a word, for a pattern: a letter, a digit, or a mark on one."""
 WORD = re.compile(rf"[^\W_]{LETTER}*(?:['’][^\W\d_]{LETTER}*)?")
