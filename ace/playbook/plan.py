@@ -20,6 +20,8 @@ MAX_SITUATIONS = 12
 """Wordings that are kept of one lesson; the least supported leaves first."""
 NEW_FOR = 20
 """A new situation stays for this many runs of its lesson, however little supported."""
+ENDS = ", then submit(...)"
+"""How a plan in words ends; agents of other frameworks end their runs in other ways, and are shown it without."""
 TASKS_FOR_A_WORD = 5
 """A rare word is a slot until so many tasks that differ in their slots use it."""
 TASKS_FOR_A_CONSTANT = 3
@@ -128,7 +130,7 @@ class Plan(BaseModel, frozen=True, extra="forbid"):
             answer = f"answer from {self.calls[-1].tool}" if self.calls else "answer at once, without a call"
             why = "decline and tell the user why, or " if self.declines else ""
             parts.append(f"{why}{answer}{'; nothing is to be changed' if self.calls or why else ''}")
-        return ", then ".join([*parts, "submit(...)"])
+        return ", then ".join(parts) + ENDS
 
     @property
     def changes(self) -> bool:

@@ -13,6 +13,7 @@ import yaml
 from ace.core import PlaybookError, visible
 from ace.core.durable import write_atomic
 from ace.playbook.bullet import SHOWN_STAGES, PlaybookBullet
+from ace.playbook.plan import ENDS
 from ace.playbook.statistics import utility
 
 GENERATOR = "dspy-ace"
@@ -146,7 +147,7 @@ def _metadata(path: Path) -> Mapping[str, Any]:
 def _item(bullet: PlaybookBullet) -> str:
     when = f"For a task like “{line(bullet.trigger)}”: " if bullet.trigger else ""
     tools = f" Tools: {' → '.join(map(line, bullet.tool_sequence))}." if bullet.tool_sequence else ""
-    return f"* {when}{line(bullet.content)}{tools}"
+    return f"* {when}{line(bullet.content.removesuffix(ENDS))}{tools}"
 
 
 def line(text: str) -> str:

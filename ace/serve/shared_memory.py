@@ -15,6 +15,7 @@ from ace.learner.traces import read_requests
 from ace.playbook import Filters, Playbook, PlaybookBullet, Tag
 from ace.playbook.bullet import SHOWN_STAGES
 from ace.playbook.filters import ANY_VERSION
+from ace.playbook.plan import ENDS
 from ace.playbook.render import render_bullets
 from ace.tasks import Feedback
 
@@ -47,7 +48,7 @@ class Lesson(BaseModel, frozen=True):
             id=bullet.id,
             section=bullet.section,
             trigger=visible(bullet.trigger),
-            content=visible(bullet.content),
+            content=visible(bullet.content.removesuffix(ENDS)),
             tools=bullet.tool_sequence,
             domain=bullet.domain,
             stage=bullet.stage,
@@ -148,7 +149,7 @@ class SharedMemory:
         if not 1 <= k <= 20:
             raise PlaybookError(f"k is {k}, expected 1 to 20")
         found = self.playbook.retrieve(task, domain, self._filters(tools), k, tenant=self.tenant)
-        return Recall(lessons=tuple(map(Lesson.of, found)), prompt=render_bullets(found))
+        return Recall(lessons=tuple(map(Lesson.of, found)), prompt=render_bullets(found).replace(ENDS, ""))
 
     def remember(
         self,

@@ -29,6 +29,7 @@ def test_what_one_agent_did_another_is_told(book, memory):
     assert found.lessons[0].tools == ("refund",)
     assert "o-17" not in found.prompt
     assert "refund" in found.prompt
+    assert "submit" not in found.prompt + found.lessons[0].content, "other frameworks end their runs in other ways"
     assert {entry["author"] for entry in book.history.entries()} == {"ana"}
     assert memory.recall("Refund the order o-99", "library").lessons == ()
 
