@@ -64,7 +64,7 @@ class Learner:
         >>> Learner(book).learn(output, Feedback(success=True), {})
         1
         >>> book.bullets[0].content
-        'answer at once, without a call'
+        'answer at once, without a call, then submit(...)'
     """
 
     def __init__(

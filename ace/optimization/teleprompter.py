@@ -64,7 +64,7 @@ class ACE(Teleprompter):
         ...     agent = optimizer.compile(dspy.ReAct("question -> answer", tools=[double]),
         ...                               trainset=[dspy.Example(question="Twice 4?").with_inputs("question")])
         >>> agent.playbook.bullets[0].content
-        'double(n from the task)'
+        'double(n from the task), then submit(...)'
     """
 
     metric: Callable[..., Any]

@@ -207,7 +207,7 @@ def readable(plan: Plan | None, situations: Sequence[Situation]) -> dict[str, An
 
     Examples:
         >>> readable(Plan(), [Situation(template="Say hello")])["content"]
-        'answer at once, without a call'
+        'answer at once, without a call, then submit(...)'
     """
     fields: dict[str, Any] = {"situations": tuple(situations), "trigger": situations[0].shown if situations else ""}
     if plan is not None:

@@ -60,7 +60,7 @@ class Reflector:
         >>> output = TaskOutput(task_id="t", run_id="r", task=TaskInput(inputs={"task": "Refund order 17"}),
         ...                     structured_trace=(step,), termination_reason="completed")
         >>> Reflector().reflect(output, Feedback(success=True))[0].content
-        'refund(order from the task)'
+        'refund(order from the task), then submit(...)'
     """
 
     def __init__(

@@ -16,7 +16,7 @@ from ace.graph.learning import learning_workflow
 from ace.playbook import Add, Merge, PlaybookBullet, Promote, Remove, Tag, Update
 from ace.tasks import Feedback
 
-LESSON = "find(order from the task), then refund(order from the task)"
+LESSON = "find(order from the task), then refund(order from the task), then submit(...)"
 
 
 def waits(workflow, *args, **options) -> dict:
