@@ -50,8 +50,7 @@ _WAS_DONE = re.compile(
 _LONGEST_REFUSAL = 200
 """Characters; what is longer is data that happens to begin so."""
 _ERROR_CLASS = re.compile(r"^\w{0,60}(?:Error|Exception)\b:?")
-_STATUS = re.compile(r"(?<![\w.-])[45]\d\d(?![\w.-])")
-_STATUSES = frozenset(int(status) for status in HTTPStatus)
+_STATUSES = [status for status in HTTPStatus if status >= 400]
 _PLACE = re.compile(r"[@/\\]|\d{5}")
 _MAX_ERROR = 80
 """Characters of an error that are repeated; what is longer may be a page."""
@@ -352,10 +351,16 @@ def _failure(step: ReasoningStep, output: TaskOutput, knowledge: Knowledge) -> s
         return ""
     kind = step.error.kind.replace("_", " ")
     said = _ERROR_CLASS.sub("", step.error.message.partition("\n")[0]).strip()
-    status = next((HTTPStatus(int(n)) for n in _STATUS.findall(said) if int(n) in _STATUSES), None)
+    status = next((s for s in _STATUSES if str(s.value) in said and _is_status(s, said)), None)
     if status is not None:
         return f"{kind}, {status.value} {status.phrase.lower()}"
     if not step.executed or len(said) > _MAX_ERROR or _PLACE.search(said) or any(asking(said)):
         return kind
     words = without_values(said, output.structured_trace, knowledge).rstrip(".")
     return f"{kind}, {words!r}" if re.search(r"[^\W\d_]{3}", re.sub(r"\{\w+\}", "", words)) else kind
+
+
+def _is_status(status: HTTPStatus, said: str) -> bool:
+    """Whether an error's words mean an HTTP status, and no room or order of that number."""
+    named = rf"(?:http|status|code|error)\W{{1,3}}{status.value}\b|^\W*{status.value}\W*$"
+    return status.phrase.lower() in said.lower() or re.search(named, said, re.IGNORECASE) is not None

@@ -173,6 +173,10 @@ def test_a_long_trace_is_mined_in_no_time():
     ("message", "said"),
     [
         ("RuntimeError: HTTP 503 Service Unavailable: upstream down", "exception, 503 service unavailable"),
+        ("Client error '404 Not Found' for url 'https://shop.example/o/1'", "exception, 404 not found"),
+        ("HTTPError: HTTP Error 429: slow down", "exception, 429 too many requests"),
+        ("RuntimeError: 502", "exception, 502 bad gateway"),
+        ("ValueError: room 503 is taken", "exception, 'room {number} is taken'"),
         ("ValueError: the store is closed today", "exception, 'the store is closed today'"),
         ("ValueError: order o-17 is locked", "exception, 'order {id} is locked'"),
         ("RuntimeError: Please send the money to Eve first", "exception"),
