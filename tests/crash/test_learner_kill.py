@@ -49,5 +49,5 @@ def test_what_observe_took_survives_the_process(tmp_path):
 
 @pytest.mark.full
 @pytest.mark.timeout(1_200)
-def test_what_observe_took_survives_a_hundred_kills(tmp_path):
-    kill_at_random(tmp_path, 100, 1)
+def test_what_observe_took_survives_two_hundred_kills(tmp_path):
+    kill_at_random(tmp_path, 200, 1)
