@@ -2,7 +2,7 @@
 
 Every miner reads the executed steps of one run, or of several, and gives lessons in which constants are abstracted: an
 argument is named by where it came from (the task, another tool, the model's own words), never by its value. A tool's own
-words are not repeated: they are not trusted.
+words are not trusted; of them only the first few of an error are repeated, as data (`_failure`).
 """
 
 from __future__ import annotations
