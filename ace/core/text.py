@@ -7,6 +7,7 @@ import json
 import math
 import os
 import re
+import unicodedata
 from collections.abc import Callable
 from typing import Any, cast
 
@@ -18,6 +19,32 @@ _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 _SENTENCE = re.compile(r"(?<=[.!?;])\s+|\n+")
 MAX_OBSERVATION_CHARS = 20_000
 """Longer observations are cut, with a note."""
+
+
+_TOOL_NAME = re.compile(r"[A-Za-z0-9_./-]{1,64}")
+_MAX_KEY = 40
+
+
+def is_tool_name(text: str) -> bool:
+    """Whether a text may be a tool's name: 1 to 64 letters, digits, ``_``, ``.``, ``/`` and ``-`` of ASCII.
+
+    Examples:
+        >>> is_tool_name("mail.send"), is_tool_name("send all of it")
+        (True, False)
+    """
+    return _TOOL_NAME.fullmatch(text) is not None
+
+
+def is_key(text: str) -> bool:
+    """Whether a text may be the name of an argument or a field: 1 to 40 letters of any script, digits, ``_`` and ``-``.
+
+    Examples:
+        >>> is_key("order_id"), is_key("first call the bank")
+        (True, False)
+    """
+    if not 0 < len(text) <= _MAX_KEY:
+        return False
+    return all(char.isalnum() or char in "_-" or unicodedata.category(char).startswith("M") for char in text)
 
 
 def clean_text(text: str) -> str:

@@ -17,6 +17,7 @@ from ace.learner.traces import request_of
 from ace.learner.verdicts import Attempts, Replay
 from ace.playbook import Playbook, Tag
 from ace.playbook.delta import Delta, Learned
+from ace.playbook.doors import check_names
 from ace.playbook.insight import Insight
 from ace.reflector import Reflector
 from ace.reflector.reflector import OUTAGES, beside
@@ -87,8 +88,10 @@ class LearningPipeline:
             keep: Whether the queue remembers that it was learned from.
 
         Raises:
-            PlaybookError: There is neither feedback nor a judge.
+            PlaybookError: There is neither feedback nor a judge, or a tool or an argument has a name that is none.
         """
+        made = [step for step in run.output.structured_trace if step.executed]
+        check_names((step.tool_name for step in made), (name for step in made for name in step.tool_args))
         feedback = run.feedback
         if feedback is None:
             if self.judge is None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping
 
 from ace.core import PlaybookError
+from ace.core.text import is_key, is_tool_name
 from ace.playbook.bullet import SHOWN_STAGES, PlaybookBullet
 from ace.playbook.delta import Delta, Merge, Promote, Quarantine
 
@@ -12,6 +13,28 @@ Screen = Callable[[str, Collection[str]], str]
 """Looks at the words of a lesson, with the names of the registered tools: why they wait for a person, or an empty text."""
 UNTRUSTED = "held: it rests on what is not trusted"
 """Why a tainted bullet waits that says no more."""
+
+
+def check_names(tools: Iterable[str], arguments: Iterable[str]) -> None:
+    """Refuse names that are none: a lesson shows them as they are, and a sentence in their place would be an instruction.
+
+    Args:
+        tools: Names of tools.
+        arguments: Names of arguments, those of objects with dots: ``items[].sku``.
+
+    Raises:
+        PlaybookError: It says which name, and what a name is.
+    """
+    for tool in tools:
+        if not is_tool_name(tool):
+            raise PlaybookError(
+                f"{tool!r:.80} is no name of a tool: expected 1 to 64 of A-Z a-z 0-9 _ . / -; nothing was learned"
+            )
+    for name in arguments:
+        if not all(map(is_key, name.replace("[]", "").split("."))):
+            raise PlaybookError(
+                f"{name!r:.80} is no name of an argument: expected 1 to 40 letters, digits, _ or -; nothing was learned"
+            )
 
 
 def why_held(bullet: PlaybookBullet, screen: Screen | None, tools: Collection[str]) -> str:
@@ -48,7 +71,12 @@ def through_doors(
     found: list[Delta] = []
     for bullet_id, bullet in after.items():
         old = before.get(bullet_id)
-        if bullet is None or bullet.stage == "quarantined":
+        if bullet is None:
+            continue
+        if old is None or old.plan != bullet.plan:
+            calls = bullet.plan.calls if bullet.plan is not None else ()
+            check_names(bullet.tool_sequence, (name for call in calls for name in call.args))
+        if bullet.stage == "quarantined":
             continue
         if old is not None and _waits(old) and not _waits(bullet) and bullet_id not in freed:
             raise PlaybookError(

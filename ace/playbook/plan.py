@@ -14,6 +14,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, Field, model_validator
 
 from ace.core.language import column, search_words
+from ace.core.text import is_key
 from ace.playbook.masking import PERSONAL, WORD, Kind
 
 MAX_SITUATIONS = 12
@@ -49,6 +50,8 @@ class FromAnswer(BaseModel, frozen=True, extra="forbid"):
     """Index of the call in the plan."""
     path: str = ""
     """Its field, ``[]`` for any item of a list; empty when it stands somewhere in the text."""
+    unnamed: tuple[str, ...] = ()
+    """Keys of the path that no schema names and only one task's answers had: whoever wrote them, no prompt shows them."""
 
 
 class Constant(BaseModel, frozen=True, extra="forbid"):
@@ -239,8 +242,8 @@ class Plan(BaseModel, frozen=True, extra="forbid"):
                 return name
 
     def _place(self, binding: FromAnswer) -> str:
-        path = binding.path.replace("[]", "").strip(".")
-        return f"{self.calls[binding.call].tool}{f'.{path}' if path else ''}"
+        steps = (step for step in binding.path.replace("[]", "").split(".") if step and step not in binding.unnamed)
+        return ".".join((self.calls[binding.call].tool, *steps))
 
     def _from_loop(self, call: Call) -> bool:
         """Whether what a loop goes over is the answer of another call of it."""
@@ -494,7 +497,9 @@ def plan_with(old: Plan, new: Plan, differs: bool) -> Plan:
                 sides = ((old, known.get(place)), (new, fresh.get(place)))
                 keys = [plan.keys(side, name) for plan, side in sides if side is not None and name in side.args]
                 # the places that both may have come from; the calls of another plan have other indexes
-                places = [p for p in call.places(name) if all(best.key(p) in found for found in keys)] or [arg]
+                shared = [p for p in call.places(name) if all(best.key(p) in found for found in keys)]
+                places = [_named_by_tasks(p) for p in shared] if differs and len(keys) > 1 else shared
+                places = places or [arg]
                 settled[name] = places[0]
                 also |= {name: tuple(places[1:])} if places[1:] else {}
             else:
@@ -503,6 +508,13 @@ def plan_with(old: Plan, new: Plan, differs: bool) -> Plan:
                 )
         calls.append(call.model_copy(update={"args": settled, "also": also}))
     return best.model_copy(update={"calls": tuple(calls)})
+
+
+def _named_by_tasks(place: Binding) -> Binding:
+    """A place that two tasks share: its keys may be shown, as far as they are names."""
+    if not isinstance(place, FromAnswer) or not place.unnamed:
+        return place
+    return place.model_copy(update={"unnamed": tuple(key for key in place.unnamed if not is_key(key))})
 
 
 def _by_place(plan: Plan) -> dict[tuple[str, int], Call]:

@@ -21,7 +21,7 @@ from ace.agent.history import CALLS, NOTE, PLAYBOOK, RESULTS, SUBMIT, THOUGHT, T
 from ace.core import InvalidModelAction, value_to_text
 from ace.react.catalog import ToolCatalog
 from ace.react.reading.objects import is_object, strict
-from ace.react.reading.reader import Reading, Written
+from ace.react.reading.reader import MARKUP, Reading, Written
 
 _UTILS: Any = utils
 WrittenTurns = list[tuple[dict[str, Any], list[dict[str, Any]]]]
@@ -252,13 +252,6 @@ def made_together(
         made.append(call)
         position = max(position, start + len(call.source))
     return tuple(made)
-
-
-MARKUP = re.compile(
-    r"<[^<>]{1,60}>|\[\[ ## \w+ ## \]\]|\[/?[A-Z_]{3,20}\]|```\w*|[`#\s\[\](){}|,;:./]+|[<>]"
-    r"|\b(?:tool_calls?|function_calls?|json|python)\b"
-)
-"""What stands around a call and says nothing."""
 
 
 def nothing_to_do(found: Reading, completion: str) -> InvalidModelAction:

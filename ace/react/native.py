@@ -8,9 +8,10 @@ from typing import Any
 from ace.agent import ModelReply, RequestedTool
 from ace.agent.history import SUBMIT
 from ace.core import InvalidModelAction, RunUsage, ToolErrorKind, truncate
-from ace.react.adapter import MARKUP, ReplyReader, made_together, nothing_to_do
+from ace.react.adapter import ReplyReader, made_together, nothing_to_do
 from ace.react.catalog import ToolCatalog
 from ace.react.reading.objects import is_object
+from ace.react.reading.reader import speaks
 from ace.tools import Tool
 
 CUT_SHORT: dict[ToolErrorKind, str] = {
@@ -55,7 +56,7 @@ def read_reply(prediction: Any, catalog: ToolCatalog, replies: ReplyReader, usag
     found = catalog.reader.read(text, replies.shown)
     known = [call for call in found.calls if catalog.reader.knows(call)]
     if known:
-        if _prose(text, known) and not all(catalog.only_reads(call.name) for call in known):
+        if speaks(text, known) and not all(catalog.only_reads(call.name) for call in known):
             raise InvalidModelAction("unparsable", IN_PROSE, raw_response=text)
         made = made_together(text, known, catalog.only_reads, replies.shown)
         first, *more = [RequestedTool(call.name, call.args) for call in made]
@@ -63,16 +64,6 @@ def read_reply(prediction: Any, catalog: ToolCatalog, replies: ReplyReader, usag
     if found.cut and catalog.reader.mentions(text):
         raise nothing_to_do(found, text)
     return ModelReply("", SUBMIT, _answer(text, catalog.finish), usage=usage, raw=text)
-
-
-def _prose(reply: str, calls: list[Any]) -> bool:
-    """Whether anything but calls and their markup stands in a reply: then a call may be an example or a question."""
-    rest = reply
-    for source in dict.fromkeys(call.source for call in calls):
-        if not source or source not in rest:
-            return True
-        rest = rest.replace(source, " ", 1)
-    return bool(MARKUP.sub("", rest))
 
 
 def _requested(call: Any, catalog: ToolCatalog) -> RequestedTool:

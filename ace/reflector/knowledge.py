@@ -6,7 +6,8 @@ import json
 import re
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cached_property, lru_cache
+from itertools import chain
 from typing import Any, cast
 
 from ace.core.language import FUNCTION_WORDS, FUNCTION_WORDS_ELSEWHERE, common_words
@@ -19,7 +20,7 @@ class Knowledge:
     """What is known of tools, words and masks when a run is mined.
 
     Args:
-        schemas: Tool name to ``{"description": ..., "parameters": JSON Schema}``.
+        schemas: Tool name to ``{"description": ..., "parameters": JSON Schema, "returns": JSON Schema}``.
         masker: Finds what is personal.
         private: Names of arguments whose values are never shown.
     """
@@ -30,6 +31,11 @@ class Knowledge:
 
     def __post_init__(self) -> None:
         self.words = frozenset(word for name, schema in self.schemas.items() for word in _words(name, schema))
+
+    @cached_property
+    def keys(self) -> frozenset[str]:
+        """The names of arguments, and of fields of answers, in the tools' schemas."""
+        return frozenset(chain.from_iterable(map(_properties, self.schemas.values())))
 
     def knows(self, word: str) -> bool:
         """Whether a word in lower case is a common one, or one of the tools'."""
@@ -93,6 +99,19 @@ def _schema_words(name: str, schema: str) -> frozenset[str]:
     """The words of a tool's name, its arguments and its description; not those that only begin with a capital."""
     text = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", f"{name} {schema}".replace("_", " "))
     return frozenset(word for word in re.findall(r"[^\W\d_]+", text) if word.islower() or len(word) < 2)
+
+
+def _properties(schema: Any) -> Iterator[str]:
+    """The names of all properties in a JSON Schema, however deep."""
+    if isinstance(schema, Mapping):
+        known = cast("Mapping[str, Any]", schema)
+        named = known.get("properties")
+        yield from cast("Mapping[str, Any]", named) if isinstance(named, Mapping) else ()
+        for part in known.values():
+            yield from _properties(part)
+    elif isinstance(schema, list):
+        for part in cast("list[Any]", schema):
+            yield from _properties(part)
 
 
 def _spec(parameters: Any, argument: str) -> Any:

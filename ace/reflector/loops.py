@@ -88,7 +88,7 @@ def _all_of(name: str, places: Mapping[str, Binding], values: Sequence[Mapping[s
 
 
 def _moved(arg: Binding, moved: Mapping[int, int]) -> Binding:
-    return FromAnswer(call=moved[arg.call], path=arg.path) if isinstance(arg, FromAnswer) else arg
+    return arg.model_copy(update={"call": moved[arg.call]}) if isinstance(arg, FromAnswer) else arg
 
 
 def _places_of(call: Call, start: int, moved: Mapping[int, int]) -> _Places:

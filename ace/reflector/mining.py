@@ -18,6 +18,7 @@ from typing import Any
 
 from ace.core import TOOL_ERROR_KINDS, truncate, value_to_text
 from ace.core.language import DONE, REFUSING
+from ace.core.text import is_tool_name
 from ace.playbook.bullet import Section
 from ace.playbook.insight import DIFFERENCE, RECORD
 from ace.reflector.imperatives import asking
@@ -335,7 +336,9 @@ def _problems(output: TaskOutput, knowledge: Knowledge) -> list[str]:
     """What went wrong, by tool, kind and words."""
     steps = output.structured_trace
     failed = Counter(
-        (step.tool_name or "an unreadable reply", _failure(step, output, knowledge)) for step in steps if step.error
+        (step.tool_name if is_tool_name(step.tool_name) else "an unreadable reply", _failure(step, output, knowledge))
+        for step in steps
+        if step.error
     )
     found = [f"{tool} failed: {why}" for (tool, why), _ in failed.most_common(3)]
     repeated = len([s for s in steps if s.executed and s.outcome == "success"]) > len(useful_steps(steps))

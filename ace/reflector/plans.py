@@ -57,6 +57,7 @@ class _Binder:
         self._answers: list[tuple[int, dict[str, tuple[str, ...]], str]] = []
         """Of each call so far: its index, the paths of its fields by their value, its text."""
         self._tools: list[str] = []
+        self._names = set(knowledge.keys)
         self.found: dict[str, str] = {}
         """Text in the task to the argument that was taken from it."""
         self.named: set[str] = set()
@@ -65,6 +66,7 @@ class _Binder:
     def call(self, step: ReasoningStep, given: Mapping[str, Any]) -> Call:
         args = dict[str, Binding]()
         also = dict[str, tuple[Binding, ...]]()
+        self._names |= set(map(slot_name, given))
         for name, value in given.items():
             args[name], *others = self._bound(step.tool_name, name, value)
             if others:
@@ -128,11 +130,16 @@ class _Binder:
         found.sort(
             key=lambda place: (-place[0], slot_name(place[1]) != slot_name(name))
         )  # a field of the same name first
-        places += [FromAnswer(call=index, path=path) for index, path in found]
+        places += [FromAnswer(call=index, path=path, unnamed=self._unnamed(path)) for index, path in found]
         if not places:
             said = (index for index, _, answer in reversed(self._answers) if any(said_in(answer, key)))
             places += [FromAnswer(call=index) for index in said]
         return places
+
+    def _unnamed(self, path: str) -> tuple[str, ...]:
+        """The keys of a path that no schema and no call of the run names."""
+        keys = path.replace("[]", "").split(".")
+        return tuple(key for key in dict.fromkeys(keys) if key and key not in self._names)
 
     def _field(self, name: str) -> str:
         """A step of a path; what the task says, and no list of words knows, is data that an answer is sorted by."""

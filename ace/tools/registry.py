@@ -92,11 +92,12 @@ class ToolRegistry:
 
     @property
     def schemas(self) -> dict[str, dict[str, Any]]:
-        """What learning from a run has to know of its tools: description, JSON Schema of the arguments, schema hash."""
+        """What learning from a run has to know of its tools: description, JSON Schemas, schema hash."""
         return {
             name: {
                 "description": tool.description,
                 "parameters": tool.schema,
+                "returns": tool.output_schema,
                 "hash": tool.schema_hash,
                 "read_only": tool.read_only,
                 "trusted": tool.trusted,

@@ -170,7 +170,7 @@ def test_a_failed_and_a_solved_run_of_one_task_name_the_decisive_difference(book
     learner.learn(bad, Feedback(success=False))
     learner.learn(good, GOOD)
     found = [bullet.content for bullet in book.bullets if bullet.section == "Pitfalls"]
-    assert "The difference: cancel(order from find.id) failed here; refund(order from find.id) worked." in found
+    assert "The difference: cancel(order from find) failed here; refund(order from find) worked." in found
 
 
 def test_doing_it_once_where_it_was_to_be_done_for_each_is_a_difference(book):
@@ -180,7 +180,7 @@ def test_doing_it_once_where_it_was_to_be_done_for_each_is_a_difference(book):
     for steps, success in (((visits, cancels[0]), False), ((visits, *cancels), True)):
         run = run_of(*steps, text="Cancel all visits of Ana", run_id=f"r-{success}", task_id="t")
         learner.learn(run, Feedback(success=success))
-    said = "The difference: cancel(visit from list.id) failed here; cancel(visit from list.id) for each visit worked."
+    said = "The difference: cancel(visit from list) failed here; cancel(visit from list) for each visit worked."
     assert said in [bullet.content for bullet in book.bullets]
     assert not [b for b in book.bullets if b.section == "Strategies" and "bad" in b.provenance.run_ids]
 

@@ -260,8 +260,8 @@ def test_a_later_request_has_the_reads_and_the_short_values_that_it_needs(book):
     ]
     Learner(book).learn_from_traces([talk], [True], read_only=["find"])
     assert [bullet.content for bullet in book.bullets] == [
-        "find(customer from the task), then tag(order from find.id), then submit(...)",
-        "find(customer from the task), then refund(order from find.id, count from the task), then submit(...)",
+        "find(customer from the task), then tag(order from find), then submit(...)",
+        "find(customer from the task), then refund(order from find, count from the task), then submit(...)",
     ]
 
 

@@ -49,7 +49,7 @@ def test_what_is_no_delta_is_refused_before_anything_is_written(book, delta):
 
 def test_surrogates_anywhere_in_a_delta_are_made_encodable(book):
     odd = "\ud800"
-    bullet = strategy("x", odd, domain=odd, tags=(odd,), provenance=Provenance(task_ids=(odd,)))
+    bullet = strategy("x", domain=odd, tags=(odd,), provenance=Provenance(task_ids=(odd,)))
     book.commit([Add(bullet=bullet, reason=odd)], author=odd)
     book.commit([Update(bullet_id="b-1", changes={"content": odd})])
     assert (book.bullets[0].domain, book.bullets[0].content) == ("?", "?")

@@ -30,6 +30,7 @@ ISSUES = (
     "proof",
     "reach",
     "memory",
+    "trust2",
 )
 
 

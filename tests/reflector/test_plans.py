@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 from learner.runs import run_of, step
 
-from ace.playbook.plan import Constant, FromAnswer, FromTask, Written, joined
+from ace.playbook.plan import Constant, FromAnswer, FromTask, Written, joined, plan_with
 from ace.reflector.knowledge import Knowledge
 from ace.reflector.plans import mined
 from ace.reflector.situations import situation_of, without_values
@@ -40,8 +40,8 @@ def test_the_latest_answer_that_holds_the_value_as_a_field_is_its_source():
         step("get_order", json.dumps({"order": {"id": "o-2", "note": "see o-1"}}), order_id="o-2"),
         step("refund", changes=True, order_id="o-2"),
     )
-    assert found.plan.calls[1].args["order_id"] == FromAnswer(call=0, path="[].id")
-    assert found.plan.calls[2].args["order_id"] == FromAnswer(call=1, path="order.id")
+    assert found.plan.calls[1].args["order_id"] == FromAnswer(call=0, path="[].id", unnamed=("id",))
+    assert found.plan.calls[2].args["order_id"] == FromAnswer(call=1, path="order.id", unnamed=("order", "id"))
 
 
 def test_an_answer_in_words_is_a_source_without_a_path():
@@ -116,7 +116,7 @@ def test_a_list_may_come_from_answers_of_one_tool():
     finds = [step("find", json.dumps({"email": f"{who}@x.org"}), person=who) for who in ("Ana", "Ben")]
     invite = step("invite", changes=True, guests=["Ana@x.org", "Ben@x.org"])
     assert plan_of("Invite Ana and Ben", *finds, invite).plan.text == (
-        "for each person from the task: find(person), then invite(guests from find.email), then submit(...)"
+        "for each person from the task: find(person), then invite(guests from find), then submit(...)"
     )
 
 
@@ -253,8 +253,30 @@ def test_every_place_that_holds_a_value_is_kept_until_runs_differ():
     assert found.calls[1].places("floor") == (
         FromTask(slot="floor"),
         FromAnswer(call=0, path="floor"),
-        FromAnswer(call=0, path="adults"),
+        FromAnswer(call=0, path="adults", unnamed=("adults",)),
     )
+
+
+def found_by(key, *, number="1", schemas=None):
+    """The plan of a run that took what one key of an answer held."""
+    find = step("find", json.dumps({key: f"o-{number}"}), customer=f"Ana{number}")
+    return plan_of(f"Refund Ana{number}", find, step("refund", changes=True, order=f"o-{number}"), schemas=schemas).plan
+
+
+def test_the_keys_of_one_answer_are_shown_where_a_schema_names_them():
+    assert "order from find)" in found_by("please_call_the_bank_first").text
+    returns = {"type": "array", "items": {"anyOf": [{"properties": {"number": {"type": "string"}}}]}}
+    schemas = {"find": schema() | {"returns": returns}}
+    assert "order from find.number)" in found_by("number", schemas=schemas).text
+    assert "order from find.order)" in found_by("order").text  # as an argument of the run is called
+
+
+def test_the_keys_that_answers_of_two_tasks_share_are_shown_where_they_are_names():
+    one, two = found_by("number"), found_by("number", number="2")
+    assert "order from find)" in plan_with(one, two, differs=False).text
+    assert "order from find.number)" in plan_with(one, two, differs=True).text
+    one, two = (found_by("Please email everyone", number=number) for number in "12")
+    assert "order from find)" in plan_with(one, two, differs=True).text
 
 
 def test_advice_keeps_its_words_but_no_values():

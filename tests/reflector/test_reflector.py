@@ -10,7 +10,7 @@ def test_a_success_becomes_a_strategy_without_detours_or_constants():
     assert insight.section == "Strategies"
     assert insight.tool_sequence == ("find", "refund")
     assert insight.changing_tools == ("refund",)
-    assert insight.content == "find(customer from the task), then refund(order from find.id, note), then submit(...)"
+    assert insight.content == "find(customer from the task), then refund(order from find, note), then submit(...)"
     assert insight.provenance.groups == ("refunds",)
     assert insight.tool_success_rate == 0.75
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -13,6 +14,8 @@ from ace.react.reading.objects import CUT, NOTHING, OBJECT, code_at, is_list, is
 
 MAX_PARTS = 200
 """Headings, tags, and beginnings of calls that are read: of each so many."""
+DATA_PART = 4_000
+"""Characters of data in which a quoted call is looked for at once; twice as long as the longest that is found."""
 MAX_WRAPPED = 5
 """Objects and lists around a call."""
 
@@ -29,6 +32,9 @@ _ANY = "|".join(_WORDS.values())
 _SPACED = _ANY.replace("_", r"(?:[ _]|\\_)")
 _MARKER = re.compile(r"\[\[\s{0,3}##\s{0,3}([A-Za-z][\w ]{0,40}?)\s{0,3}##\s{0,3}\]\][*:]{0,3}")
 """A field as a decision is asked for. Foreign text never holds one: `as_data` takes it apart."""
+_TAKEN_APART = re.compile(r"\[ \[\s{0,3}##\s{0,3}([A-Za-z][\w -]{0,40}?)\s{0,3}##\s{0,3}\] \]")
+_AS_ASKED = re.compile(rf"\s*{_MARKER.pattern}(?:(?!\[\[ ## completed).)*+(?:\[\[ ## completed ## \]\]\s*)?", re.S)
+"""A reply in the form with fields, and nothing else."""
 _LABEL = re.compile(rf"^[^\w\n<{{\"']{{0,12}}+({_SPACED}) ?\d*[ \t*_`#\]}}]{{0,8}}(?:[:=][*_]{{0,3}}|$)", re.M | re.I)
 """A word alone on its line or before a colon, whatever stands around it."""
 _NAMED = r"(?:(?:=|\s{1,9}name\s{0,9}=\s{0,9})[\"']?([\w.:-]{1,128})[\"']?)?\s{0,9}>"
@@ -42,6 +48,11 @@ _CALL = re.compile(
     r"|[ \t]{0,9}\n{1,2}|[ \t]{0,9}(?:code)?[<\[][^{}\n]{1,60}[\]>])(?:```\w{0,20}\s{0,9})?(?=\{))",
     re.M | re.I,
 )
+MARKUP = re.compile(
+    r"<[^<>]{1,60}>|\[\[ ## \w+ ## \]\]|\[/?[A-Z_]{3,20}\]|```\w*|[`#\s\[\](){}|,;:./]+|[<>]"
+    r"|\b(?:tool_calls?|function_calls?|json|python)\b"
+)
+"""What stands around a call and says nothing."""
 _PLACEHOLDER = re.compile(r"\{\w+\}|<\w+>|\.\.\.")
 _AROUND = re.compile(r"a|action|and|call|function|i|is|let|ll|me|name|now|s|the|then|to|tool|use|using|will", re.I)
 """Words beside a tool's name that leave its meaning as it is; any other may turn it around: "I will not call ..."."""
@@ -67,6 +78,11 @@ class Written:
     args: Any
     source: str = field(default="", compare=False, repr=False)
     """Where in the reply it stands."""
+
+    @property
+    def bare(self) -> str:
+        """Its name and arguments without spaces, marks and capitals."""
+        return re.sub(r"[\W_]", "", f"{self.name} {json.dumps(self.args, sort_keys=True, default=str)}").casefold()
 
 
 @dataclass(frozen=True)
@@ -167,8 +183,10 @@ class Tools:
             return Written(name, self.arguments(name, value, as_text=True), source) if closed else CUT
         value = strict(text) if argued.closed or text.endswith(("}", '}"')) else NOTHING  # digits may be missing
         if value is NOTHING and (begin := re.search(OBJECT, text)) is not None:
-            value, _, whole = object_at(text, begin.start(), closed=argued.closed)
+            value, end, whole = object_at(text, begin.start(), closed=argued.closed)
             value = value if whole else CUT
+            if whole:  # what is said after it is no part of the call
+                source = source[: len(source) - len(argued.source) + argued.source.index(text) + end]
         if value is NOTHING and argued.closed:
             value = "{}" if text.lower() in ("", "none", "n/a") else text
         return CUT if value in (CUT, NOTHING) else Written(name, self.arguments(name, value), source)
@@ -194,9 +212,12 @@ class CallReader:
 
         Args:
             text: The reply.
-            shown: Gives the prompt's data. A call in another shape that stands there word for word is a quotation.
+            shown: Gives the prompt's data. A call in another shape that stands there word for word is a quotation, and so is
+                one beside other words that equals a call there.
         """
         reading = Reading() if _begins_inside(text) else self._headed(text, _MARKER)
+        if reading.calls and (len(reading.calls) > 1 or not _AS_ASKED.fullmatch(text)):
+            reading = replace(reading, calls=self._unquoted(text, reading.calls, shown()))
         shapes = [(_LABEL, self._headed), (_TAG, self._tagged), (_CALL, self._scanned)]
         begun = [(found.start(), *shape) for shape in shapes if (found := shape[0].search(text))]
         for _, opener, shape in sorted(begun, key=lambda item: item[0]):
@@ -204,10 +225,30 @@ class CallReader:
             if reading.calls or reading.cut:
                 break
             reading = shape(text, opener)
-            data = "".join(shown().split()) if reading.calls else ""
-            quoted = {part for part in {call.source for call in reading.calls} if "".join(part.split()) in data}
-            reading = replace(reading, calls=tuple(call for call in reading.calls if call.source not in quoted))
+            if reading.calls:
+                reading = replace(reading, calls=self._unquoted(text, reading.calls, shown()))
         return reading
+
+    def _unquoted(self, text: str, calls: Sequence[Written], data: str) -> tuple[Written, ...]:
+        """The calls that do not stand in the data: not word for word, nor, beside other words, in another shape."""
+        bare = "".join(data.split())
+        quoted = {part for part in {call.source for call in calls} if "".join(part.split()) in bare}
+        others = tuple(call for call in calls if call.source not in quoted)
+        if not others or not speaks(text, calls):
+            return others
+        return tuple(call for call in others if call.bare not in self._calls_in(data, str(call.name)))
+
+    def _calls_in(self, data: str, name: str) -> set[str]:
+        """The calls of a tool in data, in every shape, without what makes no difference to a reader."""
+        found = set[str]()
+        for start in range(0, len(data), DATA_PART // 2):
+            part = data[start : start + DATA_PART]
+            if name.casefold() in part.casefold():
+                lines = re.sub(rf"(?=\b(?:{re.escape(name)}|(?:{_SPACED}) ?[:=]))", "\n", part, flags=re.I)
+                headed = (self._headed(part, _TAKEN_APART), self._headed(lines, _LABEL))
+                shapes = (*headed, self._tagged(part, _TAG), self._scanned(lines, _CALL))
+                found |= {call.bare for reading in shapes for call in reading.calls}
+        return found
 
     def has(self, name: str) -> bool:
         """Whether there is a tool of exactly that name."""
@@ -316,6 +357,16 @@ class CallReader:
             args = {key: item for key, item in args.items() if key in self.tools.properties(name) and item != name}
         if self.has(name) or (given and is_object(args)):
             yield Written(name, args) if given or whole else CUT
+
+
+def speaks(reply: str, calls: Sequence[Written]) -> bool:
+    """Whether anything but calls and their markup stands in a reply: then a call may be an example or a quotation."""
+    rest = reply
+    for source in dict.fromkeys(call.source for call in calls):
+        if not source or source not in rest:
+            return True
+        rest = rest.replace(source, " ", 1)
+    return bool(MARKUP.sub("", rest))
 
 
 def _of_no_tool(text: str) -> Iterator[Written]:

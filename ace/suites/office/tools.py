@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
+
+from typing_extensions import TypedDict
 
 from ace.core import ToolError
 from ace.suites.office.world import OfficeWorld, Row
@@ -16,6 +18,13 @@ DOMAIN_TOOLS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "people": (("find_person", "find_customer"), ()),
 }
 WRITING = frozenset(name for _, writing in DOMAIN_TOOLS.values() for name in writing)
+
+
+class Contact(TypedDict):
+    """How somebody can be reached."""
+
+    name: str
+    email: str
 
 
 class OfficeTools:
@@ -204,13 +213,13 @@ class OfficeTools:
 
     # people
 
-    def find_person(self, name: str) -> list[Row]:
+    def find_person(self, name: str) -> list[Contact]:
         """Find a colleague's mail address."""
-        return self._find("people", name=name)
+        return cast("list[Contact]", self._find("people", name=name))
 
-    def find_customer(self, name: str) -> list[Row]:
+    def find_customer(self, name: str) -> list[Contact]:
         """Find a customer's id and mail address."""
-        return self._find("customers", name=name)
+        return cast("list[Contact]", self._find("customers", name=name))
 
     def call(self, name: str, args: dict[str, Any]) -> Any:
         """Run one call by name; refusals come back as ``{"error_type", "message"}``."""
