@@ -29,9 +29,9 @@ TOKENS = {
 
 
 @contextmanager
-def served(book, tokens=None, **options):
+def served(book, tokens=None, *, people=None, **options):
     """A real server on loopback, in a thread; gives its address."""
-    server = WebServer(web_app(book, People(tokens or TOKENS), **options))
+    server = WebServer(web_app(book, people or People(tokens or TOKENS), **options))
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()
     while not server.server.started:

@@ -6,10 +6,12 @@ Plain ASGI, because responses stream; sources: Fetch's ``Sec-Fetch-Site``, RFC 6
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import re
 import time
 from collections import OrderedDict
 from collections.abc import Collection, Iterable
+from functools import partial
 from http.cookies import CookieError, SimpleCookie
 from typing import Any
 
@@ -26,11 +28,15 @@ MAX_UNKNOWN = 16 * 1_024
 """Bytes from somebody who has shown no token yet."""
 BODY_SECONDS = 10.0
 """For a request to arrive."""
+MOST_KEPT = 10_000
+"""Addresses that are remembered."""
 RATE = 400.0
 """Requests a second that one person may make, on average over `BURST_SECONDS`."""
 BURST_SECONDS = 10.0
 WRONG_TOKENS = 20
-"""Wrong tokens a minute from one address; then further wrong ones are not looked at. A right one always is."""
+"""Wrong tokens a minute from one address; then no further one is looked at, but those that were right there before."""
+WRONG_IN_ALL = 200
+"""The same from all addresses together."""
 _OPEN = re.compile(r"/(login|favicon\.ico|static/[\w.-]+)")
 """What needs no token: nothing of the book is in it."""
 _SECURITY = {
@@ -75,7 +81,7 @@ class Allowance:
         left = self.left(key)
         self._left[key] = (left - 1 if left >= 1 else left, time.monotonic())
         self._left.move_to_end(key)
-        while len(self._left) > 10_000:
+        while len(self._left) > MOST_KEPT:
             self._left.popitem(last=False)
         return left >= 1
 
@@ -106,6 +112,8 @@ class Guard:
         self.max_body = MAX_BODY
         self._rate = Allowance(RATE * BURST_SECONDS, BURST_SECONDS)
         self._wrong = Allowance(WRONG_TOKENS, 60.0)
+        self._wrong_in_all = Allowance(WRONG_IN_ALL, 60.0)
+        self._right: OrderedDict[tuple[str, str], None] = OrderedDict()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
@@ -152,7 +160,7 @@ class Guard:
         if mcp and session is not None:
             person = session = None  # a browser's cookie comes with whatever a page sends: tools want the token itself
         scope.setdefault("state", {}).update(
-            person=person, session=session, may_try=lambda: self._wrong.take(address), cookie=cookie_name(scope)
+            person=person, session=session, owner=partial(self._owner, address), cookie=cookie_name(scope)
         )
         if person is None and _OPEN.fullmatch(scope["path"]) is None:
             raise self._stranger(scope, headers, mcp)
@@ -175,14 +183,34 @@ class Guard:
         given = headers.getlist("authorization")
         if given:
             scheme, _, token = given[0].partition(" ")
-            person = self.people.of(token.strip()) if len(given) == 1 and scheme.lower() == "bearer" else None
-            if person is None and not self._wrong.take(address):
-                raise Refused(429, "too many wrong tokens; wait a minute", **{"retry-after": "60"})
+            person = self._owner(address, token.strip() if len(given) == 1 and scheme.lower() == "bearer" else "")
             if person is None:
                 raise Refused(401, "that token is nobody's", **{"www-authenticate": 'Bearer error="invalid_token"'})
             return person, None
         session = self.sessions.get(_cookie(headers, cookie_name(scope)))
+        if session is not None and session.person not in self.people.everybody():
+            session = None  # the token was taken back
         return (session.person if session is not None else None), session
+
+    def _owner(self, address: str, token: str, ticket: bool = False) -> Person | None:
+        """Whose token, or ticket, somebody at an address shows; None for nobody's.
+
+        Raises:
+            Refused: Too many were wrong: it is not looked at.
+        """
+        shown = address, hashlib.sha256(token.encode("utf-8", "replace")).hexdigest()
+        left = min(self._wrong.left(address), self._wrong_in_all.left(""))
+        if shown not in self._right and left < 1:
+            raise Refused(429, "too many wrong tokens; wait a minute", **{"retry-after": "60"})
+        person = self.people.of_ticket(token) if ticket else self.people.of(token)
+        if person is None:
+            self._wrong.take(address)
+            self._wrong_in_all.take("")
+        elif not ticket:
+            self._right[shown] = None
+            while len(self._right) > MOST_KEPT:
+                self._right.popitem(last=False)
+        return person
 
     async def _body(self, scope: Scope, headers: Headers, receive: Receive) -> Receive:
         """The whole body, as long as it is not too long and does not take too long."""

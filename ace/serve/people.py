@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hmac
+import logging
 import secrets
 import stat
 import time
@@ -16,11 +17,15 @@ from pydantic import BaseModel, Field, ValidationError
 
 from ace.core import PlaybookError
 
+_log = logging.getLogger(__name__)
 MIN_TOKEN = 16
 """Characters of a token: fewer could be guessed."""
 TICKET_SECONDS = 60.0
 SESSION_SECONDS = 12 * 3_600.0
-MOST_SESSIONS = 1_000
+MOST_SESSIONS = 20
+"""Browsers of one person; with another one, the oldest of that person has to show the token again."""
+MOST_OF_TENANT = 200
+"""Browsers of one tenant's people together."""
 
 
 class Person(NamedTuple):
@@ -46,15 +51,30 @@ class People:
 
     Args:
         tokens: Token to person.
+        file: Where they came from, and whose token a file of one line is: it is read again when it has changed. Where it
+            cannot be read then, nobody may come in.
 
     Examples:
         >>> People({"a-token-of-ana-17": Person("ana")}).of("a-token-of-ana-17").name
         'ana'
     """
 
-    def __init__(self, tokens: Mapping[str, Person]) -> None:
-        self._tokens = dict(tokens)
+    def __init__(self, tokens: Mapping[str, Person], file: tuple[Path, Person] | None = None) -> None:
+        self._read = dict(tokens)
+        self._file = file
+        self._seen = _stamp(file[0]) if file is not None else None
         self._tickets: dict[str, tuple[Person, float]] = {}
+
+    @property
+    def _tokens(self) -> dict[str, Person]:
+        if self._file is not None and (now := _stamp(self._file[0])) != self._seen:
+            try:
+                self._read = _tokens_in(*self._file)
+            except PlaybookError as error:
+                self._read = {}
+                _log.error("%s; nobody may come in until it can be used", error)
+            self._seen = now
+        return self._read
 
     @classmethod
     def alone(cls, person: Person) -> tuple[People, str]:
@@ -77,26 +97,8 @@ class People:
         Raises:
             PlaybookError: The file cannot be read, or is neither of the two.
         """
-        try:
-            text = Path(path).read_text(encoding="utf-8").strip()
-        except (OSError, UnicodeDecodeError) as error:
-            raise PlaybookError(f"cannot read the token file {str(path)!r}: {error}") from error
-        if "\n" not in text and "=" not in text.rstrip("="):
-            return cls({_checked(text, path): person})
-        try:
-            entries = {name: _Entry.model_validate(table) for name, table in tomllib.loads(text).items()}
-        except (tomllib.TOMLDecodeError, ValidationError) as error:
-            # what stands in the file is a secret, so that no message may show it
-            fields = error.errors() if isinstance(error, ValidationError) else []
-            where = "".join(f" ({'.'.join(map(str, field['loc']))})" for field in fields)
-            raise PlaybookError(
-                f"the token file {str(path)!r} cannot be used{where}; expected one line with a token, or a table for each "
-                f'name: [ana], token = "..." of {MIN_TOKEN} characters or more, and perhaps tenant, read_only'
-            ) from None
-        people = {e.token: Person(name, e.tenant, e.read_only or person.read_only) for name, e in entries.items()}
-        if not people or len(people) < len(entries):
-            raise PlaybookError(f"the token file {str(path)!r} names nobody, or gives one token to two names")
-        return cls(people)
+        file = Path(path), person
+        return cls(_tokens_in(*file), file)
 
     def of(self, token: str) -> Person | None:
         """Whose token it is; None for nobody's. `people.of(token)` takes as long for each wrong one."""
@@ -125,6 +127,43 @@ class People:
         return tuple(self._tokens.values())
 
 
+def _stamp(path: Path) -> tuple[int, int, int] | None:
+    """What changes with a file; None where there is none."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_mtime_ns, found.st_size, found.st_ino
+
+
+def _tokens_in(path: Path, person: Person) -> dict[str, Person]:
+    """The tokens in a file, see `People.from_file`.
+
+    Raises:
+        PlaybookError: The file cannot be read, or is none.
+    """
+    try:
+        text = Path(path).read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise PlaybookError(f"cannot read the token file {str(path)!r}: {error}") from error
+    if "\n" not in text and "=" not in text.rstrip("="):
+        return {_checked(text, path): person}
+    try:
+        entries = {name: _Entry.model_validate(table) for name, table in tomllib.loads(text).items()}
+    except (tomllib.TOMLDecodeError, ValidationError) as error:
+        # what stands in the file is a secret, so that no message may show it
+        fields = error.errors() if isinstance(error, ValidationError) else []
+        where = "".join(f" ({'.'.join(map(str, field['loc']))})" for field in fields)
+        raise PlaybookError(
+            f"the token file {str(path)!r} cannot be used{where}; expected one line with a token, or a table for each "
+            f'name: [ana], token = "..." of {MIN_TOKEN} characters or more, and perhaps tenant, read_only'
+        ) from None
+    people = {e.token: Person(name, e.tenant, e.read_only or person.read_only) for name, e in entries.items()}
+    if not people or len(people) < len(entries):
+        raise PlaybookError(f"the token file {str(path)!r} names nobody, or gives one token to two names")
+    return people
+
+
 def others_can_read(path: str | Path) -> bool:
     """Whether more than its owner may read a file: `others_can_read("tokens.toml")`."""
     return bool(Path(path).stat().st_mode & (stat.S_IRGRP | stat.S_IROTH))
@@ -146,11 +185,14 @@ class Sessions:
         self._known: OrderedDict[str, Session] = OrderedDict()
 
     def begin(self, person: Person) -> str:
-        """A new session: `key = sessions.begin(person)`; the oldest is forgotten when there are too many."""
+        """A new session: `key = sessions.begin(person)`; of too many the oldest of the person or tenant goes."""
         key = secrets.token_urlsafe(32)
         self._known[key] = Session(person, secrets.token_urlsafe(32), time.monotonic() + SESSION_SECONDS)
-        while len(self._known) > MOST_SESSIONS:
-            self._known.popitem(last=False)
+        for field, most in (("name", MOST_SESSIONS), ("tenant", MOST_OF_TENANT)):
+            whose = getattr(person, field)
+            same = [known for known, session in self._known.items() if getattr(session.person, field) == whose]
+            for oldest in same[:-most]:
+                self.end(oldest)
         return key
 
     def get(self, key: str) -> Session | None:

@@ -23,7 +23,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from ace.core import PlaybookError
 from ace.playbook import Playbook
-from ace.serve.guard import LOOPBACK, MAX_BODY, Guard
+from ace.serve.guard import LOOPBACK, MAX_BODY, Guard, Refused
 from ace.serve.inspector.inspector import Inspector
 from ace.serve.live import Live
 from ace.serve.mcp_server import mcp_server
@@ -50,19 +50,20 @@ def web_app(
     """
     sessions, live = Sessions(), Live(book)
     inspector = Inspector(book, sessions, live, **options)
-    tools = {person: _Tools(book, person) for person in people.everybody()}
+    tools: dict[Person, _Tools] = {}
 
     @contextlib.asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncGenerator[None]:
         await run_in_threadpool(book.warm)
-        async with contextlib.AsyncExitStack() as stack:
-            for one in tools.values():
-                await stack.enter_async_context(one.running())
-            await stack.enter_async_context(live.follow())
+        async with live.follow():
             yield
+        await asyncio.gather(*(one.end() for one in tools.values()))
 
     async def mcp(scope: Scope, receive: Receive, send: Send) -> None:
-        await tools[scope["state"]["person"]](scope, receive, send)
+        person = scope["state"]["person"]
+        if person not in tools:  # the file of tokens may name somebody new at any time
+            tools[person] = _Tools(book, person)
+        await tools[person](scope, receive, send)
 
     async def favicon(request: Request) -> Response:
         return RedirectResponse("/static/icon.svg", 308)
@@ -71,13 +72,14 @@ def web_app(
         async with request.form(max_files=0, max_fields=4) as form:
             token = str(form.get("token") or request.query_params.get("token", ""))
         ticket = request.query_params.get("ticket", "")
-        person = people.of_ticket(ticket) or (people.of(token) if token else None)
-        if person is not None:
-            return inspector.login(request, person, secure=secure)
         if not (token or ticket):
             return inspector.login_page()
-        if not request.state.may_try():
-            return inspector.login_page("too many wrong tokens; wait a minute", 429)
+        try:
+            person = request.state.owner(token or ticket, ticket=not token)
+        except Refused as refused:
+            return inspector.login_page(str(refused), 429)
+        if person is not None:
+            return inspector.login(request, person, secure=secure)
         return inspector.login_page("that token is nobody's" if token else "that link was used; show the token", 401)
 
     routes = [
@@ -106,12 +108,23 @@ class _Tools:
             transport_security=TransportSecuritySettings(enable_dns_rebinding_protection=False),
         )
 
-    def running(self) -> contextlib.AbstractAsyncContextManager[None]:
-        """While it answers."""
-        return self._server.session_manager.run()
+        self._ready, self._over = asyncio.Event(), asyncio.Event()
+        self._running = asyncio.create_task(self._run())
+
+    async def _run(self) -> None:
+        """Be ready to answer until `end`; a task of its own, as it has to begin and end in one."""
+        async with self._server.session_manager.run():
+            self._ready.set()
+            await self._over.wait()
+
+    async def end(self) -> None:
+        """Answer no more."""
+        self._over.set()
+        await self._running
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
+        await self._ready.wait()
         await self._app({**scope, "path": "/", "root_path": "", "raw_path": b"/"}, receive, send)
 
 

@@ -149,7 +149,12 @@ def test_names_of_tools_as_servers_give_them_are_names(name):
 
 def test_a_call_that_was_never_made_lends_no_name_to_a_lesson():
     refused = step("refund", changes=True).model_copy(
-        update={"tool_name": SENTENCE, "executed": False, "outcome": "failed", "error": StepError(kind="unknown_tool", message="?")}
+        update={
+            "tool_name": SENTENCE,
+            "executed": False,
+            "outcome": "failed",
+            "error": StepError(kind="unknown_tool", message="?"),
+        }
     )
     with book() as known:
         Learner(known).learn(run_of(refused, step("find", "{}"), text="Refund order 11"), Feedback(success=False))

@@ -229,12 +229,15 @@ def test_scripts_in_a_lesson_are_text_on_every_page(book, url):
 
 def test_wrong_tokens_soon_have_to_wait():
     with nobodys() as client:
+        assert client.get("/", headers={"authorization": ANA}).status_code == 200
         answers = [client.get("/", headers={"authorization": f"Bearer guess-{i:020}"}).status_code for i in range(30)]
         assert (answers[0], answers[-1]) == (401, 429)
         assert client.post("/login", data={"token": "guess"}).status_code == 429
         forged = [{"authorization": f"Bearer guess-{i:020}", "x-forwarded-for": f"10.0.0.{i}"} for i in range(5)]
         assert {client.get("/", headers=each).status_code for each in forged} == {429}, "nobody chooses an address"
-        assert client.get("/", headers={"authorization": ANA}).status_code == 200, "nobody locks others out"
+        assert client.get("/", headers={"authorization": ANA}).status_code == 200, "it was right here before"
+        assert client.get("/", headers={"authorization": BEN}).status_code == 429, "a guess that is right is not found"
+        assert client.post("/login", data={"token": BEN.removeprefix("Bearer ")}).status_code == 429
         with browser_of("ana", str(client.base_url).rstrip("/")) as browser:
             assert browser.get("/").status_code == 200
 
@@ -305,6 +308,55 @@ def test_a_token_file_names_one_or_many(tmp_path):
     assert people.of("token-of-bot-0123456789") == Person("bot", "shop", True)
     assert people.of("token-of-x-0123456789") is None
     assert len(people.everybody()) == 2
+
+
+TABLE = '[{name}]\ntoken = "token-of-{name}-0123456789"\n'
+
+
+def test_tokens_are_read_again_when_their_file_changes(tmp_path, caplog):
+    file = tmp_path / "tokens"
+    file.write_text(TABLE.format(name="ana") + TABLE.format(name="bot"))
+    people = People.from_file(file, Person("x"))
+    file.write_text(TABLE.format(name="ana") + TABLE.format(name="carol"))
+    assert people.of("token-of-bot-0123456789") is None
+    assert people.of("token-of-carol-0123456789") == Person("carol")
+    file.write_text("[broken")
+    assert (people.of("token-of-ana-0123456789"), people.everybody()) == (None, ())
+    assert "nobody may come in until it can be used" in caplog.text
+    file.unlink()
+    assert people.everybody() == ()
+    file.write_text(TABLE.format(name="ana"))
+    assert people.everybody() == (Person("ana"),)
+
+
+def test_who_was_taken_out_of_the_file_is_out_at_once_and_who_came_in_has_tools(tmp_path):
+    file = tmp_path / "tokens"
+    file.write_text(TABLE.format(name="ana") + TABLE.format(name="bot"))
+    people = People.from_file(file, Person("x"))
+    with (
+        Playbook(embedder=CallableEmbedder("letters", letters)) as book,
+        served(book, people=people) as url,
+        httpx.Client(base_url=url) as client,
+    ):
+        assert client.post("/login", data={"token": "token-of-bot-0123456789"}).status_code == 303
+        assert client.get("/").status_code == 200
+        file.write_text(TABLE.format(name="ana") + TABLE.format(name="carol"))
+        assert client.get("/").status_code == 401
+        bearer = {"authorization": "Bearer token-of-bot-0123456789"}
+        assert client.get("/", headers=bearer).status_code == 401
+        carol = {"authorization": "Bearer token-of-carol-0123456789", **MCP}
+        assert client.post("/mcp", content=CALL, headers=carol).status_code == 200
+
+
+def test_nobody_ends_the_sessions_of_others():
+    sessions, ana, reader = Sessions(), Person("ana", "shop"), Person("reader", "shop", True)
+    hers, others = sessions.begin(ana), [sessions.begin(reader) for _ in range(50)]
+    assert sessions.get(hers) is not None
+    assert [sessions.get(key) is not None for key in others] == [False] * 30 + [True] * 20
+    elsewhere = sessions.begin(Person("bo", "bank"))
+    crowd = [sessions.begin(Person(f"p{number}", "shop")) for number in range(250)]
+    assert sum(sessions.get(key) is not None for key in crowd) == 200
+    assert sessions.get(elsewhere) is not None
 
 
 def test_a_ticket_ends_after_a_minute(clock):
