@@ -10,7 +10,8 @@ def opened(path, **options):
 
 
 def bullet(content="find the order", **fields):
-    return PlaybookBullet(**{"section": "Strategies", "content": content, **fields})
+    """A lesson that a model wrote: what a person wrote is nobody's to retire."""
+    return PlaybookBullet(**{"section": "Strategies", "content": content, "words_from": ("model",), **fields})
 
 
 def filled(book, *contents):

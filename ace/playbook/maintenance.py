@@ -107,7 +107,8 @@ class Maintenance:
             known = record(bullet)
             rate = baseline(bullet) if callable(baseline) else baseline
             action: Literal["prune", "promote", "keep"] = "keep"
-            if bullet.stage in ("active", "shadow") and should_prune(known, rate):
+            by_person = any(part.source == "person" for part in bullet.sources)
+            if bullet.stage in ("active", "shadow") and not by_person and should_prune(known, rate):
                 action = "prune"
             elif bullet.stage == "shadow" and bullet.trust == "trusted" and should_promote(known, rate):
                 action = "promote"
@@ -135,8 +136,8 @@ class Maintenance:
     ) -> list[Assessment]:
         """Retire bullets that are worse than nothing with 99 % probability, promote shadow bullets that are better.
 
-        Pinned bullets stay, and those that changed while they were assessed. What is retired stays in the book, is not
-        shown, and can be promoted again.
+        Pinned bullets stay, those that a person wrote, and those that changed while they were assessed. What is retired
+        stays in the book, is not shown, and can be promoted again.
 
         Args:
             baseline: See `assess`.

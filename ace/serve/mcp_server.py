@@ -128,7 +128,9 @@ def _add_writers(server: MCPServer, memory: SharedMemory) -> None:
     def feedback(
         lesson: Annotated[str, Field(description="Its id, as in b-7.")],
         helped: bool,
-        run: Annotated[str, Field(description="A name for the run that it is about; each counts once for a lesson.")],
+        run: Annotated[
+            str, Field(description="The run, as recall or remember named it; each counts once for a lesson.")
+        ],
     ) -> Noted:
         """Count that a lesson helped a run, or harmed it."""
         return memory.feedback(lesson, helped, run)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import secrets
 import threading
+from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, cast
 
@@ -17,6 +19,7 @@ from ace.playbook.bullet import SHOWN_STAGES
 from ace.playbook.filters import ANY_VERSION
 from ace.playbook.plan import ENDS
 from ace.playbook.render import render_bullets
+from ace.serve.guard import Allowance
 from ace.tasks import Feedback
 
 MAX_MESSAGES = 2_000
@@ -26,6 +29,10 @@ MAX_CHARS = 1_000_000
 MAX_TASK = 20_000
 """Characters of a task that lessons are looked up for."""
 MAX_LISTED = 200
+MOST_A_DAY = 50
+"""Verdicts on one lesson by one author."""
+MOST_RECALLED = 10_000
+"""Runs that a memory remembers to have recalled lessons for."""
 
 
 class Lesson(BaseModel, frozen=True):
@@ -61,6 +68,8 @@ class Recall(BaseModel, frozen=True):
     lessons: tuple[Lesson, ...]
     prompt: str
     """The same as text for a prompt; empty when there is nothing to show."""
+    run: str
+    """Names the run that these lessons are for: `feedback` counts for it."""
 
 
 class Remembered(BaseModel, frozen=True):
@@ -80,6 +89,8 @@ class Remembered(BaseModel, frozen=True):
     """Requests whose verdict took the place of an earlier one."""
     retracted: int = 0
     """Requests that teach nothing any more."""
+    run_ids: tuple[str, ...] = ()
+    """Of the requests: `feedback` counts for them."""
 
 
 class Noted(BaseModel, frozen=True):
@@ -132,6 +143,9 @@ class SharedMemory:
         self.read_only = read_only
         self._learner = Learner(playbook, author=author)
         self._lock = threading.Lock()
+        self._recalled: OrderedDict[str, frozenset[str]] = OrderedDict()
+        """Runs, with the lessons that they were shown."""
+        self._counts = Allowance(MOST_A_DAY, 86_400.0)
 
     def recall(self, task: str, domain: str | None = None, tools: Sequence[str] | None = None, k: int = 3) -> Recall:
         """The lessons that fit a task.
@@ -149,7 +163,11 @@ class SharedMemory:
         if not 1 <= k <= 20:
             raise PlaybookError(f"k is {k}, expected 1 to 20")
         found = self.playbook.retrieve(task, domain, self._filters(tools), k, tenant=self.tenant)
-        return Recall(lessons=tuple(map(Lesson.of, found)), prompt=render_bullets(found).replace(ENDS, ""))
+        run = f"recall-{secrets.token_hex(8)}"
+        self._recalled[run] = frozenset(bullet.id for bullet in found)
+        while len(self._recalled) > MOST_RECALLED:
+            self._recalled.popitem(last=False)
+        return Recall(lessons=tuple(map(Lesson.of, found)), prompt=render_bullets(found).replace(ENDS, ""), run=run)
 
     def remember(
         self,
@@ -218,6 +236,7 @@ class SharedMemory:
             waiting=tuple(waiting),
             corrected=report.corrected,
             retracted=retracted,
+            run_ids=tuple(run.run_id for run in read_requests(list(messages), **about)),
         )
 
     def _retract(self, messages: list[Any], about: Mapping[str, Any]) -> int:
@@ -229,25 +248,29 @@ class SharedMemory:
         return len(known)
 
     def feedback(self, lesson: str, helped: bool, run: str) -> Noted:
-        """Count that a lesson of this tenant helped a run, or harmed it; a run counts once for each lesson.
+        """Count that a lesson of this tenant helped a run, or harmed it.
+
+        A run counts once for each lesson, and `MOST_A_DAY` of them a day: nobody judges a lesson by names that were made up.
 
         Args:
             lesson: Its id.
             helped: Whether it did.
-            run: Names the run, in 200 characters at most.
+            run: The run, by the name that `recall` gave it when the lesson was among those it returned, or by one of the
+                `run_ids` that `remember` returned.
 
         Raises:
-            PlaybookError: There is no such lesson, it is everybody's and not this tenant's, or the run has no such name.
+            PlaybookError: There is no such lesson, it is everybody's and not this tenant's, or nothing is known of the run.
         """
         self._writable()
-        if not run.strip():
-            raise PlaybookError(
-                "the run has no name: each run counts once, so that feedback needs the run that it is about"
-            )
-        if len(run) > 200:
-            raise PlaybookError(f"the name of the run has {len(run):,} characters, expected at most 200")
         if self._get(lesson).tenant != self.tenant:
             raise PlaybookError(f"the lesson {lesson!r} is everybody's: who speaks for {self.tenant} cannot judge it")
+        if lesson not in self._recalled.get(run, ()) and run not in self.playbook.history.learned([run]):
+            raise PlaybookError(
+                f"nothing is known of a run {run!r:.80} with the lesson {lesson!r}: name the run as `recall` did when it "
+                "returned the lesson, or as `remember` did afterwards"
+            )
+        if not self._counts.take(lesson):
+            raise PlaybookError(f"{lesson!r} was judged {MOST_A_DAY} times by {self.author} today; go on tomorrow")
         tag = Tag(bullet_id=lesson, helpful=int(helped), harmful=int(not helped), run_id=f"{self.author}:{run}")
         return Noted(lesson=lesson, revision=self.playbook.commit([tag], author=self.author))
 

@@ -24,7 +24,10 @@ def path(tmp_path, monkeypatch):
             "Find the order [b]first[/b].",
         )
         book.commit(
-            [Add(bullet=PlaybookBullet(section="Strategies", content=text), reason="seen") for text in texts],
+            [
+                Add(bullet=PlaybookBullet(section="Strategies", content=text, words_from=("model",)), reason="seen")
+                for text in texts
+            ],
             author="ana",
         )
         book.commit(

@@ -36,6 +36,14 @@ def test_pruning_retires_and_promotes_beyond_doubt_only(book):
     assert book.maintenance.stats().stages == {"active": 3, "retired": 1}
 
 
+def test_what_a_person_wrote_is_retired_by_a_person_alone(book):
+    book.add(section="Pitfalls", content="Never guess an id.", author="ana")
+    book.commit([Tag(bullet_id="b-1", harmful=200)])
+    assert book.maintenance.prune(0.5) == []
+    book.review.set_stage("b-1", "retired", author="ana")
+    assert book.get("b-1").stage == "retired"
+
+
 def test_without_a_baseline_a_lesson_for_hard_tasks_stays(book):
     """One run of four succeeds with it: much, where none does without it, and little, where half of them do."""
     filled(book, "hard", "controlled", "useless")

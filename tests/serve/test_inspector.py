@@ -36,7 +36,7 @@ def book():
         memory.remember(conversation(), True, domain="shop")
         memory.remember(conversation("o-18", "cancel", "Cancel the order {} at once"), True, domain="shop")
         for run in range(6):
-            memory.feedback("b-1", run % 3 > 0, f"r-{run}")
+            memory.feedback("b-1", run % 3 > 0, memory.recall("Refund the order o-1").run)
         for n in range(3):
             book.add(section="Strategies", trigger=f"Paint boat {n}", content="Use oil.", trust="tainted", author="mcp")
         book.review.edit("b-2", content="Find the order, then cancel it.", author="bo", note="clearer")

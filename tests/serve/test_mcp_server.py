@@ -39,7 +39,8 @@ def test_an_agent_recalls_what_another_taught(book):
         found = await client.call_tool(
             "recall", {"task": "Refund the order o-9", "domain": "shop", "tools": ["refund"]}
         )
-        noted = await client.call_tool("feedback", {"lesson": "b-1", "helped": True, "run": "r-1"})
+        run = found.structured_content["run"]
+        noted = await client.call_tool("feedback", {"lesson": "b-1", "helped": True, "run": run})
         listed = await client.call_tool("lessons", {})
         reasons = await client.call_tool("explain", {"task": "Refund the order o-9"})
         prompt = await client.get_prompt("solve", {"task": "Refund the order o-9"})

@@ -9,6 +9,7 @@ from serve_kit import conversation
 from ace.core import PlaybookError
 from ace.playbook import Add, CallableEmbedder, Playbook, PlaybookBullet
 from ace.serve import SharedMemory
+from ace.serve.shared_memory import MOST_A_DAY
 
 
 @pytest.fixture
@@ -83,25 +84,34 @@ def test_lessons_of_tools_that_the_agent_lacks_do_not_come(memory):
 def test_feedback_counts_once_for_a_run(book, memory):
     memory.remember(conversation(), success=True)
     before = book.get("b-1")
-    memory.feedback("b-1", helped=True, run="r-1")
-    memory.feedback("b-1", helped=True, run="r-1")
-    memory.feedback("b-1", helped=False, run="r-2")
+    first, second = (memory.recall("Refund the order o-1").run for _ in range(2))
+    memory.feedback("b-1", helped=True, run=first)
+    memory.feedback("b-1", helped=True, run=first)
+    memory.feedback("b-1", helped=False, run=second)
     after = book.get("b-1")
     assert after.helpful_count - before.helpful_count == 1
     assert after.harmful_count - before.harmful_count == 1
-    for lesson, run in (("b-9", "r"), ("b-1", " "), ("nonsense", "r")):
-        with pytest.raises(PlaybookError, match=r"no lesson|no name"):
+    for lesson, run in (("b-9", first), ("b-1", "r-1"), ("b-1", " "), ("nonsense", first)):
+        with pytest.raises(PlaybookError, match=r"no lesson|nothing is known of a run"):
             memory.feedback(lesson, helped=True, run=run)
 
 
-def test_runs_whose_long_names_differ_at_the_end_count_each_and_longer_ones_are_refused(book, memory):
-    memory.remember(conversation(), success=True)
-    before = book.get("b-1").helpful_count
-    for end in "ab":
-        memory.feedback("b-1", helped=True, run="r" * 199 + end)
-    assert book.get("b-1").helpful_count - before == 2
-    with pytest.raises(PlaybookError, match="the name of the run has 201 characters, expected at most 200"):
-        memory.feedback("b-1", helped=True, run="r" * 201)
+def test_only_runs_that_the_memory_knows_count_and_so_many_a_day(book, memory):
+    known = memory.remember(conversation(), success=True).run_ids
+    before = book.get("b-1")
+    for number in range(150):
+        with pytest.raises(PlaybookError, match="nothing is known of a run"):
+            memory.feedback("b-1", helped=False, run=f"invented-{number}")
+    assert book.get("b-1") == before
+    memory.feedback("b-1", helped=True, run=known[0])
+    other = memory.recall("Refund the order o-1", tools=["mail"]).run
+    with pytest.raises(PlaybookError, match="with the lesson 'b-1'"):
+        memory.feedback("b-1", helped=True, run=other)
+    for _ in range(MOST_A_DAY - 1):
+        memory.feedback("b-1", helped=False, run=memory.recall("Refund the order o-1").run)
+    with pytest.raises(PlaybookError, match="go on tomorrow"):
+        memory.feedback("b-1", helped=False, run=memory.recall("Refund the order o-1").run)
+    assert book.get("b-1").harmful_count - before.harmful_count == MOST_A_DAY - 1
 
 
 def test_another_tenants_lessons_are_neither_shown_nor_named(book):

@@ -45,7 +45,7 @@ def test_each_token_writes_under_its_name_and_sees_its_tenant(path):
             assert [one["id"] for one in found.structured_content["lessons"]] == ["b-1"]
         async with client_of(url, "token-of-cleo-0123456789", path) as cleo:
             found = await cleo.call_tool("recall", {"task": "Refund the order o-9"})
-            assert found.structured_content == {"lessons": [], "prompt": ""}
+            assert {**found.structured_content, "run": ""} == {"lessons": [], "prompt": "", "run": ""}
             denied = await cleo.call_tool("feedback", {"lesson": "b-1", "helped": False, "run": "r"})
             assert "no lesson" in denied.content[0].text
         async with client_of(url, "token-of-dan-0123456789", path) as dan:

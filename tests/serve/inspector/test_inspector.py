@@ -21,8 +21,8 @@ def book():
     with Playbook(embedder=CallableEmbedder("letters", letters)) as book:
         memory = SharedMemory(book, author="agent")
         memory.remember(conversation(), True, domain="shop")
-        memory.feedback("b-1", True, "r-1")
-        memory.feedback("b-1", False, "r-2")
+        for helped in (True, False):
+            memory.feedback("b-1", helped, memory.recall("Refund the order o-1").run)
         for n in range(3):
             book.add(section="Strategies", trigger=f"Paint boat {n}", content="Use oil.", trust="tainted", author="mcp")
         book.add(section="Strategies", content="Of the shop.", tenant="shop")
@@ -61,7 +61,7 @@ def test_a_lesson_shows_plan_situations_evidence_runs_and_history(ana):
     assert '<li class="changes" title="changes something">refund(order from the task)</li>' in page
     assert "<mark>{order}</mark>" in page
     assert "Helped 1, harmed 1: 50 % helpful (95 %: 9 to 91)" in page
-    assert re.search(r"agent:r-2</td><td>[^<]+</td><td>harmed", page)
+    assert re.search(r"agent:recall-\w+</td><td>[^<]+</td><td>harmed", page)
     assert "the words of the user" in page
     assert "Revision 1: added" in page
     assert ana.get("/lessons/b-99").status_code == 404
@@ -88,7 +88,8 @@ def test_what_changed_meanwhile_is_neither_approved_refused_nor_overwritten(ana,
     assert "hx-get" not in answer.text, "and no change of others takes it away"
     assert (book.get("b-2").content, book.get("b-2").stage) == ("Use tar.", "quarantined")
     was = {"was_trigger": book.get("b-1").trigger, "was_content": book.get("b-1").content}
-    SharedMemory(book, author="agent").feedback("b-1", True, "meanwhile")
+    memory = SharedMemory(book, author="agent")
+    memory.feedback("b-1", True, memory.recall("Refund the order o-1").run)
     assert send(ana, "/lessons/b-1/edit", trigger="Give it back", content=was["was_content"], **was).status_code == 200
     assert (book.get("b-1").trigger, book.get("b-1").plan is None) == ("Give it back", False), (
         "credit is no change of words"
@@ -168,7 +169,7 @@ def test_a_tenant_sees_and_changes_its_own_only(book):
         assert "may change the lessons of shop only" in send(ben, "/lessons/b-1/stage", stage="pinned").text
         assert send(ben, "/lessons/b-5/edit", content="Of our shop.").status_code == 200
         assert book.get("b-5").content == "Of our shop."
-        assert "agent:r-2" not in ben.get("/lessons/b-1").text, "the runs of others"
+        assert "agent:recall-" not in ben.get("/lessons/b-1").text, "the runs of others"
 
 
 def test_an_export_comes_in_elsewhere_as_shadow(ana, book, tmp_path):
