@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import hashlib
+import hmac
 import json
+import os
 import re
+import secrets
 import threading
 from collections import OrderedDict
 from collections.abc import Generator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
+from functools import cached_property
 from pathlib import Path
 from typing import Protocol
 
@@ -51,8 +55,9 @@ class RunStore(Protocol):
 class FolderRunStore:
     """Runs as files in a folder.
 
-    A save survives a power cut, and there is never half a run: see `ace.core.durable`. A file carries a checksum. A run
-    that is driven is locked against other processes.
+    A save survives a power cut, and there is never half a run: see `ace.core.durable`. A file is signed (HMAC-SHA256) with
+    the key in the folder's ``.key``, so that one which was edited or brought in is refused. A run that is driven is locked
+    against other processes.
 
     Args:
         folder: Created when it is missing.
@@ -69,10 +74,25 @@ class FolderRunStore:
         self.folder = Path(folder)
         self.folder.mkdir(parents=True, exist_ok=True)
 
+    @cached_property
+    def _key(self) -> bytes:
+        """The folder's key, made where there is none; it appears whole, whichever process is first."""
+        path = self.folder / ".key"
+        if not path.exists():
+            fresh = self.folder / f".key.{secrets.token_hex(8)}"
+            write_atomic(fresh, secrets.token_hex(32), power_cut=True, private=True)
+            with suppress(FileExistsError):
+                os.link(fresh, path)
+            fresh.unlink()
+        return path.read_bytes()
+
+    def _signed(self, body: str) -> str:
+        return hmac.new(self._key, body.encode(), hashlib.sha256).hexdigest()
+
     def save(self, snapshot: RunSnapshot) -> None:
         """See `RunStore`."""
         body = snapshot.to_json()
-        text = json.dumps({"sha256": hashlib.sha256(body.encode()).hexdigest(), "run": body})
+        text = json.dumps({"hmac": self._signed(body), "run": body})
         write_atomic(self._path(snapshot.run_id), text, power_cut=True, private=True)
 
     def has(self, run_id: str) -> bool:
@@ -87,12 +107,15 @@ class FolderRunStore:
         try:
             stored = json.loads(path.read_text(encoding="utf-8"))
             body = stored["run"]
-            sound = hashlib.sha256(body.encode()).hexdigest() == stored["sha256"]
+            sound = hmac.compare_digest(self._signed(body), stored["hmac"])
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise RunStoreError(f"{path.name} is no stored run: {error}") from error
         if not sound:
-            raise RunStoreError(f"{path.name} is damaged: its checksum does not fit its content")
-        return RunSnapshot.from_json(body)
+            raise RunStoreError(f"{path.name} is damaged or was edited: its signature does not fit its content")
+        run = RunSnapshot.from_json(body)
+        if run.run_id != run_id:
+            raise RunStoreError(f"{path.name} holds another run, {run.run_id!r}; give the file its own name again")
+        return run
 
     @contextmanager
     def claim(self, run_id: str) -> Generator[None]:

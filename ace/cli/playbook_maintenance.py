@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -40,12 +42,19 @@ def purge(
         target: dict[str, Any] = {"text": text, "run_id": run, "tenant": tenant, "exact": exact}
         found = book.purge(**target, dry_run=True)
         console.print(
-            f"{found.entries} entries of the journal, {found.queue_lines} runs that wait; "
+            f"{found.entries} entries of the journal, {found.queue_lines} runs that wait, {found.runs} stored runs; "
             f"changed: {', '.join(found.changed) or 'none'}; removed: {', '.join(found.removed) or 'none'}"
             + (f"; also the words {', '.join(found.words)}" if found.words else ""),
             markup=False,
         )
-        if not found.entries and not found.queue_lines:
+        cache = os.environ.get("DSPY_CACHEDIR") or Path.home() / ".dspy_cache"
+        console.print(
+            f"Not reached: exports, backups, saved programs, and DSPy's cache of replies in {cache}, which holds whole "
+            "prompts; delete that folder to clear it.",
+            markup=False,
+            soft_wrap=True,
+        )
+        if not (found.entries or found.queue_lines or found.runs):
             write_json(found, json_file)
             return
         if not yes:

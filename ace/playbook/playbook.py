@@ -456,7 +456,8 @@ class Playbook:
 
         A text is found whatever its case, also escaped for JSON, and replaced by ``[purged]``; single words of it that
         nothing else says and no list of words knows go, too. A bullet that was nothing else goes. The journal keeps a
-        tombstone and verifies; files that others made, such as exports and backups, are not touched.
+        tombstone and verifies. A stored run that holds it is deleted, where its agent has learned into this book. Files that
+        others made, such as exports and backups, are not touched, nor is DSPy's cache of replies.
 
         Args:
             text: What somebody wants to be forgotten.
@@ -473,7 +474,7 @@ class Playbook:
         return purger.look(target) if dry_run else purger.purge(target, author)
 
     def remember_queue(self, path: str | Path) -> None:
-        """Note a learner's state file, so that `purge` looks through it."""
+        """Note a learner's state file, or the folder of an agent's run store, so that `purge` looks through it."""
         if Path(path) not in self._state.store.queues():
             self._state.store.remember_queue(Path(path))
 

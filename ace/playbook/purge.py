@@ -68,6 +68,8 @@ class PurgeReport(BaseModel, frozen=True):
     """Ids of the bullets that say nothing else, and go."""
     queue_lines: int
     """Lines of learners' queues."""
+    runs: int = 0
+    """Stored runs of agents, which go as a whole."""
     words: tuple[str, ...] = ()
     """Single words of the text that go, too."""
 
@@ -118,7 +120,14 @@ class Purger:
         with state.lock:
             state.refresh()
             clean = _text_cleaner(target.text, self.look(target).words) if target.text else None
-            lines = sum(_queue_lines(path, target, clean, write=True) for path in state.queues())
+            queues, stores = _files_and_folders(state.queues())
+            try:
+                runs = sum(_stored_runs(folder, target, clean, write=True) for folder in stores)
+                lines = sum(_queue_lines(path, target, clean, write=True) for path in queues)
+            except OSError as error:
+                raise PlaybookError(
+                    f"cannot write {error.filename!r}: {error.strerror}; make room or mend it, and purge again"
+                ) from error
             with state.store.rewriting() as journal:
                 report, changes, bullets = self._plan(target, journal.entries, ())
                 if changes:
@@ -131,7 +140,7 @@ class Purger:
             state.reload()
             state.store.drop_vectors(state.index.text_keys())
             state.store.compact()
-        return report.model_copy(update={"queue_lines": lines})
+        return report.model_copy(update={"queue_lines": lines, "runs": runs})
 
     def _plan(
         self, target: Target, entries: Sequence[Entry], queues: Iterable[Path]
@@ -140,6 +149,7 @@ class Purger:
         raw = [(entry, cast("dict[str, Any]", json.loads(entry.text))) for entry in entries]
         values = [value for _, value in raw]
         words = [] if target.exact else _rare_words(target.text, values)
+        files, folders = _files_and_folders(queues)
         if target.text:
             clean = _text_cleaner(target.text, words)
             fresh = [(clean(value), clean(entry.author)) for entry, value in raw]
@@ -161,7 +171,8 @@ class Purger:
             entries=len(changes),
             changed=tuple(sorted(set(changed).difference(empty), key=_number)),
             removed=tuple(sorted({*empty, *(now.keys() - then.keys())}, key=_number)),
-            queue_lines=sum(_queue_lines(path, target, None, write=False) for path in queues),
+            queue_lines=sum(_queue_lines(path, target, None, write=False) for path in files),
+            runs=sum(_stored_runs(folder, target, None, write=False) for folder in folders),
             words=tuple(words),
         )
         return report, changes, then
@@ -408,3 +419,37 @@ def _queue_lines(path: Path, target: Target, clean: Callable[[Any], Any] | None,
         if touched:  # a torn last line goes, too: nobody will read it
             write_atomic(path, lines, power_cut=True, private=True)
     return touched
+
+
+# -- stored runs -------------------------------------------------------------------------------------------------------
+
+
+def _files_and_folders(paths: Iterable[Path]) -> tuple[list[Path], list[Path]]:
+    """Queues, and run stores."""
+    known = list(paths)
+    return [path for path in known if not path.is_dir()], [path for path in known if path.is_dir()]
+
+
+def _stored_runs(folder: Path, target: Target, clean: Callable[[Any], Any] | None, *, write: bool) -> int:
+    """Stored runs that hold what goes; with `write` they are deleted: half a run could not go on."""
+    clean = clean or (_text_cleaner(target.text, ()) if target.text else None)
+    found = [file for file in sorted(folder.glob("*.json")) if _holds(file, target, clean)]
+    for file in found if write else ():
+        lock = file.with_suffix(".lock")
+        with locked(lock, f"run {file.stem!r} is being driven; wait until it is done, and purge again", PlaybookError):
+            file.unlink(missing_ok=True)
+            lock.unlink(missing_ok=True)
+    return len(found)
+
+
+def _holds(file: Path, target: Target, clean: Callable[[Any], Any] | None) -> bool:
+    """Whether a stored run, or a damaged one, holds what goes."""
+    try:
+        text = file.read_text(encoding="utf-8", errors="replace")
+    except FileNotFoundError:
+        return False
+    if clean is not None:
+        return clean(text) != text
+    if target.run_id:
+        return file.stem == target.run_id
+    return f'"tenant": {json.dumps(target.tenant)}' in text.replace('\\"', '"')

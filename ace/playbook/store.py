@@ -10,7 +10,7 @@ import sqlite3
 import threading
 import time
 from collections.abc import Collection, Generator, Mapping, Sequence
-from contextlib import closing, contextmanager, nullcontext
+from contextlib import closing, contextmanager, nullcontext, suppress
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
@@ -318,6 +318,9 @@ class Store:
         memory = parsed.get_backend_name() == "sqlite" and parsed.database in (None, "", ":memory:")
         if memory:
             self.file = None
+        elif self.file is not None and "uri" not in parsed.query:
+            with suppress(OSError):  # what is wrong with the place, the database says
+                os.close(os.open(self.file, os.O_CREAT | os.O_EXCL, 0o600))  # for its owner's eyes alone
         # a database in memory lives in one connection, which threads must take in turns
         self._lock = threading.RLock() if memory else nullcontext()
         self._memory = memory
@@ -389,6 +392,10 @@ class Store:
             with self._lock, self.engine.execution_options(ace_write=True).begin() as connection:
                 yield connection
             self._check_file()
+        except DBAPIError as error:
+            raise PlaybookError(
+                f"cannot write to {self.url!r}: {error.orig}; nothing was written", out_of_reach=_passing(error)
+            ) from error
         finally:
             self._busy.writing = False
 
@@ -466,28 +473,18 @@ class Store:
         Raises:
             PlaybookError: A delta does not apply, or the database cannot be reached; nothing was written.
         """
-        try:
-            with self._write() as connection:
-                transaction = Transaction(connection, author)
-                yield transaction
-                transaction.write()
-        except DBAPIError as error:
-            raise PlaybookError(
-                f"cannot write to {self.url!r}: {error.orig}; nothing was written", out_of_reach=_passing(error)
-            ) from error
+        with self._write() as connection:
+            transaction = Transaction(connection, author)
+            yield transaction
+            transaction.write()
 
     @contextmanager
     def rewriting(self) -> Generator[Rewriting]:
         """Change what was written, as one transaction: only a purge does that."""
-        try:
-            with self._write() as connection:
-                if self.engine.dialect.name == "sqlite":
-                    connection.exec_driver_sql("PRAGMA secure_delete=ON")
-                yield Rewriting(connection)
-        except DBAPIError as error:
-            raise PlaybookError(
-                f"cannot write to {self.url!r}: {error.orig}; nothing was written", out_of_reach=_passing(error)
-            ) from error
+        with self._write() as connection:
+            if self.engine.dialect.name == "sqlite":
+                connection.exec_driver_sql("PRAGMA secure_delete=ON")
+            yield Rewriting(connection)
 
     def take_over(self, entries: Sequence[Entry]) -> None:
         """Write the journal of another book into an empty one, as it is, and what follows from it.
@@ -551,6 +548,11 @@ class Store:
                                 "write-ahead log; purge again when it has finished"
                             )
                         time.sleep(wait)
+            except self.engine.dialect.loaded_dbapi.Error as error:
+                raise PlaybookError(
+                    f"what was purged may still be in free pages of {self.url!r}, which could not be written anew: {error}; "
+                    "make room on the disk, and purge again"
+                ) from error
             finally:
                 if sqlite:
                     connection.execute(f"PRAGMA busy_timeout={waited}")
@@ -558,14 +560,14 @@ class Store:
                     connection.autocommit = False
 
     def remember_queue(self, path: Path) -> None:
-        """Note a file of runs that wait to be learned from: a purge looks through it, too."""
+        """Note a file of runs that wait to be learned from, or a folder of stored ones: a purge looks through it, too."""
         table, key = schema.meta, f"queue:{path.resolve()}"
         with self._write() as connection:
             if _meta(connection, key) is None:
                 connection.execute(table.insert().values(key=key, value=""))
 
     def queues(self) -> list[Path]:
-        """The files that were noted."""
+        """The files and folders that were noted."""
         with self._read() as connection:
             found = connection.execute(sa.select(schema.meta.c.key).where(schema.meta.c.key.startswith("queue:")))
             return [Path(key.removeprefix("queue:")) for key in found.scalars()]

@@ -12,6 +12,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import anyio.to_thread
@@ -69,6 +70,7 @@ from ace.react.program import (
     saved_state,
     unwrap_tools,
     without_history,
+    without_keys,
 )
 from ace.react.shared import Shared
 from ace.react.spans import Span, span
@@ -525,6 +527,8 @@ class ReActGenerator(dspy.Module, Agent):
             )
         if not self._shared.learner:
             source = str(getattr(self.lm or _SETTINGS.lm, "model", ""))
+            if isinstance(self.run_store, FolderRunStore):
+                self.playbook.remember_queue(self.run_store.folder)
             self._shared.learner.append(Learner(self.playbook, reflector=Reflector(source), tools=self.registry))
         return self._shared.learner[0]
 
@@ -539,6 +543,24 @@ class ReActGenerator(dspy.Module, Agent):
             )
         example = _untyped(dspy).Example(**_run_of(output).task.inputs)
         return Feedback.by(self.metric, example.with_inputs(*self.signature.input_fields), output)
+
+    def save(
+        self, path: str | Path, save_program: bool = False, modules_to_serialize: list[ModuleType] | None = None
+    ) -> None:
+        """Save the state to a file, or the whole program to a folder, as any DSPy module does; keys of models stay behind.
+
+        Args:
+            path: The file, ``.json`` or ``.pkl``, or the folder.
+            save_program: Whether the whole program is saved.
+            modules_to_serialize: Modules that are written into it by value.
+        """
+        program = self
+        if save_program:
+            program = self.deepcopy()
+            program.lm = without_keys(self.lm)
+            for predictor in _untyped(program).predictors():
+                predictor.lm = without_keys(predictor.lm)
+        _untyped(super(ReActGenerator, program)).save(path, save_program, modules_to_serialize)
 
     # -- what DSPy calls -----------------------------------------------------------------------------------------------
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import inspect
+import logging
+import re
 from collections.abc import Iterable, Mapping
 from functools import lru_cache, partial
 from typing import Annotated, Any
@@ -15,6 +17,7 @@ from ace.core import SignatureError
 from ace.react.catalog import DeclaredTool
 from ace.tools import Tool, ToolRegistry, from_dspy
 
+_log = logging.getLogger(__name__)
 OLD_REACT: Any = dspy.ReAct if hasattr(dspy.ReAct, "truncate_trajectory") else None
 """The ReAct whose trajectory is text; None from DSPy 3.5 on."""
 REACT: Any = dspy.ReAct if OLD_REACT is None else getattr(dspy, "ReActV2")  # noqa: B009 - gone from DSPy 3.6 on
@@ -147,6 +150,18 @@ def build_summarizer(signature: Any) -> dspy.Predict:
     for name, text in wanted.items():
         plain = plain.append(name, _DSPY.OutputField(desc=text), type_=str)
     return dspy.Predict(plain)
+
+
+_SECRET = re.compile(r"key|secret|password|credential|auth|headers|_token$", re.IGNORECASE)
+
+
+def without_keys(lm: Any) -> Any:
+    """A copy of a model without its keys and headers, for a file that others may read; the model where it has none."""
+    secrets = [name for name in getattr(lm, "kwargs", ()) if _SECRET.search(name)]
+    if not secrets:
+        return lm
+    _log.warning("%s is saved without its %s; give it again after loading", lm.model, ", ".join(secrets))
+    return lm.copy(**dict.fromkeys(secrets))
 
 
 def saved_state(state: Mapping[str, Any], react: Any) -> dict[str, Any]:

@@ -64,3 +64,15 @@ except RunStoreError as error:
     free = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     assert "driven by another process" in held
     assert free == "got it\n"
+
+
+def test_stores_of_one_folder_share_its_key_and_a_copied_file_is_refused_elsewhere(tmp_path):
+    first, second, elsewhere = (FolderRunStore(tmp_path / name) for name in ("a", "a", "b"))
+    first.save(AgentRun(spec(), "r1").snapshot())
+    assert second.load("r1").run_id == "r1"
+    assert (tmp_path / "a" / ".key").stat().st_mode & 0o777 == 0o600
+    elsewhere.save(AgentRun(spec(), "r2").snapshot())
+    (tmp_path / "b" / "r1.json").write_bytes((tmp_path / "a" / "r1.json").read_bytes())
+    with pytest.raises(RunStoreError, match="its signature does not fit"):
+        elsewhere.load("r1")
+    assert sorted(elsewhere.run_ids()) == ["r1", "r2"]

@@ -2,6 +2,7 @@
 
 import json
 import re
+import resource
 from pathlib import Path
 
 import pytest
@@ -9,11 +10,15 @@ import sqlalchemy as sa
 from learner.runs import run_of, step
 from playbook_kit import filled
 
-from ace import Feedback, Learner, Playbook
+from ace import Feedback, Learner, Playbook, ReActGenerator
+from ace.agent import FolderRunStore
+from ace.agent.record import RunSnapshot
 from ace.core import PlaybookError
 from ace.playbook import Add, Merge, PlaybookBullet, Remove, Tag, Update
 from ace.playbook.bullet import readable
 from ace.playbook.plan import Call, Constant, Plan, Situation
+from ace.tasks import TaskInput
+from ace.testing import ScriptedLM
 
 SECRET = "Zbigniew Wróblewski"
 
@@ -327,3 +332,49 @@ def test_a_run_of_another_language_takes_its_wording_with_it(opened, tmp_path):
     assert opened.retrieve("请给张敏的订单退款")
     for said in ("王伟", "李娜", "王芳"):
         assert said.encode() not in everything(opened, tmp_path)
+
+
+@pytest.mark.parametrize("target", [{"text": SECRET}, {"run_id": "r1"}, {"tenant": "shop"}])
+def test_stored_runs_that_hold_what_is_forgotten_go(tmp_path, embedder, target):
+    store = FolderRunStore(tmp_path / "runs")
+    for name, who, tenant in (("r1", SECRET, "shop"), ("r2", "Ana", "bank")):
+        task = TaskInput(inputs={"task": f"Pay {who}"}, tenant=tenant)
+        store.save(RunSnapshot(run_id=name, task=task, tools={}, max_iters=5))
+    with Playbook.open(tmp_path / "b.db", embedder=embedder) as book:
+        book.remember_queue(store.folder)
+        book.add(section="Pitfalls", content="Ask first.", tenant="shop")
+        assert book.purge(**target, dry_run=True).runs == 1
+        with store.claim("r1"), pytest.raises(PlaybookError, match="is being driven"):
+            book.purge(**target)
+        assert book.purge(**target).runs == 1
+    assert store.run_ids() == ("r2",)
+    assert not [code for code in spelled(SECRET) if code in everything(book, tmp_path)]
+
+
+def test_an_agent_that_learns_tells_the_book_where_it_stores_its_runs(tmp_path, embedder):
+    with Playbook.open(tmp_path / "b.db", embedder=embedder) as book:
+        agent = ReActGenerator(tools=[], lm=ScriptedLM([]), playbook=book, run_store=tmp_path / "runs")
+        agent.learn(run_of(step("refund", changes=True), text="Refund it"), True)
+        assert book._state.queues() == [tmp_path / "runs"]
+
+
+def test_a_disk_without_room_is_a_sentence_and_the_next_purge_ends_the_work(tmp_path, embedder):
+    with Playbook.open(tmp_path / "b.db", embedder=embedder) as book:
+        filled(book, *(f"Ask {SECRET} before order {number} goes out. {'x' * 2_000}" for number in range(200)))
+        size = (tmp_path / "b.db").stat().st_size
+        before = resource.getrlimit(resource.RLIMIT_FSIZE)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (size // 4, before[1]))
+        try:
+            with pytest.raises(PlaybookError, match=r"purge again|nothing was written"):
+                book.purge(text=SECRET)
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, before)
+        book.purge(text=SECRET)
+        assert book.history.verify().ok
+    assert not [code for code in spelled(SECRET) if code in everything(book, tmp_path)]
+
+
+def test_a_book_is_for_its_owners_eyes_alone(tmp_path, embedder):
+    with Playbook.open(tmp_path / "b.db", embedder=embedder) as book:
+        filled(book, "one")
+        assert {file.stat().st_mode & 0o077 for file in tmp_path.glob("b.db*")} == {0}

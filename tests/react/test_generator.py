@@ -1,5 +1,6 @@
 import asyncio
 import copy
+import hashlib
 import json
 import logging
 import threading
@@ -676,8 +677,17 @@ def test_a_damaged_or_foreign_file_is_a_clear_error(tmp_path):
     path = tmp_path / f"{out.run_id}.json"
     whole = path.read_text(encoding="utf-8")
     path.write_text(whole.replace("completed", "corrupted"), encoding="utf-8")
-    with pytest.raises(RunStoreError, match="checksum"):
+    with pytest.raises(RunStoreError, match="was edited"):
         store.load(out.run_id)
+    body = json.loads(whole)["run"].replace("completed", "corrupted")
+    for forged in ({"hmac": hashlib.sha256(body.encode()).hexdigest(), "run": body}, {"sha256": "0", "run": body}):
+        path.write_text(json.dumps(forged), encoding="utf-8")
+        with pytest.raises(RunStoreError, match=r"was edited|no stored run"):
+            store.load(out.run_id)
+    (tmp_path / "other.json").write_text(whole, encoding="utf-8")
+    with pytest.raises(RunStoreError, match="holds another run"):
+        store.load("other")
+    (tmp_path / "other.json").unlink()
     path.write_text(whole[: len(whole) // 2], encoding="utf-8")
     with pytest.raises(RunStoreError, match="no stored run"):
         store.load(out.run_id)
@@ -1010,3 +1020,14 @@ def test_an_agent_learns_from_its_own_run_in_one_call(tmp_path, embedder):
             agent.learn(agent.run("What is 6 * 7?"), success=float("nan"))
     with pytest.raises(ValueError, match="playbook of its own"):
         ReActGenerator(tools=[calculator], lm=lm).learn(agent.run("What is 6 * 7?"), True)
+
+
+def test_a_saved_program_holds_no_key(tmp_path, caplog):
+    key = "sk-a-secret-key-0123456789"
+    agent = ReActGenerator(tools=[peek], lm=dspy.LM("openai/x", api_key=key, extra_headers={"x": key}))
+    agent.save(tmp_path / "whole", save_program=True)
+    assert not [file for file in (tmp_path / "whole").iterdir() if key.encode() in file.read_bytes()]
+    assert "saved without its api_key, extra_headers" in caplog.text
+    assert agent.lm.kwargs["api_key"] == key
+    loaded = dspy.load(str(tmp_path / "whole"), allow_pickle=True)
+    assert (loaded.lm.model, loaded.lm.kwargs.get("api_key")) == ("openai/x", None)
