@@ -419,9 +419,11 @@ def _way_back(now: Bullets, then: Bullets, revision: int) -> list[Delta]:
     return [*gone, *back]
 
 
-def _verify(entries: Sequence[Entry], rows: Sequence[Row], next_number: int, credited: Credits) -> VerifyReport:
-    """Recompute checksums, fold and credits, and compare with what is stored."""
-    problems = [*_broken_links(entries), *_gaps(entries)]
+def _verify(
+    entries: Sequence[Entry], rows: Sequence[Row], next_number: int, credited: Credits, damaged: Sequence[str]
+) -> VerifyReport:
+    """Recompute checksums, fold and credits, and compare with what is stored; what else is damaged stands beside it."""
+    problems = [*damaged, *_broken_links(entries), *_gaps(entries)]
     unreadable = [f"the entry {e.revision}.{e.position} cannot be read" for e in entries if not _readable(e)]
     problems += unreadable
     if not unreadable:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import uuid
 
 import sqlalchemy as sa
@@ -49,6 +50,15 @@ meta = sa.Table(
 _version = sa.Table("alembic_version", sa.MetaData(), sa.Column("version_num", sa.String(32), primary_key=True))
 
 
+def seal(*parts: str | bytes) -> str:
+    """A checksum of what stands beside the journal: `seal("a", b"b")`."""
+    known = hashlib.sha256()
+    for part in parts:
+        data = part.encode() if isinstance(part, str) else part
+        known.update(len(data).to_bytes(8, "big") + data)
+    return known.hexdigest()[:16]
+
+
 def version(connection: sa.Connection) -> str | None:
     """The migration that a database is at; None when it is empty.
 
@@ -81,7 +91,8 @@ def bring_up(connection: sa.Connection, found: str | None) -> None:
     metadata.create_all(connection)
     _version.create(connection)
     connection.execute(_version.insert().values(version_num=HEAD))
-    connection.execute(meta.insert().values(key="book_id", value=uuid.uuid4().hex))
+    book_id = uuid.uuid4().hex
+    connection.execute(meta.insert(), [{"key": "book_id", "value": book_id}, {"key": "seal", "value": seal(book_id)}])
 
 
 def migrate(connection: sa.Connection) -> None:

@@ -9,7 +9,7 @@ import re
 import sqlite3
 import threading
 import time
-from collections.abc import Collection, Generator, Mapping, Sequence
+from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, nullcontext, suppress
 from dataclasses import asdict, dataclass
 from functools import cached_property
@@ -456,13 +456,14 @@ class Store:
         with self._read() as connection:
             return int(_meta(connection, "next_number") or 1) - 1
 
-    def everything(self) -> tuple[list[Entry], list[Row], int, set[tuple[str, int]]]:
-        """Journal, table, the next bullet number and the credits, read in one transaction: for `verify`."""
+    def everything(self) -> tuple[list[Entry], list[Row], int, set[tuple[str, int]], list[str]]:
+        """Journal, table, next bullet number, credits, and what else is damaged, read in one transaction: for `verify`."""
         with self._read() as connection:
             entries = _entries(connection)
             credits = connection.execute(sa.select(schema.credits.c.run_id, schema.credits.c.number)).all()
             following = int(_meta(connection, "next_number") or 1)
-            return entries, _rows(connection), following, {(row.run_id, row.number) for row in credits}
+            given = {(row.run_id, row.number) for row in credits}
+            return entries, _rows(connection), following, given, list(_broken_seals(connection))
 
     # -- writing -----------------------------------------------------------------------------------------------------
 
@@ -564,7 +565,7 @@ class Store:
         table, key = schema.meta, f"queue:{path.resolve()}"
         with self._write() as connection:
             if _meta(connection, key) is None:
-                connection.execute(table.insert().values(key=key, value=""))
+                connection.execute(table.insert().values(key=key, value=schema.seal(self.book_id or "", key)))
 
     def queues(self) -> list[Path]:
         """The files and folders that were noted."""
@@ -582,7 +583,7 @@ class Store:
     # -- vectors -----------------------------------------------------------------------------------------------------
 
     def vectors(self, embedder: str, keys: Sequence[str]) -> dict[str, NDArray[np.float32]]:
-        """Stored vectors by text hash."""
+        """Stored vectors by text hash; one that was changed after it was written is left out, and so made anew."""
         found: dict[str, NDArray[np.float32]] = {}
         table = schema.vectors
         with self._read() as connection:
@@ -591,7 +592,8 @@ class Store:
                     table.c.embedder == embedder, table.c.text_sha256.in_(keys[start : start + 500])
                 )
                 for row in connection.execute(query):
-                    found[row.text_sha256] = np.frombuffer(row.vector, dtype=np.float32)
+                    if (vector := _unsealed(embedder, row.text_sha256, row.vector)) is not None:
+                        found[row.text_sha256] = np.frombuffer(vector, dtype=np.float32)
         return found
 
     def has_vectors_of_others(self, embedder: str) -> bool:
@@ -604,7 +606,7 @@ class Store:
         """Store vectors; ones that are there already stay."""
         known = self.vectors(embedder, list(vectors))
         rows = [
-            {"embedder": embedder, "text_sha256": key, "vector": vector.astype(np.float32).tobytes()}
+            {"embedder": embedder, "text_sha256": key, "vector": _sealed(embedder, key, vector)}
             for key, vector in vectors.items()
             if key not in known
         ]
@@ -612,11 +614,14 @@ class Store:
             insert = schema.vectors.insert()
             with self._write() as connection:  # two processes may have computed the same one
                 if self.engine.dialect.name == "sqlite":
-                    insert = insert.prefix_with("OR IGNORE")
+                    insert = insert.prefix_with("OR REPLACE")
                 else:
                     from sqlalchemy.dialects.postgresql import insert as upsert
 
-                    insert = upsert(schema.vectors).on_conflict_do_nothing()
+                    fresh = upsert(schema.vectors)
+                    insert = fresh.on_conflict_do_update(
+                        index_elements=["embedder", "text_sha256"], set_={"vector": fresh.excluded.vector}
+                    )
                 connection.execute(insert, rows)
 
     def drop_vectors(self, keep: Mapping[str, set[str]]) -> int:
@@ -628,6 +633,36 @@ class Store:
                     where = (table.c.embedder == name) & (table.c.text_sha256 == key)
                     gone += connection.execute(table.delete().where(where)).rowcount
         return gone
+
+
+_SEAL = 16
+"""Bytes before the numbers of a stored vector: their checksum."""
+
+
+def _sealed(embedder: str, key: str, vector: NDArray[Any]) -> bytes:
+    numbers = vector.astype(np.float32).tobytes()
+    return schema.seal(embedder, key, numbers).encode() + numbers
+
+
+def _unsealed(embedder: str, key: str, stored: bytes) -> bytes | None:
+    """The numbers of a stored vector; None where they are not those that were written."""
+    numbers = stored[_SEAL:]
+    return numbers if schema.seal(embedder, key, numbers).encode() == stored[:_SEAL] else None
+
+
+def _broken_seals(connection: sa.Connection) -> Iterator[str]:
+    """What of the vectors and of the table `meta` was changed after it was written."""
+    broken = sum(_unsealed(*row) is None for row in connection.execute(sa.select(schema.vectors)))
+    if broken:
+        yield f"{broken} vectors were changed after they were written; they are made anew when they are needed"
+    rows = {row.key: row.value for row in connection.execute(sa.select(schema.meta))}
+    book_id = rows.get("book_id", "")
+    for key, value in rows.items():
+        good = {"book_id": True, "next_number": True, "seal": value == schema.seal(book_id)}
+        if not good.get(key, key.startswith("queue:") and value == schema.seal(book_id, key)):
+            yield f"{key!r} in the table meta was changed after it was written"
+    if "seal" not in rows:
+        yield "the seal is missing from the table meta"
 
 
 def _newest(connection: sa.Connection) -> int:

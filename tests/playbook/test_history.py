@@ -104,6 +104,8 @@ def test_verify_sees_what_was_changed_behind_its_back(tmp_path, embedder):
     path = tmp_path / "x.db"
     with Playbook.open(path, embedder=embedder) as book:
         filled(book, "a", "b")
+        book.remember_queue(tmp_path / "runs.jsonl")
+        found = [bullet.id for bullet in book.retrieve("a")]
         assert book.history.verify().ok
     for statement, words in (
         (
@@ -114,6 +116,13 @@ def test_verify_sees_what_was_changed_behind_its_back(tmp_path, embedder):
         ("DELETE FROM bullets WHERE number = 2", "missing from the table"),
         ("DELETE FROM journal WHERE position = 1", "not in the journal"),
         ("UPDATE meta SET value = '1' WHERE key = 'next_number'", "given before"),
+        ("UPDATE meta SET value = value || '0' WHERE key = 'book_id'", "in the table meta was changed"),
+        ("UPDATE meta SET value = 'x' WHERE key = 'seal'", "'seal' in the table meta was changed"),
+        ("DELETE FROM meta WHERE key = 'seal'", "the seal is missing"),
+        ("UPDATE meta SET key = key || 'x' WHERE key LIKE 'queue:%'", "in the table meta was changed"),
+        ("INSERT INTO meta VALUES ('queue:/etc', '')", "in the table meta was changed"),
+        ("UPDATE vectors SET vector = zeroblob(length(vector)) WHERE rowid = 1", "1 vectors were changed"),
+        ("UPDATE vectors SET text_sha256 = 'x' WHERE rowid = 1", "1 vectors were changed"),
     ):
         copy = tmp_path / "copy.db"
         copy.unlink(missing_ok=True)
@@ -125,6 +134,8 @@ def test_verify_sees_what_was_changed_behind_its_back(tmp_path, embedder):
         target.close()
         with Playbook.open(copy, embedder=embedder) as book:
             report = book.history.verify()
+            if "vectors" in statement:  # they are made anew
+                assert [bullet.id for bullet in book.retrieve("a")] == found
         assert not report.ok
         assert any(words in problem for problem in report.problems), (statement, report.problems)
 
