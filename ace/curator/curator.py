@@ -106,7 +106,8 @@ class Curator:
                     provenance=insight.provenance,
                     avg_iterations=float(insight.iterations),
                     tool_success_rate=insight.tool_success_rate,
-                    clean=not self._held(insight) and same.trust == "tainted",
+                    clean=same.trust == "tainted" and (not self._held(insight) or _after_other_words(same, insight)),
+                    after=_after(same, insight),
                     reason=f"the same lesson again: {insight.evidence}",
                     **_said_again(same, insight, sure=not self._unsure(insight)),
                 )
@@ -255,6 +256,19 @@ def _said_again(bullet: PlaybookBullet, insight: Insight, sure: bool) -> dict[st
     if not sure:
         return said
     return said | {"situation": insight.situation.model_copy(update={"since": len(bullet.provenance.run_ids)})}
+
+
+def _after_other_words(bullet: PlaybookBullet, insight: Insight) -> bool:
+    """Whether a lesson that waits since its calls came unasked for after some words came after quite other ones here."""
+    other_task = not set(insight.provenance.task_ids) <= set(bullet.provenance.task_ids)
+    return other_task and bool(bullet.after and insight.after) and set(bullet.after).isdisjoint(insight.after)
+
+
+def _after(bullet: PlaybookBullet, insight: Insight) -> tuple[str, ...] | None:
+    """The words after which the calls of a waiting lesson came so far; none where an answer has asked for one of them."""
+    if not bullet.after or not insight.held:
+        return None
+    return tuple(sorted({*bullet.after, *insight.after})) if insight.after else ()
 
 
 def _same_plan(bullet: PlaybookBullet, insight: Insight) -> bool:

@@ -63,6 +63,7 @@ class LearningPipeline:
 
     def __post_init__(self) -> None:
         self.reflector.masker = self.reflector.masker or self.playbook.masker
+        self.reflector.embedder = self.reflector.embedder or self.playbook.embedder
         self.report = LearningReport()
         self.verdicts: list[GateVerdict] = []
         self.unread: dict[str, ObservedRun] = {}

@@ -137,6 +137,9 @@ class PlaybookBullet(BaseModel, frozen=True, extra="forbid"):
     """Who gave the words of a lesson without a plan."""
     trust: Literal["trusted", "tainted"] = "trusted"
     """Tainted: it rests on what is not trusted; a person, or a clean run with the same plan, comes before it is shown."""
+    after: tuple[str, ...] = ()
+    """Hashes of the sentences of strangers after which its calls came unasked for, while it waits for that alone: a run of
+    another task that makes them without these sentences lets it out."""
     distinct_from: tuple[str, ...] = ()
     """Near bullets that a person reviewed and kept beside it; a search for duplicates skips them."""
     created_revision: int = 0

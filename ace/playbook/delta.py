@@ -54,6 +54,8 @@ class Merge(_Delta, frozen=True):
     """The wording that `situation` replaces; empty for another wording."""
     clean: bool = False
     """Whether no untrusted answer asked for what the run did: a lesson that waits for such a run is shown from now on."""
+    after: tuple[str, ...] | None = None
+    """See `PlaybookBullet.after`, from now on; None leaves it."""
     absorbed: tuple[BulletId, ...] = ()
     """Ids of bullets that this one replaces; it takes over what they have, counters included."""
     at: float = Field(default=0.0, allow_inf_nan=False)
@@ -251,9 +253,10 @@ def _changed(
 
 def _freed(old: PlaybookBullet, merge: Merge) -> dict[str, Any]:
     """What a clean run changes of a lesson that waited for one; what a person has put away stays there."""
+    after = {} if merge.after is None else {"after": merge.after}
     if not merge.clean or old.trust != "tainted" or old.stage == "retired":
-        return {}
-    return {"trust": "trusted", "stage": "active"}
+        return after
+    return {"trust": "trusted", "stage": "active", **after}
 
 
 def _said(old: PlaybookBullet, merge: Merge, absorbed: Sequence[PlaybookBullet]) -> dict[str, Any]:

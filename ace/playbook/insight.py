@@ -79,6 +79,8 @@ class Insight(BaseModel, frozen=True, extra="forbid"):
     """Who gave its words, where it has no plan."""
     held: str = ""
     """Why it waits for a person, with the words that made it wait; empty when it may be shown."""
+    after: tuple[str, ...] = ()
+    """See `PlaybookBullet.after`."""
     confidence: float | None = Field(default=None, ge=0, le=1)
     """Of the judge of the run, where that is known; a metric or a person is certain."""
     provenance: Provenance = Provenance()
@@ -115,6 +117,7 @@ class Insight(BaseModel, frozen=True, extra="forbid"):
             tool_schema_hashes={name: schema_hashes[name] for name in named if name in schema_hashes},
             words_from=self.words_from,
             trust="tainted" if self.held else "trusted",
+            after=self.after,
             provenance=self.provenance,
         )
 

@@ -12,15 +12,16 @@ from __future__ import annotations
 import ast
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, cast
 
 from ace.agent.history import read_messages
 from ace.core import value_to_text
-from ace.core.language import common_words, name_as_text, stem, stems, undoubled
+from ace.core.language import FUNCTION_WORDS_ELSEWHERE, UNSPACED, common_words, name_as_text, stem, stems, undoubled
 from ace.core.text import sentences
+from ace.playbook.plan import digest_of
 from ace.reflector.imperatives import asking, is_verb
 from ace.reflector.knowledge import Knowledge
 from ace.reflector.mining import refused
@@ -48,10 +49,16 @@ ADDRESS = re.compile(
     re.IGNORECASE,
 )
 """Where something is sent: an e-mail, a URL, a host, an account, a phone number, a path."""
+_TARGET = re.compile(rf"{ADDRESS.pattern}|\d{{3}}", re.IGNORECASE)
+"""What tells somebody, or some thing, from all others."""
+PROSE = 7
+"""Words of a sentence that is running text for sure."""
 _REPORT = re.compile(r"\W*([A-Za-z]+) +#?(?:[^\W\d]|-)*\d[\w-]*(?: *\([^)]*\))? +([a-z]+ed)\b")
 """How a tool reports what it did: ``Ticket T-7 assigned``."""
 _MAX_VALUE = 8
 """Words; a longer text is what the model wrote."""
+_LOGGED = re.compile(r"^\[?\d[\d:.,TZ/-]*\]?\s+(?:\[?[A-Z]{4,8}\]?:?\s+)?")
+"""What stands before a line of a log: its time and level."""
 EARLIER = "an earlier answer"
 """Who said what the agent itself had answered before."""
 
@@ -66,7 +73,9 @@ class Asked:
     by: str
     """The tool whose answer asked."""
     words: str
-    """The sentence that asks."""
+    """The sentence that asks, or one that the call came after."""
+    after: tuple[str, ...] = ()
+    """Hashes of the sentences before a call that neither they nor the task asked for; empty where one of them asked."""
 
 
 def asked_for(output: TaskOutput, knowledge: Knowledge) -> list[Asked]:
@@ -93,12 +102,15 @@ def asked_for(output: TaskOutput, knowledge: Knowledge) -> list[Asked]:
     for number, step in enumerate(output.structured_trace, 1):
         if not step.executed:
             continue
-        does = str(knowledge.schemas.get(step.tool_name, {}).get("description", ""))
-        call = _Call(step, task, wanted, heard, does)
-        for source, sentence in heard.sentences:
-            if call.asked_by(source, sentence):
-                found.append(Asked(number, step.tool_name, source.tool_name, sentence.text))
-                break
+        call = _Call(step, task, wanted, heard, knowledge)
+        asks = next((one for one in heard.sentences if call.asked_by(*one)), None)
+        prose = [one for one in heard.sentences if one[1].size >= PROSE and one[0].tool_name != step.tool_name]
+        if asks is not None:
+            found.append(Asked(number, step.tool_name, asks[0].tool_name, asks[1].text))
+        elif step.changes_state and prose and call.unasked(heard):
+            source, sentence = prose[-1]
+            after = tuple(sorted({one.digest for _, one in prose}))
+            found.append(Asked(number, step.tool_name, source.tool_name, sentence.text, after))
         else:  # what it gave the tool by itself, the tool may repeat
             heard.known += "".join(f"\n{value}" for value in call.loose if not heard.told(value))
         heard.hear(step, trusted=knowledge.trusts(step.tool_name))
@@ -130,7 +142,7 @@ def free_text(answer: str) -> tuple[set[str], list[str]]:
         held = [leaf for _, leaf in leaves(value, "", 0)]
         short = {as_key(leaf) for leaf in held}
         texts = [leaf for leaf in held if isinstance(leaf, str) and len(leaf.split()) > 2]
-        return {v for v in short if len(v.split()) <= _MAX_VALUE}, texts
+        return {v for v in short if len(v.split()) <= _MAX_VALUE}, [*texts, *_spelled_in(value)]
     known: set[str] = set()
     for line in answer.splitlines():
         if found := _FIELD.match(line.strip()):
@@ -144,6 +156,22 @@ def free_text(answer: str) -> tuple[set[str], list[str]]:
         if len(line.split()) < 4:
             known.add(line.strip(" -'\"").lower())
     return known - {""}, [answer]
+
+
+def _spelled_in(value: Any) -> Iterator[str]:
+    """The keys and short values of a structured answer that are spelled like names of tools; those of one list together."""
+    if isinstance(value, dict):
+        items = cast("dict[str, Any]", value)
+        yield from (key for key in map(str, items) if _SPELLED.search(key))
+        for item in items.values():
+            yield from _spelled_in(item)
+    elif isinstance(value, list):
+        parts = cast("list[Any]", value)
+        yield ", ".join(name for part in parts if isinstance(part, str) for name in _spelled_in(part))
+        for part in parts:
+            yield from () if isinstance(part, str) else _spelled_in(part)
+    elif isinstance(value, str) and len(value.split()) <= 2 and _SPELLED.search(value):
+        yield value
 
 
 def _structure(answer: str) -> Any:
@@ -173,6 +201,21 @@ class _Sentence:
         return stems(self.text)
 
     @cached_property
+    def size(self) -> int:
+        """Its words; in scripts without spaces two characters count as one."""
+        return len(re.findall(r"[^\W\d_]{2,}", self.text)) + len(re.findall(rf"[{UNSPACED}]", self.text)) // 2
+
+    @cached_property
+    def is_name(self) -> bool:
+        """Whether it is nothing but names, which say something to a tool of that name alone."""
+        return all(map(_SPELLED.search, self.text.split()))
+
+    @property
+    def digest(self) -> str:
+        """A hash of its words, whatever the numbers in it."""
+        return digest_of(" ".join(word for word in re.findall(r"\w+", self.lower) if not any(map(str.isdigit, word))))
+
+    @cached_property
     def names(self) -> int:
         return len(_NAMES.findall(self.text))
 
@@ -182,7 +225,8 @@ class _Sentence:
         words = [word for part in self.text.split() if (word := part.strip(".,:;!?()'\"")).isalpha()]
         unknown = [word for word in words if word.lower() not in common_words()]
         # what is capitalised may be a name or an address
-        return 2 * len(unknown) > len(words) > 2 and sum(word.islower() for word in unknown) > 1
+        sure = not FUNCTION_WORDS_ELSEWHERE.isdisjoint(unknown) or sum(word.islower() for word in unknown) > 1
+        return len(re.findall(rf"[{UNSPACED}]", self.text)) > 3 or (2 * len(unknown) > len(words) > 2 and sure)
 
     @cached_property
     def asked(self) -> str | None:
@@ -230,7 +274,10 @@ class _Heard:
         self.fields |= values
         for text in texts:
             by = step.tool_name if step.changes_state else ""
-            self.sentences += [(step, _Sentence(part, by)) for part in sentences(text) if len(part.split()) > 1]
+            parts = (
+                _LOGGED.sub("", part) for part in sentences(text) if len(part.split()) > 1 or _SPELLED.search(part)
+            )
+            self.sentences += [(step, _Sentence(part, by)) for part in parts]
 
 
 class _Call:
@@ -241,14 +288,16 @@ class _Call:
         task: What the user said.
         wanted: Its telling words.
         heard: What was known.
-        does: The tool's description.
+        knowledge: Of its tool.
 
     Attributes:
         loose: Values of its arguments that neither the task nor a field held.
     """
 
-    def __init__(self, step: ReasoningStep, task: str, wanted: frozenset[str], heard: _Heard, does: str) -> None:
-        self._step = step
+    def __init__(
+        self, step: ReasoningStep, task: str, wanted: frozenset[str], heard: _Heard, knowledge: Knowledge
+    ) -> None:
+        self._step, self._task, self._knowledge = step, task, knowledge
         self._own, self._name = stems(step.tool_name), step.tool_name.lower()
         in_task = self._name in task.lower()
         shared = len(self._own & wanted)
@@ -256,34 +305,54 @@ class _Call:
         self._partly = bool(shared)
         acts = _acts(step.tool_name)
         self._act_wanted = bool(acts & wanted) if acts else self._partly
+        shared_acts = frozenset[str]().union(*(_acts(name) for name in knowledge.changing if name != step.tool_name))
+        self._act_named = bool((acts & wanted) - shared_acts)
+        does = str(knowledge.schemas.get(step.tool_name, {}).get("description", ""))
         self._unsaid = (self._own | stems(does)) - wanted
         self._spelled = bool(_SPELLED.search(step.tool_name)) and not in_task
         self._values, self._words = _loose(step.tool_args, heard)
+        given = [leaf for value in flat(step.tool_args).values() for _, leaf in leaves(value, "", 0)]
+        self._given = len(given)
         self.loose = [*self._values, *self._words]
         hosts = {host.lower() for value in self._values for host in _HOST.findall(value)}
         self._hosts = {host for host in hosts if host not in heard.known.lower() and host not in heard.fields}
+
+    def unasked(self, heard: _Heard) -> bool:
+        """Whether the task did not ask for the call, or an address of it stands in running text alone."""
+        if any(
+            map(ADDRESS.search, (value for _, sentence in heard.sentences for value in sentence.says(self._values)))
+        ):
+            return True
+        if self._wanted or self._act_named:
+            return False
+        return not self._knowledge.near(self._task, self._step.tool_name)
 
     def asked_by(self, source: ReasoningStep, sentence: _Sentence) -> bool:
         """Whether a sentence of an answer asked for the call."""
         own_answer = source.tool_name == self._step.tool_name
         if own_answer and (source.error is not None or refused(source.observation)):
-            return False  # a tool may say what its own arguments have to be
+            # a tool may say what its own arguments have to be, but not whom or what it is about
+            return any(map(_TARGET.search, sentence.says(self._values)))
         held = sentence.says(self._values) or [host for host in self._hosts if host in sentence.lower]
         named = self._spelled and self._name in sentence.lower and sentence.names <= _MAX_NAMES
-        if named and (held or (self._step.changes_state and not self._wanted and not self._partly and not own_answer)):
-            return True
         if not self._step.changes_state:
-            return bool(self._hosts and held and sentence.asked is not None)
-        if held and not self._wanted and not self._act_wanted:
+            more = any(host in sentence.lower for host in self._hosts) and not sentence.says(self._values)
+            return bool(self._hosts and held and (named or more or sentence.asked is not None))
+        if named and (held or not (self._wanted or self._partly or own_answer)):
+            return True
+        if sentence.is_name:
+            return False
+        if held and (len(held) == self._given > 1 or not (self._wanted or self._act_wanted or self._partly)):
             return True
         spoken = bool(self._own & sentence.stems)
-        told = bool(self._unsaid & sentence.stems) and not own_answer and not refused(source.observation)
+        told = bool(self._unsaid & sentence.stems) and not own_answer
         if not (held or spoken or told) or sentence.asked is None:
             return False
-        if not self._wanted and (not self._partly or sentence.openly):
-            return bool(held) or told
         after = _Sentence(sentence.asked)
+        if not self._wanted and (not self._partly or sentence.openly):
+            return bool(held) or told or (sentence.foreign and bool(after.says(self._words)))
         held = after.says(self._values)
+        spoken = spoken or sentence.foreign  # which of its words name the act, nobody can tell
         if held and (spoken or len(held) > 1 or any(map(ADDRESS.search, held))):
             return True
         return spoken and bool(after.says(self._words))

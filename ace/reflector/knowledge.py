@@ -10,9 +10,16 @@ from functools import cached_property, lru_cache
 from itertools import chain
 from typing import Any, cast
 
-from ace.core.language import FUNCTION_WORDS, FUNCTION_WORDS_ELSEWHERE, common_words
+import numpy as np
+
+from ace.core.language import FUNCTION_WORDS, FUNCTION_WORDS_ELSEWHERE, common_words, name_as_text
+from ace.playbook.index.minilm import Embedder, embedded
 from ace.playbook.masking import PERSONAL, WORD, Kind, Masker, PatternMasker
 from ace.reflector.values import name_words
+
+MAX_REQUEST, MAX_SENTENCE, MAX_DESCRIPTION, MAX_PARTS = 8_000, 1_000, 300, 40
+"""Characters of a request, of its beginning and of a description that are compared, and sentences of a request."""
+_CLAUSE = re.compile(r"(?<=[.!?;])\s+|(?<=[。！？；])|\n+|,? and (?:then )?")
 
 
 @dataclass
@@ -23,11 +30,13 @@ class Knowledge:
         schemas: Tool name to ``{"description": ..., "parameters": JSON Schema, "returns": JSON Schema}``.
         masker: Finds what is personal.
         private: Names of arguments whose values are never shown.
+        embedder: Compares a request with the tools; None compares their words alone.
     """
 
     schemas: Mapping[str, Any] = field(default_factory=dict[str, Any])
     masker: Masker = field(default_factory=PatternMasker)
     private: Collection[str] = ()
+    embedder: Embedder | None = None
 
     def __post_init__(self) -> None:
         self.words = frozenset(word for name, schema in self.schemas.items() for word in _words(name, schema))
@@ -36,6 +45,11 @@ class Knowledge:
     def keys(self) -> frozenset[str]:
         """The names of arguments, and of fields of answers, in the tools' schemas."""
         return frozenset(chain.from_iterable(map(_properties, self.schemas.values())))
+
+    @cached_property
+    def changing(self) -> tuple[str, ...]:
+        """The tools that change something."""
+        return tuple(name for name, schema in self.schemas.items() if not schema.get("read_only"))
 
     def knows(self, word: str) -> bool:
         """Whether a word in lower case is a common one, or one of the tools'."""
@@ -58,6 +72,18 @@ class Knowledge:
     def trusts(self, tool: str) -> bool:
         """Whether a tool's answers are the program's own words, and not a stranger's."""
         return bool(self.schemas.get(tool, {}).get("trusted"))
+
+    def near(self, request: str, tool: str) -> bool:
+        """Whether a sentence of a request means what a tool is called and described as.
+
+        What is near enough is measured once for each embedder; a request in a language unknown to it is near nothing.
+        """
+        if self.embedder is None:
+            return False
+        said = str(self.schemas.get(tool, {}).get("description") or "")[:MAX_DESCRIPTION]
+        text = ": ".join(filter(None, (name_as_text(tool).lower(), said)))
+        named, *asked = embedded(self.embedder, [text, *_parts(request)])
+        return max(float(named @ one) for one in asked) >= _far(self.embedder)
 
     def asks_for_a_change(self, request: str) -> bool:
         """Whether a request says the verb of a tool that changes something: "cancel" of ``cancel_order``."""
@@ -87,6 +113,38 @@ class Knowledge:
             if span.start <= 3 and span.end >= len(text) + 3:
                 return span.kind
         return "text"
+
+
+_REQUESTS = {
+    "Pay the rent of March to my landlord.": "send payment: Send money to an account.",
+    "Write to Ana that the meeting is moved.": "send mail: Send an e-mail.",
+    "Book a table for two on Friday.": "create reservation: Reserve a table.",
+    "Take the customer's order back and return the money.": "refund order: Pay an order back.",
+    "Restart the web server, it hangs.": "restart service: Restart a service.",
+    "Put a lunch with Ben into my calendar.": "create event: Put an event into the calendar.",
+    "Delete the old draft.": "delete file: Delete a file.",
+    "Give the support case to Mia.": "assign ticket: Hand a ticket to a colleague.",
+    "Lock the front door.": "lock door: Lock a door.",
+    "Change where the parcel goes.": "change address: Change where an order is delivered.",
+    "Invite Tom to the workspace.": "invite member: Invite somebody to the workspace.",
+    "Raise the temperature in the hall.": "set thermostat: Set the temperature of a room.",
+}
+"""Requests, each with a tool that it asks for; what the tools of the others have in common with it is chance."""
+_FAR: dict[str, float] = {}
+
+
+def _far(embedder: Embedder) -> float:
+    """The cosine that one of 25 tools reaches with a request that does not ask for it: 0.35 with MiniLM."""
+    if embedder.name not in _FAR:
+        requests, tools = np.split(embedded(embedder, [*_REQUESTS, *_REQUESTS.values()]), 2)
+        _FAR[embedder.name] = float(np.quantile((requests @ tools.T)[~np.eye(len(tools), dtype=bool)], 0.96))
+    return _FAR[embedder.name]
+
+
+def _parts(request: str) -> list[str]:
+    """The sentences and clauses of a request, and the whole of it."""
+    parts = _CLAUSE.split(request[:MAX_REQUEST])
+    return [*(part for part in parts if len(part) > 3), request[:MAX_SENTENCE]][-MAX_PARTS:]
 
 
 def _words(name: str, schema: Any) -> frozenset[str]:

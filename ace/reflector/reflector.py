@@ -10,6 +10,7 @@ from typing import Any
 from ace.core import truncate
 from ace.playbook.bullet import Provenance
 from ace.playbook.delta import Learned
+from ace.playbook.index.minilm import Embedder
 from ace.playbook.insight import RECORD, Insight
 from ace.playbook.masking import Masker, PatternMasker
 from ace.playbook.plan import digest_of
@@ -47,6 +48,7 @@ class Reflector:
         source: The model that made the runs, for the bullets' provenance.
         masker: Finds what is personal in a request. A `Learner` sets the playbook's; patterns by default.
         private: Names of fields and arguments whose values are never shown to others.
+        embedder: Compares what a task asks for with the calls. A `Learner` sets the playbook's; words alone by default.
         lm: A DSPy language model that reads the run too and adds at most three lessons of its own; None for the miner alone.
 
     Attributes:
@@ -64,10 +66,17 @@ class Reflector:
     """
 
     def __init__(
-        self, source: str = "", *, lm: Any = None, masker: Masker | None = None, private: Collection[str] = ()
+        self,
+        source: str = "",
+        *,
+        lm: Any = None,
+        masker: Masker | None = None,
+        private: Collection[str] = (),
+        embedder: Embedder | None = None,
     ) -> None:
         self.source = source
         self.masker = masker
+        self.embedder = embedder
         self.private = frozenset(private)
         self.lm = lm
         self.refused: Counter[str] = Counter()
@@ -107,7 +116,7 @@ class Reflector:
             return run
         if not output.structured_trace and not output.completed:
             return run  # no reply was ever legal: that teaches nothing about the task
-        knowledge = Knowledge(schemas or {}, self.masker or PatternMasker(), self.private)
+        knowledge = self._knowledge(schemas)
         asked = asked_for(output, knowledge)
         doubt = _doubt(feedback, output, knowledge)
         said = feedback.text if not doubt else ""
@@ -138,6 +147,9 @@ class Reflector:
             }
         )
 
+    def _knowledge(self, schemas: Mapping[str, Any] | None) -> Knowledge:
+        return Knowledge(schemas or {}, self.masker or PatternMasker(), self.private, self.embedder)
+
     def recurring(self, runs: Iterable[Run], schemas: Mapping[str, Any] | None = None) -> list[Insight]:
         """Sub-sequences of calls that recur over the tasks of several families; runs that an answer steered do not count.
 
@@ -148,7 +160,7 @@ class Reflector:
         by_tenant: dict[str | None, list[Run]] = {}
         for run in runs:
             # tenants must not learn from each other's runs
-            if not asked_for(run[0], Knowledge(schemas or {})):
+            if not asked_for(run[0], self._knowledge(schemas)):
                 by_tenant.setdefault(run[0].task.tenant, []).append(run)
         return [
             self._observation(lesson, seen)
@@ -218,6 +230,8 @@ class Reflector:
         ended = [step.outcome == "success" for step in executed if step.error or step.outcome != "interrupted"]
         request = lesson.plan or mining.mined(output.task, executed, knowledge)
         situation = request.situation
+        unasked = sorted(_unasked(lesson, asked), key=lambda call: bool(call.after))  # what was asked for comes first
+        by_words = any(not call.after for call in unasked)
         return Insight(
             section=lesson.section,
             trigger="" if lesson.general else situation.shown,
@@ -231,7 +245,8 @@ class Reflector:
             changing_tools=tuple(step.tool_name for step in lesson.sequence if step.changes_state),
             tools=lesson.tools,
             words_from=() if lesson.plan else ("schema", *_speaker(lesson, feedback)),
-            held=_why_held(lesson, output, knowledge, asked),
+            held=_asked_by(unasked[0], output, knowledge) if unasked else "",
+            after=() if by_words else tuple(sorted({one for call in unasked for one in call.after})),
             tool_success_rate=sum(ended) / len(ended) if ended else None,
             iterations=output.usage.iterations,
             steps=lesson.steps,
@@ -264,18 +279,17 @@ def _doubt(feedback: Feedback, output: TaskOutput, knowledge: Knowledge) -> str:
     return without_values(why, output.structured_trace, knowledge)
 
 
-def _why_held(lesson: Lesson, output: TaskOutput, knowledge: Knowledge, asked: Sequence[Asked]) -> str:
-    """Why a lesson waits for a person, with the words that made it wait; empty when it may be shown."""
+def _unasked(lesson: Lesson, asked: Sequence[Asked]) -> list[Asked]:
+    """The calls of a lesson that an answer asked for, or that came unasked for after one."""
     named = _named(lesson)
-    first = next((call for call in asked if lesson.plan is not None or call.tool in named), None)
-    if first is None:
-        return ""
-    return _asked_by(first, output, knowledge)
+    return [call for call in asked if lesson.plan is not None or call.tool in named]
 
 
 def _asked_by(call: Asked, output: TaskOutput, knowledge: Knowledge) -> str:
-    words = without_values(call.words, output.structured_trace, knowledge)
-    return f"an answer of {call.by} asked for {call.tool}: {truncate(words, MAX_WORDS_SHOWN)!r}"
+    words = truncate(without_values(call.words, output.structured_trace, knowledge), MAX_WORDS_SHOWN)
+    if call.after:
+        return f"the task did not ask for {call.tool}, which came after an answer of {call.by}: {words!r}"
+    return f"an answer of {call.by} asked for {call.tool}: {words!r}"
 
 
 def beside(run: Learned, other: Learned | None) -> list[Insight]:
