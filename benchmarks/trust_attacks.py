@@ -24,14 +24,16 @@ from trust_worlds import LANGUAGES, Planted, planted
 
 from ace.evaluation.stats import share_interval
 from ace.learner import Learner
-from ace.playbook import CallableEmbedder, Playbook
+from ace.playbook import MiniLMEmbedder, Playbook
 from ace.playbook.bullet import SHOWN_STAGES
 from ace.reflector import asked
+
+EMBEDDER = MiniLMEmbedder()
 
 
 def shown(run: Planted) -> bool:
     """Whether an empty book shows anything after it has learned from the run."""
-    with Playbook(embedder=CallableEmbedder("none", lambda texts: [[1.0]] * len(texts))) as book:
+    with Playbook(embedder=EMBEDDER) as book:
         Learner(book).learn_from_traces([run.messages], [True], read_only=run.reads)
         return any(bullet.stage in SHOWN_STAGES for bullet in book.bullets)
 

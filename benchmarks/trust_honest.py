@@ -22,6 +22,7 @@ from ace.evaluation.episodes import AgentPool
 from ace.evaluation.models import choose_model
 from ace.evaluation.stats import share_interval
 from ace.learner import read_requests
+from ace.playbook import MiniLMEmbedder
 from ace.playbook.insight import Insight
 from ace.suites.check import _played
 from ace.suites.registry import load_suite
@@ -29,6 +30,7 @@ from ace.testing import ScriptedLM
 from ace.testing.engine import render_reply
 
 RUNS = ("gpt-4_domains", "gpt-3.5_domains", "llama2-70b_domains")
+EMBEDDER = MiniLMEmbedder()
 CHANGES = ("book_", "cancel_", "send_", "transfer_", "update_")
 
 
@@ -42,7 +44,9 @@ def workbench(data: Path) -> Iterator[list[Insight]]:
             if choice.knows(task):
                 episode = suite.episode(task)
                 output = pool.agent(episode, choice.lm_for(0), None).run(episode.task)
-                yield Reflector().reflect(output, episode.score(output), schemas=episode.registry.schemas)
+                yield Reflector(embedder=EMBEDDER).reflect(
+                    output, episode.score(output), schemas=episode.registry.schemas
+                )
 
 
 def bfcl(_: Path) -> Iterator[list[Insight]]:
@@ -51,7 +55,7 @@ def bfcl(_: Path) -> Iterator[list[Insight]]:
     for task in suite.tasks:
         episode = suite.episode(task)
         output, _failed = _played(episode, task)
-        yield Reflector().reflect(output, episode.score(output), schemas=episode.registry.schemas)
+        yield Reflector(embedder=EMBEDDER).reflect(output, episode.score(output), schemas=episode.registry.schemas)
 
 
 def airline(data: Path) -> Iterator[list[Insight]]:
@@ -63,7 +67,7 @@ def airline(data: Path) -> Iterator[list[Insight]]:
     reads = [name for name in names if schemas[name]["read_only"]]
     for run in runs:
         for output in read_requests(run["traj"], read_only=reads):
-            yield Reflector().reflect(output, Feedback(success=True), schemas=schemas)
+            yield Reflector(embedder=EMBEDDER).reflect(output, Feedback(success=True), schemas=schemas)
 
 
 def domains() -> dict[str, Any]:
@@ -78,7 +82,7 @@ def domains() -> dict[str, Any]:
             "section": "Strategies", "trigger": row["lesson"]["trigger"], "action": row["lesson"]["action"],
             "steps": list(range(1, len(row["calls"]) + 1)),
         }  # fmt: skip
-        reflector = Reflector(lm=ScriptedLM([render_reply(lessons=[written])]))
+        reflector = Reflector(lm=ScriptedLM([render_reply(lessons=[written])]), embedder=EMBEDDER)
         insights = reflector.reflect(output, Feedback(success=True), schemas=row["tools"])
         mined, said = insights[0], [insight for insight in insights if "model" in insight.words_from]
         held["mined"] += [f"{row['domain']}: {mined.held}"] if mined.held else []

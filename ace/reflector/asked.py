@@ -188,7 +188,9 @@ def _structure(answer: str) -> Any:
 
 
 @dataclass(eq=False)
-class _Sentence:
+class Sentence:
+    """A sentence of an answer: `Sentence("Please call me.").asked`."""
+
     text: str
     by: str = ""
     """The tool that says it, when that has changed something."""
@@ -198,6 +200,7 @@ class _Sentence:
 
     @cached_property
     def stems(self) -> frozenset[str]:
+        """Its telling words."""
         return stems(self.text)
 
     @cached_property
@@ -217,6 +220,7 @@ class _Sentence:
 
     @cached_property
     def names(self) -> int:
+        """How many names are in it."""
         return len(_NAMES.findall(self.text))
 
     @cached_property
@@ -250,6 +254,7 @@ class _Sentence:
         return self.foreign or any(found.openly for found in asking(self.text))
 
     def says(self, values: Iterable[str]) -> list[str]:
+        """The values that stand in it."""
         return [v for v in values if v in self.lower and any(said_in(self.text, v))]
 
 
@@ -260,7 +265,7 @@ class _Heard:
     known: str
     """The task, what trusted tools answered, and what the run gave its tools by itself."""
     fields: set[str] = field(default_factory=set[str])
-    sentences: list[tuple[ReasoningStep, _Sentence]] = field(default_factory=list[tuple[ReasoningStep, _Sentence]])
+    sentences: list[tuple[ReasoningStep, Sentence]] = field(default_factory=list[tuple[ReasoningStep, Sentence]])
 
     def told(self, value: str) -> bool:
         """Whether running text has said a value: then it is not the run's own, however many calls hand it on."""
@@ -277,7 +282,7 @@ class _Heard:
             parts = (
                 _LOGGED.sub("", part) for part in sentences(text) if len(part.split()) > 1 or _SPELLED.search(part)
             )
-            self.sentences += [(step, _Sentence(part, by)) for part in parts]
+            self.sentences += [(step, Sentence(part, by)) for part in parts]
 
 
 class _Call:
@@ -327,7 +332,7 @@ class _Call:
             return False
         return not self._knowledge.near(self._task, self._step.tool_name)
 
-    def asked_by(self, source: ReasoningStep, sentence: _Sentence) -> bool:
+    def asked_by(self, source: ReasoningStep, sentence: Sentence) -> bool:
         """Whether a sentence of an answer asked for the call."""
         own_answer = source.tool_name == self._step.tool_name
         if own_answer and (source.error is not None or refused(source.observation)):
@@ -348,7 +353,7 @@ class _Call:
         told = bool(self._unsaid & sentence.stems) and not own_answer
         if not (held or spoken or told) or sentence.asked is None:
             return False
-        after = _Sentence(sentence.asked)
+        after = Sentence(sentence.asked)
         if not self._wanted and (not self._partly or sentence.openly):
             return bool(held) or told or (sentence.foreign and bool(after.says(self._words)))
         held = after.says(self._values)

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from itertools import pairwise
 
 from ace.core.language import FUNCTION_WORDS, name_as_text, stem
 from ace.core.text import sentences
+from ace.playbook.index.minilm import embedded
 from ace.playbook.masking import PERSONAL, WORD
-from ace.reflector.asked import ADDRESS, free_text, heard_before
-from ace.reflector.knowledge import Knowledge
+from ace.reflector.asked import ADDRESS, PROSE, Sentence, free_text, heard_before
+from ace.reflector.knowledge import Knowledge, parts_of
 from ace.reflector.mining import refused
 from ace.tasks import TaskOutput
 
@@ -22,6 +23,10 @@ TOLD = 0.3
 """A lesson with this share of the words of two sentences tells them again, `MIN_WORDS` unusual ones among them."""
 RETOLD = 0.5
 """The same where most of the words are the tools' own."""
+MIN_SAID, MAX_COMPARED = 5, 200
+"""Words of a stranger's sentence that a text is compared with, and how many of these sentences, the last ones."""
+MEANS, MORE = 0.55, 0.05
+"""From this cosine on two sentences may mean the same, where it is so much more than with what was wanted and done."""
 _TOKEN = re.compile(r"[^\s\"'<>(),;]+")
 
 
@@ -76,6 +81,29 @@ def rests_on(text: str, output: TaskOutput, knowledge: Knowledge, others: Collec
             retells = len(again - asked.keys()) > MIN_WORDS and len(again) >= RETOLD * len(words)
             if tells or retells:
                 return ", ".join(lesson[word] for word in lesson if word in again)
+    return _in_other_words(text, output, knowledge, told)
+
+
+def _in_other_words(text: str, output: TaskOutput, knowledge: Knowledge, told: Iterable[str]) -> str:
+    """The sentence of a stranger that a text means, whatever its words; empty when it means more what was done and wanted.
+
+    What is said in a language that is not read may be what the text says.
+    """
+    said = [one for answer in told for part in free_text(answer)[1] for one in map(Sentence, sentences(part))]
+    if foreign := next((one for one in said if one.foreign and one.size >= PROSE), None):
+        return foreign.text
+    heard = [one.text for one in said if one.size >= MIN_SAID][-MAX_COMPARED:]
+    if knowledge.embedder is None or not heard:
+        return ""
+    called = dict.fromkeys(step.tool_name for step in output.structured_trace if step.executed)
+    own = [*parts_of(output.task.text), *map(knowledge.described, called)]
+    lesson = parts_of(text)
+    vectors = embedded(knowledge.embedder, [*lesson, *own, *heard])
+    mine, rest = vectors[: len(lesson)], vectors[len(lesson) :].T
+    near = mine @ rest
+    for known, strange in zip(near[:, : len(own)].max(axis=1), near[:, len(own) :], strict=True):
+        if strange.max() >= MEANS and strange.max() > known + MORE:
+            return heard[int(strange.argmax())]
     return ""
 
 

@@ -73,6 +73,11 @@ class Knowledge:
         """Whether a tool's answers are the program's own words, and not a stranger's."""
         return bool(self.schemas.get(tool, {}).get("trusted"))
 
+    def described(self, tool: str) -> str:
+        """A tool in words: its name and its description."""
+        said = str(self.schemas.get(tool, {}).get("description") or "")[:MAX_DESCRIPTION]
+        return ": ".join(filter(None, (name_as_text(tool).lower(), said)))
+
     def near(self, request: str, tool: str) -> bool:
         """Whether a sentence of a request means what a tool is called and described as.
 
@@ -80,9 +85,7 @@ class Knowledge:
         """
         if self.embedder is None:
             return False
-        said = str(self.schemas.get(tool, {}).get("description") or "")[:MAX_DESCRIPTION]
-        text = ": ".join(filter(None, (name_as_text(tool).lower(), said)))
-        named, *asked = embedded(self.embedder, [text, *_parts(request)])
+        named, *asked = embedded(self.embedder, [self.described(tool), *parts_of(request)])
         return max(float(named @ one) for one in asked) >= _far(self.embedder)
 
     def asks_for_a_change(self, request: str) -> bool:
@@ -141,7 +144,7 @@ def _far(embedder: Embedder) -> float:
     return _FAR[embedder.name]
 
 
-def _parts(request: str) -> list[str]:
+def parts_of(request: str) -> list[str]:
     """The sentences and clauses of a request, and the whole of it."""
     parts = _CLAUSE.split(request[:MAX_REQUEST])
     return [*(part for part in parts if len(part) > 3), request[:MAX_SENTENCE]][-MAX_PARTS:]

@@ -8,6 +8,7 @@ from itertools import chain, islice
 from typing import Any
 
 from ace.core import truncate
+from ace.core.language import name_as_text
 from ace.playbook.bullet import Provenance
 from ace.playbook.delta import Learned
 from ace.playbook.index.minilm import Embedder
@@ -206,7 +207,11 @@ class Reflector:
             insight = self._insight(lesson.mined, output, feedback, group, knowledge, asked)
             text = f"{lesson.trigger} {lesson.mined.content}"
             repeated = rests_on(text, output, knowledge, strangers)
-            why = f"repeats what one answer said: {repeated}" if repeated else ""
+            why = (
+                f"repeats what one answer said: {repeated}"
+                if repeated
+                else _not_done(text, lesson.mined, output, knowledge)
+            )
             changes = {
                 "situation": None,
                 "trigger": situation_of(lesson.trigger, knowledge).shown,
@@ -259,6 +264,17 @@ class Reflector:
                 source=self.source,
             ),
         )
+
+
+def _not_done(text: str, lesson: Lesson, output: TaskOutput, knowledge: Knowledge) -> str:
+    """What a written lesson speaks of that the run has not done; empty when it rests on the run."""
+    made = {step.tool_name for step in output.structured_trace if step.executed}
+    said = f" {name_as_text(text)} ".lower()
+    named = (tool for tool in knowledge.changing if tool not in made and f" {name_as_text(tool)} ".lower() in said)
+    if (tool := next(named, None)) is not None:
+        return f"names {tool}, which changes something and was not called"
+    rests = any(output.structured_trace[number - 1].executed for number in lesson.steps)
+    return "" if rests else "rests on nothing that the run did"
 
 
 def _speaker(lesson: Lesson, feedback: Feedback) -> tuple[Source, ...]:
