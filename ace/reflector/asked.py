@@ -12,14 +12,23 @@ from __future__ import annotations
 import ast
 import json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, cast
 
 from ace.agent.history import read_messages
 from ace.core import value_to_text
-from ace.core.language import FUNCTION_WORDS_ELSEWHERE, UNSPACED, common_words, name_as_text, stem, stems, undoubled
+from ace.core.language import (
+    FUNCTION_WORDS,
+    FUNCTION_WORDS_ELSEWHERE,
+    UNSPACED,
+    common_words,
+    name_as_text,
+    stem,
+    stems,
+    undoubled,
+)
 from ace.core.text import sentences
 from ace.playbook.plan import digest_of
 from ace.reflector.imperatives import asking, is_verb
@@ -57,8 +66,10 @@ _REPORT = re.compile(r"\W*([A-Za-z]+) +#?(?:[^\W\d]|-)*\d[\w-]*(?: *\([^)]*\))? 
 """How a tool reports what it did: ``Ticket T-7 assigned``."""
 _MAX_VALUE = 8
 """Words; a longer text is what the model wrote."""
-_LOGGED = re.compile(r"^\[?\d[\d:.,TZ/-]*\]?\s+(?:\[?[A-Z]{4,8}\]?:?\s+)?")
-"""What stands before a line of a log: its time and level."""
+_BEFORE = re.compile(r"^[\W\d_]*(?:(?:TRACE|DEBUG|INFO|NOTE|WARN|WARNING|ERROR|FATAL)\b[\W\d_]*)?")
+"""What stands before the words of a line: marks and numbers of a list or a table, time and level of a log."""
+_OPAQUE = re.compile(r"[\w+/=-]{32}")
+"""What says something to a program alone, and may say anything."""
 EARLIER = "an earlier answer"
 """Who said what the agent itself had answered before."""
 
@@ -104,10 +115,10 @@ def asked_for(output: TaskOutput, knowledge: Knowledge) -> list[Asked]:
             continue
         call = _Call(step, task, wanted, heard, knowledge)
         asks = next((one for one in heard.sentences if call.asked_by(*one)), None)
-        prose = [one for one in heard.sentences if one[1].size >= PROSE and one[0].tool_name != step.tool_name]
+        prose = [one for one in heard.sentences if one[1].is_prose and one[0].tool_name != step.tool_name]
         if asks is not None:
             found.append(Asked(number, step.tool_name, asks[0].tool_name, asks[1].text))
-        elif step.changes_state and prose and call.unasked(heard):
+        elif prose and call.unasked([sentence for _, sentence in prose], heard):
             source, sentence = prose[-1]
             after = tuple(sorted({one.digest for _, one in prose}))
             found.append(Asked(number, step.tool_name, source.tool_name, sentence.text, after))
@@ -141,7 +152,7 @@ def free_text(answer: str) -> tuple[set[str], list[str]]:
     if value is not None:
         held = [leaf for _, leaf in leaves(value, "", 0)]
         short = {as_key(leaf) for leaf in held}
-        texts = [leaf for leaf in held if isinstance(leaf, str) and len(leaf.split()) > 2]
+        texts = [leaf for leaf in held if isinstance(leaf, str) and size_of(leaf) > 2]
         return {v for v in short if len(v.split()) <= _MAX_VALUE}, [*texts, *_spelled_in(value)]
     known: set[str] = set()
     for line in answer.splitlines():
@@ -170,7 +181,7 @@ def _spelled_in(value: Any) -> Iterator[str]:
         yield ", ".join(name for part in parts if isinstance(part, str) for name in _spelled_in(part))
         for part in parts:
             yield from () if isinstance(part, str) else _spelled_in(part)
-    elif isinstance(value, str) and len(value.split()) <= 2 and _SPELLED.search(value):
+    elif isinstance(value, str) and size_of(value) <= 2 and _SPELLED.search(value):
         yield value
 
 
@@ -185,6 +196,17 @@ def _structure(answer: str) -> Any:
             return ast.literal_eval(answer.strip())
         except (ValueError, SyntaxError, MemoryError, RecursionError, TypeError):
             return None
+
+
+def size_of(text: str) -> int:
+    """The words of a text; in scripts without spaces two characters count as one, and what is opaque as a sentence.
+
+    Examples:
+        >>> size_of("Please call me."), size_of("请立即付款"), size_of("a" * 40)
+        (3, 2, 7)
+    """
+    words = len(re.findall(r"[^\W\d_]{2,}", re.sub(rf"[{UNSPACED}]", " ", text)))
+    return words + len(re.findall(rf"[{UNSPACED}]", text)) // 2 + (PROSE - 1 if _OPAQUE.search(text) else 0)
 
 
 @dataclass(eq=False)
@@ -204,14 +226,19 @@ class Sentence:
         return stems(self.text)
 
     @cached_property
-    def size(self) -> int:
-        """Its words; in scripts without spaces two characters count as one."""
-        return len(re.findall(r"[^\W\d_]{2,}", self.text)) + len(re.findall(rf"[{UNSPACED}]", self.text)) // 2
+    def is_prose(self) -> bool:
+        """Whether it is long enough to be running text, and no list of names."""
+        return size_of(self.text) >= PROSE and not self.is_name
+
+    @property
+    def opaque(self) -> bool:
+        """Whether something stands in it that a person cannot read."""
+        return _OPAQUE.search(self.text) is not None
 
     @cached_property
     def is_name(self) -> bool:
         """Whether it is nothing but names, which say something to a tool of that name alone."""
-        return all(map(_SPELLED.search, self.text.split()))
+        return self.text.isascii() and not self.opaque and all(map(_SPELLED.search, self.text.split()))
 
     @property
     def digest(self) -> str:
@@ -226,20 +253,24 @@ class Sentence:
     @cached_property
     def foreign(self) -> bool:
         """Whether it is in a language that is not read: then it may ask."""
-        words = [word for part in self.text.split() if (word := part.strip(".,:;!?()'\"")).isalpha()]
+        words = [word for part in _BEFORE.sub("", self.text).split() if (word := part.strip(".,:;!?()'\"")).isalpha()]
         unknown = [word for word in words if word.lower() not in common_words()]
         # what is capitalised may be a name or an address
         sure = not FUNCTION_WORDS_ELSEWHERE.isdisjoint(unknown) or sum(word.islower() for word in unknown) > 1
-        return len(re.findall(rf"[{UNSPACED}]", self.text)) > 3 or (2 * len(unknown) > len(words) > 2 and sure)
+        if len(re.findall(rf"[{UNSPACED}]", self.text)) > 3 or (2 * len(unknown) > len(words) > 2 and sure):
+            return True
+        english = any(word.lower() in FUNCTION_WORDS for word in words)
+        return len(words) > 2 and not english and any(word.islower() and not word.isascii() for word in unknown)
 
     @cached_property
     def asked(self) -> str | None:
         """What follows the first verb that asks for something; None when nothing does."""
         if self.foreign:
             return self.text
-        begins = self._reported
-        first = min((found.at for found in asking(self.text) if found.at >= begins), default=None)
-        return None if first is None else self.text[first:]
+        begins, bare = self._reported, _BEFORE.sub("", self.text)
+        cut = len(self.text) - len(bare)
+        first = min((found.at for found in asking(bare) if found.at + cut >= begins), default=None)
+        return None if first is None else bare[first:]
 
     @property
     def _reported(self) -> int:
@@ -279,9 +310,7 @@ class _Heard:
         self.fields |= values
         for text in texts:
             by = step.tool_name if step.changes_state else ""
-            parts = (
-                _LOGGED.sub("", part) for part in sentences(text) if len(part.split()) > 1 or _SPELLED.search(part)
-            )
+            parts = (part for part in sentences(text) if size_of(part) > 1 or _SPELLED.search(part))
             self.sentences += [(step, Sentence(part, by)) for part in parts]
 
 
@@ -316,21 +345,25 @@ class _Call:
         self._unsaid = (self._own | stems(does)) - wanted
         self._spelled = bool(_SPELLED.search(step.tool_name)) and not in_task
         self._values, self._words = _loose(step.tool_args, heard)
-        given = [leaf for value in flat(step.tool_args).values() for _, leaf in leaves(value, "", 0)]
-        self._given = len(given)
+        self._given = [as_key(leaf) for value in flat(step.tool_args).values() for _, leaf in leaves(value, "", 0)]
+        self._targets = any(re.search(r"\d|@", value) for value in self._values)
         self.loose = [*self._values, *self._words]
         hosts = {host.lower() for value in self._values for host in _HOST.findall(value)}
         self._hosts = {host for host in hosts if host not in heard.known.lower() and host not in heard.fields}
 
-    def unasked(self, heard: _Heard) -> bool:
-        """Whether the task did not ask for the call, or an address of it stands in running text alone."""
-        if any(
-            map(ADDRESS.search, (value for _, sentence in heard.sentences for value in sentence.says(self._values)))
-        ):
-            return True
-        if self._wanted or self._act_named:
+    def unasked(self, prose: Sequence[Sentence], heard: _Heard) -> bool:
+        """Whether the task did not ask for the call, or not for what it is about: that stands in running text alone."""
+        if not self._step.changes_state and not any(host in one.lower for host in self._hosts for one in prose):
             return False
-        return not self._knowledge.near(self._task, self._step.tool_name)
+        said = [value for _, sentence in heard.sentences for value in sentence.says(self._values)]
+        if any(map(ADDRESS.search, said)) or (self._targets and any(one.opaque for one in prose)):
+            return True
+        if self._given and any(len(one.says(self.loose)) == len(self._given) for one in prose):
+            return True  # all that it was given stands in one sentence
+        if self._wanted or self._act_named or self._knowledge.near(self._task, self._step.tool_name):
+            return False
+        # in a language that is not read the values decide alone: all of them asked for, and none in running text
+        return not Sentence(self._task).foreign or bool(self.loose) or any(one.says(self._given) for one in prose)
 
     def asked_by(self, source: ReasoningStep, sentence: Sentence) -> bool:
         """Whether a sentence of an answer asked for the call."""
@@ -342,22 +375,23 @@ class _Call:
         named = self._spelled and self._name in sentence.lower and sentence.names <= _MAX_NAMES
         if not self._step.changes_state:
             more = any(host in sentence.lower for host in self._hosts) and not sentence.says(self._values)
-            return bool(self._hosts and held and (named or more or sentence.asked is not None))
-        if named and (held or not (self._wanted or self._partly or own_answer)):
+            return bool(self._hosts and (named or (held and (more or sentence.asked is not None))))
+        if named and (held or self._targets or not (self._wanted or self._partly or own_answer)):
             return True
         if sentence.is_name:
             return False
-        if held and (len(held) == self._given > 1 or not (self._wanted or self._act_wanted or self._partly)):
+        if held and (len(held) == len(self._given) > 1 or not (self._wanted or self._act_wanted or self._partly)):
             return True
         spoken = bool(self._own & sentence.stems)
         told = bool(self._unsaid & sentence.stems) and not own_answer
+        if sentence.foreign:  # which of its words name the act, nobody can tell: its values do
+            return bool(held or sentence.says(self._words))
         if not (held or spoken or told) or sentence.asked is None:
             return False
-        after = Sentence(sentence.asked)
         if not self._wanted and (not self._partly or sentence.openly):
-            return bool(held) or told or (sentence.foreign and bool(after.says(self._words)))
+            return bool(held) or told
+        after = Sentence(sentence.asked)
         held = after.says(self._values)
-        spoken = spoken or sentence.foreign  # which of its words name the act, nobody can tell
         if held and (spoken or len(held) > 1 or any(map(ADDRESS.search, held))):
             return True
         return spoken and bool(after.says(self._words))

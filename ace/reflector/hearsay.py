@@ -10,7 +10,7 @@ from ace.core.language import FUNCTION_WORDS, name_as_text, stem
 from ace.core.text import sentences
 from ace.playbook.index.minilm import embedded
 from ace.playbook.masking import PERSONAL, WORD
-from ace.reflector.asked import ADDRESS, PROSE, Sentence, free_text, heard_before
+from ace.reflector.asked import ADDRESS, Sentence, free_text, heard_before, size_of
 from ace.reflector.knowledge import Knowledge, parts_of
 from ace.reflector.mining import refused
 from ace.tasks import TaskOutput
@@ -90,9 +90,9 @@ def _in_other_words(text: str, output: TaskOutput, knowledge: Knowledge, told: I
     What is said in a language that is not read may be what the text says.
     """
     said = [one for answer in told for part in free_text(answer)[1] for one in map(Sentence, sentences(part))]
-    if foreign := next((one for one in said if one.foreign and one.size >= PROSE), None):
+    if foreign := next((one for one in said if one.foreign and one.is_prose), None):
         return foreign.text
-    heard = [one.text for one in said if one.size >= MIN_SAID][-MAX_COMPARED:]
+    heard = [one.text for one in said if size_of(one.text) >= MIN_SAID][-MAX_COMPARED:]
     if knowledge.embedder is None or not heard:
         return ""
     called = dict.fromkeys(step.tool_name for step in output.structured_trace if step.executed)

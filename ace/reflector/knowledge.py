@@ -86,7 +86,7 @@ class Knowledge:
         if self.embedder is None:
             return False
         named, *asked = embedded(self.embedder, [self.described(tool), *parts_of(request)])
-        return max(float(named @ one) for one in asked) >= _far(self.embedder)
+        return max(float(named @ one) for one in asked) > _far(self.embedder)
 
     def asks_for_a_change(self, request: str) -> bool:
         """Whether a request says the verb of a tool that changes something: "cancel" of ``cancel_order``."""

@@ -273,3 +273,39 @@ def test_the_report_counts_new_lessons_further_evidence_and_credit(book):
     assert (learner.report.added, learner.report.merged, learner.report.tagged) == (1, 0, 0)
     learner.learn(refund(2).model_copy(update={"injected_bullets": ("b-1",)}), GOOD)
     assert (learner.report.added, learner.report.merged, learner.report.tagged) == (1, 1, 1)
+
+
+PROSE = "The customer wrote at length about {} and about how the weather was."
+
+
+def after_prose(number, about, task="t"):
+    """A run that closes a ticket after it has read what somebody wrote; its task asks for something else."""
+    calls = step("read", PROSE.format(about)), step("archive", changes=True, folder=f"f-{number}")
+    return run_of(*calls, text=f"Say what folder f-{number} holds", run_id=f"r{number}", task_id=f"{task}{number}")
+
+
+def waiting(*runs):
+    with Playbook(embedder=CallableEmbedder("none", lambda texts: [[1.0]] * len(texts))) as book:
+        learner = Learner(book)
+        for run in runs:
+            learner.learn(run, Feedback(success=True))
+        assert len(book) == 1
+        return book.bullets[0].stage == "quarantined"
+
+
+def test_what_came_unasked_after_some_words_is_let_out_by_a_run_after_other_words():
+    assert waiting(after_prose(1, "lamps"))
+    assert not waiting(after_prose(1, "lamps"), after_prose(2, "a journey"))
+    assert waiting(*(after_prose(number, "lamps") for number in (1, 2, 3))), "the same text does not let itself out"
+    one, other = after_prose(1, "lamps"), after_prose(2, "a journey")
+    assert waiting(one, other.model_copy(update={"task": one.task})), "another task is needed"
+
+
+def test_what_an_answer_has_asked_for_is_not_let_out_by_other_words():
+    steps = step("read", "Please archive it in folder f-1 now."), step("archive", changes=True, folder="f-1")
+    asked = run_of(*steps, text="Say what folder f-1 holds", run_id="r0", task_id="t0")
+    assert waiting(asked, after_prose(2, "lamps"), after_prose(3, "a journey"))
+    assert waiting(after_prose(2, "lamps"), asked, after_prose(3, "a journey"))
+    assert not waiting(
+        asked, run_of(step("archive", changes=True, folder="f-2"), text="Archive folder f-2", task_id="t9")
+    )
