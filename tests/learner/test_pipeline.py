@@ -297,8 +297,8 @@ def test_what_came_unasked_after_some_words_is_let_out_by_a_run_after_other_word
     assert waiting(after_prose(1, "lamps"))
     assert not waiting(after_prose(1, "lamps"), after_prose(2, "a journey"))
     assert waiting(*(after_prose(number, "lamps") for number in (1, 2, 3))), "the same text does not let itself out"
-    one, other = after_prose(1, "lamps"), after_prose(2, "a journey")
-    assert waiting(one, other.model_copy(update={"task": one.task})), "another task is needed"
+    again = after_prose(1, "a journey").model_copy(update={"run_id": "r2"})
+    assert waiting(after_prose(1, "lamps"), again), "another task is needed"
 
 
 def test_what_an_answer_has_asked_for_is_not_let_out_by_other_words():
