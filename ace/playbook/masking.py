@@ -88,6 +88,10 @@ _PATTERNS: tuple[tuple[Kind, re.Pattern[str]], ...] = tuple(
 """In this order: what one finds is not looked at by the next. A capitalised word inside a sentence is taken for a name."""
 
 
+MAX_MASKED = 50_000
+"""Characters of a text that are looked through: the patterns take a second or more for a million."""
+
+
 class PatternMasker:
     """Masks by twelve patterns: e-mail, URL, account, quotation, card, date, time, money, phone, id, number, name.
 
@@ -99,8 +103,9 @@ class PatternMasker:
     name = "patterns-1"
 
     def spans(self, text: str) -> list[Span]:
-        """See `Masker`."""
-        found: list[Span] = []
+        """See `Masker`; of a text of more than `MAX_MASKED` characters all that comes after them is one span."""
+        found: list[Span] = [Span(MAX_MASKED, len(text), "text")] if len(text) > MAX_MASKED else []
+        text = text[:MAX_MASKED]
         loud = shouted(text)
         for kind, pattern in _PATTERNS:
             matches = list(pattern.finditer(text))

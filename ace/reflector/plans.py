@@ -95,10 +95,16 @@ class _Binder:
             return everywhere
         for _, leaf in leaves(value) if isinstance(value, (dict, list)) else ():
             self._in_task(name, leaf)  # a part of it is somebody's own, too
-        personal = self._knowledge.hides(name) or self._knowledge.masks(as_text(value))
-        rare = not all(map(self._knowledge.knows, WORD.findall(as_text(value).lower())))
-        long = isinstance(cast(object, value), (dict, list)) or len(as_text(value)) > 80 or rare
-        return [Written() if personal or long or value == "" else Constant(value=value, named=False)]
+        text = as_text(value)
+        if (
+            isinstance(cast(object, value), (dict, list))
+            or value == ""
+            or len(text) > 80
+            or self._knowledge.hides(name)
+        ):
+            return [Written()]
+        rare = not all(map(self._knowledge.knows, WORD.findall(text.lower())))
+        return [Written() if rare or self._knowledge.masks(text) else Constant(value=value, named=False)]
 
     def _source(self, place: Binding) -> tuple[str, str]:
         return (self._tools[place.call], place.path) if isinstance(place, FromAnswer) else ("", repr(place))

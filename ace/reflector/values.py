@@ -13,6 +13,8 @@ from typing import Any, cast
 from ace.core import value_to_text
 from ace.core.language import FIELD_NAMES, HANGUL, PREFIXES, UNSPACED, common_words
 
+MAX_SAID, MAX_INFLECTED = 2_000, 8
+"""Characters of a value, and words of one that may have other endings, that are looked for in a text."""
 _MAX_FIELDS = 2_000
 """Fields of one answer that are looked at."""
 _FIELD = re.compile(r"[^\W\d]+")
@@ -168,12 +170,14 @@ def as_text(value: Any) -> str:
 def said_in(text: str, value: str) -> Iterator[re.Match[str]]:
     """Where a text says a value as whole words, whatever its case and its spaces; anywhere, where a script has no spaces.
 
+    A value of more than `MAX_SAID` characters is what somebody wrote, and is said nowhere.
+
     Examples:
         >>> [match.start() for match in said_in("Ana and Anabel and ana", "Ana")]
         [0, 19]
     """
     # a plain search first: it is a hundred times as fast on long answers
-    if not value.strip() or " ".join(value.lower().split()) not in _plainly(text):
+    if len(value) > MAX_SAID or not value.strip() or " ".join(value.lower().split()) not in _plainly(text):
         return
     for match in _whole(value).finditer(text):
         around = text[max(0, match.start() - 1) : match.start()] + text[match.end() : match.end() + 1]
@@ -207,8 +211,10 @@ def inflected_in(text: str, value: str) -> Iterator[re.Match[str]]:
         >>> [match[0] for match in inflected_in("Refunda a Borisov", "Boris")]
         ['Borisov']
     """
-    words = value.split()
-    if not words or not all(word.isalpha() and word.lower() not in common_words() for word in words):
+    words = value[:MAX_SAID].split()
+    if not 0 < len(words) <= MAX_INFLECTED:
+        return
+    if not all(word.isalpha() and word.lower() not in common_words() for word in words):
         return
     kept = (word[:-1] if len(word) > 4 else word for word in words)
     inflected = r"\s+".join(f"{PREFIXES}{re.escape(word)}" + (r"\w{0,3}" if len(word) > 3 else "") for word in kept)

@@ -94,7 +94,7 @@ class Remembered(BaseModel, frozen=True):
 
 
 class Noted(BaseModel, frozen=True):
-    """That feedback was counted, from `memory.feedback("b-1", helped=True, run="r-1")`."""
+    """That feedback was counted, from `memory.feedback("b-1", True, memory.recall("Refund order 17").run)`."""
 
     lesson: str
     revision: int
