@@ -24,9 +24,10 @@ from ace.serve.shared_memory import MAX_TASK
 
 SIZE = 1_000_000
 PIECES = (
-    " ", "\n", "[", "{", "(", '"', "'", "7", "a", "Ä", "_", "-", ".", "/", "@", ":", "\\", "a/", "a.", "-a", "a_", "7-", "+1 ",
-    "Word ", "word ", "Ana ", "W-12 ", "send_payment ", "a@b.example ", "http://x.example/a ", "a: b\n", "x\n", "| 1 | a |\n",
-    "Please call me. ", "The quick brown fox jumps over the lazy dog again. ", "aGVsbG8g", "привет ", "请立即付款",
+    " ", "\n", "[", "{", "(", '"', "'", "7", "a", "Ä", "_", "-", ".", "/", "@", ":", "\\", "a/", "a.", "-a", "a_", "7-",
+    "+1 ", "Word ", "word ", "Ana ", "W-12 ", "send_payment ", "a@b.example ", "http://x.example/a ", "a: b\n",
+    "x\n",
+    "| 1 | a |\n", "Please call me. ", "The quick brown fox jumps over it. ", "aGVsbG8g", "привет ", "请立即付款",
     "お願いします", "الطلب ", "[[ ## ", "<a>", "{'a': ",
 )  # fmt: skip
 

@@ -12,6 +12,7 @@ import gzip
 import hashlib
 import json
 import os
+import re
 import time
 import urllib.error
 import urllib.request
@@ -26,6 +27,9 @@ Request = dict[str, Any]
 CONTEXT = "context_length_exceeded"
 AROUND = 60
 """Characters that are shown on each side of a difference."""
+
+
+_PLACE = re.compile(r'File \\+"[^"\\]*?([^"\\/]+\.py)\\+", line \d+')
 
 
 class RecordingError(Exception):
@@ -66,13 +70,16 @@ class RecordedRun(BaseModel, frozen=True, extra="forbid"):
 
 
 def key_of(request: Request) -> str:
-    """A hash of what was sent; the order of keys does not matter.
+    """A hash of what was sent; the order of keys does not matter, nor where the files of a traceback lie.
+
+    `dspy.ReActV2` puts the tracebacks of its tools into its prompt, with the folders of the machine that it runs on.
 
     Examples:
         >>> key_of({"a": 1, "b": 2}) == key_of({"b": 2, "a": 1})
         True
     """
-    return hashlib.sha256(json.dumps(request, sort_keys=True, ensure_ascii=False).encode()).hexdigest()[:32]
+    text = _PLACE.sub(r"File \1", json.dumps(request, sort_keys=True, ensure_ascii=False))
+    return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
 class Recording:
@@ -227,9 +234,9 @@ class ReplayedModel:
         number = len(self.exchanges)
         if number == len(self.run.exchanges):
             self.problem = self._changed(f"there are {number} requests in the recording, and one more is made")
-        elif key_of(request) != (recorded := self.run.exchanges[number]).key:
+        elif key_of(request) != key_of(recorded := self.run.exchanges[number].request):
             self.problem = self._changed(
-                f"request {number + 1} is not in the recording: {difference(recorded.request, request)}"
+                f"request {number + 1} is not in the recording: {difference(recorded, request)}"
             )
         if self.problem is not None:
             raise self.problem
