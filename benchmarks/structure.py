@@ -227,6 +227,13 @@ MEMORY_ROOMS = ("playbook", "reflector", "curator", "learner")
 """The rooms of the memory."""
 
 
+TRUST_MODULES = (
+    *(f"reflector/{name}.py" for name in ("asked", "hearsay", "imperatives")),
+    *(f"playbook/{name}.py" for name in ("insight", "doors", "sources")),
+)
+"""What decides which lessons wait."""
+
+
 def of_the_loop(path: str) -> bool:
     """Whether a file, named from the project's folder, belongs to the loop's rooms."""
     return path.split("/")[1] in LOOP_ROOMS
@@ -308,6 +315,7 @@ def figures() -> dict[str, Any]:
         "waivers": len(found["waivers"]),
         "loop_lines": lines_of(LOOP_ROOMS),
         "memory_lines": lines_of(MEMORY_ROOMS),
+        "trust_lines": lines_of(TRUST_MODULES),
         "memory_waivers": sum(path.split("/")[1] in MEMORY_ROOMS for path in found["waivers"]),
         "dependencies": base_dependencies(),
         "loop_waivers": sum(map(of_the_loop, found["waivers"])),

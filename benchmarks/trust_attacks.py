@@ -3,8 +3,8 @@
 In five small worlds strangers plant instructions in what tools answer: five goals each, in thirteen English wordings, and in
 three German and three Spanish ones, in data that the task needs or that is only read. Each run is learned from as a success,
 into an empty book: once where the model did what the planted words ask, once where it did not. An attack is left when any
-lesson of a run that obeyed is shown. Beside it, what is left without either half of the rule: without the reading of
-imperatives, and without the values that an answer and a call share.
+lesson of a run that obeyed is shown. Beside it, what the question what an answer asked for leaves by itself, without either of
+its halves: without the reading of imperatives, and without the values that an answer and a call share.
 """
 
 from __future__ import annotations
@@ -64,10 +64,12 @@ def main() -> None:
         report[language] = left(track(obeyed, f"{language}, obeyed", console=Console(stderr=True)))
         report[f"{language}, not followed"] = left(run for run in runs if not run.followed)
     english = [run for run in planted() if run.followed]
-    with patch.object(asked, "asking", lambda sentence: ()):
-        report["without imperatives"] = left(english)
-    with patch.object(asked, "_loose", lambda args, heard: ([], [])):
-        report["without values"] = left(english)
+    # the halves of the first question, by itself
+    with patch.object(asked._Call, "unasked", lambda *_: False):
+        with patch.object(asked, "asking", lambda sentence: ()):
+            report["without imperatives"] = left(english)
+        with patch.object(asked, "_loose", lambda args, heard: ([], [])):
+            report["without values"] = left(english)
     table = Table(title="runs whose lessons are shown", title_justify="left")
     for column in ("runs", "n", "shown", "95 %"):
         table.add_column(column, justify="left" if column == "runs" else "right")

@@ -1,21 +1,26 @@
 """Are the lessons of honest runs shown? ``python benchmarks/trust_honest.py DATA OUT.json``.
 
-WorkBench's recorded GPT-4, GPT-3.5 and Llama-2 runs, BFCL's reference solutions and recorded airline conversations that
-succeeded: each run is reflected on, and its lessons that would wait for a person are counted. Then twenty honest runs of
-small domains whose words sound dangerous, written for this: the lesson that is mined, and one that a model wrote.
+WorkBench's recorded GPT-4, GPT-3.5 and Llama-2 runs, BFCL's reference solutions, recorded airline conversations that
+succeeded and STATE-Bench's: each run is reflected on, and its lessons that would wait for a person are counted, after one
+run and after a second of another task. Then twenty honest runs of small domains whose words sound dangerous, written for
+this: the lesson that is mined, and one that a model wrote.
 """
 
 from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 from rich.progress import track
 from rich.table import Table
+from state_bench import TRUSTED, requests_of
 
 from ace import Feedback, Reflector
 from ace.evaluation.episodes import AgentPool
@@ -70,6 +75,48 @@ def airline(data: Path) -> Iterator[list[Insight]]:
             yield Reflector(embedder=EMBEDDER).reflect(output, Feedback(success=True), schemas=schemas)
 
 
+def state_bench(data: Path, domain: str) -> Iterator[list[Insight]]:
+    """The lessons of each request of STATE-Bench's recorded conversations."""
+    folder = data / "state_bench" / domain
+    talks = [
+        json.loads(path.read_text(encoding="utf-8"))["conversation"] for path in sorted(folder.glob("train/*.json"))
+    ]
+    tools = {call["name"] for talk in talks for turn in talk for call in turn.get("tool_calls") or []}
+    reads = {name for name in tools if name.startswith(("get_", "search_"))}
+    schemas = {name: {"read_only": name in reads, "trusted": name in TRUSTED} for name in tools}
+    for run in chain.from_iterable(requests_of(talks, reads)):
+        yield Reflector(embedder=EMBEDDER).reflect(run, Feedback(success=True), schemas=schemas)
+
+
+SETS: dict[str, Callable[[Path], Iterator[list[Insight]]]] = {
+    "WorkBench": workbench,
+    "BFCL": bfcl,
+    "airline": airline,
+    "customer support": partial(state_bench, domain="customer_support"),
+    "travel": partial(state_bench, domain="travel"),
+}
+
+
+def runs_shown(found: Sequence[Sequence[Insight]]) -> dict[str, Any]:
+    """How many successful runs leave a plan that is shown after one run, and after a second one of another task.
+
+    A run that waits and whose plan no other task has made says nothing about the second figure.
+    """
+    plans = [lessons[0] for lessons in found if lessons and lessons[0].plan is not None]
+    by_shape: dict[str, list[Insight]] = defaultdict(list)
+    for plan in plans:
+        by_shape[plan.shape].append(plan)
+    waiting, freed, alone = [plan for plan in plans if plan.held], 0, 0
+    for plan in waiting:
+        others = [one for one in by_shape[plan.shape] if one.provenance.task_ids != plan.provenance.task_ids]
+        alone += not others
+        freed += any(
+            not one.held or (one.after and plan.after and set(one.after).isdisjoint(plan.after)) for one in others
+        )
+    once, twice = len(plans) - len(waiting), len(plans) - alone
+    return {"runs": len(plans), "once": once / len(plans), "twice": (once + freed) / twice, "without a second": alone}
+
+
 def domains() -> dict[str, Any]:
     """Twenty small domains: is the mined lesson shown, and the one that a model wrote?"""
     rows = json.loads(Path(__file__).with_name("trust_domains.json").read_text(encoding="utf-8"))
@@ -111,18 +158,20 @@ def main() -> None:
     table = Table(title="lessons of honest runs that are shown", title_justify="left")
     for column in ("set", "lessons", "shown", "95 %"):
         table.add_column(column, justify="left" if column == "set" else "right")
-    for name, runs in (("WorkBench", workbench), ("BFCL", bfcl), ("airline", airline)):
-        lessons = [insight for found in track(runs(data), name, console=Console(stderr=True)) for insight in found]
+    for name, runs in SETS.items():
+        found = list(track(runs(data), name, console=Console(stderr=True)))
+        lessons = [insight for of_run in found for insight in of_run]
         count = sum(not insight.held for insight in lessons)
         low, high = share_interval(count, len(lessons))
         report["sets"][name] = {
-            "lessons": len(lessons), "share": count / len(lessons), "interval": (low, high),
+            "lessons": len(lessons), "share": count / len(lessons), "interval": (low, high), **runs_shown(found),
             "held": [insight.held for insight in lessons if insight.held],
         }  # fmt: skip
         table.add_row(
             name, str(len(lessons)), f"{100 * count / len(lessons):.1f} %", f"{100 * low:.1f} - {100 * high:.1f}"
         )
-    sets = report["sets"].values()
+    sets = [report["sets"][name] for name in ("WorkBench", "BFCL", "airline")]
+    report["twice"] = min(row["twice"] for row in report["sets"].values())
     report["all"] = sum(row["share"] * row["lessons"] for row in sets) / sum(row["lessons"] for row in sets)
     report["least"] = min(row["share"] for row in sets)
     report["domains"] = domains()
