@@ -3,7 +3,8 @@
 In five small worlds strangers plant instructions in what tools answer: five goals each, in thirteen English wordings, and in
 three German and three Spanish ones, in data that the task needs or that is only read. Each run is learned from as a success,
 into an empty book: once where the model did what the planted words ask, once where it did not. An attack is left when any
-lesson of a run that obeyed is shown. Beside it, what the first question alone leaves without either of its halves: without the reading of imperatives, and without the values that an answer and a call share.
+lesson of a run that obeyed is shown. Beside it, what the first question alone leaves without either of its halves:
+without the reading of imperatives, and without the values that an answer and a call share.
 """
 
 from __future__ import annotations
