@@ -1,9 +1,11 @@
-"""Which calls of a run did an untrusted answer ask for?
+"""Which calls of a run did an untrusted answer ask for, and which did the task not ask for?
 
 What tools read, strangers write. A run that did what an answer asked teaches the stranger's plan, so that its lesson waits
-for a person. A call that changes something was asked for when it has a value out of an answer's running text and the task
-says nothing of what it does; or when one sentence of an answer asks for something and names the tool, holds such a value, or
-says what the tool does where the task does not. A read was asked for when such a sentence holds the address that it reads.
+for a person. A call that changes something was asked for when a sentence, a key or a value of an answer names its tool; when it
+has a value out of an answer's running text and the task says nothing of what it does; or when one sentence asks for something
+and holds such a value, or says what the tool does where the task does not. A read was asked for when such a sentence holds the
+address that it reads. What is asked for is endless, so that there is a second question: where running text of a stranger was
+read, a call waits that the task did not ask for, in words or in meaning, or whose address stands in that text alone.
 What stands in a field of its own, and not in running text, is data: any lesson may take it from there.
 """
 
@@ -14,7 +16,7 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any, cast
 
 from ace.agent.history import read_messages
@@ -90,7 +92,9 @@ class Asked:
 
 
 def asked_for(output: TaskOutput, knowledge: Knowledge) -> list[Asked]:
-    """The calls of a run that an untrusted answer asked for, each with the first sentence that did.
+    """The calls of a run that an untrusted answer asked for, or that the task did not ask for after running text of one.
+
+    Each comes with the first sentence that asked for it, or the last one before it.
 
     Examples:
         >>> from ace.tasks import TaskInput
@@ -397,6 +401,7 @@ class _Call:
         return spoken and bool(after.says(self._words))
 
 
+@lru_cache(maxsize=4_096)
 def _acts(tool: str) -> frozenset[str]:
     """What a tool does, by its name: stems of the words that may be verbs, or that name who does it."""
     words = re.findall(r"[a-z]+", name_as_text(tool).lower())
