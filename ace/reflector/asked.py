@@ -1,12 +1,13 @@
 """Which calls of a run did an untrusted answer ask for, and which did the task not ask for?
 
-What tools read, strangers write. A run that did what an answer asked teaches the stranger's plan, so that its lesson waits
-for a person. A call that changes something was asked for when a sentence, a key or a value of an answer names its tool; when it
-has a value out of an answer's running text and the task says nothing of what it does; or when one sentence asks for something
-and holds such a value, or says what the tool does where the task does not. A read was asked for when such a sentence holds the
-address that it reads. What is asked for is endless, so that there is a second question: where running text of a stranger was
-read, a call waits that the task did not ask for, in words or in meaning, or whose address stands in that text alone.
-What stands in a field of its own, and not in running text, is data: any lesson may take it from there.
+What tools read, strangers write. A run that did what an answer asked teaches the stranger's plan, so that its lesson
+waits for a person. A call that changes something was asked for when a sentence, a key or a value of an answer names its
+tool; when it has a value out of an answer's running text and the task says nothing of what it does; or when one
+sentence asks for something and holds such a value, or says what the tool does where the task does not. A read was asked
+for when such a sentence holds the address that it reads. What is asked for is endless, so that there is a second
+question: where running text of a stranger was read, a call waits that the task did not ask for, in words or in meaning,
+or whose address stands in that text alone. What stands in a field of its own, and not in running text, is data: any
+lesson may take it from there.
 """
 
 from __future__ import annotations
