@@ -8,7 +8,6 @@ unseen may stand in a prompt or on a terminal, and the tools must get the task's
 
 from __future__ import annotations
 
-import io
 import json
 import re
 import sys
@@ -254,13 +253,9 @@ def _all_there(text: str, shown: str) -> bool:
 
 def on_a_terminal(text: str) -> bool:
     """Whether a command that shows it sends a terminal something unseen."""
-    file, cli_console.file = cli_console.file, io.StringIO()
-    try:
+    with cli_console.capture() as captured:
         cli_console.print(text)
-        written = cli_console.file.getvalue()
-    finally:
-        cli_console.file = file
-    return bool(UNSEEN.search(written))
+    return bool(UNSEEN.search(captured.get()))
 
 
 def main() -> None:

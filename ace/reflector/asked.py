@@ -146,12 +146,12 @@ def heard_before(task: TaskInput) -> list[ReasoningStep]:
 
 
 def free_text(answer: str) -> tuple[set[str], list[str]]:
-    """The values of an answer's fields in lower case, and its running texts.
+    """The values of an answer's fields in lower case, and its running texts; what is spelled like a name is both.
 
     Examples:
         >>> known, texts = free_text('{"id": "W-1", "note": "please call me"}')
         >>> sorted(known), texts
-        (['please call me', 'w-1'], ['please call me'])
+        (['please call me', 'w-1'], ['please call me', 'W-1'])
     """
     value = _structure(answer)
     if value is not None:
