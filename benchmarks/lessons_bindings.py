@@ -20,7 +20,7 @@ from rich.console import Console
 from rich.table import Table
 
 from ace.core.text import value_to_text
-from ace.playbook.plan import Constant, FromAnswer, FromTask, Plan
+from ace.playbook.plan import Constant, FromAnswer, FromTask, Plan, plan_with
 from ace.reflector.knowledge import Knowledge
 from ace.reflector.plans import mined
 from ace.reflector.values import fields, said_in
@@ -265,8 +265,8 @@ def worlds() -> Iterator[dict[str, Any]]:
             yield {
                 "world": name,
                 "task": text,
-                "right": plan.text == f"{wanted}, then submit(...)",
-                "plan": plan.text,
+                "right": _named(plan) == f"{wanted}, then submit(...)",
+                "plan": _named(plan),
                 "wanted": wanted,
             }
 
@@ -294,6 +294,11 @@ def _fields(answer: str) -> Iterator[tuple[str, str]]:
             stack += [(f"{path}[]", v) for v in item]
         else:
             yield (item if isinstance(item, str) else json.dumps(item)).lower(), path
+
+
+def _named(plan: Plan) -> str:
+    """A plan as it is shown once a second task has had the same keys in its answers."""
+    return plan_with(plan, plan, differs=True).text
 
 
 def carries_over(plan: Plan, task: TaskInput, steps: Sequence[ReasoningStep]) -> str:
