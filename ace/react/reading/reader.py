@@ -236,7 +236,8 @@ class CallReader:
         others = tuple(call for call in calls if call.source not in quoted)
         if not others or not speaks(text, calls):
             return others
-        return tuple(call for call in others if call.bare not in self._calls_in(data, str(call.name)))
+        told = {name: self._calls_in(data, name) for name in {str(call.name) for call in others}}
+        return tuple(call for call in others if call.bare not in told[str(call.name)])
 
     def _calls_in(self, data: str, name: str) -> set[str]:
         """The calls of a tool in data, in every shape, without what makes no difference to a reader."""
