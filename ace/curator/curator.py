@@ -106,7 +106,7 @@ class Curator:
                     provenance=insight.provenance,
                     avg_iterations=float(insight.iterations),
                     tool_success_rate=insight.tool_success_rate,
-                    clean=same.trust == "tainted" and (not self._held(insight) or _after_other_words(same, insight)),
+                    clean=same.trust == "tainted" and self._frees(insight, same),
                     after=_after(same, insight),
                     reason=f"the same lesson again: {insight.evidence}",
                     **_said_again(same, insight, sure=not self._unsure(insight)),
@@ -138,6 +138,10 @@ class Curator:
     def _held(self, insight: Insight) -> bool:
         """Whether a lesson waits for a person before it is shown."""
         return bool(insight.held) or self._unsure(insight)
+
+    def _frees(self, insight: Insight, waiting: PlaybookBullet) -> bool:
+        """Whether a run lets out a lesson that waits: it is trusted itself, or its calls came after quite other words."""
+        return not self._held(insight) or (not self._unsure(insight) and _after_other_words(waiting, insight))
 
     def _add(self, insight: Insight, schema_hashes: Mapping[str, str]) -> Add:
         bullet, reason = insight.as_bullet(dict(schema_hashes)), f"a new lesson: {insight.evidence}"

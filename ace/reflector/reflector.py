@@ -22,6 +22,7 @@ from ace.reflector.hearsay import rests_on
 from ace.reflector.knowledge import Knowledge
 from ace.reflector.mining import Lesson, Run
 from ace.reflector.situations import situation_of, without_values
+from ace.reflector.values import said_in
 from ace.tasks import Feedback, TaskOutput
 
 MAX_MINED = 3
@@ -135,7 +136,7 @@ class Reflector:
             proposed = self._insight(
                 mining.pitfall(output, feedback.text, knowledge), output, feedback, group, knowledge, asked
             )
-            insights.append(proposed.model_copy(update={"held": doubt}))
+            insights.append(proposed.model_copy(update={"held": doubt, "after": ()}))
         if self.lm is not None:
             insights += self._reflected(
                 output, feedback, group, knowledge, [*known, *(insight.content for insight in insights)], asked
@@ -217,6 +218,7 @@ class Reflector:
                 "trigger": situation_of(lesson.trigger, knowledge).shown,
                 "content": without_values(lesson.mined.content, output.structured_trace, knowledge, read),
                 "words_from": ("model",),
+                "after": (),  # its words are a reason of their own
                 "held": insight.held or without_values(why, output.structured_trace, knowledge, read),
             }
             insights.append(insight.model_copy(update=changes))
@@ -269,8 +271,8 @@ class Reflector:
 def _not_done(text: str, lesson: Lesson, output: TaskOutput, knowledge: Knowledge) -> str:
     """What a written lesson speaks of that the run has not done; empty when it rests on the run."""
     made = {step.tool_name for step in output.structured_trace if step.executed}
-    said = f" {name_as_text(text)} ".lower()
-    named = (tool for tool in knowledge.changing if tool not in made and f" {name_as_text(tool)} ".lower() in said)
+    said = name_as_text(text)
+    named = (tool for tool in knowledge.changing if tool not in made and any(said_in(said, name_as_text(tool))))
     if (tool := next(named, None)) is not None:
         return f"names {tool}, which changes something and was not called"
     rests = any(output.structured_trace[number - 1].executed for number in lesson.steps)
@@ -330,6 +332,7 @@ def beside(run: Learned, other: Learned | None) -> list[Insight]:
         "tool_sequence": (),
         "changing_tools": (),
         "steps": (),
+        "after": (),
     }
     said = {"section": found.section, "content": found.content, "tools": found.tools, "held": held}
     difference = main.model_copy(update={**plain, **said, "words_from": ("schema",)})

@@ -309,3 +309,24 @@ def test_what_an_answer_has_asked_for_is_not_let_out_by_other_words():
     assert not waiting(
         asked, run_of(step("archive", changes=True, folder="f-2"), text="Archive folder f-2", task_id="t9")
     )
+
+
+def test_a_judge_that_is_not_sure_lets_nothing_out_by_other_words():
+    with Playbook(embedder=CallableEmbedder("none", lambda texts: [[1.0]] * len(texts))) as book:
+        learner = Learner(book)
+        learner.learn(after_prose(1, "lamps"), Feedback(success=True))
+        learner.learn(after_prose(2, "a journey"), Feedback(success=True, confidence=0.2))
+        assert [bullet.stage for bullet in book.bullets] == ["quarantined"]
+        learner.learn(after_prose(3, "a house"), Feedback(success=True, confidence=1.0))
+        assert [bullet.stage for bullet in book.bullets] == ["active"]
+
+
+def test_what_made_the_difference_waits_by_its_own_reasons():
+    failed = after_prose(1, "lamps").model_copy(update={"run_id": "r0"})
+    solved = run_of(step("read", "7 pages"), step("label", changes=True, folder="f-1"), run_id="r1", task_id="t1")
+    solved = solved.model_copy(update={"task": failed.task})
+    with Playbook(embedder=CallableEmbedder("none", lambda texts: [[1.0]] * len(texts))) as book:
+        learner = Learner(book)
+        learner.learn(failed, Feedback(success=False))
+        learner.learn(solved, Feedback(success=True))
+        assert [bullet.after for bullet in book.bullets if bullet.content.startswith("The difference")] == [()]
