@@ -2,4 +2,5 @@
 
 from ace.cli import main
 
-main()
+if __name__ == "__main__":  # and not in a process that this one starts
+    main()

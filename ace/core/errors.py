@@ -84,12 +84,15 @@ class PlaybookError(AceError, ValueError):
 
     Args:
         message: What was wrong, what was expected, and what to do.
-        out_of_reach: Whether the same may well succeed later: the database, its file, its disk or the embedder is not there.
+        out_of_reach: Whether the same may well succeed later: the database, its file, its disk, the embedder or the
+            time is not there.
+        seconds: Of CPU time that were not enough to learn from a run; 0 where time was not the reason.
     """
 
-    def __init__(self, message: str, *, out_of_reach: bool = False) -> None:
+    def __init__(self, message: str, *, out_of_reach: bool = False, seconds: float = 0.0) -> None:
         super().__init__(message)
         self.out_of_reach = out_of_reach
+        self.seconds = seconds
 
 
 class ToolRegistrationError(AceError, ValueError, TypeError):

@@ -196,7 +196,8 @@ class Learner:
             if queue is not None:
                 queue.put(observed)
                 queue.sync()
-        feedback = self.pipeline.learn(observed)
+        feedback = self._learn_in_time(observed, keep=True)
+        assert feedback is not None, "a run of a training set has been scored"
         if on_run:
             on_run(episode, observed.output, feedback)
         return feedback.success
@@ -353,13 +354,15 @@ class Learner:
             for run in _counted(runs, known):
                 tools: dict[str, Any] = {**self._tools, "schemas": schemas}
                 observed = ObservedRun(key=run.run_id, output=run, feedback=known, group=family or "", **tools)
-                self.pipeline.learn(observed, keep=False)
+                self._learn_in_time(observed, keep=False)
         self.pipeline.look_back()
         self.pipeline.propose(now=True)
         return self.report.since(before)
 
     def learn_or_keep(self, output: TaskOutput, feedback: Feedback, *, group: str = "") -> LearningReport:
-        """`learn`, and keep the run for later where the playbook is out of reach; runs that wait are learned after it.
+        """`learn`, and keep the run for later where the playbook is out of reach, or it took too long.
+
+        Runs that wait are learned after it.
 
         Returns:
             Counts of this call; `postponed` is 1 where the run was kept.
@@ -377,10 +380,22 @@ class Learner:
             self._postponed.keep(run, error)
             return LearningReport(postponed=1)
         try:
-            self._postponed.retry(self._learn_again)
+            self._postponed.retry(self._learn_again, self.pipeline.reflector.seconds)
         except (PlaybookError, OSError) as error:  # it must not keep this run from being learned
             _log.warning("runs that wait to be learned from wait on: %s", describe_error(error))
         return self.report.since(before)
+
+    def _learn_in_time(self, run: ObservedRun, *, keep: bool) -> Feedback | None:
+        """Learn from one run of several; one that takes too long is kept for later, and the others go on."""
+        try:
+            return self.pipeline.learn(run, keep)
+        except PlaybookError as error:
+            if not error.seconds:
+                raise
+            self.report.postponed += 1
+            if self._queue is None or run.key not in self._queue.waiting:
+                self._postponed.keep(run, error)
+            return run.feedback
 
     def _learn_again(self, run: ObservedRun) -> None:
         self.pipeline.learn(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import threading
 import time
 from collections.abc import Callable
@@ -52,6 +53,8 @@ class PostponedRuns:
             PlaybookError: It is kept in this process only.
         """
         reason = describe_error(why)
+        if isinstance(why, PlaybookError) and why.seconds:
+            run = run.model_copy(update={"seconds": why.seconds})
         try:
             if self._file is None or not self._file.parent.is_dir():
                 raise PlaybookError("there is no folder for it")
@@ -70,22 +73,32 @@ class PostponedRuns:
             ) from why
         _log.warning("could not learn from run %s now (%s); it is kept and learned later", run.output.run_id, reason)
 
-    def retry(self, learn: Callable[[ObservedRun], object]) -> int:
-        """Learn from what waits, in order, until that fails again; how many were learned from."""
+    def retry(self, learn: Callable[[ObservedRun], object], seconds: float = math.inf) -> int:
+        """Learn from what waits, in order, until that fails again; how many were learned from.
+
+        Args:
+            learn: Learns from one of them.
+            seconds: Of CPU time that it takes for one at most: runs that took longer wait on.
+        """
         done = 0
         for key, run in list(self._memory.items()):
-            learn(run)
-            self._memory.pop(key, None)
-            done += 1
+            if (still := _tried(learn, run, seconds)) is not None:
+                self._memory[key] = still
+            else:
+                self._memory.pop(key, None)
+                done += 1
         if self._file is None or not self._file.exists():
             return done
         with self._lock:
             queue = self._opened(self._file)
             try:
                 for run in list(queue.waiting.values()):
-                    learn(run)
-                    queue.done(run, success=True)
-                    done += 1
+                    still = _tried(learn, run, seconds)
+                    if still is None:
+                        queue.done(run, success=True)
+                        done += 1
+                    elif still is not run:
+                        queue.put(still)
             finally:
                 queue.close(remove_empty=True)
         return done
@@ -100,3 +113,16 @@ class PostponedRuns:
                 if time.monotonic() > until:
                     raise
                 time.sleep(0.02)
+
+
+def _tried(learn: Callable[[ObservedRun], object], run: ObservedRun, seconds: float) -> ObservedRun | None:
+    """The run as it waits on, because it took too long once more or did with as much time; None when it was learned from."""
+    if run.seconds >= seconds:
+        return run
+    try:
+        learn(run)
+    except PlaybookError as error:
+        if not error.seconds:
+            raise
+        return run.model_copy(update={"seconds": error.seconds})
+    return None

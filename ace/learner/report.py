@@ -36,7 +36,7 @@ class LearningReport:
     unread: int = 0
     """Runs whose reflection waits for a model that could not be reached."""
     postponed: int = 0
-    """Runs that are kept for later, because the playbook was out of reach."""
+    """Runs that are kept for later, because the playbook was out of reach or learning took too long."""
     usage: RunUsage = field(default_factory=RunUsage)
 
     def count(self, deltas: Sequence[Delta]) -> None:

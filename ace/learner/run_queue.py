@@ -38,6 +38,8 @@ class ObservedRun(BaseModel, frozen=True, extra="forbid"):
     schemas: dict[str, Any] = Field(default_factory=dict, exclude=True)
     """Of the tools, in this process only."""
     group: str = ""
+    seconds: float = 0.0
+    """Of CPU time that were not enough to learn from it; it waits for somebody with more."""
 
 
 def known_tools(tools: Any) -> dict[str, Any]:

@@ -479,7 +479,8 @@ class ReActGenerator(dspy.Module, Agent):
             group: The task's family.
 
         Returns:
-            What was learned; `postponed` is 1 where the playbook was out of reach and the run is kept for later.
+            What was learned; `postponed` is 1 where the playbook was out of reach, or learning took more than 5 s of CPU
+            time, and the run is kept for later.
 
         Raises:
             ValueError: There is no verdict, or it is no verdict, or the agent has no playbook to write to.

@@ -118,6 +118,7 @@ def asked_for(output: TaskOutput, knowledge: Knowledge) -> list[Asked]:
     for number, step in enumerate(output.structured_trace, 1):
         if not step.executed:
             continue
+        knowledge.in_time()
         call = _Call(step, task, wanted, heard, knowledge)
         asks = next((one for one in heard.sentences if call.asked_by(*one)), None)
         prose = [one for one in heard.sentences if one[1].is_prose and one[0].tool_name != step.tool_name]

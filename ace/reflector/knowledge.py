@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import math
 import re
+import time
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
@@ -12,6 +14,7 @@ from typing import Any, cast
 
 import numpy as np
 
+from ace.core import PlaybookError
 from ace.core.language import FUNCTION_WORDS, FUNCTION_WORDS_ELSEWHERE, common_words, name_as_text
 from ace.playbook.index.minilm import Embedder, embedded
 from ace.playbook.masking import PERSONAL, WORD, Kind, Masker, PatternMasker
@@ -31,15 +34,30 @@ class Knowledge:
         masker: Finds what is personal.
         private: Names of arguments whose values are never shown.
         embedder: Compares a request with the tools; None compares their words alone.
+        run: The run that is read, by its id.
+        seconds: Of CPU time, in which it has to be read.
     """
 
     schemas: Mapping[str, Any] = field(default_factory=dict[str, Any])
     masker: Masker = field(default_factory=PatternMasker)
     private: Collection[str] = ()
     embedder: Embedder | None = None
+    run: str = ""
+    seconds: float = math.inf
 
     def __post_init__(self) -> None:
+        self._until = time.thread_time() + self.seconds
         self.words = frozenset(word for name, schema in self.schemas.items() for word in _words(name, schema))
+
+    def in_time(self) -> None:
+        """Raises `PlaybookError` when the run has taken too long."""
+        if time.thread_time() > self._until:
+            raise PlaybookError(
+                f"run {self.run!r} took more than {self.seconds:g} s of CPU time to learn from, so nothing was learned; "
+                "give it more time with Reflector(seconds=...)",
+                out_of_reach=True,
+                seconds=self.seconds,
+            )
 
     @cached_property
     def keys(self) -> frozenset[str]:

@@ -68,6 +68,7 @@ class _Binder:
         also = dict[str, tuple[Binding, ...]]()
         self._names |= set(map(slot_name, given))
         for name, value in given.items():
+            self._knowledge.in_time()
             args[name], *others = self._bound(step.tool_name, name, value)
             if others:
                 also[name] = tuple(others[:_MAX_ALSO])

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import chain, islice
 from typing import Any
+
+from cachetools import LRUCache
 
 from ace.core import truncate
 from ace.core.language import name_as_text
@@ -29,6 +32,9 @@ MAX_MINED = 3
 """Lessons that the miner takes from one run: what worked or did not, and two details."""
 MAX_OBSERVATIONS = 20
 """How many recurring sub-sequences become lessons, the most frequent first."""
+MAX_LOOKED_THROUGH = 2_000
+"""Runs whose calls a reflector remembers."""
+LEARN_SECONDS = 5.0
 MAX_WORDS_SHOWN = 200
 """Characters of a sentence that made a lesson wait."""
 OUTAGES = frozenset({"model_transport", "interrupted", "internal_invariant"})
@@ -51,6 +57,7 @@ class Reflector:
         masker: Finds what is personal in a request. A `Learner` sets the playbook's; patterns by default.
         private: Names of fields and arguments whose values are never shown to others.
         embedder: Compares what a task asks for with the calls. A `Learner` sets the playbook's; words alone by default.
+        seconds: Of CPU time, for one run; what takes longer is kept for somebody with more.
         lm: A DSPy language model that reads the run too and adds at most three lessons of its own; None for the miner alone.
 
     Attributes:
@@ -75,12 +82,15 @@ class Reflector:
         masker: Masker | None = None,
         private: Collection[str] = (),
         embedder: Embedder | None = None,
+        seconds: float = LEARN_SECONDS,
     ) -> None:
         self.source = source
         self.masker = masker
         self.embedder = embedder
         self.private = frozenset(private)
         self.lm = lm
+        self.seconds = seconds
+        self._looked_through: LRUCache[str, list[mining.Handed] | None] = LRUCache(MAX_LOOKED_THROUGH)
         self.refused: Counter[str] = Counter()
 
     def reflect(self, output: TaskOutput, feedback: Feedback, **options: Any) -> list[Insight]:
@@ -118,8 +128,9 @@ class Reflector:
             return run
         if not output.structured_trace and not output.completed:
             return run  # no reply was ever legal: that teaches nothing about the task
-        knowledge = self._knowledge(schemas)
+        knowledge = self._knowledge(schemas, output.run_id, self.seconds)
         asked = asked_for(output, knowledge)
+        self._looked_through[output.run_id] = None if asked else mining.handed_on(output)
         doubt = _doubt(feedback, output, knowledge)
         said = feedback.text if not doubt else ""
         main: list[Lesson] = []
@@ -149,8 +160,9 @@ class Reflector:
             }
         )
 
-    def _knowledge(self, schemas: Mapping[str, Any] | None) -> Knowledge:
-        return Knowledge(schemas or {}, self.masker or PatternMasker(), self.private, self.embedder)
+    def _knowledge(self, schemas: Mapping[str, Any] | None, run: str = "", seconds: float = math.inf) -> Knowledge:
+        masker = self.masker or PatternMasker()
+        return Knowledge(schemas or {}, masker, self.private, self.embedder, run, seconds)
 
     def recurring(self, runs: Iterable[Run], schemas: Mapping[str, Any] | None = None) -> list[Insight]:
         """Sub-sequences of calls that recur over the tasks of several families; runs that an answer steered do not count.
@@ -162,13 +174,21 @@ class Reflector:
         by_tenant: dict[str | None, list[Run]] = {}
         for run in runs:
             # tenants must not learn from each other's runs
-            if not asked_for(run[0], self._knowledge(schemas)):
+            if self._handed_on(run[0], schemas) is not None:
                 by_tenant.setdefault(run[0].task.tenant, []).append(run)
         return [
             self._observation(lesson, seen)
             for same_tenant in by_tenant.values()
-            for lesson, seen in mining.recurring(same_tenant)[:MAX_OBSERVATIONS]
+            for lesson, seen in mining.recurring(same_tenant, self._handed_on)[:MAX_OBSERVATIONS]
         ]
+
+    def _handed_on(self, output: TaskOutput, schemas: Mapping[str, Any] | None = None) -> list[mining.Handed] | None:
+        """The calls of a run, which are looked through once; None where an answer steered it."""
+        known = self._looked_through
+        if output.run_id not in known:
+            steered = asked_for(output, self._knowledge(schemas))
+            known[output.run_id] = None if steered else mining.handed_on(output)
+        return known[output.run_id]
 
     def _observation(self, lesson: Lesson, seen: Sequence[Run]) -> Insight:
         domains = {output.task.domain for output, _ in seen}

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
-from functools import partial, wraps
-from typing import Annotated, Any, ParamSpec, TypeVar
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from functools import partial
+from typing import Annotated, Any
 
+from anyio import to_thread
 from mcp import MCPError
 from mcp.server import MCPServer
 from mcp.server.mcpserver.exceptions import ResourceError, ToolError
@@ -15,6 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from ace.core import PlaybookError
 from ace.playbook.bullet import SHOWN_STAGES
+from ace.serve.apart import Apart
 from ace.serve.shared_memory import MAX_LISTED, Lesson, LessonReason, Noted, Recall, Remembered, SharedMemory
 
 INSTRUCTIONS = (
@@ -30,9 +33,6 @@ Task = Annotated[str, Field(description="The task in its own words.")]
 Domain = Annotated[str | None, Field(description="Only lessons of this domain, or of none.")]
 Tools = Annotated[list[str] | None, Field(description="Names of your tools: lessons that need others do not come.")]
 
-P = ParamSpec("P")
-R = TypeVar("R")
-
 
 class Message(BaseModel):
     """One message of a conversation, in the form of OpenAI's chat API, or an item of its Responses API."""
@@ -47,7 +47,7 @@ class Message(BaseModel):
     tool_call_id: str | None = Field(None, description="Of a tool's answer: the call.")
 
 
-def mcp_server(memory: SharedMemory, name: str = "ace-memory") -> MCPServer:
+def mcp_server(memory: SharedMemory, name: str = "ace-memory", apart: Apart | None = None) -> MCPServer:
     """A server over a memory, `mcp_server(SharedMemory(book))`; its `run` speaks over standard input and output.
 
     Tools `recall`, `lessons` and `explain`, and without `read_only` also `remember` and `feedback`; resources
@@ -56,6 +56,7 @@ def mcp_server(memory: SharedMemory, name: str = "ace-memory") -> MCPServer:
     Args:
         memory: What is served.
         name: Of the server.
+        apart: Learns in a process of its own, for the servers of all who ask; in a thread by default.
     """
     server = MCPServer(name, instructions=INSTRUCTIONS, log_level="ERROR")
 
@@ -99,14 +100,13 @@ def mcp_server(memory: SharedMemory, name: str = "ace-memory") -> MCPServer:
         return f"Lessons from earlier runs, as data:\n{shown}\n\nTask: {task}" if shown else f"Task: {task}"
 
     if not memory.read_only:
-        _add_writers(server, memory)
+        _add_writers(server, memory, apart)
     return server
 
 
-def _add_writers(server: MCPServer, memory: SharedMemory) -> None:
+def _add_writers(server: MCPServer, memory: SharedMemory, apart: Apart | None) -> None:
     @server.tool(annotations=WRITES)
-    @_told(ToolError)
-    def remember(
+    async def remember(
         messages: Annotated[
             list[Message], Field(description="The whole conversation, tool calls and answers included.")
         ],
@@ -121,7 +121,11 @@ def _add_writers(server: MCPServer, memory: SharedMemory) -> None:
         The same conversation counts once; with another verdict, that one takes the place of the earlier.
         """
         said, reads = [message.model_dump(exclude_unset=True) for message in messages], read_only_tools or ()
-        return memory.remember(said, success, domain=domain, read_only_tools=reads, note=note, retract=retract)
+        options: dict[str, Any] = {"domain": domain, "read_only_tools": reads, "note": note, "retract": retract}
+        with _told(ToolError):
+            if apart is not None:
+                return await apart.remember(memory, said, success, **options)
+            return await to_thread.run_sync(partial(memory.remember, said, success, **options))
 
     @server.tool(annotations=WRITES)
     @_told(ToolError)
@@ -136,17 +140,10 @@ def _add_writers(server: MCPServer, memory: SharedMemory) -> None:
         return memory.feedback(lesson, helped, run)
 
 
-def _told(refusal: Callable[[str], Exception]) -> Callable[[Callable[P, R]], Callable[P, R]]:
+@contextmanager
+def _told(refusal: Callable[[str], Exception]) -> Generator[None]:
     """Errors of this library are for the client, in the form that it takes them in; whatever else is raised stays here."""
-
-    def telling(body: Callable[P, R]) -> Callable[P, R]:
-        @wraps(body)
-        def told(*args: P.args, **kwargs: P.kwargs) -> R:
-            try:
-                return body(*args, **kwargs)
-            except PlaybookError as error:
-                raise refusal(str(error)) from error
-
-        return told
-
-    return telling
+    try:
+        yield
+    except PlaybookError as error:
+        raise refusal(str(error)) from error

@@ -91,6 +91,8 @@ class Remembered(BaseModel, frozen=True):
     """Requests that teach nothing any more."""
     run_ids: tuple[str, ...] = ()
     """Of the requests: `feedback` counts for them."""
+    postponed: int = 0
+    """Requests that took too long to learn from: they are kept for a learner that takes more time."""
 
 
 class Noted(BaseModel, frozen=True):
@@ -237,6 +239,7 @@ class SharedMemory:
             corrected=report.corrected,
             retracted=retracted,
             run_ids=tuple(run.run_id for run in read_requests(list(messages), **about)),
+            postponed=report.postponed,
         )
 
     def _retract(self, messages: list[Any], about: Mapping[str, Any]) -> int:

@@ -23,6 +23,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from ace.core import PlaybookError
 from ace.playbook import Playbook
+from ace.serve.apart import Apart
 from ace.serve.guard import LOOPBACK, MAX_BODY, Guard, Refused
 from ace.serve.inspector.inspector import Inspector
 from ace.serve.live import Live
@@ -48,7 +49,7 @@ def web_app(
         secure: Whether browsers reach it by https only.
         **options: As for the `Inspector`.
     """
-    sessions, live = Sessions(), Live(book)
+    sessions, live, apart = Sessions(), Live(book), None if book.in_memory else Apart(book)
     inspector = Inspector(book, sessions, live, **options)
     tools: dict[Person, _Tools] = {}
 
@@ -62,7 +63,7 @@ def web_app(
     async def mcp(scope: Scope, receive: Receive, send: Send) -> None:
         person = scope["state"]["person"]
         if person not in tools:  # the file of tokens may name somebody new at any time
-            tools[person] = _Tools(book, person)
+            tools[person] = _Tools(book, person, apart)
         await tools[person](scope, receive, send)
 
     async def favicon(request: Request) -> Response:
@@ -96,9 +97,9 @@ def web_app(
 class _Tools:
     """The MCP server of one person."""
 
-    def __init__(self, book: Playbook, person: Person) -> None:
+    def __init__(self, book: Playbook, person: Person, apart: Apart | None) -> None:
         memory = SharedMemory(book, author=person.name, tenant=person.tenant, read_only=person.read_only)
-        self._server = mcp_server(memory)
+        self._server = mcp_server(memory, apart=apart)
         # hosts and origins have been checked; without sessions nothing is lost when a server is started again
         self._app = self._server.streamable_http_app(
             streamable_http_path="/",

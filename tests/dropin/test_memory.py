@@ -271,7 +271,7 @@ def test_a_run_that_waits_and_cannot_be_learned_keeps_no_other_from_it(path, cap
         first = it("What is 6 times 7?")
         it.learn(first, True)
         [learner] = it._shared.learner
-        learner._postponed._memory["poison"] = first.output
+        learner._postponed._memory["poison"] = ObservedRun(key="poison", output=first.output)
 
         def refuse(run):
             raise PlaybookError("it cannot be learned")

@@ -1,0 +1,74 @@
+"""Learns in a process of its own, so that no conversation keeps the other clients of a server waiting."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import anyio
+from anyio import to_process, to_thread
+
+from ace.core import PlaybookError
+from ace.playbook import Playbook
+from ace.serve.shared_memory import Remembered, SharedMemory
+
+MOST_SECONDS = 20.0
+"""For one conversation; then its process is ended. Learning gives up by itself after `Reflector.seconds` of CPU time."""
+_BOOKS: dict[str, Playbook] = {}
+"""Those that are open in such a process, by address."""
+
+
+class Apart:
+    """Learns from one conversation after another: `await Apart(book).remember(SharedMemory(book), messages, True)`.
+
+    Args:
+        book: The playbook; not one in memory, which no other process could see.
+        seconds: For one conversation.
+    """
+
+    def __init__(self, book: Playbook, seconds: float = MOST_SECONDS) -> None:
+        self._book, self._seconds = book, seconds
+        self._turn = anyio.Lock()
+
+    async def remember(
+        self, memory: SharedMemory, messages: Sequence[Mapping[str, Any]], success: bool | None = None, **options: Any
+    ) -> Remembered:
+        """Do what `SharedMemory.remember` does, for one who asks at a time.
+
+        Raises:
+            PlaybookError: As there; or it took too long.
+        """
+        _, (where, how) = self._book.__reduce__()
+        async with self._turn:
+            await to_process.run_sync(_opened, where["path"], how)  # to start takes as long as it takes
+            learn = partial(_remember, where["path"], how, memory.author, memory.tenant, messages, success, options)
+            try:
+                with anyio.fail_after(self._seconds):
+                    learned = await to_process.run_sync(learn, cancellable=True)
+            except TimeoutError:
+                raise PlaybookError(
+                    f"nothing was learned: it took more than {self._seconds:g} s and was ended; send fewer messages at once"
+                ) from None
+        await to_thread.run_sync(self._book.refresh)
+        return learned
+
+
+def _opened(address: str, options: Mapping[str, Any]) -> None:
+    """Open a playbook in this process."""
+    if address not in _BOOKS:
+        _BOOKS[address] = Playbook(address, **options)
+        _BOOKS[address].warm()
+
+
+def _remember(
+    address: str,
+    options: Mapping[str, Any],
+    author: str,
+    tenant: str | None,
+    messages: Sequence[Mapping[str, Any]],
+    success: bool | None,
+    said: Mapping[str, Any],
+) -> Remembered:
+    _opened(address, options)
+    return SharedMemory(_BOOKS[address], author=author, tenant=tenant).remember(messages, success, **said)
