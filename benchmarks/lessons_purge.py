@@ -1,8 +1,8 @@
 """What a purge leaves behind: ``python benchmarks/lessons_purge.py OUT.json [--texts 40]``.
 
 On SQLite and on a PostgreSQL of its own, playbooks are filled with lessons, authors, notes, tags, triggers, tools'
-names in queues and mined runs that hold a text, spelled in several ways, beside lessons that do not. After `purge` the
-bytes of every file under the playbook's folder, or every row of the server's tables, are searched for the text,
+names in queues, stored and mined runs that hold a text, spelled in several ways, beside lessons that do not. After
+`purge` the bytes of every file under the playbook's folder, or every row of the server's tables, are searched for the text,
 whatever its case, escaped for JSON and as UTF-16. Counted are texts that are left, journals that do not verify, lessons
 without the text that changed, and texts that come back by a rebuild of the index, a fork or a rollback.
 """
@@ -26,9 +26,10 @@ from lessons_merge import run
 from rich.console import Console
 from rich.progress import track
 
+from ace.agent import FolderRunStore, RunSnapshot
 from ace.learner import Learner
 from ace.playbook import Add, Playbook, PlaybookBullet, Tag, Update
-from ace.tasks import Feedback
+from ace.tasks import Feedback, TaskInput
 
 BYSTANDERS = 5
 
@@ -87,6 +88,10 @@ def fill(book: Playbook, folder: Path, text: str, rng: random.Random) -> None:
     Learner(book).learn(output.model_copy(update={"run_id": "r2"}), Feedback(success=False, text=f"{text} complained"))
     with suppress(TimeoutError), Learner(book, state=folder / "queue.jsonl", judge=_out_of_reach) as learner:
         learner.observe(output.model_copy(update={"run_id": "r3"}))  # it stays in the queue
+    store = FolderRunStore(folder / "runs")
+    asked = TaskInput(inputs={"task": f"Refund the order of {text}"})
+    store.save(RunSnapshot(run_id="r4", task=asked, tools={}, max_iters=5))
+    book.remember_queue(store.folder)
     words = f"Ask before {text} is called, then refund."
     book.commit([Add(bullet=PlaybookBullet(section="Pitfalls", trigger=f"Mail {text}", content=words))], author=text)
     book.commit([Add(bullet=PlaybookBullet(section="Pitfalls", content=text.upper()))])

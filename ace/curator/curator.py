@@ -140,8 +140,16 @@ class Curator:
         return bool(insight.held) or self._unsure(insight)
 
     def _frees(self, insight: Insight, waiting: PlaybookBullet) -> bool:
-        """Whether a run lets out a lesson that waits: it is trusted itself, or its calls came after quite other words."""
-        return not self._held(insight) or (not self._unsure(insight) and _after_other_words(waiting, insight))
+        """Whether a run lets out a lesson that waits: it is trusted itself, or its calls came after quite other words.
+
+        Where a book asks for several tasks, as many users together do so after the same words.
+        """
+        if not self._held(insight):
+            return True
+        if self._unsure(insight) or not (waiting.after and insight.after):
+            return False
+        users = {*waiting.provenance.users, *insight.provenance.users}
+        return _after_other_words(waiting, insight) or len(users) >= self.playbook.promote_after > 1
 
     def _add(self, insight: Insight, schema_hashes: Mapping[str, str]) -> Add:
         bullet, reason = insight.as_bullet(dict(schema_hashes)), f"a new lesson: {insight.evidence}"
@@ -265,7 +273,7 @@ def _said_again(bullet: PlaybookBullet, insight: Insight, sure: bool) -> dict[st
 def _after_other_words(bullet: PlaybookBullet, insight: Insight) -> bool:
     """Whether a lesson that waits since its calls came unasked for after some words came after quite other ones here."""
     other_task = not set(insight.provenance.task_ids) <= set(bullet.provenance.task_ids)
-    return other_task and bool(bullet.after and insight.after) and set(bullet.after).isdisjoint(insight.after)
+    return other_task and set(bullet.after).isdisjoint(insight.after)
 
 
 def _after(bullet: PlaybookBullet, insight: Insight) -> tuple[str, ...] | None:

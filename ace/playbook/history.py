@@ -428,7 +428,7 @@ def _verify(
     problems += unreadable
     if not unreadable:
         problems += [*_unlike(entries, rows), *_wrong_numbers(entries, next_number)]
-        there = {row.number for row in rows}
+        there = {0, *(row.number for row in rows)}  # 0 stands for the book itself
         if {pair for pair in credited if pair[1] in there} != {
             pair for pair in credits_of((e.revision, e.delta) for e in entries) if pair[1] in there
         }:

@@ -218,6 +218,11 @@ class Playbook:
         return self._state.store.address is None
 
     @property
+    def promote_after(self) -> int:
+        """Distinct tasks that have to teach a lesson before it is shown."""
+        return self._state.promote_after
+
+    @property
     def embedder(self) -> Embedder:
         """What makes the vectors."""
         return self._state.embedder

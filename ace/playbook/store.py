@@ -281,9 +281,13 @@ def given_numbers(delta: Delta) -> list[int]:
     return [int(delta.bullet_id.removeprefix("b-"))] if added else []
 
 
-def _passing(error: DBAPIError) -> bool:
-    """Whether the database is at fault, and not what it was asked."""
-    return not isinstance(error, (IntegrityError, DataError, ProgrammingError))
+def _passing(error: Exception) -> bool:
+    """Whether the database is at fault, and not what it was asked, or a damaged file."""
+    return not isinstance(error, (IntegrityError, DataError, ProgrammingError, UnicodeDecodeError))
+
+
+_FAILURES = (DBAPIError, UnicodeDecodeError)
+"""What a database raises; SQLite may quote a damaged file in its own words."""
 
 
 def _inode(file: str | None) -> tuple[int, int] | None:
@@ -340,9 +344,9 @@ class Store:
             self._inode = _inode(self.file)
             with self._read() as connection:
                 self.book_id = _meta(connection, "book_id")
-        except DBAPIError as error:
+        except _FAILURES as error:
             raise PlaybookError(
-                f"cannot open the playbook {self.url!r}: {error.orig}; is it a playbook file?"
+                f"cannot open the playbook {self.url!r}: {getattr(error, 'orig', error)}; is it a playbook file?"
             ) from error
         except PlaybookError as error:
             raise PlaybookError(f"cannot open the playbook {self.url!r}: {error}") from error
@@ -377,9 +381,9 @@ class Store:
         try:
             with self._lock, self.engine.connect() as connection:
                 yield connection
-        except DBAPIError as error:
+        except _FAILURES as error:
             raise PlaybookError(
-                f"cannot read {self.url!r}: {error.orig}; is it a playbook, and within reach?",
+                f"cannot read {self.url!r}: {getattr(error, 'orig', error)}; is it a playbook, and within reach?",
                 out_of_reach=_passing(error),
             ) from error
 
@@ -391,10 +395,12 @@ class Store:
             self._check_file()
             with self._lock, self.engine.execution_options(ace_write=True).begin() as connection:
                 yield connection
+                _seal(connection)
             self._check_file()
-        except DBAPIError as error:
+        except _FAILURES as error:
             raise PlaybookError(
-                f"cannot write to {self.url!r}: {error.orig}; nothing was written", out_of_reach=_passing(error)
+                f"cannot write to {self.url!r}: {getattr(error, 'orig', error)}; nothing was written",
+                out_of_reach=_passing(error),
             ) from error
         finally:
             self._busy.writing = False
@@ -459,6 +465,8 @@ class Store:
     def everything(self) -> tuple[list[Entry], list[Row], int, set[tuple[str, int]], list[str]]:
         """Journal, table, next bullet number, credits, and what else is damaged, read in one transaction: for `verify`."""
         with self._read() as connection:
+            if misshapen := list(_misshapen(connection)):
+                return [], [], 1, set(), misshapen  # nothing of it can be relied on
             entries = _entries(connection)
             credits = connection.execute(sa.select(schema.credits.c.run_id, schema.credits.c.number)).all()
             following = int(_meta(connection, "next_number") or 1)
@@ -650,6 +658,27 @@ def _unsealed(embedder: str, key: str, stored: bytes) -> bytes | None:
     return numbers if schema.seal(embedder, key, numbers).encode() == stored[:_SEAL] else None
 
 
+def _misshapen(connection: sa.Connection) -> Iterator[str]:
+    """Where a file is no whole database, or a column holds what does not belong there: SQLite takes any value."""
+    if connection.dialect.name != "sqlite":
+        return
+    yield from (row for row in connection.exec_driver_sql("PRAGMA integrity_check(5)").scalars() if row != "ok")
+    for table in schema.metadata.sorted_tables:
+        for column in table.columns:
+            right = _TYPES[type(column.type)]
+            query = sa.select(sa.func.count()).select_from(table).where(sa.func.typeof(column).not_in(right))
+            if connection.execute(query).scalar_one():
+                yield f"the column {column.name} of the table {table.name} holds what is no {right[0]}"
+
+
+_TYPES: dict[type[Any], tuple[str, ...]] = {
+    sa.Integer: ("integer",),
+    sa.Text: ("text",),
+    sa.Float: ("real", "integer"),
+    sa.LargeBinary: ("blob",),
+}
+
+
 def _broken_seals(connection: sa.Connection) -> Iterator[str]:
     """What of the vectors and of the table `meta` was changed after it was written."""
     broken = sum(_unsealed(*row) is None for row in connection.execute(sa.select(schema.vectors)))
@@ -658,11 +687,22 @@ def _broken_seals(connection: sa.Connection) -> Iterator[str]:
     rows = {row.key: row.value for row in connection.execute(sa.select(schema.meta))}
     book_id = rows.get("book_id", "")
     for key, value in rows.items():
-        good = {"book_id": True, "next_number": True, "seal": value == schema.seal(book_id)}
+        good = {"book_id": True, "next_number": True, "seal": value in (_sealing(connection), schema.seal(book_id))}
         if not good.get(key, key.startswith("queue:") and value == schema.seal(book_id, key)):
             yield f"{key!r} in the table meta was changed after it was written"
     if "seal" not in rows:
         yield "the seal is missing from the table meta"
+
+
+def _sealing(connection: sa.Connection) -> str:
+    """What the seal has to be: a row of `meta`, or the newest entry, that is taken out breaks it."""
+    names = connection.execute(sa.select(schema.meta.c.key).where(schema.meta.c.key.startswith("queue:"))).scalars()
+    return schema.seal(_meta(connection, "book_id") or "", _last_checksum(connection), *sorted(names))
+
+
+def _seal(connection: sa.Connection) -> None:
+    sealed = schema.meta.update().where(schema.meta.c.key == "seal").values(value=_sealing(connection))
+    connection.execute(sealed)
 
 
 def _newest(connection: sa.Connection) -> int:

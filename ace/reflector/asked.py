@@ -121,7 +121,8 @@ def asked_for(output: TaskOutput, knowledge: Knowledge) -> list[Asked]:
         knowledge.in_time()
         call = _Call(step, task, wanted, heard, knowledge)
         asks = next((one for one in heard.sentences if call.asked_by(*one)), None)
-        prose = [one for one in heard.sentences if one[1].is_prose and one[0].tool_name != step.tool_name]
+        others = (one for one in heard.sentences if one[1].is_prose and one[0].tool_name != step.tool_name)
+        prose = [one for one in others if one[0].error is None and not refused(one[0].observation)]
         if asks is not None:
             found.append(Asked(number, step.tool_name, asks[0].tool_name, asks[1].text))
         elif prose and call.unasked([sentence for _, sentence in prose], heard):
@@ -130,6 +131,7 @@ def asked_for(output: TaskOutput, knowledge: Knowledge) -> list[Asked]:
             found.append(Asked(number, step.tool_name, source.tool_name, sentence.text, after))
         else:  # what it gave the tool by itself, the tool may repeat
             heard.known += "".join(f"\n{value}" for value in call.loose if not heard.told(value))
+        heard.given.update(() if step.changes_state else call.given)
         heard.hear(step, trusted=knowledge.trusts(step.tool_name))
     return found
 
@@ -275,7 +277,7 @@ class Sentence:
             return self.text
         begins, bare = self._reported, _BEFORE.sub("", self.text)
         cut = len(self.text) - len(bare)
-        first = min((found.at for found in asking(bare) if found.at + cut >= begins), default=None)
+        first = min((at for at in asking(bare) if at + cut >= begins), default=None)
         return None if first is None else bare[first:]
 
     @property
@@ -284,11 +286,6 @@ class Sentence:
         found = _REPORT.match(self.text) if self.by else None
         own = {undoubled(word) for word in stems(self.by)}
         return found.end() if found and all(undoubled(stem(word.lower())) in own for word in found.groups()) else 0
-
-    @cached_property
-    def openly(self) -> bool:
-        """Whether it says that it asks."""
-        return self.foreign or any(found.openly for found in asking(self.text))
 
     def says(self, values: Iterable[str]) -> list[str]:
         """The values that stand in it."""
@@ -302,6 +299,8 @@ class _Heard:
     known: str
     """The task, what trusted tools answered, and what the run gave its tools by itself."""
     fields: set[str] = field(default_factory=set[str])
+    given: set[str] = field(default_factory=set[str])
+    """What the reads so far were given."""
     sentences: list[tuple[ReasoningStep, Sentence]] = field(default_factory=list[tuple[ReasoningStep, Sentence]])
 
     def told(self, value: str) -> bool:
@@ -351,7 +350,7 @@ class _Call:
         self._unsaid = (self._own | stems(does)) - wanted
         self._spelled = bool(_SPELLED.search(step.tool_name)) and not in_task
         self._values, self._words = _loose(step.tool_args, heard)
-        self._given = [as_key(leaf) for value in flat(step.tool_args).values() for _, leaf in leaves(value, "", 0)]
+        self.given = [as_key(leaf) for value in flat(step.tool_args).values() for _, leaf in leaves(value, "", 0)]
         self._targets = any(re.search(r"\d|@", value) for value in self._values)
         self.loose = [*self._values, *self._words]
         hosts = {host.lower() for value in self._values for host in _HOST.findall(value)}
@@ -364,12 +363,19 @@ class _Call:
         said = [value for _, sentence in heard.sentences for value in sentence.says(self._values)]
         if any(map(ADDRESS.search, said)) or (self._targets and any(one.opaque for one in prose)):
             return True
-        if self._given and any(len(one.says(self.loose)) == len(self._given) for one in prose):
+        if self.given and any(len(one.says(self.loose)) == len(self.given) for one in prose):
             return True  # all that it was given stands in one sentence
+        if not self.loose and any(map(self._worded, set(self.given) - heard.given)):
+            return False  # the task has words for this call alone: a subject, a note
         if self._wanted or self._act_named or self._knowledge.near(self._task, self._step.tool_name):
             return False
         # in a language that is not read the values decide alone: all of them asked for, and none in running text
-        return not Sentence(self._task).foreign or bool(self.loose) or any(one.says(self._given) for one in prose)
+        return not Sentence(self._task).foreign or bool(self.loose) or any(one.says(self.given) for one in prose)
+
+    def _worded(self, value: str) -> bool:
+        """Whether the task says a value of several words, which holds neither a number nor somebody's name."""
+        words = " " in value and not any(map(str.isdigit, value)) and not self._knowledge.masks(value)
+        return words and any(said_in(self._task, value))
 
     def asked_by(self, source: ReasoningStep, sentence: Sentence) -> bool:
         """Whether a sentence of an answer asked for the call."""
@@ -386,7 +392,7 @@ class _Call:
             return True
         if sentence.is_name:
             return False
-        if held and (len(held) == len(self._given) > 1 or not (self._wanted or self._act_wanted or self._partly)):
+        if held and (len(held) == len(self.given) > 1 or not (self._wanted or self._act_wanted or self._partly)):
             return True
         spoken = bool(self._own & sentence.stems)
         told = bool(self._unsaid & sentence.stems) and not own_answer
@@ -394,7 +400,7 @@ class _Call:
             return bool(held or sentence.says(self._words))
         if not (held or spoken or told) or sentence.asked is None:
             return False
-        if not self._wanted and (not self._partly or sentence.openly):
+        if not self._wanted and not self._partly:
             return bool(held) or told
         after = Sentence(sentence.asked)
         held = after.says(self._values)

@@ -10,7 +10,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from functools import lru_cache
-from typing import NamedTuple
 
 from ace.core.language import FUNCTION_WORDS, NO_REQUESTS, VERBS, common_words
 
@@ -43,32 +42,23 @@ _NO_VERB = re.compile(
 """What follows a word that is a noun here: "Email forwarded", "Total: 4", "Order W-1 was stopped"."""
 
 
-class Asking(NamedTuple):
-    """Where a sentence asks for something."""
-
-    at: int
-    """The position of the verb; of the sentence, when what is to be done comes before it."""
-    openly: bool
-    """Whether a word such as *please* says that it asks: a bare verb may be a title."""
-
-
-def asking(sentence: str) -> Iterator[Asking]:
-    """Where a sentence asks for something.
+def asking(sentence: str) -> Iterator[int]:
+    """Where a sentence asks for something: the position of the verb, or of what is to be done where that comes before it.
 
     Examples:
         >>> list(asking("The lamp is broken. Please refund order W-12."))
-        [Asking(at=27, openly=True)]
+        [27]
         >>> list(asking("Total: 98.70 euros"))
         []
     """
     for found in _BARE.finditer(sentence):
         word = found[1].lower()
         if word not in NO_REQUESTS and is_verb(word) and not _NO_VERB.match(sentence, found.end(1)):
-            yield Asking(found.end(), openly=False)
+            yield found.end()
     for found in _AFTER.finditer(sentence):
         if found[1].lower() not in NO_REQUESTS - {"have", "look"}:
-            yield Asking(found.end(), openly=True)
-    yield from (Asking(found.start(), openly=True) for found in _PASSIVE.finditer(sentence))
+            yield found.end()
+    yield from (found.start() for found in _PASSIVE.finditer(sentence))
 
 
 @lru_cache(maxsize=10_000)

@@ -318,9 +318,11 @@ def _doubt(feedback: Feedback, output: TaskOutput, knowledge: Knowledge) -> str:
 
 
 def _unasked(lesson: Lesson, asked: Sequence[Asked]) -> list[Asked]:
-    """The calls of a lesson that an answer asked for, or that came unasked for after one."""
+    """The calls of a lesson that an answer asked for, or that came unasked for after one and are part of its plan."""
+    if lesson.plan is not None:
+        return [call for call in asked if not call.after or call.step in lesson.steps]
     named = _named(lesson)
-    return [call for call in asked if lesson.plan is not None or call.tool in named]
+    return [call for call in asked if call.tool in named]
 
 
 def _asked_by(call: Asked, output: TaskOutput, knowledge: Knowledge) -> str:

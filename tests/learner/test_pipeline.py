@@ -284,8 +284,8 @@ def after_prose(number, about, task="t"):
     return run_of(*calls, text=f"Say what folder f-{number} holds", run_id=f"r{number}", task_id=f"{task}{number}")
 
 
-def waiting(*runs):
-    with Playbook(embedder=CallableEmbedder("none", lambda texts: [[1.0]] * len(texts))) as book:
+def waiting(*runs, **options):
+    with Playbook(embedder=CallableEmbedder("none", lambda texts: [[1.0]] * len(texts)), **options) as book:
         learner = Learner(book)
         for run in runs:
             learner.learn(run, Feedback(success=True))
@@ -299,6 +299,21 @@ def test_what_came_unasked_after_some_words_is_let_out_by_a_run_after_other_word
     assert waiting(*(after_prose(number, "lamps") for number in (1, 2, 3))), "the same text does not let itself out"
     again = after_prose(1, "a journey").model_copy(update={"run_id": "r2"})
     assert waiting(after_prose(1, "lamps"), again), "another task is needed"
+
+
+def test_where_a_book_asks_for_several_tasks_as_many_users_let_out_what_came_after_the_same_words():
+    runs = [after_prose(number, "lamps") for number in (1, 2, 3)]
+    one, *others = [
+        [
+            run.model_copy(update={"task": run.task.model_copy(update={"user": user})})
+            for run, user in zip(runs, users, strict=True)
+        ]
+        for users in (("ana", "ben", "cleo"), ("ana", "ana", "ben"), ("ana", "ana", "ana"))
+    ]
+    assert not waiting(*one, promote_after=3)
+    assert waiting(*one[:2], promote_after=3)
+    assert waiting(*one), "a book that asks for one task asks for a person"
+    assert all(waiting(*some, promote_after=3) for some in others), "of each user one counts"
 
 
 def test_what_an_answer_has_asked_for_is_not_let_out_by_other_words():
