@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -17,6 +18,8 @@ MOST_SECONDS = 20.0
 """For one conversation; then its process is ended. Learning gives up by itself after `Reflector.seconds` of CPU time."""
 _BOOKS: dict[str, Playbook] = {}
 """Those that are open in such a process, by address."""
+_MEMORIES: dict[tuple[str, tuple[str, str | None]], SharedMemory] = {}
+"""The same for each who asks, by address, author and tenant."""
 
 
 class Apart:
@@ -41,8 +44,9 @@ class Apart:
         """
         _, (where, how) = self._book.__reduce__()
         async with self._turn:
-            await to_process.run_sync(_opened, where["path"], how)  # to start takes as long as it takes
-            learn = partial(_remember, where["path"], how, memory.author, memory.tenant, messages, success, options)
+            await to_process.run_sync(_start, where["path"], how)  # to start takes as long as it takes
+            who = memory.author, memory.tenant
+            learn = partial(_remember, (where["path"], how), who, messages, success, options)
             try:
                 with anyio.fail_after(self._seconds):
                     learned = await to_process.run_sync(learn, cancellable=True)
@@ -50,25 +54,34 @@ class Apart:
                 raise PlaybookError(
                     f"nothing was learned: it took more than {self._seconds:g} s and was ended; send fewer messages at once"
                 ) from None
+            except anyio.BrokenWorkerProcess as error:
+                raise PlaybookError("nothing was learned: the process that learns has ended; send it again") from error
         await to_thread.run_sync(self._book.refresh)
         return learned
 
 
-def _opened(address: str, options: Mapping[str, Any]) -> None:
-    """Open a playbook in this process."""
+def _start(address: str, options: Mapping[str, Any]) -> None:
+    _opened(address, options)
+
+
+def _opened(address: str, options: Mapping[str, Any]) -> Playbook:
+    """The playbook of this process, which ends with the server and not by Ctrl-C."""
     if address not in _BOOKS:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
         _BOOKS[address] = Playbook(address, **options)
         _BOOKS[address].warm()
+    return _BOOKS[address]
 
 
 def _remember(
-    address: str,
-    options: Mapping[str, Any],
-    author: str,
-    tenant: str | None,
+    book: tuple[str, Mapping[str, Any]],
+    who: tuple[str, str | None],
     messages: Sequence[Mapping[str, Any]],
     success: bool | None,
     said: Mapping[str, Any],
 ) -> Remembered:
-    _opened(address, options)
-    return SharedMemory(_BOOKS[address], author=author, tenant=tenant).remember(messages, success, **said)
+    address, options = book
+    if (address, who) not in _MEMORIES:  # what recurs is found over the conversations of one
+        author, tenant = who
+        _MEMORIES[address, who] = SharedMemory(_opened(address, options), author=author, tenant=tenant)
+    return _MEMORIES[address, who].remember(messages, success, **said)

@@ -1,6 +1,7 @@
 """Learning in a process of its own: the same lessons, errors that say what to do, and an end when it takes too long."""
 
 import anyio
+import psutil
 import pytest
 from serve_kit import conversation
 
@@ -68,3 +69,37 @@ def test_learning_gives_up_first_and_keeps_the_conversation(book):
     done = anyio.run(work)
     assert (done.runs, done.postponed, done.added) == (0, 1, 0)
     assert book.postponed.exists()
+
+
+def test_a_failure_and_a_success_of_one_task_are_compared(book):
+    def refunds(tool):
+        return conversation(tool=tool, task="Refund the order {}")
+
+    async def work():
+        apart, memory = Apart(book), SharedMemory(book)
+        await apart.remember(memory, refunds("cancel"), False)
+        await apart.remember(memory, refunds("refund"), True)
+
+    anyio.run(work)
+    assert any("cancel(" in bullet.content and "refund(" in bullet.content for bullet in book.bullets)
+
+
+def test_a_process_that_is_killed_says_so_and_the_next_one_learns(book):
+    async def work():
+        apart, memory = Apart(book), SharedMemory(book)
+        await apart.remember(memory, conversation(), True)
+        async with anyio.create_task_group() as tasks:
+
+            async def kill():
+                await anyio.sleep(1.0)
+                for child in psutil.Process().children():
+                    if "anyio.to_process" in child.cmdline():
+                        child.kill()
+
+            tasks.start_soon(kill)
+            with pytest.raises(PlaybookError, match="the process that learns has ended"):
+                await apart.remember(memory, many_calls(900), True)
+        return await apart.remember(memory, conversation("o-18", task="Give the money for {} back"), True)
+
+    assert anyio.run(work).runs == 1
+    assert book.history.verify().ok
