@@ -12,8 +12,10 @@ import dataclasses
 import datetime as dt
 import decimal
 import enum
+import ipaddress
 import json
 import math
+import pathlib
 import typing
 import uuid
 from collections.abc import Callable, Collection, Iterable, Mapping
@@ -24,7 +26,7 @@ from zoneinfo import ZoneInfo
 from langchain_core import messages
 from langgraph.checkpoint.serde.types import _DeltaSnapshot  # pyright: ignore[reportPrivateUsage] - savers have to know it
 from langgraph.types import Interrupt, Overwrite, Send
-from pydantic import BaseModel, PydanticUserError, TypeAdapter
+from pydantic import BaseModel, PydanticUserError, SecretStr, TypeAdapter, networks
 
 from ace.graph.errors import CheckpointError
 
@@ -34,10 +36,18 @@ _PLAIN: frozenset[type] = frozenset({type(None), bool, int, str})
 _TAGGED: dict[type, tuple[str, Callable[[Any], Any], Callable[[Any], Any]]] = {
     bytes: ("$bytes", lambda v: base64.b64encode(v).decode(), lambda v: base64.b64decode(v, validate=True)),
     dt.date: ("$date", lambda v: v.isoformat(), dt.date.fromisoformat),
-    dt.timedelta: ("$timedelta", lambda v: [v.days, v.seconds, v.microseconds], lambda v: dt.timedelta(*v)),
     uuid.UUID: ("$uuid", str, uuid.UUID),
     decimal.Decimal: ("$decimal", str, decimal.Decimal),
+    SecretStr: ("$secret", SecretStr.get_secret_value, SecretStr),
+    dt.timedelta: ("$timedelta", lambda v: [v.days, v.seconds, v.microseconds], lambda v: dt.timedelta(*v)),
 }
+_URLS = (getattr(networks, name) for name in networks.__all__)
+_TEXTS: Iterable[type] = (
+    *(url for url in _URLS if isinstance(url, type) and (hasattr(url, "host") or hasattr(url, "hosts"))),
+    *(getattr(ipaddress, f"IPv{n}{what}") for n in (4, 6) for what in ("Address", "Network", "Interface")),
+    *(pathlib.PurePosixPath, pathlib.PureWindowsPath, pathlib.PosixPath, pathlib.WindowsPath),
+)
+_TAGGED.update((kind, (f"${kind.__name__}", str, kind)) for kind in _TEXTS)
 _UNTAGGED = {tag: read for tag, _, read in _TAGGED.values()}
 
 
@@ -60,7 +70,7 @@ class JsonCodec:
     messages are known. It serves `JsonlCheckpointer`, and LangGraph's savers as ``serde=JsonCodec()``.
 
     Args:
-        classes: Pydantic models, dataclasses and enums that the state may hold.
+        classes: Pydantic models, dataclasses, named tuples and enums that the state may hold.
 
     Examples:
         >>> codec = JsonCodec()
@@ -113,7 +123,7 @@ class JsonCodec:
             return self.decode(json.loads(text))
         except RecursionError as error:
             raise CheckpointError("the saved state is nested too deeply to be read") from error
-        except (ValueError, TypeError, KeyError) as error:
+        except (ValueError, TypeError, KeyError, ArithmeticError, NotImplementedError) as error:
             raise CheckpointError(f"a saved value cannot be read: {str(error)[:300]}") from error
 
     # -- values ------------------------------------------------------------------------------------------------------------
@@ -152,8 +162,8 @@ class JsonCodec:
         if self._classes.get(name_of(kind)) is kind:
             return self._encode_declared(value, kind, place)
         raise CheckpointError(
-            f"{place} is a {name_of(kind)}, which is no JSON and was not declared; annotate the state's field with its "
-            "class (a pydantic model, a dataclass or an enum), pass compile(..., classes=[...]), or store plain values"
+            f"{place} is a {name_of(kind)}, which is no JSON and was not declared; annotate the state's field with its class (a "
+            "pydantic model, a dataclass, a named tuple or an enum), pass compile(..., classes=[...]), or store plain values"
         )
 
     def _encode_dict(self, value: dict[Any, Any], place: str) -> Any:
@@ -188,6 +198,8 @@ class JsonCodec:
         if isinstance(value, BaseModel):
             # what pydantic itself keeps of a model: fields, extra ones, private ones, and which fields were set
             return {"$model": [name_of(kind), self._encode(value.__getstate__(), place)]}
+        if isinstance(value, tuple):
+            return {"$namedtuple": [name_of(kind), self._encode(cast(Any, value)._asdict(), place)]}
         fields = {part.name: getattr(value, part.name) for part in dataclasses.fields(value)}
         return {"$dataclass": [name_of(kind), {k: self._encode(v, f"{place}.{k}") for k, v in fields.items()}]}
 
@@ -220,6 +232,8 @@ class JsonCodec:
             return self._declared(inner[0])(self.decode(inner[1]))
         if tag == "$model":
             return self._model(inner[0], self.decode(inner[1]))
+        if tag == "$namedtuple":
+            return self._namedtuple(inner[0], self.decode(inner[1]))
         if tag == "$dataclass":
             return self._dataclass(inner[0], {key: self.decode(item) for key, item in inner[1].items()})
         raise CheckpointError(f"a saved value has the unknown tag {tag!r}; it was written by a newer version")
@@ -240,6 +254,11 @@ class JsonCodec:
         for field, value in fields.items():
             object.__setattr__(made, field, value)
         return made
+
+    def _namedtuple(self, name: str, fields: dict[str, Any]) -> Any:
+        found = cast(Any, self._declared(name))
+        self._check(name, fields, dict.fromkeys(found._fields))
+        return found(**fields)
 
     def _check(self, name: str, fields: Mapping[str, Any], known: Mapping[str, TypeAdapter[Any] | None]) -> None:
         """Refuse fields that do not fit the class as it is now."""
@@ -279,7 +298,7 @@ def name_of(found: type) -> str:
 
 
 def classes_in(*annotations: Any) -> set[type]:
-    """The models, dataclasses and enums that annotations name, at any depth.
+    """The models, dataclasses, named tuples and enums that annotations name, at any depth.
 
     Examples:
         >>> from ace.tasks import ReasoningStep
@@ -301,7 +320,7 @@ def classes_in(*annotations: Any) -> set[type]:
 
 
 def _can_be_declared(one: type) -> bool:
-    return issubclass(one, (BaseModel, enum.Enum)) or dataclasses.is_dataclass(one)
+    return issubclass(one, (BaseModel, enum.Enum)) or dataclasses.is_dataclass(one) or hasattr(one, "_fields")
 
 
 def _inside(one: Any) -> Collection[Any]:
@@ -313,7 +332,9 @@ def _inside(one: Any) -> Collection[Any]:
         return (*typing.get_args(one), *((origin,) if isinstance(origin, type) else ()))
     if isinstance(one, type) and issubclass(one, BaseModel):
         return [field.annotation for field in one.model_fields.values()]
-    if isinstance(one, type) and (dataclasses.is_dataclass(one) or hasattr(one, "__total__")):
+    if isinstance(one, type) and any(
+        (dataclasses.is_dataclass(one), hasattr(one, "__total__"), hasattr(one, "_fields"))
+    ):
         try:
             return list(typing.get_type_hints(one, include_extras=True).values())
         except NameError:  # an annotation that only a type checker can resolve

@@ -6,7 +6,9 @@ import dataclasses
 import datetime as dt
 import decimal
 import enum
+import ipaddress
 import json
+import pathlib
 import uuid
 import zoneinfo
 from typing import Annotated, Any, NamedTuple, TypedDict
@@ -14,7 +16,18 @@ from typing import Annotated, Any, NamedTuple, TypedDict
 import pytest
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
 from langgraph.types import Interrupt, Overwrite, Send
-from pydantic import AliasChoices, BaseModel, ConfigDict, Field, PrivateAttr, RootModel, field_validator
+from pydantic import (
+    AliasChoices,
+    BaseModel,
+    ConfigDict,
+    Field,
+    HttpUrl,
+    PostgresDsn,
+    PrivateAttr,
+    RootModel,
+    SecretStr,
+    field_validator,
+)
 
 from ace.graph import CheckpointError, JsonCodec, append
 from ace.graph.codec import StoredError, classes_in
@@ -89,10 +102,21 @@ def odd() -> Odd:
 
 class Pair(NamedTuple):
     a: int
+    b: Any
+
+
+class Other(NamedTuple):
+    a: int
     b: int
 
 
-CODEC = JsonCodec([Colour, Mood, Inner, Model, Point, Late, Rights, Odd, Root])
+class Login(BaseModel):
+    url: HttpUrl
+    secret: SecretStr
+    files: list[pathlib.Path]
+
+
+CODEC = JsonCodec([Colour, Mood, Inner, Model, Point, Late, Rights, Odd, Root, Pair, Login])
 BERLIN = zoneinfo.ZoneInfo("Europe/Berlin")
 
 
@@ -126,6 +150,15 @@ BERLIN = zoneinfo.ZoneInfo("Europe/Berlin")
         dt.timedelta(days=-1, microseconds=3),
         uuid.UUID(int=7, version=4),
         decimal.Decimal("1.10"),
+        pathlib.Path("/a/b"),
+        pathlib.PureWindowsPath("c:/a"),
+        ipaddress.ip_address("10.0.0.1"),
+        ipaddress.ip_network("fe80::/64"),
+        HttpUrl("https://example.org/a?b=ü"),
+        PostgresDsn("postgresql://one:1,two:2/db"),
+        SecretStr("x"),
+        Login(url=HttpUrl("https://example.org"), secret=SecretStr("y"), files=[pathlib.Path("/a")]),
+        Pair(1, (2,)),
         Colour.RED,
         Mood.GOOD,
         Inner(at=(1, 2)),
@@ -196,7 +229,7 @@ class Undeclared(BaseModel):
     [
         object(),
         Undeclared(),
-        Pair(1, 2),
+        Other(1, 2),
         lambda: 0,
         ValueError,
         {"a": [ValueError("x")]},
