@@ -162,8 +162,9 @@ class JsonCodec:
         if self._classes.get(name_of(kind)) is kind:
             return self._encode_declared(value, kind, place)
         raise CheckpointError(
-            f"{place} is a {name_of(kind)}, which is no JSON and was not declared; annotate the state's field with its class (a "
-            "pydantic model, a dataclass, a named tuple or an enum), pass compile(..., classes=[...]), or store plain values"
+            f"{place} is a {name_of(kind)}, which is no JSON and was not declared; annotate the state's field with its "
+            "class (a pydantic model, a dataclass, a named tuple or an enum), pass compile(classes=[...]), "
+            "or store plain values"
         )
 
     def _encode_dict(self, value: dict[Any, Any], place: str) -> Any:

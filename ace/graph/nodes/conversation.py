@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, Literal, cast
 
 from langchain_core.runnables import RunnableConfig
 
-from ace.core import clean_text, value_to_text
+from ace.core import clean_text, describe_error, value_to_text
 from ace.graph.nodes.base import Node
 from ace.graph.state import Message, needed, read
 from ace.playbook.render import TokenCounter, count_tokens
 
+_log = logging.getLogger(__name__)
 DEFAULT_MAX_TOKENS = 2_000
 """Of the text of a conversation in a prompt."""
 
@@ -109,7 +111,11 @@ class ConversationSummaryNode(Node):
             return {}
         old = fresh[: len(fresh) - self.keep]
         before = str(read(input, self.summary, ""))
-        text = _first_text(self.summarize(_prompt(before, old)))
+        try:
+            text = _first_text(self.summarize(_prompt(before, old)))
+        except Exception as error:
+            _log.warning("the conversation could not be summed up, and stays as it is: %s", describe_error(error))
+            return {}
         return {self.summary: text, "summarised": done + len(old)} if text else {}
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, Literal, cast
 
 import anyio
@@ -12,6 +12,7 @@ from langchain_core.runnables import RunnableConfig
 from langgraph.types import interrupt
 
 from ace.core import CancellationToken, ToolContext, ToolError
+from ace.core.context import Tally
 from ace.graph.nodes.base import Node, Visit
 from ace.graph.session import Stopped
 from ace.graph.state import needed
@@ -60,7 +61,7 @@ class ToolNode(Node):
         results = self._denied(calls)
         for group in self._groups([call for call in calls if call.id not in results]):
             _stop_if_cancelled(context)
-            made = call_tools([(self.registry.get(call.name), call, context) for call in group])
+            made = call_tools([(self.registry.get(call.name), call, _for_call(context, call)) for call in group])
             results |= {result.tool_call_id: result for result in made}
             _stop_if_cancelled(context)
         return self._update(calls, results)
@@ -71,7 +72,7 @@ class ToolNode(Node):
         results = self._denied(calls)
 
         async def make(call: ToolCall) -> None:
-            results[call.id] = await acall_tool(self.registry.get(call.name), call, context)
+            results[call.id] = await acall_tool(self.registry.get(call.name), call, _for_call(context, call))
 
         for group in self._groups([call for call in calls if call.id not in results]):
             _stop_if_cancelled(context)
@@ -168,6 +169,10 @@ def _stop_if_cancelled(context: ToolContext) -> None:
     """Stop in a cancelled graph: no part of the node is saved, and a resume makes all of its calls again."""
     if context.cancellation.cancelled:
         raise Stopped(context.cancellation.reason)
+
+
+def _for_call(context: ToolContext, call: ToolCall) -> ToolContext:
+    return replace(context, tool_call_id=call.id, tally=Tally())
 
 
 def _context(config: RunnableConfig | None) -> ToolContext:

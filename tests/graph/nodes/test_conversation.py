@@ -86,6 +86,15 @@ def test_a_summary_that_did_not_come_leaves_everything_as_it_was(reply):
     assert node.invoke({"messages": talk(4)}) == {}
 
 
+def test_a_model_that_fails_leaves_everything_as_it_was_and_says_so(caplog):
+    def summarize(prompt):
+        raise ConnectionError("no model")
+
+    node = ConversationSummaryNode(summarize, max_tokens=1, keep=0, count=words)
+    assert node.invoke({"messages": talk(4)}) == {}
+    assert "stays as it is: ConnectionError: no model" in caplog.text
+
+
 def test_a_short_conversation_needs_no_summary():
     node = ConversationSummaryNode(lambda prompt: pytest.fail("asked"), max_tokens=100, count=words)
     assert node.invoke({"messages": talk(4)}) == {}

@@ -9,7 +9,7 @@ import pytest
 from graph.graphs import look, one
 
 from ace import graph, tool
-from ace.core import CancellationToken
+from ace.core import CancellationToken, RunUsage, ToolContext
 from ace.graph import JsonlCheckpointer, NodeFailed, WorkflowInterrupted
 from ace.graph.nodes import (
     ToolNode,
@@ -35,6 +35,24 @@ def test_calls_are_made_in_order_and_cleared(asynchronous):
     assert [result.outcome for result in state["tool_results"]] == ["success", "failed", "success"]
     assert [step.observation for step in state["scratchpad"]][::2] == ["saw 1", "saw 3"]
     assert state["tool_calls"] == []
+
+
+@pytest.mark.parametrize("asynchronous", [False, True])
+def test_each_call_knows_its_own_id(asynchronous):
+    seen = []
+
+    @tool(read_only=True)
+    def who(n: int, ctx: ToolContext) -> str:
+        """Say which call it is."""
+        seen.append((n, ctx.tool_call_id))
+        ctx.tally.add(RunUsage(lm_calls=1))
+        return "ok"
+
+    workflow = graph.compile(one(ToolNode([who]), "tools"))
+    given = calls(*(("who", {"n": n}) for n in range(4)))
+    state = asyncio.run(workflow.ainvoke(given)) if asynchronous else workflow.invoke(given)
+    assert sorted(seen) == [(n, f"c{n}") for n in range(4)]
+    assert [result.usage.lm_calls for result in state["tool_results"]] == [1] * 4, "each counts what it spent itself"
 
 
 def test_a_failed_tool_fails_the_node_where_that_is_asked_for():
