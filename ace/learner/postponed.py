@@ -14,6 +14,8 @@ from ace.core import PlaybookError, describe_error
 from ace.learner.run_queue import ObservedRun, RunQueue
 from ace.playbook import Playbook
 
+MAX_LONG = 20
+"""Runs that took too long to learn from, and wait."""
 BUSY_SECONDS = 2.0
 """How long another process may hold the queue."""
 _ALL: WeakKeyDictionary[Playbook, PostponedRuns] = WeakKeyDictionary()
@@ -45,6 +47,8 @@ class PostponedRuns:
         self._file = file
         self._memory: dict[str, ObservedRun] = {}
         self._lock = threading.Lock()
+        self._all_too_long: tuple[int, int, float] = (0, 0, 0.0)
+        """Time and size of a file of which every run takes longer than so many seconds."""
 
     def keep(self, run: ObservedRun, why: Exception) -> None:
         """Keep a run; on return it survives the process.
@@ -61,8 +65,10 @@ class PostponedRuns:
             with self._lock:
                 queue = self._opened(self._file)
                 try:
-                    queue.put(run)
-                    queue.sync()
+                    crowded = run.seconds > 0 and sum(other.seconds > 0 for other in queue.waiting.values()) >= MAX_LONG
+                    if not crowded:
+                        queue.put(run)
+                        queue.sync()
                 finally:
                     queue.close()
         except (OSError, PlaybookError) as error:
@@ -70,6 +76,11 @@ class PostponedRuns:
             raise PlaybookError(
                 f"could not learn from run {run.output.run_id!r} ({reason}), nor keep it for later in a file "
                 f"({describe_error(error)}); it waits in this process, and the next `learn` tries it again"
+            ) from why
+        if crowded:
+            raise PlaybookError(
+                f"could not learn from run {run.output.run_id!r} ({reason}), and {MAX_LONG} runs that took too long wait "
+                "already beside the playbook: learn from them with Reflector(seconds=...), or take that file away"
             ) from why
         _log.warning("could not learn from run %s now (%s); it is kept and learned later", run.output.run_id, reason)
 
@@ -89,6 +100,10 @@ class PostponedRuns:
                 done += 1
         if self._file is None or not self._file.exists():
             return done
+        written, size, enough = self._all_too_long
+        now = self._file.stat()
+        if seconds <= enough and (now.st_mtime_ns, now.st_size) == (written, size):
+            return done
         with self._lock:
             queue = self._opened(self._file)
             try:
@@ -101,6 +116,9 @@ class PostponedRuns:
                         queue.put(still)
             finally:
                 queue.close(remove_empty=True)
+            if self._file.exists():
+                now = self._file.stat()
+                self._all_too_long = (now.st_mtime_ns, now.st_size, seconds)
         return done
 
     def _opened(self, file: Path) -> RunQueue:

@@ -5,7 +5,7 @@ from learner.runs import run_of, step
 
 from ace import Feedback, Learner, Playbook
 from ace.core import PlaybookError
-from ace.learner.postponed import PostponedRuns
+from ace.learner.postponed import MAX_LONG, PostponedRuns
 from ace.learner.run_queue import ObservedRun
 from ace.reflector import Reflector
 
@@ -61,6 +61,18 @@ def test_who_takes_more_time_learns_it_and_what_came_later_does_not_wait_for_it(
     assert not files.postponed.exists()
     known = files.history.learned(["long", "later", "now", "last"])
     assert set(known) == {"long", "later", "now", "last"}
+
+
+def test_only_so_many_that_take_too_long_are_kept_and_no_other_run_reads_them_again(files, monkeypatch):
+    for number in range(MAX_LONG):
+        hurried(files).learn_or_keep(long_run(f"long{number}"), GOOD)
+    with pytest.raises(PlaybookError, match="20 runs that took too long wait already"):
+        hurried(files).learn_or_keep(long_run("one more"), GOOD)
+    learner = Learner(files, reflector=Reflector(seconds=0.02))
+    learner.learn_or_keep(short_run("now"), GOOD)
+    monkeypatch.setattr(PostponedRuns, "_opened", lambda *_: pytest.fail("opened again"))
+    learner.learn_or_keep(short_run("then"), GOOD)
+    assert len(files.postponed.read_text().splitlines()) == MAX_LONG
 
 
 def test_a_book_in_memory_keeps_it_in_the_process(embedder):
