@@ -15,13 +15,19 @@ class _Given(NamedTuple):
     before: tuple[_Given, ...] = ()
 
 
+_BOOK = "b-0"
+
+
 def credits_of(journal: Iterable[tuple[int, Delta]]) -> set[tuple[str, int]]:
     """Which run's credit counts for which bullet's number, after a journal: `credits_of(book.history.deltas())`.
 
     Number 0 stands for the book itself: it has learned from the run.
     """
-    now, then = dict[str, _Given](), dict[tuple[str, int], _Given]()
+    now, then = {_BOOK: _Given()}, dict[tuple[str, int], _Given]()
+    book = [(0, now[_BOOK])]
     for revision, delta in journal:
+        if isinstance(delta, (Remove, Restore)) and delta.back_to is not None:  # what it had learned from by then
+            now[_BOOK] = next(given for at, given in reversed(book) if at <= delta.back_to)
         if isinstance(delta, Restore) and delta.credited is not None:
             now[delta.bullet_id] = _Given(before=tuple(map(_Given, delta.credited)))
         elif isinstance(delta, Restore):  # byte for byte, so that the bullet keeps its old revision
@@ -35,6 +41,8 @@ def credits_of(journal: Iterable[tuple[int, Delta]]) -> set[tuple[str, int]]:
             now[delta.bullet_id] = _Given(delta.run_id, (now.get(delta.bullet_id, _Given()),))
         bullet_id = delta.bullet.id if isinstance(delta, Add) else delta.bullet_id
         then[bullet_id, revision] = now.get(bullet_id, _Given())
+        if now[_BOOK] is not book[-1][1]:
+            book.append((revision, now[_BOOK]))
     return {(run, int(bullet_id.removeprefix("b-"))) for bullet_id, given in now.items() for run in _runs(given)}
 
 

@@ -67,6 +67,8 @@ class Remove(_Delta, frozen=True):
 
     kind: Literal["remove"] = "remove"
     bullet_id: BulletId
+    back_to: int | None = None
+    """The revision that a rollback brings back."""
 
 
 class Tag(_Delta, frozen=True):
@@ -117,6 +119,8 @@ class Restore(_Delta, frozen=True):
     bullet: PlaybookBullet
     credited: tuple[str, ...] | None = None
     """The runs that have given it their credit; None for those that had when it was so."""
+    back_to: int | None = None
+    """As for `Remove`."""
 
     @property
     def bullet_id(self) -> str:

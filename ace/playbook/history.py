@@ -414,9 +414,9 @@ def _explained(entries: Iterable[Entry]) -> tuple[dict[str, tuple[list[str], lis
 def _way_back(now: Bullets, then: Bullets, revision: int) -> list[Delta]:
     """The deltas that make the book what it was, byte for byte; the journal only grows."""
     reason = f"back to revision {revision}"
-    gone: list[Delta] = [Remove(bullet_id=i, reason=reason) for i in now if i not in then]
-    back: list[Delta] = [Restore(bullet=bullet, reason=reason) for i, bullet in then.items() if now.get(i) != bullet]
-    return [*gone, *back]
+    changed = [bullet for i, bullet in then.items() if now.get(i) != bullet]
+    gone: list[Delta] = [Remove(bullet_id=i, back_to=revision, reason=reason) for i in now if i not in then]
+    return [*gone, *(Restore(bullet=bullet, back_to=revision, reason=reason) for bullet in changed)]
 
 
 def _verify(

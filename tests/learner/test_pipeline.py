@@ -345,3 +345,20 @@ def test_what_made_the_difference_waits_by_its_own_reasons():
         learner.learn(failed, Feedback(success=False))
         learner.learn(solved, Feedback(success=True))
         assert [bullet.after for bullet in book.bullets if bullet.content.startswith("The difference")] == [()]
+
+
+def test_what_a_rollback_takes_back_can_be_learned_again_also_after_a_purge(embedder, tmp_path):
+    with Playbook(tmp_path / "book.db", embedder=embedder) as book:
+        learner = Learner(book)
+        learner.learn(refund(1), GOOD)
+        learner.learn(refund(2), GOOD)
+        book.history.rollback(1)
+        assert set(book.history.learned(["r1", "r2"])) == {"r1"}
+        assert book.history.verify().ok
+        book.purge(run_id="r9")
+        book.add(section="Pitfalls", content="Ask Zbigniew first.")
+        book.purge(text="Zbigniew")
+        assert set(book.history.learned(["r1", "r2"])) == {"r1"}
+        learner.learn(refund(2), GOOD)
+        assert set(book.history.learned(["r1", "r2"])) == {"r1", "r2"}
+        assert book.history.verify().ok
