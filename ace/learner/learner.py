@@ -106,7 +106,7 @@ class Learner:
             author=author,
             **self._tools,
         )
-        self._worker = BackgroundWorker(self.pipeline.learn, queue_size)
+        self._worker = BackgroundWorker(self._learn_in_time, queue_size)
         for run in list(self._queue.waiting.values()) if self._queue is not None else ():
             if not run.place:
                 self._worker.put(run, wait=False)
@@ -196,7 +196,7 @@ class Learner:
             if queue is not None:
                 queue.put(observed)
                 queue.sync()
-        feedback = self._learn_in_time(observed, keep=True)
+        feedback = self._learn_in_time(observed)
         assert feedback is not None, "a run of a training set has been scored"
         if on_run:
             on_run(episode, observed.output, feedback)
@@ -385,7 +385,7 @@ class Learner:
             _log.warning("runs that wait to be learned from wait on: %s", describe_error(error))
         return self.report.since(before)
 
-    def _learn_in_time(self, run: ObservedRun, *, keep: bool) -> Feedback | None:
+    def _learn_in_time(self, run: ObservedRun, keep: bool = True) -> Feedback | None:
         """Learn from one run of several; one that takes too long is kept for later, and the others go on."""
         try:
             return self.pipeline.learn(run, keep)

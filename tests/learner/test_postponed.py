@@ -43,6 +43,14 @@ def test_a_run_that_takes_too_long_is_kept_and_says_why(files, caplog):
     assert '"seconds":0.02' in files.postponed.read_text().replace(" ", "")
 
 
+def test_an_observed_run_that_takes_too_long_is_kept_too(files):
+    with hurried(files) as learner:
+        learner.observe(long_run(), GOOD)
+        assert learner.flush()
+        assert learner.report.postponed == 1
+    assert files.postponed.exists()
+
+
 def test_who_takes_no_more_time_does_not_try_it_again(files):
     hurried(files).learn_or_keep(long_run(), GOOD)
     tried = []
