@@ -72,9 +72,8 @@ def serve(
             mcp_server(SharedMemory(book, author=person.name, tenant=tenant, read_only=read_only)).run("stdio")
         else:
             hashes = _hashes(tools)
-            app = web_app(
-                book, people, hosts=_hosts(host, name or []), secure=https, runs=runs, reports=reports, tools=hashes
-            )
+            names = _hosts(host, name or [])
+            app = web_app(book, people, hosts=names, secure=https, apart=True, runs=runs, reports=reports, tools=hashes)
             server = WebServer(app, host, port)
             url = f"http{'s' if https else ''}://{name[0]}" if name else server.url
             if name and not https:

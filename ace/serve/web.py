@@ -38,7 +38,13 @@ _STATIC = Path(__file__).parent / "inspector" / "static"
 
 
 def web_app(
-    book: Playbook, people: People, *, hosts: Collection[str] = LOOPBACK, secure: bool = False, **options: Any
+    book: Playbook,
+    people: People,
+    *,
+    hosts: Collection[str] = LOOPBACK,
+    secure: bool = False,
+    apart: bool = False,
+    **options: Any,
 ) -> ASGIApp:
     """The inspector, and MCP under ``/mcp``: `web_app(book, People({"a-token-of-ana-17": Person("ana")}))`.
 
@@ -47,9 +53,12 @@ def web_app(
         people: Who may come in. Each has tools of their own, that write under their name and see their tenant only.
         hosts: Names under which the server is asked.
         secure: Whether browsers reach it by https only.
+        apart: Whether a process of its own learns, as `ace serve` has it: the book is opened there again, with the same
+            options, and the main module is imported, so that a script needs its ``if __name__ == "__main__":``.
         **options: As for the `Inspector`.
     """
-    sessions, live, apart = Sessions(), Live(book), None if book.in_memory else Apart(book)
+    sessions, live = Sessions(), Live(book)
+    learns = Apart(book) if apart and not book.in_memory else None
     inspector = Inspector(book, sessions, live, **options)
     tools: dict[Person, _Tools] = {}
 
@@ -63,7 +72,7 @@ def web_app(
     async def mcp(scope: Scope, receive: Receive, send: Send) -> None:
         person = scope["state"]["person"]
         if person not in tools:  # the file of tokens may name somebody new at any time
-            tools[person] = _Tools(book, person, apart)
+            tools[person] = _Tools(book, person, learns)
         await tools[person](scope, receive, send)
 
     async def favicon(request: Request) -> Response:
