@@ -73,9 +73,11 @@ class PostponedRuns:
                     queue.close()
         except (OSError, PlaybookError) as error:
             self._memory[run.key] = run
+            # where the file lies is for the log: a model may read the error
+            _log.warning("run %s cannot be kept in a file: %s", run.output.run_id, describe_error(error))
             raise PlaybookError(
-                f"could not learn from run {run.output.run_id!r} ({reason}), nor keep it for later in a file "
-                f"({describe_error(error)}); it waits in this process, and the next `learn` tries it again"
+                f"could not learn from run {run.output.run_id!r} ({reason}), nor keep it for later in a file; it waits in "
+                "this process, and the next `learn` tries it again"
             ) from why
         if crowded:
             raise PlaybookError(

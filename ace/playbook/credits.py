@@ -16,6 +16,7 @@ class _Given(NamedTuple):
 
 
 _BOOK = "b-0"
+"""Stands for the book itself, as `Learned.bullet_id` does."""
 
 
 def credits_of(journal: Iterable[tuple[int, Delta]]) -> set[tuple[str, int]]:
