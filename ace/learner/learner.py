@@ -163,7 +163,7 @@ class Learner:
                 success = self._run_episode(episode, f"{name}/{epoch}/{index}/{episode.task.task_id}", on_run)
                 if success:
                     solved.add(index)
-            self.pipeline.look_back()
+            self.pipeline.read_again()
             self.pipeline.propose(now=True)
         return self.report.since(before)
 
@@ -253,7 +253,7 @@ class Learner:
             Exception: What learning from a run raised, once; with a `state` file that run is tried again next time.
         """
         done = self._worker.flush(seconds)
-        self.pipeline.look_back()
+        self.pipeline.read_again()
         self.pipeline.propose(now=True)
         return done
 
@@ -355,7 +355,7 @@ class Learner:
                 tools: dict[str, Any] = {**self._tools, "schemas": schemas}
                 observed = ObservedRun(key=run.run_id, output=run, feedback=known, group=family or "", **tools)
                 self._learn_in_time(observed, keep=False)
-        self.pipeline.look_back()
+        self.pipeline.read_again()
         self.pipeline.propose(now=True)
         return self.report.since(before)
 

@@ -12,9 +12,9 @@ from ace.core import ModelTransport, PlaybookError
 from ace.curator import Curator, Gate, GateVerdict
 from ace.learner.credit import credit
 from ace.learner.report import LearningReport
-from ace.learner.run_queue import MAX_KEPT_RUNS, ObservedRun, RunQueue
+from ace.learner.run_queue import ObservedRun, RunQueue
 from ace.learner.traces import request_of
-from ace.learner.verdicts import Attempts, Replay
+from ace.learner.verdicts import MAX_ATTEMPTS, Attempts, Replay
 from ace.playbook import Playbook, Tag
 from ace.playbook.delta import Delta, Learned
 from ace.playbook.doors import check_names
@@ -69,16 +69,9 @@ class LearningPipeline:
         self.unread: dict[str, ObservedRun] = {}
         """Runs whose reflection waits for a model that could not be reached."""
         self._credited: set[str] | None = None
-        self._proposed: list[tuple[Learned | None, list[Insight], Mapping[str, str]]] = []
+        self._proposed: list[tuple[Learned, list[Insight], Mapping[str, str]]] = []
         self._unmarked: list[tuple[ObservedRun, bool]] = []
-        self._succeeded: dict[tuple[str | None, str], tuple[TaskOutput, str]] = {}
-        self._attempts = Attempts()
-        if self.run_queue is not None:
-            for run in self.run_queue.succeeded.values():
-                self._remember(run)
-            ended = [*self.run_queue.succeeded.values(), *self.run_queue.failed.values()]
-            for taught in self.playbook.history.learned([run.output.run_id for run in ended]).values():
-                self._attempts.other_way(taught)
+        self._attempts: Attempts | None = None
         self._lock = threading.RLock()
 
     def learn(self, run: ObservedRun, keep: bool = True) -> Feedback:
@@ -127,8 +120,6 @@ class LearningPipeline:
             taught = self._read(run, feedback)
             stored = _stored(taught, run.schema_hashes)
             self.playbook.heard.note(taught.insights)
-        if feedback.success:
-            self._remember(run)
         if keep:
             self._unmarked.append((run, feedback.success))
         if known is None:
@@ -148,13 +139,15 @@ class LearningPipeline:
 
     def _teach(self, run: ObservedRun, feedback: Feedback, taught: Learned, stored: Learned) -> None:
         """Commit what a run teaches and its credit, or let the lessons wait for the gate."""
+        if self._attempts is None:
+            self._attempts = Attempts(self.playbook.history.heard(MAX_ATTEMPTS).values())
         insights = beside(taught, self._attempts.other_way(taught))
         if self.gate is None:
             # also a run that teaches nothing now: by another verdict it would have, and in its place
             self._commit(run, feedback, [] if run.output.termination_reason in OUTAGES else [stored], insights)
             return
         self._commit(run, feedback, [], [])
-        earlier = [one for one in self._proposed if one[0] is None or one[0].run_id != stored.run_id]
+        earlier = [one for one in self._proposed if one[0].run_id != stored.run_id]
         self._proposed = [*earlier, (stored, insights, run.schema_hashes)]
 
     def _request(self, run: ObservedRun, feedback: Feedback) -> TaskOutput:
@@ -177,22 +170,12 @@ class LearningPipeline:
         """Whether there are lessons that the gate has not decided on."""
         return bool(self._proposed)
 
-    def _remember(self, run: ObservedRun) -> None:
-        """Keep a run that succeeded, to look through for what recurs."""
-        if run.output.completed:
-            self._succeeded[run.output.task.tenant, run.output.task_id] = (run.output, run.group)
-            while len(self._succeeded) > MAX_KEPT_RUNS:
-                self._succeeded.pop(next(iter(self._succeeded)))
-
     def correct(self, change: Learned) -> None:
         """Put another verdict on a run in the place of an earlier one: the book becomes what that would have made of it."""
         change = change.model_copy(update={"again": True})
         with self._lock:
             replay, deltas = self._replayed(change, ATTEMPTS)
             self._attempts = replay.attempts
-            if not change.success:
-                kept = self._succeeded.items()
-                self._succeeded = {task: one for task, one in kept if one[0].run_id != change.run_id}
             self.report.corrected += 1
             self.report.count(deltas)
 
@@ -241,21 +224,13 @@ class LearningPipeline:
             known = [b.content for b in self.playbook.retrieve(task.text, task.domain, tenant=task.tenant)]
         return self.reflector.read(run.output, feedback, group=run.group, known=known, schemas=self.schemas)
 
-    def look_back(self) -> None:
-        """Runs that wait for their reflection, and sub-sequences that recur in the successful runs so far."""
-        self.read_again()
-        with self._lock:
-            found = self.reflector.recurring(self._succeeded.values(), self.schemas)
-            if found:
-                self._proposed.append((None, found, self.schema_hashes))
-
     def propose(self, *, now: bool) -> None:
         """Let the gate decide about the lessons that wait for it, and mark their runs as learned from."""
         with self._lock:
             if not now and len(self._unmarked) < self.gate_every and len(self._proposed) < self.gate_every:
                 return
             proposed, self._proposed = self._proposed, []
-            learned = [run for run, _, _ in proposed if run is not None]
+            learned = [run for run, _, _ in proposed]
             insights = [insight for _, found, _ in proposed for insight in found]
             hashes = {name: digest for _, _, known in proposed for name, digest in known.items()}
             unmarked, self._unmarked = self._unmarked, []

@@ -20,8 +20,6 @@ from ace.tasks import Feedback, TaskOutput
 
 COMPACT_AFTER = 10_000
 """After this many runs were learned from, the file is written again without them."""
-MAX_KEPT_RUNS = 1_000
-"""How many successful runs are looked through for sub-sequences that recur."""
 
 
 class ObservedRun(BaseModel, frozen=True, extra="forbid"):
@@ -83,10 +81,6 @@ class RunQueue:
         """Runs that have not been learned from, in order."""
         self.learned: dict[str, bool] = {}
         """Places of those that have, and whether they succeeded."""
-        self.succeeded: dict[str, ObservedRun] = {}
-        """By place, the last of those that did: what recurs over tasks is looked for in them."""
-        self.failed: dict[str, ObservedRun] = {}
-        """By place, the last of those that failed, of tasks that none solved: the first that does is compared with one."""
         self._done = 0
         try:
             self._log = JsonLog(self.path, self._take, self._damaged)
@@ -106,7 +100,7 @@ class RunQueue:
         """A run has been learned from."""
         with self._lock:
             self._log.append(_learned(run.key, run.place, success))
-            self._forget(run, run.key, run.place, success)
+            self._ended(run.key, run.place, success)
             self._done += 1
             if self._done >= COMPACT_AFTER:
                 self._compact()
@@ -132,20 +126,10 @@ class RunQueue:
                 stack.callback(self._log.close)
                 self._compact()
 
-    def _forget(self, run: ObservedRun | None, key: str, place: str, success: bool) -> None:
+    def _ended(self, key: str, place: str, success: bool) -> None:
         self.waiting.pop(key, None)
-        if not place:
-            return
-        self.learned[place] = success
-        if run is None:
-            return
-        kept = self.succeeded if success else self.failed
-        kept[place] = run
-        while len(kept) > MAX_KEPT_RUNS:
-            kept.pop(next(iter(kept)))
-        if success:
-            task = _task(run)
-            self.failed = {other: failed for other, failed in self.failed.items() if _task(failed) != task}
+        if place:
+            self.learned[place] = success
 
     def _damaged(self, number: int, error: Exception) -> PlaybookError:
         why = f"{error.error_count()} fields are wrong" if isinstance(error, ValidationError) else str(error)
@@ -156,8 +140,7 @@ class RunQueue:
 
     def _take(self, entry: Mapping[str, object]) -> None:
         if "learned" in entry:
-            key = str(entry["learned"])
-            self._forget(self.waiting.get(key), key, str(entry["place"]), bool(entry["success"]))
+            self._ended(str(entry["learned"]), str(entry["place"]), bool(entry["success"]))
         else:
             run = ObservedRun.model_validate(entry)
             if {"withheld_bullets", "tossed_bullets"} & run.output.metadata.keys():
@@ -166,16 +149,8 @@ class RunQueue:
 
     def _compact(self) -> None:
         lines = [_learned("", place, success) for place, success in self.learned.items()]
-        for run in self.succeeded.values():
-            lines += [_line(run), _learned(run.key, run.place, True)]
-        for run in self.failed.values():
-            lines += [_line(run), _learned(run.key, run.place, False)]
         self._log.replace([*lines, *map(_line, self.waiting.values())])
         self._done = 0
-
-
-def _task(run: ObservedRun) -> tuple[str | None, str]:
-    return run.output.task.tenant, run.output.task_id
 
 
 def _learned(key: str, place: str, success: bool) -> str:

@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from copy import copy
 from itertools import groupby
 from typing import Any
 
 from ace.curator import Curator
-from ace.learner.run_queue import MAX_KEPT_RUNS
 from ace.playbook import Playbook, PlaybookBullet, Tag
 from ace.playbook.bullet import Provenance
 from ace.playbook.delta import Add, Delta, Learned, Merge, Purge, Restore, apply_to, fold
 from ace.playbook.insight import Insight
 from ace.reflector.reflector import beside
 
+MAX_ATTEMPTS = 1_000
+"""Runs that are remembered, to be compared with another attempt at the same task."""
+
 
 class Attempts:
     """Of each task, the last run that failed and the last that succeeded.
+
+    Args:
+        runs: That are known already, oldest first.
 
     Examples:
         >>> attempts = Attempts()
@@ -26,13 +31,17 @@ class Attempts:
         (None, True)
     """
 
-    def __init__(self) -> None:
+    def __init__(self, runs: Iterable[Learned] = ()) -> None:
         self._succeeded: dict[tuple[str | None, str], Learned] = {}
         self._failed: dict[tuple[str | None, str], Learned] = {}
+        for run in runs:
+            self.other_way(run)
 
     def other_way(self, run: Learned) -> Learned | None:
         """Keep a run, and return the earlier one of its task that ended the other way; no pair is compared twice."""
         task = (run.tenant, run.task_id)
+        if run.success is None:
+            return None  # it was taken back
         if run.success:
             if run.insights and run.insights[0].section == "Strategies":
                 self._succeeded[task] = run
@@ -45,7 +54,7 @@ class Attempts:
 
 
 def _forget_oldest(kept: dict[tuple[str | None, str], Learned]) -> None:
-    while len(kept) > MAX_KEPT_RUNS:
+    while len(kept) > MAX_ATTEMPTS:
         kept.pop(next(iter(kept)))
 
 

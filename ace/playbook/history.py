@@ -124,9 +124,17 @@ class History:
         known = [run_id for run_id in run_ids if (run_id, 0) in self._store.credits(run_id)]
         if not known:
             return {}
-        entries = (entry.delta for entry in self._store.entries() if '"kind":"learned"' in entry.text)
-        deltas = (delta for delta in entries if isinstance(delta, Learned))
-        return {delta.run_id: delta for delta in deltas if delta.run_id in known}
+        return {run_id: taught for run_id, taught in self.heard().items() if run_id in known}
+
+    def heard(self, newest: int = 0) -> dict[str, Learned]:
+        """What every run has taught, by the last verdict on it, in the order of the first ones.
+
+        Args:
+            newest: Of so many entries, the last ones; 0 for all.
+        """
+        entries = [entry for entry in self._store.entries() if '"kind":"learned"' in entry.text]
+        deltas = (entry.delta for entry in entries[-newest:])
+        return {delta.run_id: delta for delta in deltas if isinstance(delta, Learned)}
 
     def credits(self) -> dict[str, tuple[str, ...]]:
         """By bullet, the runs that have given it their credit."""

@@ -167,21 +167,9 @@ def _tie(bullet: PlaybookBullet) -> tuple[float, float, int]:
 
 def in_turn(groups: Sequence[Group], bullet_of: Mapping[int, PlaybookBullet]) -> list[int]:
     """The numbers of the best bullets of the groups; then advice that names no tools, which repeats no other."""
-    best = _news([group.best.number for group in groups], bullet_of)
+    best = [group.best.number for group in groups]
     others = [number for group in groups for number in group.members if number != group.best.number]
     return best + [n for n in others if not (bullet_of[n].tool_sequence or bullet_of[n].changing_tools)]
-
-
-def _news(numbers: Iterable[int], bullet_of: Mapping[int, PlaybookBullet]) -> list[int]:
-    """Without observations about tools that a lesson before them calls anyway."""
-    kept: list[int] = []
-    for number in numbers:
-        bullet = bullet_of[number]
-        named = bullet.tool_schema_hashes.keys()
-        if bullet.section == "Observations" and named and any(named <= set(bullet_of[n].tool_sequence) for n in kept):
-            continue
-        kept.append(number)
-    return kept
 
 
 def pinned_first(bullets: Sequence[PlaybookBullet]) -> list[PlaybookBullet]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from http import HTTPStatus
 from itertools import zip_longest
@@ -30,22 +30,10 @@ from ace.tasks import ReasoningStep, TaskOutput
 from ace.tools.registry import RESERVED_NAMES
 
 MAX_CONTENT = 600
-MAX_RECURRING = 4
-"""Calls in a recurring sub-sequence; longer ones are strategies of their own."""
-MAX_CALLS = 200
-"""Of one run that are looked through for what recurs."""
-MIN_TASKS = 3
-"""A recurring sub-sequence occurs in at least this many tasks."""
 _SHOWN_STEPS = 8
 _NOTHING = frozenset({"", "[]", "{}", "null", "None"})
-_Given = frozenset[tuple[str, str]]
-"""Arguments of a call with the tools whose answers they came from."""
-Handed = tuple[str, _Given]
-"""A tool, and what earlier calls gave to it."""
 Changed = tuple[str, str]
 """A changing call: its tool, and the call in words."""
-Run = tuple[TaskOutput, str]
-"""A run and its task's family, "" when that is not known."""
 _REFUSAL = re.compile(rf"^\W*(?:\w+ ){{0,4}}?(?:{REFUSING})\b", re.IGNORECASE)
 _WAS_DONE = re.compile(
     rf"(?<!not )(?<!already )(?<!be )(?<!been )(?<!never )\b(?:{DONE})\b|\b(?:no|0|zero|without) (?:\w+ )?errors?\b",
@@ -198,62 +186,6 @@ def preconditions(output: TaskOutput) -> Iterator[Lesson]:
             yield Lesson("Pitfalls", content, (number, later), tools=(needed, worked.tool_name), general=True)
 
 
-def handed_on(output: TaskOutput) -> list[Handed]:
-    """The useful calls of a run, the first `MAX_CALLS`, each with what earlier ones gave it; a loop is one call."""
-    steps = [step for _, step in useful_steps(output.structured_trace)][:MAX_CALLS]
-    calls = [(step.tool_name, _handed(step, steps[:i])) for i, step in enumerate(steps)]
-    return [call for i, call in enumerate(calls) if i == 0 or call[0] != calls[i - 1][0]]
-
-
-def recurring(
-    runs: Iterable[Run],
-    calls_of: Callable[[TaskOutput], Sequence[Handed] | None] = handed_on,
-    min_tasks: int = MIN_TASKS,
-) -> list[tuple[Lesson, list[Run]]]:
-    """Sub-sequences of calls that recur over tasks of several families, each handing something to the next.
-
-    Contiguous sub-sequences of the useful calls of successful runs, two to `MAX_RECURRING` long; one that is mostly a part
-    of a longer one is left out (nearly closed sequential patterns, as in CloSpan, Yan et al. 2003).
-
-    Args:
-        runs: Successful runs with their task family.
-        calls_of: The calls of a run, which may be known already; None for one that does not count.
-        min_tasks: At least this many tasks, and at least two families where families are known.
-
-    Returns:
-        Each with the runs it was seen in, one per task; the most frequent first.
-    """
-    seen: dict[tuple[str, ...], dict[str, tuple[Run, list[_Given]]]] = {}
-    for run in runs:
-        calls = calls_of(run[0]) or ()
-        for length in range(2, MAX_RECURRING + 1):
-            for start in range(len(calls) - length + 1):
-                part = calls[start : start + length]
-                names = tuple(name for name, _ in part)
-                seen.setdefault(names, {}).setdefault(run[0].task_id, (run, [given for _, given in part]))
-    found: dict[tuple[str, ...], tuple[list[Run], list[_Given]]] = {}
-    for names, tasks in seen.items():
-        rows = [handed for _, handed in tasks.values()]
-        given = [frozenset[tuple[str, str]].intersection(*(row[i] for row in rows)) for i in range(len(names))]
-        families = {run[1] or run[0].task_id for run, _ in tasks.values()}
-        if len(tasks) >= min_tasks and len(families) > 1 and all(given[1:]):
-            found[names] = ([run for run, _ in tasks.values()], given)
-    ranked = sorted(found, key=lambda names: (-len(found[names][0]), names))
-    return [
-        (_observation(names, found[names][1]), found[names][0])
-        for names in ranked
-        if not any(_inside(names, other) and 2 * len(found[other][0]) >= len(found[names][0]) for other in found)
-    ]
-
-
-def _observation(names: Sequence[str], given: Sequence[_Given]) -> Lesson:
-    calls = [names[0]]
-    for name, handed in zip(names[1:], given[1:], strict=True):
-        calls.append(f"{name}({', '.join(f'{argument} from {source}' for argument, source in sorted(handed))})")
-    content = truncate(f"{', then '.join(calls)}: often one after the other.", MAX_CONTENT)
-    return Lesson("Observations", content, tools=tuple(dict.fromkeys(names)), general=True)
-
-
 def useful_steps(steps: Sequence[ReasoningStep]) -> list[tuple[int, ReasoningStep]]:
     """The calls that succeeded, without reads that found nothing or repeat an earlier one while nothing had changed.
 
@@ -315,18 +247,6 @@ def _recovered(steps: Sequence[ReasoningStep]) -> Iterator[tuple[int, ReasoningS
         elif _worked(step) and step.tool_name in last:
             failed_at, failed = last.pop(step.tool_name)
             yield failed_at, failed, number, step
-
-
-def _handed(step: ReasoningStep, before: Sequence[ReasoningStep]) -> _Given:
-    """The arguments that an earlier call gave a call: their names, and the tool."""
-    named = ((name, _source(value, before)) for name, value in step.tool_args.items())
-    return frozenset((name, source) for name, source in named if source is not None)
-
-
-def _inside(part: tuple[str, ...], other: tuple[str, ...]) -> bool:
-    """Whether a sequence is a proper part of another."""
-    length = len(part)
-    return length < len(other) and any(other[i : i + length] == part for i in range(len(other) - length + 1))
 
 
 def _origin(value: Any, before: Sequence[ReasoningStep], task: str) -> str:

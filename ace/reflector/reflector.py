@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from itertools import chain, islice
 from typing import Any
-
-from cachetools import LRUCache
 
 from ace.core import truncate
 from ace.core.language import name_as_text
@@ -23,17 +20,13 @@ from ace.reflector import mining
 from ace.reflector.asked import Asked, asked_for
 from ace.reflector.hearsay import rests_on
 from ace.reflector.knowledge import Knowledge
-from ace.reflector.mining import Lesson, Run
+from ace.reflector.mining import Lesson
 from ace.reflector.situations import situation_of, without_values
 from ace.reflector.values import said_in
 from ace.tasks import Feedback, TaskOutput
 
 MAX_MINED = 3
 """Lessons that the miner takes from one run: what worked or did not, and two details."""
-MAX_OBSERVATIONS = 20
-"""How many recurring sub-sequences become lessons, the most frequent first."""
-MAX_LOOKED_THROUGH = 2_000
-"""Runs whose calls a reflector remembers."""
 LEARN_SECONDS = 5.0
 MAX_WORDS_SHOWN = 200
 """Characters of a sentence that made a lesson wait."""
@@ -90,7 +83,6 @@ class Reflector:
         self.private = frozenset(private)
         self.lm = lm
         self.seconds = seconds
-        self._looked_through: LRUCache[str, list[mining.Handed] | None] = LRUCache(MAX_LOOKED_THROUGH)
         self.refused: Counter[str] = Counter()
 
     def reflect(self, output: TaskOutput, feedback: Feedback, **options: Any) -> list[Insight]:
@@ -128,9 +120,9 @@ class Reflector:
             return run
         if not output.structured_trace and not output.completed:
             return run  # no reply was ever legal: that teaches nothing about the task
-        knowledge = self._knowledge(schemas, output.run_id, self.seconds)
+        masker = self.masker or PatternMasker()
+        knowledge = Knowledge(schemas or {}, masker, self.private, self.embedder, output.run_id, self.seconds)
         asked = asked_for(output, knowledge)
-        self._looked_through[output.run_id] = None if asked else mining.handed_on(output)
         doubt = _doubt(feedback, output, knowledge)
         said = feedback.text if not doubt else ""
         main: list[Lesson] = []
@@ -158,54 +150,6 @@ class Reflector:
                 "changed": mining.changes(output, knowledge) if main else (),
                 "asked": {call.tool: _asked_by(call, output, knowledge) for call in reversed(asked)},
             }
-        )
-
-    def _knowledge(self, schemas: Mapping[str, Any] | None, run: str = "", seconds: float = math.inf) -> Knowledge:
-        masker = self.masker or PatternMasker()
-        return Knowledge(schemas or {}, masker, self.private, self.embedder, run, seconds)
-
-    def recurring(self, runs: Iterable[Run], schemas: Mapping[str, Any] | None = None) -> list[Insight]:
-        """Sub-sequences of calls that recur over the tasks of several families; runs that an answer steered do not count.
-
-        Args:
-            runs: Successful runs, each with its task's family ("" when families are not known).
-            schemas: Of the tools, as for `reflect`.
-        """
-        by_tenant: dict[str | None, list[Run]] = {}
-        for run in runs:
-            # tenants must not learn from each other's runs
-            if self._handed_on(run[0], schemas) is not None:
-                by_tenant.setdefault(run[0].task.tenant, []).append(run)
-        return [
-            self._observation(lesson, seen)
-            for same_tenant in by_tenant.values()
-            for lesson, seen in mining.recurring(same_tenant, self._handed_on)[:MAX_OBSERVATIONS]
-        ]
-
-    def _handed_on(self, output: TaskOutput, schemas: Mapping[str, Any] | None = None) -> list[mining.Handed] | None:
-        """The calls of a run, which are looked through once; None where an answer steered it."""
-        known = self._looked_through
-        if output.run_id not in known:
-            steered = asked_for(output, self._knowledge(schemas))
-            known[output.run_id] = None if steered else mining.handed_on(output)
-        return known[output.run_id]
-
-    def _observation(self, lesson: Lesson, seen: Sequence[Run]) -> Insight:
-        domains = {output.task.domain for output, _ in seen}
-        return Insight(
-            section=lesson.section,
-            trigger="",
-            content=lesson.content,
-            domain=domains.pop() if len(domains) == 1 else None,
-            tenant=seen[0][0].task.tenant,
-            tools=lesson.tools,
-            words_from=("schema",),
-            provenance=Provenance(
-                task_ids=tuple(output.task_id for output, _ in seen),
-                groups=tuple(dict.fromkeys(group for _, group in seen if group)),
-                run_ids=tuple(output.run_id for output, _ in seen),
-                source=self.source,
-            ),
         )
 
     def _reflected(

@@ -254,39 +254,6 @@ def test_the_same_trace_is_learned_from_once(book):
     assert (report.runs, report.skipped) == (1, 1)
 
 
-def test_an_interrupted_fit_still_sees_what_recurs(book, tmp_path):
-    """Successes of before count, also when the state file was closed in between; another tenant's do not."""
-
-    def chain(number, family):
-        return Episode(
-            task=TaskInput(task_id=f"t{number}", inputs={"task": f"Do {number}"}),
-            registry=ToolRegistry(),
-            score=lambda output: True,
-            group=family,
-        )
-
-    class Agent:
-        def run(self, task):
-            number = int(task.task_id[1:])
-            if number == 2 and not resumed:
-                raise KeyboardInterrupt
-            found = step("find", f"id-{number}", customer=f"c{number}")
-            return run_of(
-                found, step("pay", changes=True, order=f"id-{number}"), run_id=f"r{number}", task_id=task.task_id
-            )
-
-    tasks = [partial(chain, number, f"family {number % 2}") for number in range(4)]
-    resumed: list[int] = []
-    with pytest.raises(KeyboardInterrupt), Learner(book, lambda _: Agent(), state=tmp_path / "s") as learner:
-        learner.fit(tasks)
-    resumed.append(1)
-    with Learner(book, lambda _: Agent(), state=tmp_path / "s") as learner:
-        learner.fit(tasks)
-        assert (learner.report.runs, learner.report.skipped) == (2, 2)
-    (seen,) = [bullet for bullet in book.bullets if bullet.section == "Observations"]
-    assert set(seen.provenance.run_ids) == {"r0", "r1", "r2", "r3"}
-
-
 def test_a_queue_and_a_gate_hold_at_least_one_run(book):
     for wrong in ({"queue_size": 0}, {"gate_every": 0}):
         with pytest.raises(ValueError, match="at least 1"):

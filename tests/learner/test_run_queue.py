@@ -58,7 +58,6 @@ def test_a_failed_run_is_compared_with_a_later_success_after_a_restart(book, tmp
         solved = ObservedRun(key="p1", place="p1", output=with_refund, feedback=GOOD)
         learner._queue.put(solved)
         learner.pipeline.learn(solved)
-        assert not learner._queue.failed, "the task was solved: its failures are not needed any more"
     assert any(bullet.content.startswith("The difference: cancel") for bullet in book.bullets)
 
 
@@ -173,26 +172,3 @@ def test_what_no_json_can_hold_is_refused_by_name(book, tmp_path):
     assert learner.report.runs == 1
     with pytest.raises(ValueError, match="finite"):
         ReasoningStep(iteration=1, tool_call_id="c", tool_name="t", outcome="success", seconds=float("nan"))
-
-
-def test_of_many_runs_that_were_learned_from_the_last_ones_are_kept(tmp_path, monkeypatch):
-    monkeypatch.setattr("ace.learner.run_queue.MAX_KEPT_RUNS", 3)
-    queue = RunQueue(tmp_path / "runs.jsonl")
-    for n in range(5):
-        run = ObservedRun(key=f"r{n}", place=f"p{n}", output=numbered(n), feedback=GOOD)
-        queue.put(run)
-        queue.done(run, success=n > 0)
-    assert list(queue.succeeded) == ["p2", "p3", "p4"]
-    assert list(queue.failed) == ["p0"]
-    assert queue.learned == {"p0": False, **{f"p{n}": True for n in range(1, 5)}}
-    queue.close()
-
-
-def test_a_success_forgets_failures_of_the_same_task_only(tmp_path):
-    queue = RunQueue(tmp_path / "runs.jsonl")
-    for place, n, success in (("a", 1, False), ("b", 2, False), ("c", 1, True)):
-        run = ObservedRun(key=place, place=place, output=numbered(n), feedback=Feedback(success=success))
-        queue.put(run)
-        queue.done(run, success=success)
-    assert list(queue.failed) == ["b"]
-    queue.close()

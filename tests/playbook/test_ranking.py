@@ -1,9 +1,9 @@
-"""Which candidates come: plans that only read, and observations, where a better lesson says it already."""
+"""Which candidates come: plans that only read, where a better lesson says it already."""
 
 from ace.playbook import PlaybookBullet
 from ace.playbook.bullet import readable
 from ace.playbook.plan import Call, Plan, Situation
-from ace.playbook.ranking import Group, Scored, in_turn, without_reads
+from ace.playbook.ranking import Scored, without_reads
 
 
 def lesson(number, *calls, template="Refund order {number}"):
@@ -24,16 +24,3 @@ def test_a_plan_that_only_reads_does_not_come_beside_one_that_changes_something_
     assert kept(lesson(1, READ), lesson(2, READ, CHANGE, template="Refund all orders")) == [1, 2]
     assert kept(lesson(1, READ), lesson(2, READ)) == [1, 2]
     assert kept(PlaybookBullet(id="b-1", section="Pitfalls", content="Ask."), lesson(2, CHANGE)) == [1, 2]
-
-
-def test_an_observation_about_tools_that_a_lesson_before_it_calls_does_not_come():
-    def observation(number, *tools):
-        hashes = dict.fromkeys(tools, "0")
-        return PlaybookBullet(id=f"b-{number}", section="Observations", content="x", tool_schema_hashes=hashes)
-
-    bullets = {
-        b.number: b for b in (lesson(1, READ, CHANGE), observation(2, "find", "refund"), observation(3, "find", "ring"))
-    }
-    groups = [Group(Scored(number, 1.0), members=[number]) for number in bullets]
-    assert in_turn(groups, bullets) == [1, 3]
-    assert in_turn(groups[::-1], bullets) == [3, 2, 1]

@@ -86,39 +86,6 @@ def test_a_loop_is_listed_once():
     assert contents(run_of(*steps)) == ["find(), then for each order from find: cancel(order), then submit(...)"]
 
 
-def test_sub_sequences_that_recur_over_families():
-    def run(n, family):
-        steps = (
-            step("find", f"o-{n}", customer="Ana"),
-            step("refund", changes=True, order=f"o-{n}"),
-            step(f"other{n}"),
-        )
-        return run_of(*steps, run_id=f"r{n}", task_id=f"t{n}"), family
-
-    runs = [run(n, f"family{n % 2}") for n in range(4)]
-    (insight,) = Reflector("me").recurring(runs)
-    assert insight.content == "find, then refund(order from find): often one after the other."
-    assert insight.section == "Observations"
-    assert insight.trigger == ""
-    assert insight.provenance.run_ids == ("r0", "r1", "r2", "r3")
-    assert set(insight.provenance.groups) == {"family0", "family1"}
-    assert insight.domain == "shop"
-    assert insight.as_bullet({"find": "1", "refund": "2", "x": "3"}).tool_schema_hashes == {"find": "1", "refund": "2"}
-    assert Reflector().recurring(runs[:2]) == [], "two tasks are no recurrence"
-    assert Reflector().recurring([run(n, "one") for n in range(4)]) == [], "one family has its strategy"
-
-
-def test_tenants_share_nothing():
-    def run(n, tenant):
-        output = run_of(
-            step("find", f"o-{n}"), step("refund", changes=True, order=f"o-{n}"), run_id=f"r{n}", task_id=f"t{n}"
-        )
-        return output.model_copy(update={"task": output.task.model_copy(update={"tenant": tenant})}), f"f{n}"
-
-    assert Reflector().recurring([run(n, f"tenant{n % 2}") for n in range(4)]) == []
-    assert {insight.tenant for insight in Reflector().recurring([run(n, "a") for n in range(4)])} == {"a"}
-
-
 def test_a_lesson_names_the_steps_it_rests_on():
     (insight,) = Reflector().reflect(run_of(step("find"), step("find"), step("refund", changes=True)), GOOD)
     assert insight.evidence == "run r1, steps 1 and 3"
