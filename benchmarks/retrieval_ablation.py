@@ -74,7 +74,6 @@ class Rankings(NamedTuple):
 def rankings(tasks: Sequence[BenchTask]) -> tuple[Playbook, dict[str, list[Rankings]]]:
     """For each guard, the rankings of every task."""
     book = playbook_of(tasks, MiniLMEmbedder())
-    book.retrieve_many([task.query for task in tasks])
     found = dict[str, list[Rankings]]()
     for guard in ("task", "group"):
         found[guard] = []
@@ -117,7 +116,6 @@ def chosen_elsewhere(sets: dict[str, Sequence[BenchTask]]) -> dict[str, Any]:
 def examine(tasks: Sequence[BenchTask]) -> dict[str, Any]:
     """All variants under both guards."""
     book = playbook_of(tasks, MiniLMEmbedder())
-    book.retrieve_many([task.query for task in tasks])
     report: dict[str, Any] = {}
     for guard in ("task", "group"):
         rows = []

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from ace.curator.eviction import evict
 from ace.playbook import Playbook
-from ace.playbook.bullet import PlaybookBullet, Provenance, readable, sequence_key
+from ace.playbook.bullet import PlaybookBullet, readable, sequence_key
 from ace.playbook.delta import Add, Delta, Merge, Remove, Update, apply
 from ace.playbook.duplicates.find import THRESHOLDS, calibrate, same_lesson, text_of
 from ace.playbook.duplicates.similarity import (
@@ -322,18 +322,8 @@ def _with_twins(bullet: PlaybookBullet, merge: Merge, others: Sequence[PlaybookB
     ]
     if not same:
         return merge
-    provenance = [merge.provenance, *(other.provenance for other in same)]
-    return merge.model_copy(
-        update={
-            "absorbed": tuple(other.id for other in same),
-            "provenance": Provenance(
-                task_ids=tuple(task for known in provenance for task in known.task_ids),
-                groups=tuple(group for known in provenance for group in known.groups),
-                run_ids=tuple(run for known in provenance for run in known.run_ids),
-                source=merge.provenance.source,
-            ),
-        }
-    )
+    provenance = merge.provenance.joined(*(other.provenance for other in same))
+    return merge.model_copy(update={"absorbed": tuple(other.id for other in same), "provenance": provenance})
 
 
 def _all_joined(one: PlaybookBullet, other: PlaybookBullet) -> bool:

@@ -49,13 +49,8 @@ def _after(playbook: Playbook, deltas: Sequence[Delta]) -> list[PlaybookBullet]:
     """What is in the book after these deltas, new bullets apart."""
     held = {bullet.id: bullet for bullet in playbook.bullets}
     for delta in deltas:
-        if isinstance(delta, Add):
-            continue
-        for bullet_id, bullet in apply(held, delta, playbook.revision).items():
-            if bullet is None:
-                del held[bullet_id]
-            else:
-                held[bullet_id] = bullet
+        if not isinstance(delta, Add):
+            apply(held, delta, playbook.revision)
     return list(held.values())
 
 

@@ -23,7 +23,6 @@ from ace.playbook import Add, Playbook, PlaybookBullet
 from ace.playbook.insight import Insight
 from ace.react import ReActGenerator
 from ace.reflector import Reflector
-from ace.reflector.reflector import OUTAGES
 from ace.tasks import Feedback, ReasoningStep, TaskOutput
 
 MAX_STEPS = 50
@@ -157,8 +156,7 @@ class _Steps:
         """The deltas for the book as it is now, with credit for the bullets that the run used."""
         run, feedback = _run(state), _feedback(state)
         self.playbook.refresh()
-        used = (*run.injected_bullets, *run.metadata.get("held_back_at_random_bullets", ()))
-        tags = [] if run.termination_reason in OUTAGES else credit(run, feedback, self.playbook.find(used))
+        tags = credit(run, feedback, self.playbook.find)
         seen = self.playbook.revision
         deltas = [*tags, *self.curator.curate(state.get("insights", []), self._tools)]
         proposal = Proposal.of(deltas, state.get("proposal"))

@@ -6,11 +6,12 @@ that were made are the bullet's), *randomized* (an experiment decided whether it
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Literal
 
 from ace.playbook import PlaybookBullet, Tag
 from ace.playbook.bullet import sequence_key
+from ace.reflector.reflector import OUTAGES
 from ace.tasks import Feedback, ReasoningStep, TaskOutput
 
 FOLLOWED = 0.8
@@ -61,21 +62,22 @@ def _common(a: Sequence[str], b: Sequence[str]) -> int:
     return row[-1]
 
 
-def credit(output: TaskOutput, feedback: Feedback, known: Mapping[str, PlaybookBullet]) -> list[Tag]:
-    """One tag for each bullet that a run used, or about which an experiment decided.
+def credit(
+    output: TaskOutput, feedback: Feedback, find: Callable[[Iterable[str]], Mapping[str, PlaybookBullet]]
+) -> list[Tag]:
+    """One tag for each bullet that a run used, or about which an experiment decided; none for a run that an outage ended.
 
     Args:
         output: The run.
         feedback: Whether it succeeded.
-        known: The book's bullets by id; what is not among them gets no credit.
+        find: Gives the book's bullets by their ids; what is not there gets no credit.
     """
+    if output.termination_reason in OUTAGES:
+        return []
     control = set(output.metadata.get("held_back_at_random_bullets", ()))
     treated = set(output.metadata.get("randomized_bullets", ()))
     tags: list[Tag] = []
-    for bullet_id in dict.fromkeys((*output.injected_bullets, *sorted(control))):
-        bullet = known.get(bullet_id)
-        if bullet is None:
-            continue
+    for bullet_id, bullet in find(dict.fromkeys((*output.injected_bullets, *sorted(control)))).items():
         used = "injected" if bullet_id in control else level(bullet, output)
         arm: Literal["none", "treated", "control"] = "none"
         if bullet_id in control or bullet_id in treated:

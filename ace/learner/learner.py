@@ -45,14 +45,12 @@ class Learner:
             were observed are not lost with the process.
         tools: Of the agent whose runs are observed, so that bullets know the versions of the tools they name.
         judge: Decides whether an observed run without feedback succeeded, for example `ace.reflector.reflection.Judge`.
-        explore: See `memory`.
         holdout: See `memory`.
-        seed: Of exploration and holdout.
         queue_size: How many observed runs may wait; then `observe` waits until one has been learned from.
         author: The name in the journal.
 
     Attributes:
-        memory: The view of the playbook for agents whose runs are learned from: with exploration and holdout.
+        memory: The view of the playbook for agents whose runs are learned from: with the holdout.
         pipeline: Reflect, curate, gate, commit, credit.
 
     Examples:
@@ -79,9 +77,7 @@ class Learner:
         state: str | Path | None = None,
         tools: ToolRegistry | Mapping[str, Any] | None = None,
         judge: Callable[[TaskOutput], Feedback] | None = None,
-        explore: float = 0.0,
         holdout: float = 0.0,
-        seed: int = 0,
         queue_size: int = QUEUE_SIZE,
         author: str = "learner",
     ) -> None:
@@ -89,7 +85,7 @@ class Learner:
             raise ValueError(f"gate_every and queue_size must be at least 1, got {gate_every!r} and {queue_size!r}")
         self.agent_for = agent_for
         self.judge = judge
-        self.memory = playbook.view(experiment=Experiment(explore=explore, holdout=holdout, seed=seed))
+        self.memory = playbook.view(experiment=Experiment(holdout=holdout))
         self._tools = known_tools(tools)
         self._queue = RunQueue(state) if state is not None else None
         self._postponed = PostponedRuns.of(playbook)

@@ -68,7 +68,6 @@ class LearningPipeline:
         self.verdicts: list[GateVerdict] = []
         self.unread: dict[str, ObservedRun] = {}
         """Runs whose reflection waits for a model that could not be reached."""
-        self._credited: set[str] | None = None
         self._proposed: list[tuple[Learned, list[Insight], Mapping[str, str]]] = []
         self._unmarked: list[tuple[ObservedRun, bool]] = []
         self._attempts: Attempts | None = None
@@ -247,13 +246,10 @@ class LearningPipeline:
     def _commit(
         self, run: ObservedRun, feedback: Feedback, learned: Sequence[Learned], insights: Sequence[Insight]
     ) -> None:
-        output = run.output
+        def credits() -> list[Tag]:
+            return credit(run.output, feedback, self.playbook.find)
 
-        def credits() -> list[Delta]:
-            return list(self._credit(output, feedback))
-
-        if self._curated(learned, insights, run.schema_hashes, credits) and self._credited is not None:
-            self._credited.add(output.run_id)
+        self._curated(learned, insights, run.schema_hashes, credits)
 
     def _curated(
         self,
@@ -262,8 +258,8 @@ class LearningPipeline:
         hashes: Mapping[str, str],
         credits: Callable[[], Sequence[Delta]] = tuple,
         gate: Gate | None = None,
-    ) -> bool:
-        """Commit lessons and credit; whether there was credit."""
+    ) -> None:
+        """Commit lessons and credit."""
         for attempts_left in reversed(range(ATTEMPTS)):
             self.playbook.refresh()
             known, tags = self.playbook.revision, credits()
@@ -285,22 +281,8 @@ class LearningPipeline:
                     raise
             else:
                 self.report.count(deltas)
-                return bool(tags)
+                return
         raise AssertionError("the last attempt returns or raises")
-
-    def _credit(self, output: TaskOutput, feedback: Feedback) -> list[Tag]:
-        """Credit once per run and bullet."""
-        if output.termination_reason in OUTAGES:
-            return []
-        if not output.injected_bullets and not output.metadata.get("held_back_at_random_bullets"):
-            return []
-        if self._credited is None:
-            tags = (delta for _, delta in self.playbook.history.deltas() if isinstance(delta, Tag))
-            self._credited = {delta.run_id for delta in tags}
-        if output.run_id in self._credited:
-            return []
-        asked = (*output.injected_bullets, *output.metadata.get("held_back_at_random_bullets", ()))
-        return credit(output, feedback, self.playbook.find(asked))
 
 
 def _stored(run: Learned, hashes: Mapping[str, str]) -> Learned:

@@ -10,7 +10,7 @@ from typing import Any
 from ace.curator import Curator
 from ace.playbook import Playbook, PlaybookBullet, Tag
 from ace.playbook.bullet import Provenance
-from ace.playbook.delta import Add, Delta, Learned, Merge, Purge, Restore, apply_to, fold
+from ace.playbook.delta import Add, Delta, Learned, Merge, Purge, Restore, apply, fold
 from ace.playbook.insight import Insight
 from ace.reflector.reflector import beside
 
@@ -133,7 +133,7 @@ class Replay:
         elif not heard[0].again:  # what an earlier correction wrote follows from what is written here
             self._teach(heard, [delta for delta in deltas if isinstance(delta, Tag)])
         for delta in deltas:
-            apply_to(self._original, delta, revision)
+            apply(self._original, delta, revision)
         self._name_new()
 
     def _teach(self, heard: Sequence[Learned], tags: Sequence[Tag]) -> None:

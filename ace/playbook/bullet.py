@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from functools import cached_property
 from typing import Annotated, Any, Literal, NamedTuple
 
@@ -83,6 +83,13 @@ class Provenance(BaseModel, frozen=True, extra="forbid"):
     def support(self) -> int:
         """Distinct tasks that it rests on; of users who are known, one each."""
         return min(len(self.task_ids), len(self.users)) if self.users else len(self.task_ids)
+
+    def joined(self, *others: Provenance) -> Provenance:
+        """What several bullets rest on together, each task and run once: `one.provenance.joined(other.provenance)`."""
+        names = ("task_ids", "groups", "run_ids", "users")
+        every = {name: dict.fromkeys(item for one in (self, *others) for item in getattr(one, name)) for name in names}
+        source = next((one.source for one in (self, *others) if one.source), "")
+        return Provenance(**{name: tuple(found) for name, found in every.items()}, source=source)
 
 
 class PlaybookBullet(BaseModel, frozen=True, extra="forbid"):
@@ -173,13 +180,6 @@ class PlaybookBullet(BaseModel, frozen=True, extra="forbid"):
             self.plan, self.words_from, situations=bool(self.situations), taught=bool(self.provenance.run_ids)
         )
 
-    def fits(self, tools: Iterable[str]) -> bool:
-        """Whether these changing calls are the ones it teaches; what it does for each item counts once."""
-        if self.plan is None:
-            return sequence_key(tools) == self.key
-        each = {call.tool for call in self.plan.calls if call.times == "each"}
-        return sequence_key(_once(tools, each)) == sequence_key(_once(self.changing_tools, each))
-
     @cached_property
     def filter_key(self) -> str:
         """All that a filter may read, in one canonical text; many bullets share one."""
@@ -198,11 +198,6 @@ class PlaybookBullet(BaseModel, frozen=True, extra="forbid"):
     def key(self) -> tuple[str, ...]:
         """See `sequence_key`."""
         return sequence_key(self.changing_tools)
-
-
-def _once(tools: Iterable[str], each: Collection[str]) -> list[str]:
-    tools = list(tools)
-    return [tool for i, tool in enumerate(tools) if tool not in each or tool not in tools[:i]]
 
 
 def readable(plan: Plan | None, situations: Sequence[Situation]) -> dict[str, Any]:

@@ -191,7 +191,25 @@ def checked(delta: Delta) -> Delta:
 _FIXED = frozenset({"id", "created_revision", "updated_revision"})
 
 
-def apply(bullets: Mapping[str, PlaybookBullet], delta: Delta, revision: int) -> dict[str, PlaybookBullet | None]:
+def apply(bullets: dict[str, PlaybookBullet], delta: Delta, revision: int) -> dict[str, PlaybookBullet | None]:
+    """Change bullets, by id, by one delta: `apply(bullets, Remove(bullet_id="b-1"), 7)`.
+
+    Returns:
+        What changed: id to the new bullet, or to None for one that goes.
+
+    Raises:
+        PlaybookError: The bullet does not exist, or a field is unknown or has an illegal value.
+    """
+    changed = _changes(bullets, delta, revision)
+    for bullet_id, bullet in changed.items():
+        if bullet is None:
+            bullets.pop(bullet_id, None)
+        else:
+            bullets[bullet_id] = bullet
+    return changed
+
+
+def _changes(bullets: Mapping[str, PlaybookBullet], delta: Delta, revision: int) -> dict[str, PlaybookBullet | None]:
     """What one delta changes: id to the new bullet, or to None for one that goes.
 
     Raises:
@@ -234,7 +252,7 @@ def _changed(
             changes = given
         case Merge():
             changes = {
-                "provenance": _joined(old.provenance, delta.provenance),
+                "provenance": old.provenance.joined(delta.provenance),
                 "helpful_count": old.helpful_count + delta.helpful + sum(b.helpful_count for b in absorbed),
                 "harmful_count": old.harmful_count + delta.harmful + sum(b.harmful_count for b in absorbed),
                 "avg_iterations": _mean(old.avg_iterations, delta.avg_iterations, len(old.provenance.run_ids)),
@@ -319,19 +337,6 @@ def _credited(old: PlaybookBullet, tag: Tag) -> dict[str, Any]:
     return changes
 
 
-def _joined(old: Provenance, new: Provenance) -> Provenance:
-    def join(a: tuple[str, ...], b: tuple[str, ...]) -> tuple[str, ...]:
-        return tuple(dict.fromkeys((*a, *b)))
-
-    return Provenance(
-        task_ids=join(old.task_ids, new.task_ids),
-        groups=join(old.groups, new.groups),
-        run_ids=join(old.run_ids, new.run_ids),
-        users=join(old.users, new.users),
-        source=old.source or new.source,
-    )
-
-
 def _mean(old: float | None, new: float | None, weight: int) -> float | None:
     if old is None or new is None:
         return old if new is None else new
@@ -348,14 +353,5 @@ def fold(journal: Iterable[tuple[int, Delta]]) -> dict[str, PlaybookBullet]:
     """
     bullets: dict[str, PlaybookBullet] = {}
     for revision, delta in journal:
-        apply_to(bullets, delta, revision)
+        apply(bullets, delta, revision)
     return bullets
-
-
-def apply_to(bullets: dict[str, PlaybookBullet], delta: Delta, revision: int) -> None:
-    """Change bullets, by id, by one delta: `apply_to(bullets, Remove(bullet_id="b-1"), 7)`."""
-    for bullet_id, bullet in apply(bullets, delta, revision).items():
-        if bullet is None:
-            bullets.pop(bullet_id, None)
-        else:
-            bullets[bullet_id] = bullet

@@ -2,40 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Literal
+from collections.abc import Mapping, Sequence
 
 from ace.playbook.bullet import PlaybookBullet
-from ace.playbook.ranking import Group, Scored
-from ace.playbook.render import TokenCounter, render_bullet, render_bullets
+from ace.playbook.ranking import Group, Scored, pinned_first
+from ace.playbook.render import pack, render_bullet, render_bullets
 from ace.playbook.results import Explanation, Reason
+from ace.playbook.state import PlaybookState
+from ace.playbook.statistics import utility
 
 MAX_NEAR = 10
 """At most this many of the bullets that did not come are named."""
 
 
 def explain(
-    *,
+    state: PlaybookState,
     query: str,
-    chosen: Sequence[PlaybookBullet],
-    ordered: Sequence[int],
+    k: int,
+    *,
+    ordered: Sequence[PlaybookBullet],
     groups: Sequence[Group],
     candidates: Sequence[Scored],
     refused: Mapping[Scored, str],
-    bullets: Mapping[int, PlaybookBullet],
-    weigh: Callable[[PlaybookBullet], float],
-    k: int,
-    budget: int,
-    count: TokenCounter,
-    embedder: str,
-    index: Literal["exact", "approximate", "none"],
     cached: bool,
 ) -> Explanation:
     """Put a retrieval into words."""
+    bullets, budget, count = state.bullets, state.budget.prompt, state.budget.count
+    chosen = pinned_first(pack(ordered, budget, k, state.budget.counter))
     scored = {bullet.number: Scored(bullet.number, 0.0) for bullet in chosen}  # a pinned one comes whatever is asked
     scored |= {candidate.number: candidate for candidate in candidates}
     group_of = {number: group for group in groups for number in group.members}
-    place = {number: rank for rank, number in enumerate(ordered, start=1)}
+    place = {bullet.number: rank for rank, bullet in enumerate(ordered, start=1)}
     taken = {bullet.number for bullet in chosen}
 
     def reason(candidate: Scored, why: str) -> Reason:
@@ -49,7 +46,7 @@ def explain(
             lexical_rank=None if candidate.lexical_rank is None else candidate.lexical_rank + 1,
             words=candidate.words,
             fused=candidate.score,
-            utility=weigh(bullet),
+            utility=utility(bullet),
             supporters=len(group.members) - 1 if group is not None else 0,
             tokens=count(render_bullet(bullet)),
         )
@@ -90,6 +87,6 @@ def explain(
         reasons=tuple(reasons),
         budget=budget,
         tokens=count(render_bullets(list(chosen))) if chosen else 0,
-        embedder=embedder,
-        index=index,
+        embedder=state.embedder.name,
+        index=state.index.kind,
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import Any
 
@@ -61,14 +61,6 @@ class Filters:
             value = getattr(self, name)
             if value is not None:
                 object.__setattr__(self, name, (value,) if isinstance(value, str) else tuple(value))
-
-    def with_tools(self, tools: Mapping[str, str]) -> Filters:
-        """The same, for an agent that has these tools."""
-        return replace(self, tools=tools)
-
-    def with_stages(self, stages: tuple[Stage, ...]) -> Filters:
-        """The same, for bullets in these stages."""
-        return replace(self, stages=stages)
 
     @property
     def guarded(self) -> bool:

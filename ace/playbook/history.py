@@ -13,7 +13,7 @@ from ace.core import PlaybookError, clean_text
 from ace.playbook.bullet import PlaybookBullet
 from ace.playbook.credits import credits_of
 from ace.playbook.database import book_url
-from ace.playbook.delta import Add, Delta, Learned, Merge, Purge, Remove, Restore, Tag, apply_to
+from ace.playbook.delta import Add, Delta, Learned, Merge, Purge, Remove, Restore, Tag, fold
 from ace.playbook.state import PlaybookState
 from ace.playbook.store import START, Credits, Entry, Row, Store, given_numbers, link
 from ace.playbook.transfer import read_journal, write_journal
@@ -306,22 +306,12 @@ class History:
         Raises:
             PlaybookError: There never was such a bullet.
         """
-        into: dict[str, str] = {}
-        known = False
-        for entry in self._store.entries():
-            delta = entry.delta
-            known = known or (delta.kind == "add" and delta.bullet.id == bullet_id)
-            if isinstance(delta, Merge):
-                into |= dict.fromkeys(delta.absorbed, delta.bullet_id)
-            elif isinstance(delta, Restore):
-                into.pop(delta.bullet_id, None)
-        if not known:
+        explained, into = _explained(self._store.entries())
+        if bullet_id not in explained:
             raise PlaybookError(f"there never was a bullet {bullet_id!r}")
         there = {bullet.id: bullet for bullet in self._state.all()}
-        visited: set[str] = set()
-        while bullet_id not in there and bullet_id in into and bullet_id not in visited:
-            visited.add(bullet_id)
-            bullet_id = into[bullet_id]
+        while bullet_id not in there and bullet_id in into:
+            bullet_id = into.pop(bullet_id)
         return there.get(bullet_id)
 
     def _check_revision(self, revision: int) -> None:
@@ -356,12 +346,7 @@ def verify_file(url: str | Path) -> VerifyReport:
 
 def _state_at(entries: Iterable[Entry], revision: int | None = None) -> dict[str, PlaybookBullet]:
     """The fold of a journal up to a revision."""
-    bullets: dict[str, PlaybookBullet] = {}
-    for entry in entries:
-        if revision is not None and entry.revision > revision:
-            break
-        apply_to(bullets, entry.delta, entry.revision)
-    return bullets
+    return fold((e.revision, e.delta) for e in entries if revision is None or e.revision <= revision)
 
 
 def _diff(entries: Sequence[Entry], a: int, b: int) -> Diff:

@@ -27,7 +27,7 @@ from ace.playbook.masking import Masker, PatternMasker
 from ace.playbook.purge import Purger, PurgeReport, Target
 from ace.playbook.render import TokenCounter
 from ace.playbook.results import CacheCounts, Explanation, Retrieved
-from ace.playbook.retriever import DEFAULT_K, Experiment, PlaybookView, Query, Retriever, outdated
+from ace.playbook.retriever import DEFAULT_K, Experiment, PlaybookView, Query, Retriever
 from ace.playbook.review import ReviewQueue
 from ace.playbook.skills import write_skills
 from ace.playbook.state import PlaybookState
@@ -101,7 +101,7 @@ class Playbook:
             raise ValueError(
                 f"cache_size is {cache_size}, expected at least 1: a retrieval keeps what it is working on"
             )
-        self._options = {
+        self._options: dict[str, Any] = {
             "masker": masker,
             "prompt_budget": prompt_budget,
             "book_budget": book_budget,
@@ -299,19 +299,6 @@ class Playbook:
         """
         return self._retriever.retrieve(Query(query, domain, tenant, Filters.of(filters), k), experiment)
 
-    def retrieve_many(
-        self,
-        queries: Sequence[str],
-        domain: str | None = None,
-        filters: Filters | Mapping[str, Any] | None = None,
-        k: int = DEFAULT_K,
-        *,
-        tenant: str | None = None,
-    ) -> list[Retrieved]:
-        """`retrieve` for many queries; those that are new are embedded together."""
-        asked = Query("", domain, tenant, Filters.of(filters), k)
-        return self._retriever.retrieve_many([replace(asked, text=query) for query in queries])
-
     def retrieve_for(
         self,
         task: TaskInput,
@@ -329,10 +316,7 @@ class Playbook:
         """
         if experiment is not None and not experiment.run:
             experiment = replace(experiment, run=task.task_id)
-        filters = (Filters.of(filters)).with_tools(tools)
-        found = self._retriever.retrieve(Query(task.text, task.domain, task.tenant, filters), experiment)
-        found.outdated = outdated(self._state, tools, task.domain, task.tenant)
-        return found
+        return self.view(filters, experiment).retrieve_for(task, tools)
 
     def explain(
         self,
@@ -427,17 +411,7 @@ class Playbook:
         state = self._state
         with state.lock:
             bullets = state.all() if bullets is None else tuple(bullets)
-            copy = Playbook(
-                embedder=state.embedder,
-                masker=state.masker,
-                prompt_budget=state.budget.prompt,
-                book_budget=state.budget.book,
-                count_tokens=state.budget.counter,
-                least_similarity=state.least_similarity,
-                screen=state.screen,
-                tools=state.tools,
-                promote_after=state.promote_after,
-            )
+            copy = Playbook(embedder=state.embedder, **self._options)
             store, name = copy._state.store, state.embedder.name
             keys = [text_key(entry.meaning) for bullet in bullets for entry in state.index.entries(bullet)]
             store.put_vectors(name, state.store.vectors(name, keys))

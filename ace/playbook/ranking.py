@@ -6,9 +6,8 @@ Every function is pure; `Retriever` brings the rankings.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import groupby
 from operator import itemgetter
 from typing import NamedTuple
 
@@ -128,11 +127,7 @@ class Group:
     members: list[int] = field(default_factory=list[int])
 
 
-def diversify(
-    candidates: Sequence[Scored],
-    bullet_of: Mapping[int, PlaybookBullet],
-    weigh: Callable[[PlaybookBullet], float] = utility,
-) -> list[Group]:
+def diversify(candidates: Sequence[Scored], bullet_of: Mapping[int, PlaybookBullet]) -> list[Group]:
     """One group for each tool sequence, the best sequence first, each with its best bullet.
 
     Bullets that teach the same sequence support it with geometrically falling weight, so that a sequence several
@@ -142,7 +137,7 @@ def diversify(
     scored: list[tuple[float, tuple[float, float, int], Scored, PlaybookBullet]] = []
     for candidate in candidates:
         bullet = bullet_of[candidate.number]
-        scored.append((-candidate.score * weigh(bullet), _tie(bullet), candidate, bullet))
+        scored.append((-candidate.score * utility(bullet), _tie(bullet), candidate, bullet))
     scored.sort(key=itemgetter(0, 1))
     groups: dict[tuple[bool, tuple[str, ...]], Group] = {}
     for less, _, candidate, bullet in scored:
@@ -174,11 +169,4 @@ def in_turn(groups: Sequence[Group], bullet_of: Mapping[int, PlaybookBullet]) ->
 
 def pinned_first(bullets: Sequence[PlaybookBullet]) -> list[PlaybookBullet]:
     """Pinned bullets in id order, then the others as they are: a stable prefix keeps a provider's prompt cache warm."""
-    ordered = sorted(bullets, key=lambda b: b.stage != "pinned")
-    pinned, others = [], []
-    for is_pinned, group in groupby(ordered, key=lambda b: b.stage == "pinned"):
-        if is_pinned:
-            pinned = sorted(group, key=lambda b: b.number)
-        else:
-            others = list(group)
-    return [*pinned, *others]
+    return sorted(bullets, key=lambda b: (False, b.number) if b.stage == "pinned" else (True, 0))

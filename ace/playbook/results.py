@@ -31,7 +31,6 @@ class Retrieved(list[PlaybookBullet]):
         *,
         held_back_at_random: Iterable[str] = (),
         randomized: Iterable[str] = (),
-        explored: Iterable[str] = (),
         outdated: Iterable[str] = (),
     ) -> None:
         super().__init__(bullets)
@@ -39,8 +38,6 @@ class Retrieved(list[PlaybookBullet]):
         """Ids that the holdout left out: without it they would have been shown."""
         self.randomized = tuple(randomized)
         """Ids that are shown although the holdout might have left them out."""
-        self.explored = tuple(explored)
-        """Ids of shadow bullets that are shown to learn about them."""
         self.outdated = tuple(outdated)
         """Ids that are hidden because one of their tools has changed since."""
 

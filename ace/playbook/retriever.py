@@ -5,11 +5,10 @@ from __future__ import annotations
 import re
 import threading
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-import numpy as np
 from cachetools import LRUCache
 
 from ace.core import clean_text
@@ -20,7 +19,7 @@ from ace.playbook.ranking import Group, Scored, diversify, in_turn, nearness, pi
 from ace.playbook.render import pack
 from ace.playbook.results import CacheCounts, Explanation, Retrieved
 from ace.playbook.state import PlaybookState
-from ace.playbook.statistics import happens, thompson, utility
+from ace.playbook.statistics import happens
 from ace.tasks import TaskInput
 
 DEFAULT_K = 3
@@ -32,13 +31,10 @@ class Experiment:
     """How much a retrieval experiments, to learn what its bullets do; off by default.
 
     Examples:
-        >>> Experiment(holdout=0.1).explore
-        0.0
+        >>> Experiment(holdout=0.1).active
+        True
     """
 
-    explore: float = 0.0
-    """With this probability, order by a draw from each bullet's posterior (Thompson sampling), and let shadow bullets
-    compete, one of them at most."""
     holdout: float = 0.0
     """With this probability each, leave a bullet out that would have come; pinned ones always come."""
     seed: int | str = 0
@@ -46,14 +42,13 @@ class Experiment:
     """Names the run; the same run gets the same draws."""
 
     def __post_init__(self) -> None:
-        for name in ("explore", "holdout"):
-            if not 0 <= getattr(self, name) <= 1:
-                raise ValueError(f"{name} is {getattr(self, name)!r}, expected a probability from 0 to 1")
+        if not 0 <= self.holdout <= 1:
+            raise ValueError(f"holdout is {self.holdout!r}, expected a probability from 0 to 1")
 
     @property
     def active(self) -> bool:
         """Whether anything is random."""
-        return bool(self.explore or self.holdout)
+        return self.holdout > 0
 
 
 @dataclass(frozen=True)
@@ -89,26 +84,16 @@ class Retriever:
         query = replace(query, text=clean_text(query.text))
         if query.k < 1 or not re.search(r"\w", query.text):
             return Retrieved()  # a request that says nothing finds nothing
-        chosen, explored = self._chosen(query), tuple[str, ...]()
+        chosen = self._chosen(query)
         if experiment is None or not experiment.active:
             return Retrieved(chosen)
         seed, run, share = experiment.seed, experiment.run, experiment.holdout
-        if happens(seed, run, "explore", experiment.explore):
-            chosen, explored = self._explored(query, f"{seed}|{run}")
         kept = [b for b in chosen if b.stage == "pinned" or not happens(seed, run, b.id, share)]
         return Retrieved(
             kept,
             held_back_at_random=[b.id for b in chosen if b not in kept],
             randomized=[b.id for b in kept if share and b.stage != "pinned"],
-            explored=[b.id for b in kept if b.id in explored],
         )
-
-    def retrieve_many(self, queries: Sequence[Query]) -> list[Retrieved]:
-        """`retrieve` for many queries; those that are new are embedded together."""
-        index = self._state.index
-        if len(self._state.bullets):
-            index.query_vectors([index.masked(clean_text(query.text)).meaning for query in queries])
-        return [self.retrieve(query) for query in queries]
 
     def explain(self, query: Query) -> Explanation:
         """Why each bullet would come, and what else is near."""
@@ -131,19 +116,13 @@ class Retriever:
             reasons |= dict.fromkeys(far, f"no lesson is near enough: {near}")
             candidates = [scored for scored in candidates if scored not in far]
             return explain(
-                query=query.text,
-                chosen=pinned_first(pack(ordered, state.budget.prompt, query.k, state.budget.counter)),
-                ordered=[bullet.number for bullet in ordered],
+                state,
+                query.text,
+                query.k,
+                ordered=ordered,
                 groups=groups,
                 candidates=candidates,
                 refused={scored: why for scored, why in reasons.items() if why},
-                bullets=state.bullets,
-                weigh=utility,
-                k=query.k,
-                budget=state.budget.prompt,
-                count=state.budget.count,
-                embedder=state.embedder.name,
-                index=state.index.kind,
                 cached=cached,
             )
 
@@ -160,7 +139,8 @@ class Retriever:
                 return packed
         candidates = self._found(query)
         with state.lock:
-            ordered = self._ordered(query, candidates)
+            found = state.bullets.still(candidates, query.filters, query.domain, query.tenant)
+            _, ordered = self._grouped(query, found)
             complete = not state.index.waiting
         # one that is too long for the budget must not cost a slot
         packed = tuple(pinned_first(pack(ordered, state.budget.prompt, query.k, state.budget.counter)))
@@ -169,37 +149,15 @@ class Retriever:
                 self._packed[key] = packed
         return packed
 
-    def _ordered(
-        self, query: Query, candidates: Sequence[Scored], weigh: Callable[[PlaybookBullet], float] = utility
-    ) -> list[PlaybookBullet]:
-        found = self._state.bullets.still(candidates, query.filters, query.domain, query.tenant)
-        return self._grouped(query, found, weigh)[1]
-
-    def _grouped(
-        self, query: Query, candidates: Sequence[Scored], weigh: Callable[[PlaybookBullet], float] = utility
-    ) -> tuple[list[Group], list[PlaybookBullet]]:
+    def _grouped(self, query: Query, candidates: Sequence[Scored]) -> tuple[list[Group], list[PlaybookBullet]]:
         """The candidates by what they teach, and the bullets in turn: pinned ones first, of those the best fit."""
         bullets = self._state.bullets
         fitting = candidates if nearness(candidates) >= self._state.least else ()
-        groups = diversify(without_reads(fitting, bullets), bullets, weigh)
+        groups = diversify(without_reads(fitting, bullets), bullets)
         pinned = dict.fromkeys(bullets.pinned(query.filters, query.domain, query.tenant))
         near = [scored.number for scored in candidates if scored.number in pinned]
         order = dict.fromkeys([*near, *pinned, *in_turn(groups, bullets)])
         return groups, [bullets[number] for number in order]
-
-    def _explored(self, query: Query, draw: str) -> tuple[tuple[PlaybookBullet, ...], tuple[str, ...]]:
-        """Rank by draws from the posterior, shadow bullets included; at most one shadow bullet comes."""
-        random = np.random.default_rng(list(draw.encode("utf-8", "replace")) or [0])
-        query = replace(query, filters=query.filters.with_stages((*query.filters.stages, "shadow")))
-        candidates = self._found(query)
-        state = self._state
-        with state.lock:
-            ordered = self._ordered(query, candidates, lambda bullet: thompson(bullet, random))
-        # what was imported is not shown before a person, or a run of this book's own, says so
-        first = next((b.id for b in ordered if b.stage == "shadow" and b.trust == "trusted"), None)
-        ordered = [b for b in ordered if b.stage != "shadow" or b.id == first]
-        packed = tuple(pinned_first(pack(ordered, state.budget.prompt, query.k, state.budget.counter)))
-        return packed, tuple(b.id for b in packed if b.stage == "shadow")
 
     def _found(self, query: Query, *, counted: bool = True) -> list[Scored]:
         """Candidates, out of the cache or of the indexes."""
@@ -279,7 +237,7 @@ class PlaybookView:
 
         In an experiment every run of a task gets draws of its own, unless the experiment names the run.
         """
-        query = Query(task.text, task.domain, task.tenant, self.filters.with_tools(tools))
+        query = Query(task.text, task.domain, task.tenant, replace(self.filters, tools=tools))
         experiment = self.experiment
         if experiment is not None and not experiment.run:
             with self._lock:

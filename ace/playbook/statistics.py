@@ -66,16 +66,7 @@ def utility(bullet: PlaybookBullet) -> float:
     """
     # a hundred times in a retrieval: no objects are made
     mean = (1 + bullet.helpful_count) / (2 + bullet.helpful_count + bullet.harmful_count)
-    return (0.5 + mean) * _weight(bullet)
-
-
-def thompson(bullet: PlaybookBullet, random: np.random.Generator) -> float:
-    """`utility` with a draw from the posterior for its mean (Thompson, 1933): the less is known, the more it varies."""
-    return (0.5 + random.beta(1 + bullet.helpful_count, 1 + bullet.harmful_count)) * _weight(bullet)
-
-
-def _weight(bullet: PlaybookBullet) -> float:
-    return PITFALL_WEIGHT if bullet.section == "Pitfalls" else 1.0
+    return (0.5 + mean) * (PITFALL_WEIGHT if bullet.section == "Pitfalls" else 1.0)
 
 
 # -- worse, or better, than nothing ------------------------------------------------------------------------------------

@@ -191,12 +191,7 @@ class Transaction:
         return delta
 
     def _apply(self, delta: Delta) -> None:
-        for bullet_id, bullet in apply(self._present, delta, self.revision).items():
-            self.after[bullet_id] = bullet
-            if bullet is None:
-                self._present.pop(bullet_id, None)
-            else:
-                self._present[bullet_id] = bullet
+        self.after |= apply(self._present, delta, self.revision)
         self.deltas.append(delta)
 
     def _load(self, deltas: Sequence[Delta]) -> None:
@@ -540,32 +535,23 @@ class Store:
         steps = [wal, "VACUUM", wal] if sqlite else [f"VACUUM FULL {name}" for name in schema.metadata.tables]
         with self._lock, closing(self.engine.raw_connection()) as raw:  # neither may run inside a transaction
             connection: Any = raw.driver_connection
-            waited = connection.execute("PRAGMA busy_timeout").fetchone()[0] if sqlite else 0
-            if sqlite:
-                connection.execute("PRAGMA busy_timeout=500")  # a reader may stay for hours: it is tried again below
-            else:
+            if not sqlite:
                 connection.autocommit = True
             try:
                 for step in steps:
-                    for wait in (0.05, 0.2, 1.0, 3.0, None) if step == wal else (None,):
-                        row = connection.execute(step).fetchone() if sqlite else connection.execute(step)
-                        if not sqlite or step != wal or not row or not row[0]:
-                            break
-                        if wait is None:
-                            raise PlaybookError(
-                                "another process is reading the playbook, so that what was purged is still in its "
-                                "write-ahead log; purge again when it has finished"
-                            )
-                        time.sleep(wait)
+                    row = connection.execute(step).fetchone() if sqlite else connection.execute(step)
+                    if step == wal and row and row[0]:  # the driver has waited for its turn
+                        raise PlaybookError(
+                            "another process is reading the playbook, so that what was purged is still in its "
+                            "write-ahead log; purge again when it has finished"
+                        )
             except self.engine.dialect.loaded_dbapi.Error as error:
                 raise PlaybookError(
                     f"what was purged may still be in free pages of {self.url!r}, which could not be written anew: {error}; "
                     "make room on the disk, and purge again"
                 ) from error
             finally:
-                if sqlite:
-                    connection.execute(f"PRAGMA busy_timeout={waited}")
-                else:
+                if not sqlite:
                     connection.autocommit = False
 
     def remember_queue(self, path: Path) -> None:
@@ -619,18 +605,12 @@ class Store:
             if key not in known
         ]
         if rows:
-            insert = schema.vectors.insert()
+            table = schema.vectors
             with self._write() as connection:  # two processes may have computed the same one
-                if self.engine.dialect.name == "sqlite":
-                    insert = insert.prefix_with("OR REPLACE")
-                else:
-                    from sqlalchemy.dialects.postgresql import insert as upsert
-
-                    fresh = upsert(schema.vectors)
-                    insert = fresh.on_conflict_do_update(
-                        index_elements=["embedder", "text_sha256"], set_={"vector": fresh.excluded.vector}
-                    )
-                connection.execute(insert, rows)
+                for row in rows:
+                    key = (table.c.embedder == embedder) & (table.c.text_sha256 == row["text_sha256"])
+                    connection.execute(table.delete().where(key))
+                connection.execute(table.insert(), rows)
 
     def drop_vectors(self, keep: Mapping[str, set[str]]) -> int:
         """Forget vectors whose text no bullet has any more, and those of other embedders; returns how many went."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 from collections.abc import Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -157,7 +158,7 @@ class BulletTable(Mapping[int, PlaybookBullet]):
         """Numbers of the pinned bullets that may be shown, whatever is asked."""
         if "pinned" not in filters.stages:
             return []
-        wanted = filters.with_stages(("pinned",))
+        wanted = replace(filters, stages=("pinned",))
         if not self._answered(wanted, domain, tenant).any():
             return []
         return np.flatnonzero(self.allowed(wanted, domain, tenant)).tolist()

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import asdict
 from pathlib import Path
+from typing import TypeVar
 
 from pydantic import ValidationError
 
@@ -14,57 +15,7 @@ from ace.core.durable import write_atomic
 from ace.playbook.bullet import COUNTERS, PlaybookBullet
 from ace.playbook.store import Entry
 
-
-def write_bullets(bullets: Iterable[PlaybookBullet], path: str | Path) -> int:
-    """Write each bullet as one line; returns how many.
-
-    Raises:
-        PlaybookError: The file cannot be written.
-    """
-    lines = [
-        visible_json(json.dumps(bullet.model_dump(mode="json"), sort_keys=True, ensure_ascii=False))
-        for bullet in bullets
-    ]
-    try:
-        write_atomic(Path(path), "".join(f"{line}\n" for line in lines))
-    except OSError as error:
-        raise PlaybookError(f"cannot write {str(path)!r}: {error.strerror}") from error
-    return len(lines)
-
-
-def write_journal(entries: Iterable[Entry], path: str | Path) -> int:
-    """Write each entry of a journal as one line; returns how many.
-
-    Raises:
-        PlaybookError: The file cannot be written.
-    """
-    lines = [visible_json(json.dumps(asdict(entry), ensure_ascii=False)) for entry in entries]
-    try:
-        write_atomic(Path(path), "".join(f"{line}\n" for line in lines))
-    except OSError as error:
-        raise PlaybookError(f"cannot write {str(path)!r}: {error.strerror}") from error
-    return len(lines)
-
-
-def read_journal(path: str | Path) -> list[Entry]:
-    """Read what `write_journal` wrote.
-
-    Raises:
-        PlaybookError: The file cannot be read, or a line is no entry of a journal.
-    """
-    entries: list[Entry] = []
-    try:
-        lines = Path(path).read_text(encoding="utf-8").split("\n")
-    except (OSError, UnicodeDecodeError) as error:
-        raise PlaybookError(f"cannot read {str(path)!r}: {error}; nothing was imported") from error
-    for number, line in enumerate(filter(None, lines), start=1):
-        try:
-            entries.append(Entry(**json.loads(line)))
-        except (ValueError, TypeError) as error:
-            raise PlaybookError(
-                f"{str(path)!r} line {number} is no entry of a journal, as `export --full` writes it; nothing was imported"
-            ) from error
-    return entries
+T = TypeVar("T")
 
 
 def untrusted(bullet: PlaybookBullet) -> PlaybookBullet:
@@ -86,27 +37,63 @@ def untrusted(bullet: PlaybookBullet) -> PlaybookBullet:
     )
 
 
+def write_bullets(bullets: Iterable[PlaybookBullet], path: str | Path) -> int:
+    """Write each bullet as one line; returns how many.
+
+    Raises:
+        PlaybookError: The file cannot be written.
+    """
+    return _write((json.dumps(b.model_dump(mode="json"), sort_keys=True, ensure_ascii=False) for b in bullets), path)
+
+
 def read_bullets(path: str | Path) -> list[PlaybookBullet]:
     """Read what `write_bullets` wrote.
 
     Raises:
         PlaybookError: The file cannot be read, or a line is no bullet.
     """
+    return _read(path, PlaybookBullet.model_validate_json, "no bullet")
+
+
+def write_journal(entries: Iterable[Entry], path: str | Path) -> int:
+    """Write each entry of a journal as one line; returns how many.
+
+    Raises:
+        PlaybookError: The file cannot be written.
+    """
+    return _write((json.dumps(asdict(entry), ensure_ascii=False) for entry in entries), path)
+
+
+def read_journal(path: str | Path) -> list[Entry]:
+    """Read what `write_journal` wrote.
+
+    Raises:
+        PlaybookError: The file cannot be read, or a line is no entry of a journal.
+    """
+    return _read(path, lambda line: Entry(**json.loads(line)), "no entry of a journal, as `export --full` writes it")
+
+
+def _write(values: Iterable[str], path: str | Path) -> int:
+    lines = list(map(visible_json, values))
+    try:
+        write_atomic(Path(path), "".join(f"{line}\n" for line in lines))
+    except OSError as error:
+        raise PlaybookError(f"cannot write {str(path)!r}: {error.strerror}") from error
+    return len(lines)
+
+
+def _read(path: str | Path, parsed: Callable[[str], T], wrong: str) -> list[T]:
     try:
         # split at line feeds only: JSON may hold other separators inside its strings
         lines = Path(path).read_text(encoding="utf-8-sig").split("\n")
     except (OSError, UnicodeDecodeError) as error:
         raise PlaybookError(f"cannot read {str(path)!r}: {error}; nothing was imported") from error
-    bullets: list[PlaybookBullet] = []
+    found: list[T] = []
     for number, line in enumerate(lines, start=1):
-        if not line.strip():
-            continue
         try:
-            bullets.append(PlaybookBullet.model_validate_json(line))
-        except ValidationError as error:
-            problem = error.errors(include_url=False, include_context=False)[0]
-            raise PlaybookError(
-                f"{str(path)!r} line {number} is no bullet: {'.'.join(map(str, problem['loc']))} {problem['msg']}; "
-                "nothing was imported"
-            ) from error
-    return bullets
+            found += [parsed(line)] if line.strip() else []
+        except (ValueError, TypeError) as error:
+            problem = error.errors(include_url=False)[0] if isinstance(error, ValidationError) else None
+            why = f": {'.'.join(map(str, problem['loc']))} {problem['msg']}" if problem is not None else ""
+            raise PlaybookError(f"{str(path)!r} line {number} is {wrong}{why}; nothing was imported") from error
+    return found

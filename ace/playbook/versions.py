@@ -9,7 +9,7 @@ from pydantic import BaseModel
 
 from ace.core import PlaybookError
 from ace.playbook.bullet import COUNTERS, PlaybookBullet
-from ace.playbook.delta import Add, Delta, Merge, Purge, Remove, Restore, Tag, Update, apply
+from ace.playbook.delta import Add, Delta, Merge, Restore, Tag, Update, apply
 from ace.playbook.store import Entry
 
 CREDIT_FIELDS = frozenset({*COUNTERS, "credited_at"})
@@ -126,14 +126,9 @@ def way_back(versions: Sequence[Version], revision: int, reason: str) -> list[De
 def _follow(family: dict[str, PlaybookBullet], delta: Delta, revision: int) -> None:
     """Apply a delta to a bullet and those that it absorbed; of the others only what they took away is known."""
     if isinstance(delta, (Add, Restore)) or delta.bullet_id in family:
-        changed: Iterable[tuple[str, PlaybookBullet | None]] = apply(family, delta, revision).items()
-    else:
-        changed = () if isinstance(delta, (Purge, Remove)) else ((gone, None) for gone in _absorbed(delta))
-    for bullet_id, bullet in changed:
-        if bullet is None:
-            family.pop(bullet_id, None)
-        else:
-            family[bullet_id] = bullet
+        apply(family, delta, revision)
+    for gone in _absorbed(delta):
+        family.pop(gone, None)
 
 
 def _absorbed(delta: Delta) -> tuple[str, ...]:

@@ -887,9 +887,7 @@ def check_prices(limits: UsageLimits | None, prices: TokenPrices | None) -> None
 
 def _left_out(bullets: Any) -> dict[str, Any]:
     """What chance and changed tools kept out of the prompt, for the run's metadata; a hidden lesson is also logged."""
-    named = {
-        name: list(getattr(bullets, name, ())) for name in ("held_back_at_random", "randomized", "explored", "outdated")
-    }
+    named = {name: list(getattr(bullets, name, ())) for name in ("held_back_at_random", "randomized", "outdated")}
     if named["outdated"]:
         _log.warning(
             "%d bullets are hidden, because one of their tools has changed its signature since: %s; "

@@ -12,8 +12,6 @@ lesson may take it from there.
 
 from __future__ import annotations
 
-import ast
-import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -37,7 +35,7 @@ from ace.playbook.plan import digest_of
 from ace.reflector.imperatives import asking, is_verb
 from ace.reflector.knowledge import Knowledge
 from ace.reflector.mining import refused
-from ace.reflector.values import as_key, as_text, flat, leaves, said_in
+from ace.reflector.values import as_key, as_text, flat, leaves, said_in, structure
 from ace.tasks import ReasoningStep, TaskInput, TaskOutput
 
 _FIELD = re.compile(r"(?:[-*]\s*)?['\"]?([\w./-][\w ./-]{0,39})['\"]?\s*[:=]\s*(\S.*)")
@@ -156,7 +154,7 @@ def free_text(answer: str) -> tuple[set[str], list[str]]:
         >>> sorted(known), texts
         (['please call me', 'w-1'], ['please call me', 'W-1'])
     """
-    value = _structure(answer)
+    value = structure(answer)
     if value is not None:
         held = [leaf for _, leaf in leaves(value, "", 0)]
         short = {as_key(leaf) for leaf in held}
@@ -191,19 +189,6 @@ def _spelled_in(value: Any) -> Iterator[str]:
             yield from () if isinstance(part, str) else _spelled_in(part)
     elif isinstance(value, str) and size_of(value) <= 2 and _SPELLED.search(value):
         yield value
-
-
-def _structure(answer: str) -> Any:
-    """What a structured answer holds; None for any other."""
-    if answer.strip()[:1] not in ("[", "{"):
-        return None
-    try:
-        return json.loads(answer)
-    except (ValueError, RecursionError):
-        try:
-            return ast.literal_eval(answer.strip())
-        except (ValueError, SyntaxError, MemoryError, RecursionError, TypeError):
-            return None
 
 
 def size_of(text: str) -> int:

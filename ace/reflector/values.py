@@ -90,23 +90,27 @@ def paths(answer: str) -> dict[str, tuple[str, ...]]:
         >>> paths('{"adults": 2, "floor": 2}')
         {'2': ('adults', 'floor')}
     """
-    value: Any = None
-    if answer.strip()[:1] in ("[", "{"):
-        try:
-            value = json.loads(answer)
-        except (ValueError, RecursionError):
-            try:
-                value = ast.literal_eval(answer.strip())
-            except (ValueError, SyntaxError, MemoryError, RecursionError, TypeError):
-                return {}
     found: dict[str, tuple[str, ...]] = {}
-    for count, (path, leaf) in enumerate(leaves(value, "", 0)):
+    for count, (path, leaf) in enumerate(leaves(structure(answer))):
         key = as_key(leaf)
         if path not in found.setdefault(key, ()):
             found[key] = (*found[key], path)
         if count >= _MAX_FIELDS:
             break
     return found
+
+
+def structure(answer: str) -> Any:
+    """What a structured answer holds, `structure('{"a": 1}')`; None for any other."""
+    if answer.strip()[:1] not in ("[", "{"):
+        return None
+    try:
+        return json.loads(answer)
+    except (ValueError, RecursionError):
+        try:
+            return ast.literal_eval(answer.strip())
+        except (ValueError, SyntaxError, MemoryError, RecursionError, TypeError):
+            return None
 
 
 def leaves(value: Any, path: str = "", depth: int = 0) -> Iterator[tuple[str, Any]]:

@@ -12,6 +12,10 @@ def bullet(*tools, number=1, section="Strategies"):
     return PlaybookBullet(id=f"b-{number}", section=section, content="x", tool_sequence=tools, changing_tools=tools)
 
 
+def among(known):
+    return lambda ids: {bullet_id: known[bullet_id] for bullet_id in ids if bullet_id in known}
+
+
 def trace(*tools):
     return tuple(step(name, changes=True) for name in tools)
 
@@ -54,15 +58,15 @@ def test_an_arm_and_a_use_are_one_tag():
         injected_bullets=("b-1", "b-2"),
         metadata={"held_back_at_random_bullets": ["b-3"], "randomized_bullets": ["b-1", "b-2"]},
     )
-    tags = {tag.bullet_id: tag for tag in credit(output, BAD, known)}
+    tags = {tag.bullet_id: tag for tag in credit(output, BAD, among(known))}
     assert (tags["b-1"].harmful, tags["b-1"].arm, tags["b-1"].success) == (1, "treated", False)
     assert (tags["b-2"].harmful, tags["b-2"].arm) == (0, "treated"), "shown by chance, and not used"
     assert (tags["b-3"].harmful, tags["b-3"].arm) == (0, "control")
-    assert credit(output, GOOD, {}) == []
+    assert credit(output, GOOD, among({})) == []
 
 
 def test_a_bullet_that_was_only_shown_earns_nothing():
-    assert credit(run_of(*trace("a"), injected_bullets=("b-2",)), GOOD, {"b-2": bullet("b", number=2)}) == []
+    assert credit(run_of(*trace("a"), injected_bullets=("b-2",)), GOOD, among({"b-2": bullet("b", number=2)})) == []
 
 
 def test_reads_that_are_not_the_bullets_earn_no_credit():

@@ -3,16 +3,12 @@
 import numpy as np
 import pytest
 
-from ace.playbook import PlaybookBullet
 from ace.playbook.statistics import (
     Record,
     chance_of_being_better,
     effect,
-    happens,
     should_promote,
     should_prune,
-    thompson,
-    utility,
 )
 
 
@@ -75,25 +71,6 @@ def test_the_effect_interval_covers_the_truth(p, q, uses):
         found = effect(Record(a, uses - controls - a), Record(b, controls - b))
         covered += found.low <= p - q <= found.high
     assert 0.92 <= covered / n <= 0.98
-
-
-def test_draws_follow_the_posterior():
-    random = np.random.default_rng(0)
-    tried = PlaybookBullet(section="Strategies", content="x", helpful_count=30, harmful_count=10)
-    draws = [thompson(tried, random) for _ in range(4_000)]
-    assert np.mean(draws) == pytest.approx(utility(tried), abs=0.01)
-    assert happens(1, "r", "b-1", 1.0)
-    assert not happens(1, "r", "b-1", 0.0)
-
-
-def test_draws_have_the_posterior_of_the_counts():
-    random = np.random.default_rng(0)
-    for helpful, harmful in ((0, 0), (3, 0), (0, 5), (4, 2)):
-        one = PlaybookBullet(section="Strategies", content="x", helpful_count=helpful, harmful_count=harmful)
-        draws = [thompson(one, random) for _ in range(4_000)]
-        assert np.mean(draws) == pytest.approx(utility(one), abs=0.02)
-        a, b = 1 + helpful, 1 + harmful
-        assert np.var(draws) == pytest.approx(a * b / (a + b) ** 2 / (a + b + 1), rel=0.15)
 
 
 @pytest.mark.parametrize(

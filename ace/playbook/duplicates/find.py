@@ -191,7 +191,7 @@ def merging(pairs: Sequence[DuplicatePair]) -> list[Delta]:
         deltas.append(
             Merge(
                 bullet_id=root,
-                provenance=_together(removed),
+                provenance=Provenance().joined(*(bullet.provenance for bullet in removed)),
                 absorbed=tuple(b.id for b in removed),
                 reason=f"duplicate of {', '.join(b.id for b in removed)}",
             )
@@ -259,10 +259,3 @@ def _ranked(one: PlaybookBullet, other: PlaybookBullet) -> tuple[PlaybookBullet,
         return (bullet.stage == "pinned", bullet.stage == "active", uses, len(text_of(bullet)), -bullet.number)
 
     return (one, other) if rank(one) >= rank(other) else (other, one)
-
-
-def _together(bullets: Sequence[PlaybookBullet]) -> Provenance:
-    def join(name: str) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(item for bullet in bullets for item in getattr(bullet.provenance, name)))
-
-    return Provenance(task_ids=join("task_ids"), groups=join("groups"), run_ids=join("run_ids"))

@@ -1,7 +1,8 @@
 """Finding bullets by meaning and by words."""
 
-from ace.playbook.index.embedders import CallableEmbedder, Embedder, SentenceTransformerEmbedder, as_embedder
+from ace.playbook.index.embedders import CallableEmbedder, Embedder, as_embedder
 from ace.playbook.index.minilm import MiniLMEmbedder
+from ace.playbook.index.sentence_transformer import SentenceTransformerEmbedder
 
 __all__ = [
     "CallableEmbedder",

@@ -73,8 +73,6 @@ class BulletIndex:
         self._changed: set[int] = set(table)
         """Numbers of bullets that the indexes do not have as they are now."""
         self._masks: LRUCache[str, Masked] = LRUCache(CACHED_QUERIES)
-        self._several: set[int] = set()
-        """Numbers of bullets with several entries."""
         self._later: set[int] = set()
         """Entries whose vectors a thread is computing."""
         self._worker: threading.Thread | None = None
@@ -186,12 +184,7 @@ class BulletIndex:
         if self._changed:
             there = sorted(n for n in self._changed if n in self._table)
             entries = {n * ENTRIES + i: entry for n in there for i, entry in enumerate(self.entries(self._table[n]))}
-            last = {entry // ENTRIES: entry for entry in entries}  # the highest id of each bullet
-            gone = [n * ENTRIES for n in sorted(self._changed) if n not in last]
-            for n in sorted(self._several & self._changed):
-                gone += range(last.get(n, n * ENTRIES) + 1, (n + 1) * ENTRIES)
-            self._several.difference_update(self._changed)
-            self._several |= {n for n, entry in last.items() if entry % ENTRIES}
+            gone = [i for n in sorted(self._changed) for i in range(n * ENTRIES, (n + 1) * ENTRIES) if i not in entries]
             texts = {n: entry.meaning for n, entry in entries.items()}
             known = self._known(texts)
             missing = [n for n in texts if n not in known]
@@ -302,7 +295,7 @@ class BulletIndex:
             if not allowed.any():
                 return []
             mask = None if int(allowed.sum()) == len(self._table) else allowed
-            depth = 2 * DEPTH if self._several else DEPTH
+            depth = 2 * DEPTH  # a bullet may have several entries
             near: tuple[list[int], list[float]] = ([], [])
             if self._dense is not None:
                 near = self._dense_index(len(vector)).search(vector, depth, mask)
@@ -316,7 +309,6 @@ class BulletIndex:
             self._dense, self._lexical = None, LexicalIndex(ENTRIES)
             self._queries.clear()
             self._masks.clear()
-            self._several.clear()
             self._later.clear()
             self._changed = set(table)
 

@@ -5,109 +5,21 @@ from __future__ import annotations
 import atexit
 import threading
 from collections.abc import Sequence
-from typing import Any, ClassVar, NamedTuple, Protocol
+from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
-from ace.core import PlaybookError, describe_error
+from ace.playbook.index.embedders import Vectors
 from ace.playbook.index.weights import weights_folder
 
 MAX_TOKENS = 256
 """Longer texts are cut, as sentence-transformers does for this model."""
 BATCH = 64
 
-Vectors = NDArray[np.float32]
-
-
-class Embedder(Protocol):
-    """Turns texts into vectors of length one: `Playbook(embedder=MiniLMEmbedder())`."""
-
-    @property
-    def name(self) -> str:
-        """Vectors of different names are never compared."""
-        ...
-
-    def embed(self, texts: Sequence[str]) -> Vectors:
-        """Shape (len(texts), dimension), float32, rows of length one."""
-        ...
-
-
-def unit(vectors: Any) -> Vectors:
-    """Rows of length one; what is no table of numbers stays as it is, for `embedded` to refuse."""
-    array = np.asarray(vectors, dtype=np.float32)
-    if array.ndim != 2:
-        return array
-    return array / np.maximum(np.linalg.norm(array, axis=1, keepdims=True), 1e-12)
-
-
-def embedded(embedder: Embedder, texts: Sequence[str]) -> Vectors:
-    """The vectors of some texts, checked: what is wrong here would be kept, and searched, ever after.
-
-    Raises:
-        PlaybookError: They are not one row of finite numbers for each text.
-    """
-    try:
-        vectors = np.asarray(embedder.embed(texts))
-    except PlaybookError as error:
-        raise PlaybookError(str(error), out_of_reach=True) from error
-    except Exception as error:  # border to a foreign embedder, with its model and its network
-        text = f"the embedder {embedder.name!r} failed: {describe_error(error)}; nothing was kept"
-        raise PlaybookError(text, out_of_reach=True) from error
-    if vectors.ndim != 2 or len(vectors) != len(texts) or not vectors.shape[1]:
-        raise PlaybookError(
-            f"the embedder {embedder.name!r} answered with shape {vectors.shape} for {len(texts)} texts, expected "
-            f"({len(texts)}, dimension); nothing was kept"
-        )
-    if not np.isfinite(vectors).all():
-        row = int(np.flatnonzero(~np.isfinite(vectors).all(axis=1))[0])
-        raise PlaybookError(
-            f"the embedder {embedder.name!r} has no finite vector for {texts[row][:80]!r}; nothing was kept"
-        )
-    return vectors.astype(np.float32, copy=False)
-
-
-class _Model(NamedTuple):
-    session: Any
-    tokenizer: Any
-
-
-class _NativeCalls:
-    """Calls into onnxruntime that are under way; the end of the process waits for them.
-
-    A daemon thread that returned from one when the interpreter is gone would abort the process (the thread is ended inside
-    C++ code, which allows no such thing).
-    """
-
-    def __init__(self) -> None:
-        self._changed = threading.Condition()
-        self._running = 0
-        self._ended = False
-        atexit.register(self.end)
-
-    def __enter__(self) -> None:
-        if self._ended and threading.current_thread().daemon:
-            threading.Event().wait()  # it goes with the process
-        with self._changed:
-            self._running += 1
-
-    def __exit__(self, *error: object) -> None:
-        with self._changed:
-            self._running -= 1
-            self._changed.notify_all()
-
-    def end(self) -> None:
-        """Let no daemon thread begin another, and wait for those that have."""
-        self._ended = True
-        self.wait()
-
-    def wait(self, seconds: float = 10.0) -> bool:
-        """Wait until none is under way; whether that is so."""
-        with self._changed:
-            return self._changed.wait_for(lambda: not self._running, seconds)
-
-
-_NATIVE = _NativeCalls()
+_NATIVE = threading.RLock()
+atexit.register(_NATIVE.acquire, timeout=10.0)
+"""Held for each call into onnxruntime, and by the end of the process: a daemon thread that returned from one when the
+interpreter is gone would abort it (the thread is ended inside C++ code, which allows no such thing)."""
 
 
 class MiniLMEmbedder:
@@ -121,8 +33,7 @@ class MiniLMEmbedder:
     """
 
     name = "all-MiniLM-L6-v2"
-    _models: ClassVar[dict[str, _Model]] = {}
-    _lock = threading.Lock()
+    _models: ClassVar[dict[str, tuple[Any, Any]]] = {}
 
     def __init__(self, threads: int = 0) -> None:
         self.threads = threads
@@ -154,9 +65,9 @@ class MiniLMEmbedder:
         """Load the model now."""
         self._loaded()
 
-    def _loaded(self) -> _Model:
+    def _loaded(self) -> tuple[Any, Any]:
         """The session and the tokenizer, made once for the process."""
-        with self._lock, _NATIVE:
+        with _NATIVE:
             if self.name not in self._models:
                 import onnxruntime
                 from tokenizers import Tokenizer
@@ -171,5 +82,5 @@ class MiniLMEmbedder:
                 tokenizer: Any = Tokenizer.from_file(str(folder / "tokenizer.json"))
                 tokenizer.enable_truncation(MAX_TOKENS)
                 tokenizer.enable_padding()
-                self._models[self.name] = _Model(session, tokenizer)
+                self._models[self.name] = (session, tokenizer)
             return self._models[self.name]

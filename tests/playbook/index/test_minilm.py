@@ -2,13 +2,11 @@
 
 import subprocess
 import sys
-import threading
 
 import numpy as np
 import pytest
 
 from ace.playbook import MiniLMEmbedder
-from ace.playbook.index.minilm import _NativeCalls
 
 TORCH = {
     "Refund the order.": [-0.03182, 0.04367, 0.12049, -0.00456, -0.02147, -0.02038, -0.03534, -0.05885],
@@ -63,28 +61,3 @@ def test_a_process_may_end_while_the_model_is_loaded_or_used_in_a_thread(delay):
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
-
-
-def test_the_end_of_a_process_waits_for_calls_that_are_under_way_and_not_for_ever():
-    calls, done = _NativeCalls(), threading.Event()
-
-    def use():
-        with calls:
-            done.wait(30)
-
-    assert calls.wait(0)
-    thread = threading.Thread(target=use)
-    with calls:
-        thread.start()
-        assert not calls.wait(0.01)
-    assert not calls.wait(0.01)
-    done.set()
-    assert calls.wait(10)
-    thread.join()
-    calls.end()
-    with calls:  # the main thread's own, as when a book is closed at the very end
-        pass
-    late = threading.Thread(target=use, daemon=True)
-    late.start()
-    late.join(0.1)
-    assert late.is_alive()
