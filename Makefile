@@ -82,7 +82,6 @@ bench: $(VENV)/.dev ## run the benchmarks (about 30 minutes; ACE_DATA names the 
 	$(BIN)/python benchmarks/concurrency.py
 	$(BIN)/python benchmarks/playbook_speed.py
 	$(BIN)/python benchmarks/playbook_peers.py
-	$(BIN)/python benchmarks/cache_hits.py
 
 bench-peers: $(VENV)/.dev ## print the table of peers: same tasks, same stand-in (about 6 minutes, virtual environments included)
 	$(BIN)/python benchmarks/peers_table.py

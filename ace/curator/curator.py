@@ -17,7 +17,7 @@ from ace.playbook.duplicates.similarity import (
     text_difference,
     words,
 )
-from ace.playbook.index.embedders import embedded
+from ace.playbook.index.minilm import embedded
 from ace.playbook.insight import DIFFERENCE, RECORD, Insight
 from ace.playbook.plan import Situation, joined, plan_with
 

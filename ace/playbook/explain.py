@@ -24,7 +24,6 @@ def explain(
     groups: Sequence[Group],
     candidates: Sequence[Scored],
     refused: Mapping[Scored, str],
-    cached: bool,
 ) -> Explanation:
     """Put a retrieval into words."""
     bullets, budget, count = state.bullets, state.budget.prompt, state.budget.count
@@ -83,7 +82,6 @@ def explain(
     reasons += [reason(candidate, why) for candidate, why in near[:MAX_NEAR]]
     return Explanation(
         query=query,
-        cached=cached,
         reasons=tuple(reasons),
         budget=budget,
         tokens=count(render_bullets(list(chosen))) if chosen else 0,

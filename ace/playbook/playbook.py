@@ -19,14 +19,15 @@ from ace.playbook.delta import Add, Delta, Learned, Purge, Restore, checked
 from ace.playbook.doors import Screen
 from ace.playbook.filters import Filters
 from ace.playbook.history import History
-from ace.playbook.index.embedders import Embedder, as_embedder
+from ace.playbook.index.embedders import as_embedder
 from ace.playbook.index.index import BulletIndex, text_key
+from ace.playbook.index.minilm import Embedder
 from ace.playbook.insight import HeardValues
 from ace.playbook.maintenance import Maintenance
 from ace.playbook.masking import Masker, PatternMasker
 from ace.playbook.purge import Purger, PurgeReport, Target
 from ace.playbook.render import TokenCounter
-from ace.playbook.results import CacheCounts, Explanation, Retrieved
+from ace.playbook.results import Explanation, Retrieved
 from ace.playbook.retriever import DEFAULT_K, Experiment, PlaybookView, Query, Retriever
 from ace.playbook.review import ReviewQueue
 from ace.playbook.skills import write_skills
@@ -53,7 +54,7 @@ class Playbook:
         masker: Masks lessons and queries: what is personal, dates, numbers. Patterns by default.
         prompt_budget: Tokens that `retrieve` may fill.
         book_budget: Tokens that all bullets together may take; a commit that would exceed it is refused.
-        cache_size: How many candidate lists are kept.
+        cache_size: How many answers are kept, each as long as the book stays as it is.
         count_tokens: Counts tokens for the budgets.
         least_similarity: How near the nearest lesson has to be to a request, by meaning and by words together (0 to 2): else
             none comes. 0 lets the nearest ones come whatever is asked; None takes what was calibrated for MiniLM, and 0 for
@@ -140,7 +141,6 @@ class Playbook:
 
     def close(self) -> None:
         """Release the database."""
-        self._state.index.close()
         self._state.store.close()
 
     def __enter__(self) -> Playbook:
@@ -242,11 +242,6 @@ class Playbook:
         """The indexes, after following what other processes have committed."""
         self._state.keep_up()
         return self._state.index
-
-    @property
-    def cache(self) -> CacheCounts:
-        """How often retrievals were answered out of the cache."""
-        return self._retriever.counts
 
     @property
     def bullets(self) -> tuple[PlaybookBullet, ...]:

@@ -3,18 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Literal, NamedTuple
+from typing import Literal
 
 from pydantic import BaseModel
 
 from ace.playbook.bullet import PlaybookBullet
-
-
-class CacheCounts(NamedTuple):
-    """How often candidates came out of the cache, and how often they had to be searched."""
-
-    hits: int
-    misses: int
 
 
 class Retrieved(list[PlaybookBullet]):
@@ -69,8 +62,6 @@ class Explanation(BaseModel, frozen=True):
     """A retrieval with its reasons, from `book.explain("Refund order 17")`; `bullets` are what `retrieve` returns."""
 
     query: str
-    cached: bool
-    """Whether the candidates came out of the cache."""
     reasons: tuple[Reason, ...]
     """The chosen bullets in their order, then what else was near, best first."""
     budget: int

@@ -1,4 +1,4 @@
-"""Finds the bullets for a task: candidates out of a cache or the indexes, then utility, diversity and the budget."""
+"""Finds the bullets for a task: candidates out of the indexes, then utility, diversity and the budget."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ace.playbook.explain import explain
 from ace.playbook.filters import Filters
 from ace.playbook.ranking import Group, Scored, diversify, in_turn, nearness, pinned_first, without_reads
 from ace.playbook.render import pack
-from ace.playbook.results import CacheCounts, Explanation, Retrieved
+from ace.playbook.results import Explanation, Retrieved
 from ace.playbook.state import PlaybookState
 from ace.playbook.statistics import happens
 from ace.tasks import TaskInput
@@ -67,17 +67,12 @@ class Retriever:
 
     Args:
         state: The playbook's bullets.
-        cache_size: How many candidate lists and packed answers are kept.
-
-    Attributes:
-        counts: How often candidates were found in the cache, and how often not.
+        cache_size: How many answers are kept.
     """
 
     def __init__(self, state: PlaybookState, cache_size: int = 1_024) -> None:
         self._state = state
-        self._candidates: LRUCache[Any, list[Scored]] = LRUCache(cache_size)
-        self._packed: LRUCache[Any, tuple[PlaybookBullet, ...]] = LRUCache(cache_size)
-        self.counts = CacheCounts(0, 0)
+        self._answers: LRUCache[Any, tuple[PlaybookBullet, ...]] = LRUCache(cache_size)
 
     def retrieve(self, query: Query, experiment: Experiment | None = None) -> Retrieved:
         """The bullets that fit, best first, pinned ones before them."""
@@ -101,10 +96,9 @@ class Retriever:
         state, bullets = self._state, self._state.bullets
         with state.lock:
             state.keep_up()
-            cached = self._key(query) in self._candidates
-        candidates = self._found(query, counted=False)  # an explanation is not counted as use
+        candidates = self._found(query)
         anything = Query(query.text, None, query.tenant, Filters(stages=(*LIVING_STAGES, "retired")))
-        everything = self._found(anything, counted=False)
+        everything = self._found(anything)
         filters, domain, tenant = query.filters, query.domain, query.tenant
         with state.lock:
             candidates = state.bullets.still(candidates, filters, domain, tenant)
@@ -123,30 +117,25 @@ class Retriever:
                 groups=groups,
                 candidates=candidates,
                 refused={scored: why for scored, why in reasons.items() if why},
-                cached=cached,
             )
 
     # -- from candidates to an answer --------------------------------------------------------------------------------
 
     def _chosen(self, query: Query) -> tuple[PlaybookBullet, ...]:
-        state = self._state
+        state, filters = self._state, query.filters
         with state.lock:
             state.keep_up()
-            key = (*self._key(query), state.revision, query.k, state.budget.prompt)
-            packed = self._packed.get(key)
-            if packed is not None:
-                self._count(hit=True)
-                return packed
+            asked, scope = state.index.asked(query.text), (query.domain, query.tenant)
+            key = (asked, *scope, filters.cache_key, query.k, state.revision, state.budget.prompt)
+            known = self._answers.get(key)
+        if known is not None:
+            return known
         candidates = self._found(query)
         with state.lock:
-            found = state.bullets.still(candidates, query.filters, query.domain, query.tenant)
-            _, ordered = self._grouped(query, found)
-            complete = not state.index.waiting
-        # one that is too long for the budget must not cost a slot
-        packed = tuple(pinned_first(pack(ordered, state.budget.prompt, query.k, state.budget.counter)))
-        if complete:  # what is found while vectors are missing is not worth remembering
-            with state.lock:
-                self._packed[key] = packed
+            _, ordered = self._grouped(query, state.bullets.still(candidates, filters, *scope))
+            # one that is too long for the budget must not cost a slot
+            packed = tuple(pinned_first(pack(ordered, state.budget.prompt, query.k, state.budget.counter)))
+            self._answers[key] = packed
         return packed
 
     def _grouped(self, query: Query, candidates: Sequence[Scored]) -> tuple[list[Group], list[PlaybookBullet]]:
@@ -159,38 +148,14 @@ class Retriever:
         order = dict.fromkeys([*near, *pinned, *in_turn(groups, bullets)])
         return groups, [bullets[number] for number in order]
 
-    def _found(self, query: Query, *, counted: bool = True) -> list[Scored]:
-        """Candidates, out of the cache or of the indexes."""
-        state = self._state
-        with state.lock:
-            candidates = self._candidates.get(self._key(query))
-            if counted:
-                self._count(hit=candidates is not None)
-            if candidates is not None:
-                return candidates
-        if not len(state.bullets):
+    def _found(self, query: Query) -> list[Scored]:
+        """What is near the query."""
+        index = self._state.index
+        if not len(self._state.bullets):
             return []
-        asked = state.index.asked(query.text)
-        (vector,) = state.index.query_vectors([asked.meaning])
-        with state.lock:
-            key = self._key(query)  # before the search: what changes meanwhile has another key
-        candidates = state.index.candidates(asked, vector, query.domain, query.tenant, query.filters)
-        with state.lock:
-            if not state.index.waiting:
-                self._candidates[key] = candidates
-        return candidates
-
-    def _key(self, query: Query) -> tuple[Any, ...]:
-        # a lesson of another domain cannot come, so that its arrival leaves this domain's candidates as they are
-        state, content = self._state, self._state.content_revision
-        if query.domain is not None:
-            content = max(state.scopes.get(None, 0), state.scopes.get(query.domain, 0))
-        evidence = state.evidence_revision if query.filters.guarded else 0
-        scope = (query.domain, query.tenant)
-        return (state.embedder.name, state.index.asked(query.text), *scope, query.filters.cache_key, content, evidence)
-
-    def _count(self, *, hit: bool) -> None:
-        self.counts = CacheCounts(self.counts.hits + hit, self.counts.misses + (not hit))
+        asked = index.asked(query.text)
+        (vector,) = index.query_vectors([asked.meaning])
+        return index.candidates(asked, vector, query.domain, query.tenant, query.filters)
 
 
 class PlaybookView:

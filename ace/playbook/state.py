@@ -14,8 +14,8 @@ from ace.playbook.bullet import PlaybookBullet
 from ace.playbook.database import cache_folder
 from ace.playbook.delta import Add, Delta, Purge, Restore, apply
 from ace.playbook.doors import Screen, through_doors
-from ace.playbook.index.embedders import Embedder
 from ace.playbook.index.index import BulletIndex
+from ace.playbook.index.minilm import Embedder
 from ace.playbook.insight import HeardValues
 from ace.playbook.masking import Masker
 from ace.playbook.ranking import least_for
@@ -41,9 +41,6 @@ class PlaybookState:
 
     Attributes:
         revision: The newest one that this process has seen.
-        content_revision: The newest one that changed what retrieval reads.
-        evidence_revision: The newest one that changed what a bullet rests on.
-        scopes: By domain, the newest revision that changed the content of its bullets.
         lock: Held while any of this changes.
     """
 
@@ -73,8 +70,6 @@ class PlaybookState:
             self.revision, rows = store.snapshot()
             self.bullets = BulletTable(rows)
         self.index = BulletIndex(store, embedder, masker, self.bullets, self.lock)
-        self.content_revision = self.evidence_revision = self.revision
-        self.scopes: dict[str | None, int] = {}
         self._refreshed_at = time.monotonic()
 
     # -- reading -----------------------------------------------------------------------------------------------------
@@ -141,7 +136,7 @@ class PlaybookState:
             numbers = (int(i.removeprefix("b-")) for i in ids)
             current = {f"b-{n}": self.bullets[n] for n in numbers if n in self.bullets}
             for bullet_id, bullet in apply(current, delta, revision).items():
-                self._put(int(bullet_id.removeprefix("b-")), bullet, revision)
+                self._put(int(bullet_id.removeprefix("b-")), bullet)
             self.revision = revision
 
     def reload(self) -> None:
@@ -151,22 +146,14 @@ class PlaybookState:
             self.revision, rows = self.store.snapshot()
             self.bullets = BulletTable(rows)
         self.index.reset(self.bullets)
-        self.content_revision = self.evidence_revision = self.scopes[None] = self.revision
 
-    def _put(self, number: int, bullet: PlaybookBullet | None, revision: int) -> None:
+    def _put(self, number: int, bullet: PlaybookBullet | None) -> None:
         old = self.bullets.get(number)
         if bullet is None:
             self.bullets.remove(number)
         else:
             self.bullets.put(bullet)
         self.index.changed(number, old, bullet)
-        if _content(old) != _content(bullet):
-            self.content_revision = revision
-            for changed in (old, bullet):
-                if changed is not None:
-                    self.scopes[changed.domain] = revision
-        if old is None or bullet is None or old.provenance != bullet.provenance:
-            self.evidence_revision = revision
 
     # -- writing -----------------------------------------------------------------------------------------------------
 
@@ -219,12 +206,3 @@ class PlaybookState:
         """Every file in which runs of this book may wait."""
         own = self.postponed
         return [*self.store.queues(), *([own] if own is not None and own.exists() else [])]
-
-
-def _content(bullet: PlaybookBullet | None) -> tuple[object, ...] | None:
-    """What candidates depend on: the texts that are searched, and the filter key; not counters, not evidence."""
-    if bullet is None:
-        return None
-    # a prompt shows a mined lesson as it is now; nothing is searched in its sentence
-    texts = [situation.searched for situation in bullet.situations] or [bullet.trigger, bullet.content]
-    return (texts, bullet.filter_key)

@@ -590,12 +590,6 @@ class Store:
                         found[row.text_sha256] = np.frombuffer(vector, dtype=np.float32)
         return found
 
-    def has_vectors_of_others(self, embedder: str) -> bool:
-        """Whether another embedder was used before."""
-        query = sa.select(schema.vectors.c.embedder).where(schema.vectors.c.embedder != embedder).limit(1)
-        with self._read() as connection:
-            return connection.execute(query).first() is not None
-
     def put_vectors(self, embedder: str, vectors: Mapping[str, NDArray[np.float32]]) -> None:
         """Store vectors; ones that are there already stay."""
         known = self.vectors(embedder, list(vectors))

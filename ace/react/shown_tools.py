@@ -54,7 +54,6 @@ class ShownTools:
 
 def _embed(texts: list[str]) -> Any:
     """One row of length one for each text."""
-    from ace.playbook.index.embedders import embedded
-    from ace.playbook.index.minilm import MiniLMEmbedder  # loads a model: only where it is asked for
+    from ace.playbook.index.minilm import MiniLMEmbedder, embedded  # loads a model: only where it is asked for
 
     return embedded(MiniLMEmbedder(), texts)

@@ -8,7 +8,7 @@ from itertools import pairwise
 
 from ace.core.language import FUNCTION_WORDS, name_as_text, stem
 from ace.core.text import sentences
-from ace.playbook.index.embedders import embedded
+from ace.playbook.index.minilm import embedded
 from ace.playbook.masking import PERSONAL, WORD
 from ace.reflector.asked import ADDRESS, Sentence, free_text, heard_before, size_of
 from ace.reflector.knowledge import Knowledge, parts_of

@@ -16,7 +16,7 @@ import numpy as np
 
 from ace.core import PlaybookError
 from ace.core.language import FUNCTION_WORDS, FUNCTION_WORDS_ELSEWHERE, common_words, name_as_text
-from ace.playbook.index.embedders import Embedder, embedded
+from ace.playbook.index.minilm import Embedder, embedded
 from ace.playbook.masking import PERSONAL, WORD, Kind, Masker, PatternMasker
 from ace.reflector.values import name_words
 

@@ -11,7 +11,7 @@ from ace.core import truncate
 from ace.core.language import name_as_text
 from ace.playbook.bullet import Provenance
 from ace.playbook.delta import Learned
-from ace.playbook.index.embedders import Embedder
+from ace.playbook.index.minilm import Embedder
 from ace.playbook.insight import RECORD, Insight
 from ace.playbook.masking import Masker, PatternMasker
 from ace.playbook.plan import digest_of

@@ -75,10 +75,8 @@ class Shouting:
 def test_requests_that_differ_in_what_is_masked_are_one_question(tmp_path):
     with Playbook.open(tmp_path / "p.db", embedder=CallableEmbedder("letters", letters)) as book:
         book.add(section="Strategies", trigger="Refund order 1", content="Refund it.")
-        first = book.retrieve("Refund order 17")
-        misses = book.cache.misses
-        assert [bullet.id for bullet in book.retrieve("Refund order 18")] == [bullet.id for bullet in first]
-        assert book.cache.misses == misses
+        assert book.index.asked("Refund order 17") == book.index.asked("Refund order 18")
+        assert book.retrieve("Refund order 17") == book.retrieve("Refund order 18") != []
 
 
 def test_another_masker_is_another_index(tmp_path):

@@ -15,7 +15,7 @@ from ace.core.language import EXTREMES
 from ace.playbook.bullet import PlaybookBullet, Provenance
 from ace.playbook.delta import Delta, Merge, Update
 from ace.playbook.duplicates.similarity import JACCARD, jaccard, text_difference, words
-from ace.playbook.index.embedders import Embedder, Vectors, embedded
+from ace.playbook.index.minilm import Embedder, Vectors, embedded
 
 MAX_FALSE_MERGES = 0.01
 """Share of the labelled pairs that may be called duplicates although they teach different things."""

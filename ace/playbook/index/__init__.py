@@ -1,7 +1,7 @@
 """Finding bullets by meaning and by words."""
 
-from ace.playbook.index.embedders import CallableEmbedder, Embedder, as_embedder
-from ace.playbook.index.minilm import MiniLMEmbedder
+from ace.playbook.index.embedders import CallableEmbedder, as_embedder
+from ace.playbook.index.minilm import Embedder, MiniLMEmbedder
 from ace.playbook.index.sentence_transformer import SentenceTransformerEmbedder
 
 __all__ = [

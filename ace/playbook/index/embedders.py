@@ -5,61 +5,11 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
-from ace.core import PlaybookError, describe_error
-
-Vectors = NDArray[np.float32]
-
-
-class Embedder(Protocol):
-    """Turns texts into vectors of length one: `Playbook(embedder=MiniLMEmbedder())`."""
-
-    @property
-    def name(self) -> str:
-        """Vectors of different names are never compared."""
-        ...
-
-    def embed(self, texts: Sequence[str]) -> Vectors:
-        """Shape (len(texts), dimension), float32, rows of length one."""
-        ...
-
-
-def unit(vectors: Any) -> Vectors:
-    """Rows of length one; what is no table of numbers stays as it is, for `embedded` to refuse."""
-    array = np.asarray(vectors, dtype=np.float32)
-    if array.ndim != 2:
-        return array
-    return array / np.maximum(np.linalg.norm(array, axis=1, keepdims=True), 1e-12)
-
-
-def embedded(embedder: Embedder, texts: Sequence[str]) -> Vectors:
-    """The vectors of some texts, checked: what is wrong here would be kept, and searched, ever after.
-
-    Raises:
-        PlaybookError: They are not one row of finite numbers for each text.
-    """
-    try:
-        vectors = np.asarray(embedder.embed(texts))
-    except PlaybookError as error:
-        raise PlaybookError(str(error), out_of_reach=True) from error
-    except Exception as error:  # border to a foreign embedder, with its model and its network
-        text = f"the embedder {embedder.name!r} failed: {describe_error(error)}; nothing was kept"
-        raise PlaybookError(text, out_of_reach=True) from error
-    if vectors.ndim != 2 or len(vectors) != len(texts) or not vectors.shape[1]:
-        raise PlaybookError(
-            f"the embedder {embedder.name!r} answered with shape {vectors.shape} for {len(texts)} texts, expected "
-            f"({len(texts)}, dimension); nothing was kept"
-        )
-    if not np.isfinite(vectors).all():
-        row = int(np.flatnonzero(~np.isfinite(vectors).all(axis=1))[0])
-        raise PlaybookError(
-            f"the embedder {embedder.name!r} has no finite vector for {texts[row][:80]!r}; nothing was kept"
-        )
-    return vectors.astype(np.float32, copy=False)
+from ace.core import PlaybookError
+from ace.playbook.index.minilm import Embedder, MiniLMEmbedder, Vectors, unit
+from ace.playbook.index.sentence_transformer import SentenceTransformerEmbedder
 
 
 class CallableEmbedder:
@@ -96,12 +46,8 @@ def as_embedder(source: Any = None) -> Embedder:
         (1, 2)
     """
     if source is None or source == "minilm":
-        from ace.playbook.index.minilm import MiniLMEmbedder
-
         return MiniLMEmbedder()
     if isinstance(source, str):
-        from ace.playbook.index.sentence_transformer import SentenceTransformerEmbedder
-
         return SentenceTransformerEmbedder(source)
     if hasattr(source, "embed") and isinstance(getattr(source, "name", None), str):
         return source

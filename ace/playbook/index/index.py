@@ -16,8 +16,8 @@ from ace.core.language import column, is_foreign, search_words
 from ace.playbook.bullet import LIVING_STAGES, PlaybookBullet, Section
 from ace.playbook.filters import Filters
 from ace.playbook.index.dense import DenseIndex
-from ace.playbook.index.embedders import Embedder, Vectors, embedded
 from ace.playbook.index.lexical import LexicalIndex
+from ace.playbook.index.minilm import Embedder, Vectors, embedded
 from ace.playbook.masking import Kind, Masker, masked
 from ace.playbook.ranking import DEPTH, Scored, fuse
 from ace.playbook.store import Store
@@ -31,8 +31,6 @@ CACHED_QUERIES = 1_024
 """Vectors of queries that are kept."""
 BATCH = 256
 """Texts are embedded in batches of this size, so that a long job can be watched and interrupted."""
-BACKGROUND_FROM = 64
-"""After a change of embedder, this many missing vectors or more are computed in a thread."""
 
 
 class Masked(NamedTuple):
@@ -73,10 +71,6 @@ class BulletIndex:
         self._changed: set[int] = set(table)
         """Numbers of bullets that the indexes do not have as they are now."""
         self._masks: LRUCache[str, Masked] = LRUCache(CACHED_QUERIES)
-        self._later: set[int] = set()
-        """Entries whose vectors a thread is computing."""
-        self._worker: threading.Thread | None = None
-        self._stop = threading.Event()
         self._queries: LRUCache[str, Vectors] = LRUCache(CACHED_QUERIES)
 
     # -- for users -----------------------------------------------------------------------------------------------------
@@ -154,14 +148,6 @@ class BulletIndex:
         """Unit vectors of what bullets are searched by, shape (len(bullets), dimension)."""
         return self.text_vectors([self.entries(bullet)[0].meaning for bullet in bullets])
 
-    def wait(self, seconds: float | None = None) -> bool:
-        """Wait until every bullet can be found by its meaning, after a change of embedder; whether that is so now."""
-        with self._lock:
-            self._update()
-        if self._worker is not None:
-            self._worker.join(seconds)
-        return not self._later
-
     @property
     def kind(self) -> Literal["exact", "approximate", "none"]:
         """How the dense index searches; none while there is nothing in it."""
@@ -174,36 +160,21 @@ class BulletIndex:
         if (old and _searched(old)) != (new and _searched(new)):
             self._changed.add(number)
 
-    @property
-    def waiting(self) -> int:
-        """Bullets that are found by their words only, until their vectors are computed."""
-        return len(self._later)
-
     def _update(self) -> None:
-        """Bring both indexes up to date with the table; what has to wait for its vector is found by its words."""
+        """Bring both indexes up to date with the table."""
         if self._changed:
             there = sorted(n for n in self._changed if n in self._table)
             entries = {n * ENTRIES + i: entry for n in there for i, entry in enumerate(self.entries(self._table[n]))}
             gone = [i for n in sorted(self._changed) for i in range(n * ENTRIES, (n + 1) * ENTRIES) if i not in entries]
             texts = {n: entry.meaning for n, entry in entries.items()}
             known = self._known(texts)
-            missing = [n for n in texts if n not in known]
-            if missing and self._in_background(len(missing)):
-                self._later.update(missing)
-            elif missing:
-                known |= self._computed({n: texts[n] for n in missing})
+            known |= self._computed({n: text for n, text in texts.items() if n not in known})
             if known or self._dense is not None:
                 self._put(known, gone)
             hidden = {n: entry.hidden for n, entry in entries.items()}
             self._lexical.put({n: entry.words for n, entry in entries.items()}, hidden)
             self._lexical.remove(gone)
-            self._later.difference_update(gone)
             self._changed.clear()
-        self._embed_later()
-
-    def _in_background(self, missing: int) -> bool:
-        """A book that was embedded with another model is re-embedded in a thread; new bullets are embedded at once."""
-        return missing >= BACKGROUND_FROM and self._store.has_vectors_of_others(self._embedder.name)
 
     def _put(self, vectors: Mapping[int, Vectors], gone: Sequence[int] = ()) -> None:
         if vectors:
@@ -249,33 +220,6 @@ class BulletIndex:
             found[number] = by_text[text]
         return found
 
-    def _embed_later(self) -> None:
-        """Start the thread that computes the vectors which `_update` left for later."""
-        if not self._later or (self._worker is not None and self._worker.is_alive()):
-            return
-        self._worker = threading.Thread(target=self._embed_all, daemon=True, name="ace-embedder")
-        self._worker.start()
-
-    def _embed_all(self) -> None:
-        while self._later and not self._stop.is_set():
-            with self._lock:
-                part = sorted(self._later)[:BATCH]
-                texts = self._texts(part)
-            vectors = self._computed(texts)
-            with self._lock:
-                # a bullet may have changed or gone meanwhile; what changed is embedded by the next update
-                now = self._texts(part)
-                fits = {n: v for n, v in vectors.items() if n in now and n // ENTRIES not in self._changed}
-                self._put(fits)
-                self._later.difference_update(part)
-
-    def _texts(self, ids: Sequence[int]) -> dict[int, str]:
-        """What entries are embedded as; without those that have gone."""
-        found: dict[int, str] = {}
-        for n in dict.fromkeys(i // ENTRIES for i in ids if i // ENTRIES in self._table):
-            found |= {n * ENTRIES + i: entry.meaning for i, entry in enumerate(self.entries(self._table[n]))}
-        return {i: found[i] for i in ids if i in found}
-
     # -- searching -----------------------------------------------------------------------------------------------------
 
     def candidates(
@@ -309,7 +253,6 @@ class BulletIndex:
             self._dense, self._lexical = None, LexicalIndex(ENTRIES)
             self._queries.clear()
             self._masks.clear()
-            self._later.clear()
             self._changed = set(table)
 
     def text_keys(self) -> dict[str, set[str]]:
@@ -317,12 +260,6 @@ class BulletIndex:
         with self._lock:
             texts = {entry.meaning for bullet in self._table.values() for entry in self.entries(bullet)}
         return {self._embedder.name: set(map(text_key, texts))}
-
-    def close(self) -> None:
-        """Stop the thread."""
-        self._stop.set()
-        if self._worker is not None:
-            self._worker.join(5)
 
 
 def of_bullets(ranking: tuple[Sequence[int], Sequence[float]]) -> tuple[list[int], list[float]]:

@@ -9,8 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ace.core import PlaybookError
-from ace.playbook.index.embedders import Vectors, unit
-from ace.playbook.index.minilm import MiniLMEmbedder
+from ace.playbook.index.minilm import MiniLMEmbedder, Vectors, unit
 from ace.playbook.index.weights import weights_package
 
 HUB_NAMES = ("all-MiniLM-L6-v2", "sentence-transformers/all-MiniLM-L6-v2")
