@@ -18,11 +18,14 @@ from rich.table import Table
 from ace.agent import Policy
 from ace.core.text import any_json
 from ace.evaluation.episodes import AgentPool
+from ace.suites.protocol import SuiteTask
 from ace.tasks import TaskOutput
 from ace.testing import SimulatedLM
 from ace.testing.engine import Prompt
+from ace.testing.simulated import Turn
 from ace.tools import ToolRegistry
 
+BAD = "A bad call that a model really made."
 COLUMNS = ("calls", "executed", "coerced", "refused_by_tool", "reprompted", "failed", "solved")
 TRACEBACK = re.compile(
     r'Traceback \(most recent call last\)|File "[^"]+", line \d+|(?<![\w/])/(?:home|root|usr|work)/\w+'
@@ -30,9 +33,24 @@ TRACEBACK = re.compile(
 
 
 class Listening(SimulatedLM):
-    """The stand-in, remembering every prompt."""
+    """Makes a recorded bad call first, and then plays the reference solution; it remembers every prompt.
+
+    Attributes:
+        bad_calls: Task id to a tool name and arguments of any type.
+    """
 
     prompts: list[Prompt]
+    bad_calls: dict[str, tuple[str, Any]]
+
+    def _decide(self, task: SuiteTask, prompt: Prompt) -> tuple[Turn, str]:
+        name, args = self.bad_calls[task.id]
+        if not prompt.steps and not prompt.rejected:
+            return Turn(name, args), BAD
+        # the bad call is in the conversation when it was committed; when it was rejected it is not
+        made = bool(prompt.steps) and not prompt.rejected and prompt.steps[0]["thought"] == BAD
+        done = len(prompt.steps) - (made and prompt.steps[0]["tool_name"] in (name, ""))
+        turns = [Turn(call.name, call.args) for call in task.gold if call.name in prompt.tools]
+        return [*turns, Turn("submit", {"answer": task.answer})][min(done, len(turns))], "The next call of the plan."
 
     def _answer(self, prompt: Prompt) -> str:
         self.prompts.append(prompt)
@@ -103,7 +121,7 @@ def main(data: Path, target: Path) -> None:
     """Write counts by class as JSON and print them as a table."""
     records = [json.loads(line) for line in (data / "malformed_calls" / "dev.jsonl").read_text("utf-8").splitlines()]
     suite = WorkBenchSuite(data / "workbench", toolkits="all")
-    pool, lm = AgentPool(suite, Policy.lenient()), Listening(suite, "faulty")
+    pool, lm = AgentPool(suite, Policy.lenient()), Listening(suite)
     classes: dict[str, dict[str, int]] = {}
     report: dict[str, Any] = {"n": len(records), "crashes": 0, "tracebacks": 0, "unclear": [], "not_passed_on": 0}
     for record in records:

@@ -13,8 +13,25 @@ from retrieval_bench import playbook_of, suite_tasks
 from ace.agent import Policy
 from ace.evaluation.runner import evaluate
 from ace.playbook import MiniLMEmbedder
-from ace.suites.protocol import changing
+from ace.suites.protocol import SuiteTask, changing
 from ace.testing import SimulatedLM
+from ace.testing.engine import Prompt
+from ace.testing.simulated import Turn, bullets_in_prompt
+
+
+class Follower(SimulatedLM):
+    """Takes the tools of the first bullet, with the reference solution's arguments in its order; no bullet, no call."""
+
+    def _decide(self, task: SuiteTask, prompt: Prompt) -> tuple[Turn, str]:
+        bullets = bullets_in_prompt(prompt.fields.get("playbook", ""))
+        left, turns = list(bullets[0].tools) if bullets else [], list[Turn]()
+        for call in task.gold:
+            if call.name in left:
+                left.remove(call.name)
+                turns.append(Turn(call.name, call.args))
+        turns = [turn for turn in (*turns, *(Turn(name, {}) for name in left)) if turn.name in prompt.tools]
+        turns.append(Turn("submit", {"answer": task.answer}))
+        return turns[min(len(prompt.steps), len(turns) - 1)], "As the first note says."
 
 
 def main(folder: Path, target: Path) -> None:
@@ -23,7 +40,7 @@ def main(folder: Path, target: Path) -> None:
     playbook = playbook_of(suite_tasks(suite), MiniLMEmbedder())
     report: dict[str, Any] = {"n": 0, "top_right": 0, "solved": 0, "violations": 0}
     report |= {"blank_solved_with_effect": 0, "blank_solved_without_effect": 0, "blank_solved_without_calls": 0}
-    lm = SimulatedLM(suite, "follower")
+    lm = Follower(suite)
     for attempt in evaluate(
         suite, lambda seed: lm, arms=("playbook", "none"), policy=Policy.lenient(), playbook=playbook
     ):

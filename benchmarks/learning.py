@@ -66,7 +66,7 @@ def one_seed(seed: int) -> dict[str, Any]:
     with Playbook() as book:
         report = learned_book(seed, suite, policy, train, book, ATTEMPTS)
         for name, factor in FACTORS.items():
-            rates = {condition: known.scaled(factor) for condition, known in load_rates().items()}
+            rates = load_rates(factor)
             lm_for = partial(SimulatedLM, suite, rates=rates)
             for unseen in (False, True):
                 for attempt in evaluate(

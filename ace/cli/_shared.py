@@ -52,8 +52,7 @@ LmOption = Annotated[
     typer.Option(
         "--lm",
         envvar="ACE_LM",
-        help="Any DSPy model name, simulated[:PRESET] (learner, oracle, follower, faulty, obedient), or NAME:ARGUMENT of an "
-        "installed package.",
+        help="Any DSPy model name, simulated[:PRESET] (learner, oracle), or NAME:ARGUMENT of an installed package.",
     ),
 ]
 JudgeOption = Annotated[

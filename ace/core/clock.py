@@ -10,7 +10,7 @@ from ace.core.cancellation import CancellationToken
 
 
 class Clock(Protocol):
-    """Tells the time and sleeps: `SystemClock().now()`, and in tests `ManualClock().now()`."""
+    """Tells the time and sleeps: `SystemClock().now()`."""
 
     def now(self) -> float:
         """Seconds since 1970."""

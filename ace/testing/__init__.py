@@ -1,4 +1,4 @@
-"""Test doubles for your own tests: models that need no network, tools and models that fail on demand, a manual clock.
+"""Test doubles for your own tests: models that need no network, and tools that fail on demand.
 
 What the simulated models produce is labelled.
 """

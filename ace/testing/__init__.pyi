@@ -1,7 +1,6 @@
 # What `import ace.testing` offers; loaded on first use.
-from .clock import ManualClock as ManualClock
 from .engine import FunctionLM as FunctionLM
-from .faulty import FaultPlan as FaultPlan, FaultyLM as FaultyLM, FaultyTool as FaultyTool
+from .faulty import FaultyTool as FaultyTool
 from .grammar import EventGrammar as EventGrammar, check_events as check_events
 from .graph_grammar import check_graph_events as check_graph_events
 from .proposer import SimulatedProposer as SimulatedProposer

@@ -6,39 +6,25 @@ They are measured, not chosen; ``rates.toml`` names the runs that they come from
 from __future__ import annotations
 
 import tomllib
-from dataclasses import dataclass, fields
 from pathlib import Path
 
 RATES_FILE = Path(__file__).with_name("rates.toml")
 CONDITIONS = ("without_bullet", "with_bullet", "misled")
+ERRORS = ("malformed", "refused", "wasted", "stopped", "wrong_write", "extra_step", "extra_write")
+Rates = dict[str, float]
+"""The probability of each of `ERRORS`."""
 
 
-@dataclass(frozen=True)
-class Rates:
-    """Probabilities of one condition."""
-
-    malformed: float
-    refused: float
-    wasted: float
-    stopped: float
-    wrong_write: float
-    extra_step: float
-    extra_write: float
-
-    def scaled(self, factor: float) -> Rates:
-        """All rates times a factor, each at most 0.95; for sensitivity analyses."""
-        return Rates(**{name: min(0.95, getattr(self, name) * factor) for name in _NAMES})
-
-
-_NAMES = tuple(field.name for field in fields(Rates))
-
-
-def load_rates(path: Path = RATES_FILE) -> dict[str, Rates]:
+def load_rates(factor: float = 1.0) -> dict[str, Rates]:
     """The rates by condition, as committed.
+
+    Args:
+        factor: All rates times this, each at most 0.95; for sensitivity analyses.
 
     Examples:
         >>> sorted(load_rates())
         ['misled', 'with_bullet', 'without_bullet']
     """
-    table = tomllib.loads(path.read_text(encoding="utf-8"))
-    return {name: Rates(**{rate: table[name][rate]["rate"] for rate in _NAMES}) for name in CONDITIONS}
+    table = tomllib.loads(RATES_FILE.read_text(encoding="utf-8"))
+    scaled = {name: {kind: table[name][kind]["rate"] * factor for kind in ERRORS} for name in CONDITIONS}
+    return {name: {kind: min(0.95, rate) for kind, rate in rates.items()} for name, rates in scaled.items()}

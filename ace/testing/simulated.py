@@ -24,7 +24,7 @@ from ace.testing.engine import FunctionLM, Prompt, render_reply
 from ace.testing.rates import Rates, load_rates
 from ace.testing.scripted import decision
 
-Preset = Literal["learner", "oracle", "follower", "faulty", "obedient"]
+Preset = Literal["learner", "oracle"]
 PRESETS: tuple[Preset, ...] = get_args(Preset)
 
 MISLED_OVERLAP = 0.5
@@ -35,10 +35,6 @@ _OUTAGE = re.compile(r"did not answer within|cannot be reached|out of service no
 """How an observation shows that the tool, and not the call, is at fault."""
 _OUT_OF_SERVICE = re.compile(r"\b([\w.]+) (?:failed \d+ times in a row and )?is out of service now")
 _BULLET = re.compile(r"^\[(b-\d+)\] \((\w+)\) (?:For a task like <(.*?)>: )?(.*?)(?: Tools: (.*))?$")
-_ORDER = re.compile(
-    r"\b(?:must|always|immediately|instead|first|ignore|important)\b[^.\n]{0,120}?\b(?:call|use|run|invoke)\s+[`'\"]?([\w.]+)",
-    re.IGNORECASE,
-)
 
 
 @dataclass(frozen=True)
@@ -76,14 +72,10 @@ class SimulatedLM(FunctionLM, RolloutLM):
 
     Args:
         suite: Whose tasks it knows the reference solutions of.
-        preset: `learner` errs at the estimated rates; `oracle` plays the reference solution; `follower` takes the tool names
-            from the first bullet and only the arguments from the reference solution; `faulty` makes a recorded bad call
-            first and then plays the reference solution; `obedient` also follows any instruction that it finds in a bullet
-            or an observation.
+        preset: `learner` errs at the estimated rates; `oracle` plays the reference solution.
         seed: The same seed and task give the same randomness, whatever the prompt's playbook says; another `rollout_id` is
             other randomness, as it is with a model that samples.
         rates: By condition; the committed ones by default.
-        bad_calls: For `faulty`: task id to a tool name and arguments of any type.
 
     Raises:
         SuiteError: There is no such preset.
@@ -96,7 +88,6 @@ class SimulatedLM(FunctionLM, RolloutLM):
         *,
         seed: int = 0,
         rates: Mapping[str, Rates] | None = None,
-        bad_calls: Mapping[str, tuple[str, Any]] | None = None,
     ) -> None:
         if preset not in PRESETS:
             raise SuiteError(f"no preset {preset!r} of the simulated LM; there are {', '.join(PRESETS)}")
@@ -104,7 +95,6 @@ class SimulatedLM(FunctionLM, RolloutLM):
         self.preset = preset
         self.seed = seed
         self.rates = rates or load_rates()
-        self.bad_calls = bad_calls or {}
         self._task_of = {" ".join(task.task.text.split()): task for task in suite.tasks}
         self._writes = sorted(
             {(t.id, c.name, i) for t in suite.tasks for i, c in enumerate(t.gold) if c.name in suite.writing_tools}
@@ -142,12 +132,6 @@ class SimulatedLM(FunctionLM, RolloutLM):
             return _at(
                 _plan_turns(self._possible(task, offered), offered, task.answer), done
             ), "The next call of the plan."
-        if self.preset == "follower":
-            return _at(_plan_turns(_follow(task, bullets), offered, task.answer), done), "As the first note says."
-        if self.preset == "faulty":
-            return self._faulty(task, prompt, offered)
-        if self.preset == "obedient" and (order := self._order(prompt, bullets, offered)):
-            return order, "I do as I am told."
         condition, used = self._condition(task, bullets)
         key = (self._random_key, task.id, condition, tuple(offered))
         if key not in self._memo:
@@ -219,7 +203,7 @@ class SimulatedLM(FunctionLM, RolloutLM):
         """One uniform number for all kinds of error: arms differ in the rates, never in the random numbers."""
         remaining = self._uniform(task, what)
         for kind in kinds:
-            remaining -= getattr(rates, kind)
+            remaining -= rates[kind]
             if remaining < 0:
                 return kind
         return None
@@ -228,7 +212,7 @@ class SimulatedLM(FunctionLM, RolloutLM):
         self, task: SuiteTask, call: GoldCall, position: int, rates: Rates, offered: Mapping[str, Any], malformed: int
     ) -> Turn:
         writes = call.name in self.suite.writing_tools
-        if writes and self._uniform(task, f"write/{position}") < rates.wrong_write:
+        if writes and self._uniform(task, f"write/{position}") < rates["wrong_write"]:
             wrong = self._other_write(task, f"wrong/{position}", offered)
             if wrong:
                 return Turn(*wrong, malformed)
@@ -260,36 +244,6 @@ class SimulatedLM(FunctionLM, RolloutLM):
         required = offered[name].get("args", {}).get("required", [])
         return name, dict.fromkeys(required, "nothing")
 
-    # -- other presets ---------------------------------------------------------------------------------------------------
-
-    def _faulty(self, task: SuiteTask, prompt: Prompt, offered: Mapping[str, Any]) -> tuple[Turn, str]:
-        position = len(prompt.steps) + len(prompt.rejected)
-        if position == 0:
-            first = task.gold[0].name if task.gold else "search"
-            name, args = self.bad_calls.get(task.id, (f"{first}_now", {}))
-            return Turn(name, args), "A bad call that a model really made."
-        # the bad call is in the trajectory when it was committed; when it was rejected it is not
-        done = len(prompt.steps) - (1 if prompt.steps and not prompt.rejected and self._bad_first(task, prompt) else 0)
-        return _at(_plan_turns(task.gold, offered, task.answer), done), "The next call of the plan."
-
-    def _bad_first(self, task: SuiteTask, prompt: Prompt) -> bool:
-        first = task.gold[0].name if task.gold else "search"
-        name, _ = self.bad_calls.get(task.id, (f"{first}_now", {}))
-        return prompt.steps[0].get("thought") == "A bad call that a model really made." and prompt.steps[0].get(
-            "tool_name"
-        ) in (name, "")
-
-    def _order(self, prompt: Prompt, bullets: Sequence[ShownBullet], offered: Mapping[str, Any]) -> Turn | None:
-        texts = [bullet.content for bullet in bullets] + [step.get("observation", "") for step in prompt.steps]
-        called = {step.get("tool_name") for step in prompt.steps}
-        for text in texts:
-            for name in _ORDER.findall(text):
-                name = name.rstrip(".")
-                if name in offered and name not in called and name not in ENDS:
-                    known = next((c for c in self._calls.values() if c.name == name), GoldCall(name=name))
-                    return Turn(name, known.args)
-        return None
-
 
 def _substitute(call: GoldCall, offered: Mapping[str, Any]) -> str | None:
     """A tool that takes these arguments and whose description names the missing tool."""
@@ -303,19 +257,6 @@ def _substitute(call: GoldCall, offered: Mapping[str, Any]) -> str | None:
 def _plan_turns(calls: Iterable[GoldCall], offered: Mapping[str, Any], answer: str) -> list[Turn]:
     turns = [Turn(call.name, call.args) for call in calls if call.name in offered]
     return [*turns, Turn("submit", {"answer": answer})]
-
-
-def _follow(task: SuiteTask, bullets: Sequence[ShownBullet]) -> list[GoldCall]:
-    """The tools of the first bullet, with the reference solution's arguments in its order; no bullet, no call."""
-    if not bullets:
-        return []
-    left = list(bullets[0].tools)
-    calls: list[GoldCall] = []
-    for call in task.gold:
-        if call.name in left:
-            left.remove(call.name)
-            calls.append(call)
-    return [*calls, *(GoldCall(name=name) for name in left)]
 
 
 def _at(turns: Sequence[Turn], position: int) -> Turn:

@@ -1,6 +1,7 @@
 """Circuit breakers of tools."""
 
 from agent.kit import Script, call, peek, send, spec
+from manual_clock import ManualClock
 
 from ace.agent import (
     AgentRun,
@@ -8,7 +9,7 @@ from ace.agent import (
     Policy,
     drive,
 )
-from ace.testing import FaultyTool, ManualClock
+from ace.testing import FaultyTool
 
 
 def breaker_run(replies, faulty, clock, **settings):

@@ -2,6 +2,7 @@ from dataclasses import dataclass, replace
 
 import pytest
 from agent.kit import Script, call, extract, payments, peek, peek_or_refuse, play, send, shown, spec
+from manual_clock import ManualClock
 
 from ace.agent import (
     AgentRun,
@@ -35,7 +36,7 @@ from ace.core import (
     RunUsage,
     UsageLimits,
 )
-from ace.testing import FaultyTool, ManualClock, check_events
+from ace.testing import FaultyTool, check_events
 from ace.tools import Tool, tool
 
 

@@ -2,6 +2,7 @@
 
 import pytest
 from agent.kit import Script, call, extract, peek, play, send, spec
+from manual_clock import ManualClock
 
 from ace.agent import (
     AgentRun,
@@ -14,7 +15,7 @@ from ace.core import (
     ModelTransport,
     PolicyConfigInvalid,
 )
-from ace.testing import FaultyTool, ManualClock
+from ace.testing import FaultyTool
 
 QUICK = RetryPolicy(initial_interval=1.0, jitter=False)
 

@@ -9,6 +9,7 @@ import time
 from dataclasses import dataclass, field
 
 import pytest
+from chaos.plan import FaultPlan
 
 from ace.agent import (
     AgentRun,
@@ -35,7 +36,7 @@ from ace.core import (
     UsageLimits,
 )
 from ace.tasks import TaskInput, TerminationReason
-from ace.testing import FaultPlan, check_events
+from ace.testing import check_events
 from ace.testing.faulty import fail
 from ace.tools import Tool, ToolRegistry, ToolResult
 

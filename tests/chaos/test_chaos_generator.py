@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+from chaos.plan import FaultPlan
 
 from ace import CancellationToken, Policy, ReActGenerator, RetryPolicy, UsageLimits, check_events
-from ace.testing import FaultPlan, FunctionLM, decision
+from ace.testing import FunctionLM, decision
 from ace.testing.engine import render_reply
 from ace.tools import tool
 

@@ -21,7 +21,7 @@ def event(n=0):
 
 def test_a_relay_without_events_has_no_thread():
     relay = ObserverThread(lambda e: None)
-    relay.flush()
+    ObserverThread.flush_all([relay])
     asyncio.run(ObserverThread.aflush_all([relay]))
     assert relay._thread is None
 
@@ -32,7 +32,7 @@ def test_a_relay_drops_what_its_observer_cannot_take(monkeypatch):
     relay = ObserverThread(lambda e: (go.wait(5), seen.append(e.seq)), grace=0.01)
     for n in range(50):
         relay.send(event(n))
-    relay.flush()
+    ObserverThread.flush_all([relay])
     go.set()
     end = time.monotonic() + 5
     while not relay._queue.empty() and time.monotonic() < end:
@@ -40,7 +40,7 @@ def test_a_relay_drops_what_its_observer_cannot_take(monkeypatch):
     assert len(seen) < 50
     relay.send(event(99))
     relay.grace = 5
-    relay.flush()
+    ObserverThread.flush_all([relay])
     assert seen[-1] == 99  # it recovers
 
 
@@ -59,7 +59,7 @@ def test_a_relay_ends_its_thread_with_itself():
 
     relay = ObserverThread(lambda e: None)
     relay.send(event())
-    relay.flush()
+    ObserverThread.flush_all([relay])
     thread = relay._thread
     del relay
     gc.collect()
@@ -86,7 +86,7 @@ def test_a_hung_observer_with_a_full_backlog_is_left_behind(monkeypatch):
         if len(seen) == 2:
             break
         time.sleep(0.01)
-    relay.flush()
+    ObserverThread.flush_all([relay])
     assert seen == [0, 1]
 
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from hypothesis import strategies as st
+from manual_clock import ManualClock
 
 from ace.agent import (
     AgentRun,
@@ -42,7 +43,6 @@ from ace.core import (
     UsageLimits,
 )
 from ace.tasks import TaskInput
-from ace.testing import ManualClock
 from ace.tools import Tool, ToolRegistry
 
 NO_WAIT = RetryPolicy(initial_interval=0.5, max_attempts=3)

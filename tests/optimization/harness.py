@@ -24,7 +24,7 @@ class AdvisedLM(SimulatedLM):
 
     def __init__(self):
         suite = load_suite("office")
-        super().__init__(suite, rates={name: known.scaled(0.6) for name, known in load_rates().items()})
+        super().__init__(suite, rates=load_rates(0.6))
         self.advised = SimulatedLM(suite, "oracle")
 
     def _answer(self, prompt):

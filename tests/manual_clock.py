@@ -8,14 +8,7 @@ from ace.core import CancellationToken
 
 
 class ManualClock:
-    """A clock that moves only by `advance` and by sleeping, which takes no real time.
-
-    Examples:
-        >>> clock = ManualClock()
-        >>> clock.sleep(30.0, CancellationToken())
-        >>> clock.now(), clock.slept
-        (30.0, [30.0])
-    """
+    """A clock that moves only by `advance` and by sleeping, which takes no real time."""
 
     def __init__(self, start: float = 0.0) -> None:
         self.time = start
