@@ -313,10 +313,9 @@ class Feedback(BaseModel, frozen=True, extra="forbid", allow_inf_nan=False):
         if given is None or (isinstance(given, float) and math.isnan(given)):
             raise NoVerdict(f"the metric gave {given} for this run, which is no verdict: nothing is learned from it")
         try:
-            found = cls.of(verdict)
+            found, score = cls.of(verdict), float(given)
         except ValueError as error:
             raise ValueError(f"the metric's verdict is {error}") from error
-        score = float(given)
         return found.model_copy(update={"success": score >= threshold, "trusted": True, "details": {"score": score}})
 
     @property

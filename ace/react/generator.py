@@ -59,7 +59,7 @@ from ace.playbook.render import render_bullets
 from ace.react.chat import Chat
 from ace.react.inputs import InputFields, RunOptions, check_json
 from ace.react.memory import MEMORY_TIMEOUT, Memory, PlaybookLearning
-from ace.react.model import PredictorModel, Prompts, as_data_value
+from ace.react.model import PredictorModel, as_data_value
 from ace.react.prediction import ReActPrediction
 from ace.react.program import (
     adopt_react_state,
@@ -400,12 +400,13 @@ class ReActGenerator(dspy.Module, Agent):
         self, run_id: str, decision: Decision = None, *, lm: Any = None, cancellation: Token = None
     ) -> ReActPrediction:
         """`resume` for async callers."""
+        return self._prediction(*await self._aresumed(run_id, decision, lm=lm, cancellation=cancellation))
+
+    async def _aresumed(self, run_id: str, *given: Any, **options: Any) -> tuple[TaskOutput, Any, AgentRun]:
         with self.run_store.claim(run_id):
-            run, model = await anyio.to_thread.run_sync(
-                partial(self._reopen, run_id, decision, lm=lm, cancellation=cancellation)
-            )
+            run, model = await anyio.to_thread.run_sync(partial(self._reopen, run_id, *given, **options))
             with self._span() as open_span:
-                return self._prediction(*_told(open_span, await self._adrive(run, model, claimed=True)))
+                return _told(open_span, await self._adrive(run, model, claimed=True))
 
     def stream_resume(
         self, run_id: str, decision: Decision = None, *, lm: Any = None, cancellation: Token = None
@@ -421,11 +422,7 @@ class ReActGenerator(dspy.Module, Agent):
         token = cancellation or CancellationToken()
 
         async def start(listener: Listener) -> TaskOutput:
-            with self.run_store.claim(run_id):
-                reopen = partial(self._reopen, run_id, decision, listener, lm=lm, cancellation=token)
-                run, model = await anyio.to_thread.run_sync(reopen)
-                with self._span() as open_span:
-                    return _told(open_span, await self._adrive(run, model, claimed=True))[0]
+            return (await self._aresumed(run_id, decision, listener, lm=lm, cancellation=token))[0]
 
         return AsyncRunStream(start, token)
 
@@ -729,11 +726,17 @@ class ReActGenerator(dspy.Module, Agent):
         if self.cards:
             catalog = catalog.described(descriptions(self.cards))
         catalog = catalog.for_run(run.spec.task.text, run.spec.context.get("playbook", ""))
-        native, bound = self.tool_calling == "native", self.replies == "bound"
-        prompts = Prompts(self.agent, catalog, native, bound, getattr(self, "summarizer", None))
-        on_delta = run.model_delta if streaming else None
-        inputs, lm = run.spec.task.inputs, options.lm or self.lm
-        return PredictorModel(prompts, inputs, lm, options.config, on_delta)
+        return PredictorModel(
+            self.agent,
+            catalog,
+            run.spec.task.inputs,
+            native=self.tool_calling == "native",
+            bound=self.replies == "bound",
+            summarizer=getattr(self, "summarizer", None),
+            lm=options.lm or self.lm,
+            config=options.config,
+            on_delta=run.model_delta if streaming else None,
+        )
 
     @contextmanager
     def _held(self, run: AgentRun, claimed: bool) -> Generator[Callable[[AgentRun], None] | None]:

@@ -59,6 +59,9 @@ class Memory:
             context = contextvars.copy_context()
             _READERS.submit(lambda: context.run(_outcome, warm), extra=True)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Memory, (self.source, self.timeout)
+
     def recall(self, task: TaskInput, tools: Mapping[str, str]) -> Recalled:
         """The bullets for a task; none, and the reason, where they do not come in time."""
         if self.source is None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Generator, Iterable, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from functools import lru_cache
 from itertools import pairwise
 from typing import Any, cast
@@ -45,33 +45,29 @@ _SETTINGS: Any = dspy.settings
 """What DSPy leaves untyped."""
 
 
-@dataclass(frozen=True)
-class Prompts:
-    """What asks the model: the program's own predictors, and the catalog they show."""
-
-    react: Any
-    """DSPy's ReAct."""
-    catalog: ToolCatalog
-    native: bool = False
-    bound: bool = False
-    """Whether replies are bound to a JSON schema."""
-    summarizer: Any = None
-
-
 @dataclass(eq=False, repr=False)
 class PredictorModel:
     """The model of one run: the program's own predictor behind the `Model` protocol.
 
     Args:
-        prompts: The predictors, and what they have in common over all runs.
+        react: DSPy's ReAct.
+        catalog: The tools that it shows.
         inputs: The task's input fields.
+        native: Whether the tools are the API's parameter.
+        bound: Whether replies are bound to a JSON schema.
+        summarizer: Writes the running summary, where there is one.
         lm: A model for this run; the predictors' own or DSPy's configured one by default.
         config: For the model's API, as `dspy.Predict` takes it.
         on_delta: Receives each piece of a reply and what it adds to the answer, for streaming.
     """
 
-    prompts: Prompts
+    react: Any
+    catalog: ToolCatalog
     inputs: dict[str, Any]
+    _: KW_ONLY
+    native: bool = False
+    bound: bool = False
+    summarizer: Any = None
     lm: Any = None
     config: Mapping[str, Any] | None = None
     on_delta: Callable[[str, str], None] | None = None
@@ -98,7 +94,7 @@ class PredictorModel:
 
     def predictor(self, request: AskModel) -> Any:
         """The predictor that asks."""
-        return self.prompts.summarizer if request.purpose == "summarize" else self.prompts.react.react
+        return self.summarizer if request.purpose == "summarize" else self.react.react
 
     def model_for(self, request: AskModel) -> Any:
         """The language model that is asked."""
@@ -111,7 +107,7 @@ class PredictorModel:
         if outer is None and self.on_delta is None:
             return None
         listeners = _SETTINGS.stream_listeners or ()
-        outputs = list(self.prompts.react.signature.output_fields)
+        outputs = list(self.react.signature.output_fields)
         fields = {listener.signature_field_name for listener in listeners} & set(outputs)
         if request.purpose == "summarize" or outer is None or not fields:
             return None if self.on_delta is None else AnswerStream(None, (), self.on_delta, answer_field(outputs))
@@ -126,9 +122,9 @@ class _Request:
         self.request = request
         self.predictor = model.predictor(request)
         self.lm = model.model_for(request)
-        outputs = tuple(model.prompts.react.signature.output_fields) if request.purpose == "extract" else ()
-        self.replies = ReplyReader(model.prompts.catalog, self._foreign, outputs)
-        self._native = model.prompts.native and request.purpose != "summarize"
+        outputs = tuple(model.react.signature.output_fields) if request.purpose == "extract" else ()
+        self.replies = ReplyReader(model.catalog, self._foreign, outputs)
+        self._native = model.native and request.purpose != "summarize"
         self.fields = self._summary_fields() if request.purpose == "summarize" else self._turn_fields()
         self.adapter = self._adapter()
         self._check_window()
@@ -149,7 +145,7 @@ class _Request:
                 )
         if self.request.purpose == "summarize":
             return reading(_SETTINGS.adapter or dspy.ChatAdapter(), self.replies)
-        own = TurnsAdapter("" if self._native else self.model.prompts.catalog.text(), self.model.written)
+        own = TurnsAdapter("" if self._native else self.model.catalog.text(), self.model.written)
         return reading(_SETTINGS.adapter or own, self.replies, native=self._native)
 
     def _summary_fields(self) -> dict[str, Any]:
@@ -159,7 +155,7 @@ class _Request:
 
     def _turn_fields(self) -> dict[str, Any]:
         """The turns before as a history, and what this request says."""
-        catalog = self.model.prompts.catalog
+        catalog = self.model.catalog
         entries = [*self.request.turns, self.request.said]
         if self.request.media and _sees(self.lm):
             entries = _with_media(entries, self.request.media)
@@ -178,7 +174,7 @@ class _Request:
                 choice = {"type": "function", "function": {"name": SUBMIT}}
                 given: dict[str, Any] = fields.get("config") or {}
                 fields["config"] = {**given, "tool_choice": choice, "reasoning_effort": None}
-        elif self.model.prompts.bound:
+        elif self.model.bound:
             tools = [catalog.finish] if self.request.purpose == "extract" else catalog.tools(_asked_for(entries))
             form = response_format([tool for tool in tools if tool.name not in self.request.excluded])
             fields["config"] = {**(fields.get("config") or {}), "response_format": form}
@@ -195,7 +191,7 @@ class _Request:
             return
         said = {name: text for name, text in self.request.said.items() if isinstance(text, str)}
         before = measure(self.request.turns) + TURN_LAYOUT * len(self.request.turns)
-        catalog = self.model.prompts.catalog.text()
+        catalog = self.model.catalog.text()
         if before < SHORT or before + measure([said]) + len(catalog) <= window:  # a token is a character or more
             return
         instructions = str(self.predictor.signature.instructions)
@@ -220,7 +216,7 @@ class _Request:
         if self.request.purpose == "summarize":
             return ModelReply(outputs={name: prediction[name] for name in RunSummary.model_fields}, usage=usage)
         if self._native:
-            return read_reply(prediction, self.model.prompts.catalog, self.replies, usage, asked.ended())
+            return read_reply(prediction, self.model.catalog, self.replies, usage, asked.ended())
         made = self.replies.found.calls
         if self.replies.text is None:  # an adapter of the user's own has read it
             calls = dspy.ToolCalls.model_validate(prediction.tool_calls).tool_calls

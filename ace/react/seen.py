@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextvars
-import copy
 import logging
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
@@ -38,9 +37,6 @@ class SeenTools:
     OpenInference and other instrumentations replace `dspy.Tool.__call__`, MLflow and `dspy.streamify` are callbacks of it:
     so the call really has to be made.
     """
-
-    def __init__(self) -> None:
-        self._shown: dict[str, tuple[Tool, Any]] = {}
 
     def call(self, items: Sequence[tuple[Tool, ToolCall, ToolContext | None]]) -> list[ToolResult]:
         """`call_tools`, seen; several calls run side by side, each told of in a thread of its own."""
@@ -91,17 +87,8 @@ class SeenTools:
 
     def _with(self, tool: Tool, body: Callable[..., Any]) -> Any:
         """The tool as DSPy's, with a body for one call."""
-        made: Any = copy.copy(self._of(tool))
-        made.__dict__["func"] = body
-        return made
-
-    def _of(self, tool: Tool) -> Any:
-        known = self._shown.get(tool.name)
-        if known is None or known[0] is not tool:
-            # without types of its own it takes the arguments as they are: they were checked already
-            shown: Any = dspy.Tool(_nothing, name=tool.name, desc=tool.description, args={}, arg_types={})
-            known = self._shown[tool.name] = (tool, shown)
-        return known[1]
+        # without types of its own it takes the arguments as they are: they were checked already
+        return dspy.Tool(body, name=tool.name, desc=tool.description, args={}, arg_types={})
 
 
 def _blind(error: Exception) -> None:
@@ -132,7 +119,3 @@ def _value(result: ToolResult) -> Any:
     if result.outcome != "success":
         raise ToolCallFailed(result.text)
     return result.content
-
-
-def _nothing(**_kwargs: Any) -> None:
-    """Stands in for the tool, until a call has one."""

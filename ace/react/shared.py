@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 from ace.agent import AdmissionControl, FolderRunStore, MemoryRunStore, RunStore
@@ -82,22 +83,7 @@ class Shared:
         folder = self.store.folder if isinstance(self.store, FolderRunStore) else None
         observers = tuple(thread.observer for thread in self.observers)
         shown = self.catalog.shown
-        kept = (self.memory.source, self.memory.timeout, self.lm, observers, folder, shown and shown.count)
-        return _again, (self.signature, self.catalog.registry, *kept)
-
-
-def _again(
-    signature: Any,
-    registry: ToolRegistry,
-    source: Any,
-    timeout: float | None,
-    lm: Any,
-    observers: tuple[Observer, ...],
-    folder: Any,
-    tools_shown: int | None,
-) -> Shared:
-    store = FolderRunStore(folder) if folder is not None else None
-    memory = Memory(source, timeout)
-    return Shared.of(
-        signature, registry, memory=memory, lm=lm, observers=observers, store=store, tools_shown=tools_shown
-    )
+        kept = {"lm": self.lm, "observers": observers, "tools_shown": shown and shown.count}
+        store, memory = folder and FolderRunStore(folder), self.memory
+        again = partial(Shared.of, memory=memory, store=store, **kept)
+        return again, (self.signature, self.catalog.registry)

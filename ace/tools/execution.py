@@ -120,10 +120,9 @@ class _Work:
         }
         if outcome.raised is None:
             return ToolResult(outcome="success", content=outcome.value, text=outcome.text, **common)
-        failed = _explained(self, outcome.raised)
-        ended = "interrupted" if isinstance(outcome.raised, _Cancelled) else "failed"
+        failed = tool_error(outcome.raised)
         return ToolResult(
-            outcome=ended,
+            outcome="interrupted" if outcome.cancelled else "failed",
             text=failed.model_message,
             error_kind=failed.kind,
             message=failed.message,
@@ -142,7 +141,14 @@ class _Work:
 
     def given_up(self) -> _Outcome:
         """What a call comes to that did not answer in time."""
-        return _Outcome(raised=_NO_THREAD if self.abandon() else _TimedOut())
+        unknown = "" if self.tool.read_only else "; its effect is unknown"
+        late = ToolError("timeout", f"{self.call.name} did not answer within {self.timeout:g} s{unknown}.")
+        return _Outcome(raised=_NO_THREAD if self.abandon() else late)
+
+    def cancelled(self) -> _Outcome:
+        """What a call comes to whose run was cancelled while it was out."""
+        text = f"{self.call.name} was cancelled while it ran; its effect is unknown."
+        return _Outcome(raised=ToolError("cancelled", text), cancelled=True)
 
 
 def _work(tool: Tool, call: ToolCall, context: ToolContext | None, func: Callable[..., Any] | None = None) -> _Work:
@@ -174,14 +180,6 @@ _NO_THREAD = ToolError(
 )
 
 
-class _TimedOut(Exception):
-    """Private, so that a `TimeoutError` raised by the tool itself is an exception of the tool."""
-
-
-class _Cancelled(Exception):
-    """The run was cancelled while the tool was out."""
-
-
 @dataclass(frozen=True)
 class _Outcome:
     """What a tool returned, or the exception that the tool itself raised."""
@@ -190,20 +188,7 @@ class _Outcome:
     raised: BaseException | None = None
     text: str = ""
     """The value as the model reads it; made where the tool ran, because rendering a foreign object is foreign code."""
-
-
-def _explained(work: _Work, error: BaseException) -> ToolError:
-    """What went wrong, for the model and for the operator."""
-    match error:
-        case _TimedOut():
-            unknown = "" if work.tool.read_only else "; its effect is unknown"
-            return ToolError("timeout", f"{work.call.name} did not answer within {work.timeout:g} s{unknown}.")
-        case _Cancelled():
-            return ToolError("cancelled", f"{work.call.name} was cancelled while it ran; its effect is unknown.")
-        case asyncio.CancelledError():
-            return ToolError("cancelled", "the tool cancelled itself", "The tool cancelled itself.")
-        case _:
-            return tool_error(error)
+    cancelled: bool = False
 
 
 def call_tool(tool: Tool, call: ToolCall, context: ToolContext | None = None) -> ToolResult:
@@ -254,7 +239,7 @@ def call_tools(calls: Sequence[tuple[Tool, ToolCall, ToolContext | None]]) -> li
         for index, work in enumerate(works):
             if index not in outcomes:
                 work.abandon()
-    return [work.result(outcomes.get(index, _Outcome(raised=_Cancelled()))) for index, work in enumerate(works)]
+    return [work.result(outcomes.get(index) or work.cancelled()) for index, work in enumerate(works)]
 
 
 async def acall_tool(tool: Tool, call: ToolCall, context: ToolContext | None = None) -> ToolResult:

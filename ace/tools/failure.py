@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from asyncio import CancelledError
+
 from ace.core import ToolError, ToolErrorKind, clean_text, describe_error
 from ace.core.text import exception_leaves, join_leaves
 
@@ -29,6 +31,8 @@ def _kind(error: BaseException) -> ToolErrorKind:
     match error:
         case ToolError():
             return error.kind
+        case CancelledError():
+            return "cancelled"
         case ConnectionError() | TimeoutError():  # a time-out of its own, further down the line
             return "network"
         case PermissionError():
@@ -38,6 +42,8 @@ def _kind(error: BaseException) -> ToolErrorKind:
 
 
 def _for_the_model(error: BaseException) -> str:
+    if isinstance(error, CancelledError):
+        return "The tool cancelled itself."
     return error.model_message if isinstance(error, ToolError) else describe_error(error)
 
 
