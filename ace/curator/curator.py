@@ -8,7 +8,7 @@ from typing import Any, Literal
 from ace.curator.eviction import evict
 from ace.playbook import Playbook
 from ace.playbook.bullet import PlaybookBullet, readable, sequence_key
-from ace.playbook.delta import Add, Delta, Merge, Remove, Update, apply
+from ace.playbook.delta import Add, Delta, Merge, Remove, Update
 from ace.playbook.duplicates.find import THRESHOLDS, calibrate, same_lesson, text_of
 from ace.playbook.duplicates.similarity import (
     JACCARD,
@@ -27,8 +27,6 @@ SAME_DETAIL = 0.75
 """Lessons about a tool that share this much of their words (Jaccard) are the same."""
 MIN_CONFIDENCE = 0.6
 """Lessons from a verdict that is less sure wait for review."""
-_NOT_WRITTEN = 900_000_000
-"""Bullets that are not in the book yet are told apart by numbers from here on."""
 
 
 class Curator:
@@ -42,7 +40,6 @@ class Curator:
         playbook: The book.
         merge_cosine: Triggers this close may mean the same, if they agree in names, numbers, negations and order; calibrated
             for the book's embedder by default.
-        min_confidence: Lessons from a verdict that is less sure wait for review.
 
     Examples:
         >>> from ace.playbook import CallableEmbedder
@@ -52,11 +49,8 @@ class Curator:
         ['add']
     """
 
-    def __init__(
-        self, playbook: Playbook, merge_cosine: float | None = None, *, min_confidence: float = MIN_CONFIDENCE
-    ) -> None:
+    def __init__(self, playbook: Playbook, merge_cosine: float | None = None) -> None:
         self.playbook = playbook
-        self.min_confidence = min_confidence
         self._merge_cosine = merge_cosine
 
     @property
@@ -68,21 +62,20 @@ class Curator:
         return self._merge_cosine
 
     def curate(self, insights: Iterable[Insight], schema_hashes: Mapping[str, str]) -> list[Delta]:
-        """The deltas that would add these lessons; nothing is committed here.
+        """The deltas that would add the lessons of one run; nothing is committed here.
 
         Args:
             insights: What the reflector found.
             schema_hashes: Of the tools the run had; a bullet remembers those it speaks of.
         """
-        deltas: dict[str, Delta] = {}
-        fresh: dict[str, PlaybookBullet] = {}
+        deltas: list[Delta] = []
         seen: list[Insight] = []
         gone: dict[str, PlaybookBullet | None] = {}
         for insight in insights:
             if any(_repeats(insight, other) for other in seen):
                 continue
-            planned = self._planned(insight, fresh) if insight.shape else []
-            same = self._match(insight, list(fresh.values())) if insight.plan is None else None
+            planned = self._planned(insight) if insight.shape else []
+            same = self._match(insight) if insight.plan is None else None
             if same is None and planned:
                 same = planned[0]
             while isinstance(same, PlaybookBullet) and same.id in gone:
@@ -90,16 +83,14 @@ class Curator:
             if same == "enough" or (same is not None and self._held(insight) and not _waits(same)):
                 continue  # what is not trusted is no evidence for what is shown already
             outdone = self._outdone(insight)
-            deltas |= outdone
-            leaving = [delta.bullet_id for delta in outdone.values() if isinstance(delta, Remove)]
+            deltas += outdone
+            leaving = [delta.bullet_id for delta in outdone if isinstance(delta, Remove)]
             gone |= dict.fromkeys(leaving)
             if same is not None and same.id in leaving:
                 same = None  # it takes the place of that one
-            name = f"b-{_NOT_WRITTEN + len(deltas)}"
             if same is None:
                 seen.append(insight)
-                deltas[name] = add = self._add(insight, schema_hashes)
-                fresh[name] = add.bullet.model_copy(update={"id": name})
+                deltas.append(self._add(insight, schema_hashes))
             elif not set(insight.provenance.run_ids) <= set(same.provenance.run_ids):
                 merge = Merge(
                     bullet_id=same.id,
@@ -111,25 +102,18 @@ class Curator:
                     reason=f"the same lesson again: {insight.evidence}",
                     **_said_again(same, insight, sure=not self._unsure(insight)),
                 )
-                if same.id not in fresh:
-                    others = [b for b in planned if b.id not in fresh and b.id not in gone and b.id != same.id]
-                    deltas[name] = merge = _with_twins(same, merge, others)
-                    gone |= dict.fromkeys(merge.absorbed, same)
-                    continue
-                fresh[same.id] = _joined(same, merge)
-                written = fresh[same.id].model_copy(update={"id": ""})
-                deltas[same.id] = Add(bullet=written, reason=f"{deltas[same.id].reason}, and again: {insight.evidence}")
-        return evict(self.playbook, list(deltas.values()))
+                merge = _with_twins(same, merge, [b for b in planned if b.id not in gone and b.id != same.id])
+                deltas.append(merge)
+                gone |= dict.fromkeys(merge.absorbed, same)
+        return evict(self.playbook, deltas)
 
-    def _planned(self, insight: Insight, fresh: Mapping[str, PlaybookBullet]) -> list[PlaybookBullet]:
+    def _planned(self, insight: Insight) -> list[PlaybookBullet]:
         """The lessons of the same scope with the same plan, or mined Pitfalls in the same words, those that are shown first.
 
         What waits for a clean run takes one of another task; a clean run of the same task teaches a lesson of its own.
         """
-        shape, scope = insight.shape, (insight.section, insight.domain, insight.tenant)
-        found = [b for b in fresh.values() if b.shape == shape and (b.section, b.domain, b.tenant) == scope]
-        found += self.playbook.index.planned(shape, insight.section, insight.domain, insight.tenant)
-        found = [bullet for bullet in found if _same_plan(bullet, insight)]
+        known = self.playbook.index.planned(insight.shape, insight.section, insight.domain, insight.tenant)
+        found = [bullet for bullet in known if _same_plan(bullet, insight)]
         shown, tasks = [b for b in found if not _waits(b)], set(insight.provenance.task_ids)
         if shown or self._held(insight):
             return shown or found
@@ -160,13 +144,12 @@ class Curator:
         return Add(bullet=bullet, reason=reason)
 
     def _unsure(self, insight: Insight) -> bool:
-        return insight.confidence is not None and insight.confidence < self.min_confidence
+        return insight.confidence is not None and insight.confidence < MIN_CONFIDENCE
 
-    def _match(self, insight: Insight, fresh: Sequence[PlaybookBullet]) -> PlaybookBullet | Literal["enough"] | None:
-        """The bullet that already says it, in the book or among what other runs just taught; "enough": no more is wanted."""
+    def _match(self, insight: Insight) -> PlaybookBullet | Literal["enough"] | None:
+        """The bullet that already says it; "enough": no more is wanted."""
         said = insight.trigger or insight.content
         found = self.playbook.index.similar(said, insight.section, insight.domain, insight.tenant)
-        found += self._near(said, insight, fresh)
         found = [(bullet, cosine) for bullet, cosine in found if not _other_calls(bullet, insight)]
         if not self._held(insight):  # what waits must not swallow what may be shown
             found = [(bullet, cosine) for bullet, cosine in found if bullet.trust == "trusted"]
@@ -200,11 +183,11 @@ class Curator:
                 return "enough"
         return None
 
-    def _outdone(self, insight: Insight) -> dict[str, Delta]:
+    def _outdone(self, insight: Insight) -> list[Delta]:
         """What leaves the book when it learns what made the difference: for the same request, the record of a failure."""
         if not insight.content.startswith(DIFFERENCE) or self._held(insight):
-            return {}
-        deltas: dict[str, Delta] = {}
+            return []
+        deltas: list[Delta] = []
         reason = f"what made the difference says more: {insight.evidence}"
         for bullet, _ in self.playbook.index.similar(insight.trigger, insight.section, insight.domain, insight.tenant):
             if not bullet.content.startswith(RECORD) or bullet.stage == "pinned" or not _same_request(bullet, insight):
@@ -212,21 +195,10 @@ class Curator:
             left = [s for s in bullet.situations if not _is_request(s, insight)]
             if left:
                 changes = readable(None, left)
-                deltas[f"outdone {bullet.id}"] = Update(bullet_id=bullet.id, changes=changes, reason=reason)
+                deltas.append(Update(bullet_id=bullet.id, changes=changes, reason=reason))
             else:
-                deltas[f"outdone {bullet.id}"] = Remove(bullet_id=bullet.id, reason=reason)
+                deltas.append(Remove(bullet_id=bullet.id, reason=reason))
         return deltas
-
-    def _near(self, said: str, insight: Insight, fresh: Sequence[PlaybookBullet]) -> list[tuple[PlaybookBullet, float]]:
-        """As `playbook.index.similar`, among bullets that are not written yet; one run's own lessons differ already."""
-        scope, runs = (insight.section, insight.domain, insight.tenant), set(insight.provenance.run_ids)
-        others = [
-            b for b in fresh if (b.section, b.domain, b.tenant) == scope and not runs <= set(b.provenance.run_ids)
-        ]
-        if not others:
-            return []
-        query, *rows = embedded(self.playbook.embedder, [said, *(bullet.searched for bullet in others)])
-        return [(bullet, float(query @ row)) for bullet, row in zip(others, rows, strict=True)]
 
     def _reads_alike(self, bullet: PlaybookBullet, text: str, cosine: float) -> bool:
         """Whether a reader would take two bullets for the same: nearly the same words, or the calibrated rule says so."""
@@ -341,12 +313,6 @@ def _same_detail(bullet: PlaybookBullet, insight: Insight) -> bool:
         return False
     alike = words(bullet.content) == words(insight.content) or jaccard(bullet.content, insight.content) >= SAME_DETAIL
     return alike and not contradiction(bullet.content, insight.content)
-
-
-def _joined(bullet: PlaybookBullet, merge: Merge) -> PlaybookBullet:
-    (joined,) = apply({bullet.id: bullet}, merge, 0).values()
-    assert joined is not None
-    return joined
 
 
 def _repeats(one: Insight, other: Insight) -> bool:

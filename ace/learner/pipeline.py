@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from copy import copy
 from dataclasses import KW_ONLY, dataclass
+from functools import partial
 from typing import Any
 
 from ace.core import ModelTransport, PlaybookError
@@ -16,7 +18,7 @@ from ace.learner.run_queue import ObservedRun, RunQueue
 from ace.learner.traces import request_of
 from ace.learner.verdicts import MAX_ATTEMPTS, Attempts, Replay
 from ace.playbook import Playbook, Tag
-from ace.playbook.delta import Delta, Learned
+from ace.playbook.delta import Delta, Learned, Merge
 from ace.playbook.doors import check_names
 from ace.playbook.insight import Insight
 from ace.reflector import Reflector
@@ -230,12 +232,11 @@ class LearningPipeline:
                 return
             proposed, self._proposed = self._proposed, []
             learned = [run for run, _, _ in proposed]
-            insights = [insight for _, found, _ in proposed for insight in found]
             hashes = {name: digest for _, _, known in proposed for name, digest in known.items()}
             unmarked, self._unmarked = self._unmarked, []
             try:
-                if insights:
-                    self._curated(learned, insights, hashes, gate=self.gate)
+                if proposed:
+                    self._curated(learned, partial(self._one_by_one, proposed), hashes, gate=self.gate)
             except BaseException:  # they are proposed again, by this process or the next
                 self._proposed, self._unmarked = [*proposed, *self._proposed], [*unmarked, *self._unmarked]
                 raise
@@ -249,12 +250,25 @@ class LearningPipeline:
         def credits() -> list[Tag]:
             return credit(run.output, feedback, self.playbook.find)
 
-        self._curated(learned, insights, run.schema_hashes, credits)
+        curate = partial(self.curator.curate, insights, run.schema_hashes)
+        self._curated(learned, curate, run.schema_hashes, credits)
+
+    def _one_by_one(self, proposed: Sequence[tuple[Learned, Sequence[Insight], Mapping[str, str]]]) -> list[Delta]:
+        """What the lessons of several runs make of the book, one run after the other: tried in a copy."""
+        deltas: list[Delta] = []
+        with self.playbook.fork() as trial:
+            curator = copy(self.curator)
+            curator.playbook = trial
+            for _, insights, hashes in proposed:
+                made = curator.curate(insights, hashes)
+                trial.commit(made, tools=hashes)
+                deltas += made
+        return deltas
 
     def _curated(
         self,
         learned: Sequence[Learned],
-        insights: Sequence[Insight],
+        curate: Callable[[], Sequence[Delta]],
         hashes: Mapping[str, str],
         credits: Callable[[], Sequence[Delta]] = tuple,
         gate: Gate | None = None,
@@ -263,14 +277,15 @@ class LearningPipeline:
         for attempts_left in reversed(range(ATTEMPTS)):
             self.playbook.refresh()
             known, tags = self.playbook.revision, credits()
-            deltas = [*learned, *tags, *self.curator.curate(insights, hashes)]
+            deltas = [*learned, *tags, *curate()]
             if gate is not None and any(map(_shown, deltas)):
                 verdict = gate(self.playbook, deltas)
                 self.verdicts.append(verdict)
                 if not verdict.accepted:
                     self.report.refused += sum(map(_shown, deltas))
-                    # evidence needs no gate, and what waits for review is not shown
-                    deltas = [delta for delta in deltas if _needs_no_gate(delta)]
+                    # evidence of what is there needs no gate, and what waits for review is not shown
+                    there = self.playbook.find(d.bullet_id for d in deltas if isinstance(d, (Tag, Merge)))
+                    deltas = [delta for delta in deltas if _needs_no_gate(delta, there)]
             try:
                 # what others have added since the search is not added again; the last attempt is for a busy book
                 at = known if attempts_left else None
@@ -298,10 +313,8 @@ def _shown(delta: Delta) -> bool:
     return delta.kind == "add" and delta.bullet.stage != "quarantined" and delta.bullet.trust != "tainted"
 
 
-def _needs_no_gate(delta: Delta) -> bool:
-    """Evidence, credit, and what waits for review; what would leave a full book for refused bullets stays."""
-    return (
-        delta.kind == "tag"
-        or (delta.kind == "merge" and not delta.absorbed)
-        or (delta.kind == "add" and not _shown(delta))
-    )
+def _needs_no_gate(delta: Delta, there: Collection[str]) -> bool:
+    """Evidence and credit of what is there, and what waits for review; what would leave for refused bullets stays."""
+    if isinstance(delta, (Tag, Merge)):
+        return delta.bullet_id in there and not (isinstance(delta, Merge) and delta.absorbed)
+    return delta.kind == "add" and not _shown(delta)

@@ -138,15 +138,12 @@ class Replay:
 
     def _teach(self, heard: Sequence[Learned], tags: Sequence[Tag]) -> None:
         """What runs taught in one commit, by the verdicts that hold now."""
-        insights, credits, hashes = list[Insight](), list[Delta](), dict[str, str]()
         for before in heard:
             run = self._now[before.run_id]
-            if run.success is None:
-                continue
-            insights += map(self._with_values, beside(run, self.attempts.other_way(run)))
-            hashes |= run.tools
-            credits += filter(None, (self._mapped(tag) for tag in tags if tag.run_id == run.run_id))
-        self._copy.commit([*credits, *self._curator.curate(insights, hashes)], tools=hashes)
+            if run.success is not None:
+                insights = map(self._with_values, beside(run, self.attempts.other_way(run)))
+                credits = filter(None, (self._mapped(tag) for tag in tags if tag.run_id == run.run_id))
+                self._copy.commit([*credits, *self._curator.curate(insights, run.tools)], tools=run.tools)
 
     def _with_values(self, insight: Insight) -> Insight:
         """A stored lesson with what of its values the book knows in the clear."""
