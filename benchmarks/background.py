@@ -1,7 +1,7 @@
 """What observing costs the agent: ``python benchmarks/background.py [OUT.json]``; one run, paired.
 
 An agent whose model answers after 20 ms does the same tasks twice, in turns: alone, and with `Learner.observe` after each
-run and a thread that learns meanwhile, over a state file. Reported: the time inside `observe`, and how much longer runs are.
+run and a thread that learns meanwhile, over a state. Reported: the time inside `observe`, and how much longer runs are.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def main() -> None:
     alone, watched, inside = [], [], []
     with tempfile.TemporaryDirectory() as folder, Playbook.open(Path(folder) / "book.db") as book:
         book.retrieve("warm up")
-        with Learner(book, tools=agent.registry, state=Path(folder) / "runs.jsonl") as learner:
+        with Learner(book, tools=agent.registry, state=Path(folder) / "runs") as learner:
             for n in range(RUNS):
                 started = time.perf_counter()
                 agent.run(f"Sell the item number {n} to a customer")

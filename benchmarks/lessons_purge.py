@@ -86,7 +86,7 @@ def fill(book: Playbook, folder: Path, text: str, rng: random.Random) -> None:
     output = run(f"Refund the order of {text}", 1, *calls)
     Learner(book).learn(output, Feedback(success=True))
     Learner(book).learn(output.model_copy(update={"run_id": "r2"}), Feedback(success=False, text=f"{text} complained"))
-    with suppress(TimeoutError), Learner(book, state=folder / "queue.jsonl", judge=_out_of_reach) as learner:
+    with suppress(TimeoutError), Learner(book, state=folder / "queue", judge=_out_of_reach) as learner:
         learner.observe(output.model_copy(update={"run_id": "r3"}))  # it stays in the queue
     store = FolderRunStore(folder / "runs")
     asked = TaskInput(inputs={"task": f"Refund the order of {text}"})
@@ -126,7 +126,7 @@ def one(url: str, schema: str | None, text: str, rng: random.Random, found: Coun
         with Playbook(place, screen=None) as book:
             book.retrieve("anything")
             found["back_by_rebuild"] += _holds(folder, url, schema, text)
-            with Learner(book, state=folder / "queue.jsonl", judge=lambda _: Feedback(success=True)) as learner:
+            with Learner(book, state=folder / "queue", judge=lambda _: Feedback(success=True)) as learner:
                 learner.flush()
             found["back_by_queue"] += _holds(folder, url, schema, text)
 

@@ -47,7 +47,7 @@ def learn(
     lm: Annotated[str, typer.Option("--lm", envvar="ACE_LM", help="As for `ace evaluate`.")] = "",
     epochs: Annotated[int, typer.Option(min=1, help="How often the first part is run.")] = 1,
     state: Annotated[
-        Path | None, typer.Option(help="Remembers what was learned from; PLAYBOOK.learned.jsonl by default.")
+        Path | None, typer.Option(help="A folder that remembers what was learned from; PLAYBOOK.learned by default.")
     ] = None,
     split: SplitOption = "",
     judge_lm: JudgeOption = "",
@@ -84,7 +84,7 @@ def learn(
                 f"{suite.name}, {choice.name}, policy: {choice.policy.name}   {choice.label}", highlight=False
             )
             known = [task for task in train if choice.knows(task)]
-            path = state or Path(f"{playbook}.learned.jsonl")
+            path = state or Path(f"{playbook}.learned")
             total = total.plus(_learned(suite, known, choice, book, path, epochs, f"{source} {choice.name}"))
         if total.skipped:
             console.print(

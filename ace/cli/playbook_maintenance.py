@@ -42,7 +42,7 @@ def purge(
         target: dict[str, Any] = {"text": text, "run_id": run, "tenant": tenant, "exact": exact}
         found = book.purge(**target, dry_run=True)
         console.print(
-            f"{found.entries} entries of the journal, {found.queue_lines} runs that wait, {found.runs} stored runs; "
+            f"{found.entries} entries of the journal, {found.runs} runs that are stored or wait; "
             f"changed: {', '.join(found.changed) or 'none'}; removed: {', '.join(found.removed) or 'none'}"
             + (f"; also the words {', '.join(found.words)}" if found.words else ""),
             markup=False,
@@ -54,7 +54,7 @@ def purge(
             markup=False,
             soft_wrap=True,
         )
-        if not (found.entries or found.queue_lines or found.runs):
+        if not (found.entries or found.runs):
             write_json(found, json_file)
             return
         if not yes:

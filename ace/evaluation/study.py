@@ -385,7 +385,7 @@ def learned_playbooks(
     with ExitStack() as stack:
         books: dict[int, Playbook] = {}
         for seed in seeds:
-            state = folder / f"playbook-{seed}.learned.jsonl"
+            state = folder / f"playbook-{seed}.learned"
             if not store and state.exists() and not (folder / f"playbook-{seed}.db").exists():
                 raise SuiteError(
                     f"{str(state)!r} lists what was learned, but the playbook beside it is gone; restore it, or remove both"

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from itertools import repeat
 from pathlib import Path
@@ -13,12 +14,12 @@ from typing import Any
 
 from ace.agent.episode import Episode, Solver
 from ace.core import PlaybookError, describe_error
+from ace.core.durable import locked
 from ace.curator import Curator, Gate, GateVerdict
 from ace.learner.pipeline import LearningPipeline
-from ace.learner.postponed import PostponedRuns
 from ace.learner.report import LearningReport
-from ace.learner.run_queue import ObservedRun, RunQueue, known_tools
 from ace.learner.traces import read_requests, read_trace
+from ace.learner.waiting import ObservedRun, WaitingRuns, known_tools
 from ace.learner.worker import BackgroundWorker
 from ace.playbook import Experiment, Playbook
 from ace.reflector import Reflector
@@ -41,8 +42,8 @@ class Learner:
         curator: Turns lessons into deltas.
         gate: Decides whether new bullets are committed, for example an `AcceptanceGate`; evidence and credit need none.
         gate_every: The gate decides on the lessons of this many runs together.
-        state: A file that remembers which runs have been learned from: `fit` goes on where it was interrupted, and runs that
-            were observed are not lost with the process.
+        state: A folder that remembers which runs have been learned from: `fit` goes on where it was interrupted, and runs
+            that were observed are not lost with the process.
         tools: Of the agent whose runs are observed, so that bullets know the versions of the tools they name.
         judge: Decides whether an observed run without feedback succeeded, for example `ace.reflector.reflection.Judge`.
         holdout: See `memory`.
@@ -87,9 +88,11 @@ class Learner:
         self.judge = judge
         self.memory = playbook.view(experiment=Experiment(holdout=holdout))
         self._tools = known_tools(tools)
-        self._queue = RunQueue(state) if state is not None else None
-        self._postponed = PostponedRuns.of(playbook)
+        self._claim = ExitStack()
+        self._queue = WaitingRuns(Path(state)) if state is not None else None
+        self._postponed = WaitingRuns.of(playbook)
         if state is not None:
+            self._claim.enter_context(_claimed(Path(state)))
             playbook.remember_queue(state)
         self.pipeline = LearningPipeline(
             playbook,
@@ -103,7 +106,7 @@ class Learner:
             **self._tools,
         )
         self._worker = BackgroundWorker(self._learn_in_time, queue_size)
-        for run in list(self._queue.waiting.values()) if self._queue is not None else ():
+        for run in self._queue or ():
             if not run.place:
                 self._worker.put(run, wait=False)
 
@@ -135,7 +138,7 @@ class Learner:
     ) -> LearningReport:
         """Run every task, reflect, curate and commit after each, so that the next run can use what this one taught.
 
-        With a `state` file, a second call over the same training set goes on where the first was interrupted: what was
+        With a `state`, a second call over the same training set goes on where the first was interrupted: what was
         learned is not learned again, and a run that was paid for is not made again.
 
         Args:
@@ -169,10 +172,10 @@ class Learner:
         """One episode, unless it has been learned from; whether it succeeded."""
         assert self.agent_for is not None
         queue = self._queue
-        if queue is not None and place in queue.learned:
+        if queue is not None and (known := queue.learned(place)) is not None:
             self.report.skipped += 1
-            return queue.learned[place]
-        observed = queue.waiting.get(place) if queue is not None else None
+            return known
+        observed = queue.get(place) if queue is not None else None
         if observed is None:
             output = self.agent_for(episode).run(episode.task)
             try:
@@ -190,8 +193,7 @@ class Learner:
                 **known_tools(episode.registry),
             )
             if queue is not None:
-                queue.put(observed)
-                queue.sync()
+                queue.put(observed, power_cut=True)
         feedback = self._learn_in_time(observed)
         assert feedback is not None, "a run of a training set has been scored"
         if on_run:
@@ -210,7 +212,7 @@ class Learner:
     ) -> None:
         """Learn from a run in the background; returns at once.
 
-        With a `state` file the run survives the end of the process from here on. When `queue_size` runs wait already, the
+        With a `state` the run survives the end of the process from here on. When `queue_size` runs wait already, the
         call waits until one has been learned from: the agent is slowed down rather than memory filled up.
 
         Args:
@@ -246,7 +248,7 @@ class Learner:
         """Wait until every observed run has been learned from; whether that is so.
 
         Raises:
-            Exception: What learning from a run raised, once; with a `state` file that run is tried again next time.
+            Exception: What learning from a run raised, once; with a `state` that run is tried again next time.
         """
         done = self._worker.flush(seconds)
         self.pipeline.read_again()
@@ -254,14 +256,13 @@ class Learner:
         return done
 
     def close(self) -> None:
-        """Learn from the waiting runs, and close the state file."""
+        """Learn from the waiting runs, and let others have the state."""
         try:
             if self._worker.used or self.pipeline.waits_for_gate:
                 self.flush()
         finally:
             self._worker.stop()
-            if self._queue is not None:
-                self._queue.close()
+            self._claim.close()
 
     def __enter__(self) -> Learner:
         return self
@@ -389,7 +390,7 @@ class Learner:
             if not error.seconds:
                 raise
             self.report.postponed += 1
-            if self._queue is None or run.key not in self._queue.waiting:
+            if self._queue is None or self._queue.get(run.key) is None:
                 self._postponed.keep(run, error)
             return run.feedback
 
@@ -433,6 +434,18 @@ class Learner:
         """
         run = getattr(output, "output", output)
         self.pipeline.retract(run if isinstance(run, str) else run.run_id)
+
+
+@contextmanager
+def _claimed(state: Path) -> Generator[None]:
+    """Hold the folder of a learner's state, made when it is not there."""
+    try:
+        state.mkdir(mode=0o700, exist_ok=True)
+    except OSError as error:
+        raise PlaybookError(f"cannot write to {str(state)!r}: {error.strerror}; name a folder") from error
+    taken = f"{str(state)!r} is being learned from by another process; give each its own"
+    with locked(state / ".lock", taken, PlaybookError):
+        yield
 
 
 def _for_each(value: Any) -> Iterable[Any]:

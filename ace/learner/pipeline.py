@@ -14,9 +14,9 @@ from ace.core import ModelTransport, PlaybookError
 from ace.curator import Curator, Gate, GateVerdict
 from ace.learner.credit import credit
 from ace.learner.report import LearningReport
-from ace.learner.run_queue import ObservedRun, RunQueue
 from ace.learner.traces import request_of
 from ace.learner.verdicts import MAX_ATTEMPTS, Attempts, Replay
+from ace.learner.waiting import ObservedRun, WaitingRuns
 from ace.playbook import Playbook, Tag
 from ace.playbook.delta import Delta, Learned, Merge
 from ace.playbook.doors import check_names
@@ -58,7 +58,7 @@ class LearningPipeline:
     gate: Gate | None
     gate_every: int
     judge: Callable[[TaskOutput], Feedback] | None
-    run_queue: RunQueue | None
+    run_queue: WaitingRuns | None
     author: str
     schema_hashes: Mapping[str, str]
     schemas: Mapping[str, Any]
@@ -103,7 +103,7 @@ class LearningPipeline:
                 # nothing is lost: it is read again before the next run, or by the next process
                 _log.warning("%s; run %s waits and is read again", error, run.output.run_id)
                 self.unread[run.key] = waiting = run.model_copy(update={"feedback": feedback})
-                if self.run_queue is not None and run.key not in self.run_queue.waiting:
+                if self.run_queue is not None and self.run_queue.get(run.key) is None:
                     self.run_queue.put(waiting)
                 self.report.unread += 1
         return feedback
@@ -162,7 +162,7 @@ class LearningPipeline:
         for key, run in list(self.unread.items()):
             del self.unread[key]
             self.report.unread -= 1
-            self.learn(run, keep=self.run_queue is not None and key in self.run_queue.waiting)
+            self.learn(run, keep=self.run_queue is not None and self.run_queue.get(key) is not None)
             if key in self.unread:
                 return  # the model is still out of reach
 

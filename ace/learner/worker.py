@@ -10,7 +10,7 @@ import weakref
 from collections.abc import Callable
 
 from ace.core import PlaybookError
-from ace.learner.run_queue import ObservedRun
+from ace.learner.waiting import ObservedRun
 
 _log = logging.getLogger(__name__)
 

@@ -448,7 +448,7 @@ class Playbook:
         return purger.look(target) if dry_run else purger.purge(target, author)
 
     def remember_queue(self, path: str | Path) -> None:
-        """Note a learner's state file, or the folder of an agent's run store, so that `purge` looks through it."""
+        """Note the folder of a learner's state, or of an agent's run store, so that `purge` looks through it."""
         if Path(path) not in self._state.store.queues():
             self._state.store.remember_queue(Path(path))
 

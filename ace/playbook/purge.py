@@ -18,7 +18,7 @@ from typing import Any, Literal, NamedTuple, cast
 from pydantic import BaseModel
 
 from ace.core import PlaybookError
-from ace.core.durable import locked, write_atomic
+from ace.core.durable import locked
 from ace.core.language import common_words
 from ace.playbook.bullet import PlaybookBullet
 from ace.playbook.delta import DELTAS, Purge, Remove, fold
@@ -66,10 +66,8 @@ class PurgeReport(BaseModel, frozen=True):
     """Ids of the bullets whose words change."""
     removed: tuple[str, ...]
     """Ids of the bullets that say nothing else, and go."""
-    queue_lines: int
-    """Lines of learners' queues."""
     runs: int = 0
-    """Stored runs of agents, which go as a whole."""
+    """Runs that are stored, or wait to be learned from: they go as a whole."""
     words: tuple[str, ...] = ()
     """Single words of the text that go, too."""
 
@@ -114,16 +112,14 @@ class Purger:
         """Do it; other processes that have the book open read it again.
 
         Raises:
-            PlaybookError: A learner holds its queue; nothing was written.
+            PlaybookError: A learner holds its folder, or a run is being driven; nothing was written.
         """
         state = self._state
         with state.lock:
             state.refresh()
             clean = _text_cleaner(target.text, self.look(target).words) if target.text else None
-            queues, stores = _files_and_folders(state.queues())
             try:
-                runs = sum(_stored_runs(folder, target, clean, write=True) for folder in stores)
-                lines = sum(_queue_lines(path, target, clean, write=True) for path in queues)
+                runs = sum(_stored_runs(folder, target, clean, write=True) for folder in state.queues())
             except OSError as error:
                 raise PlaybookError(
                     f"cannot write {error.filename!r}: {error.strerror}; make room or mend it, and purge again"
@@ -140,16 +136,15 @@ class Purger:
             state.reload()
             state.store.drop_vectors(state.index.text_keys())
             state.store.compact()
-        return report.model_copy(update={"queue_lines": lines, "runs": runs})
+        return report.model_copy(update={"runs": runs})
 
     def _plan(
-        self, target: Target, entries: Sequence[Entry], queues: Iterable[Path]
+        self, target: Target, entries: Sequence[Entry], folders: Iterable[Path]
     ) -> tuple[PurgeReport, Changes, dict[str, PlaybookBullet]]:
         """What is touched; the changed entries as text and author; the bullets that the new journal adds up to."""
         raw = [(entry, cast("dict[str, Any]", json.loads(entry.text))) for entry in entries]
         values = [value for _, value in raw]
         words = [] if target.exact else _rare_words(target.text, values)
-        files, folders = _files_and_folders(queues)
         if target.text:
             clean = _text_cleaner(target.text, words)
             fresh = [(clean(value), clean(entry.author)) for entry, value in raw]
@@ -171,7 +166,6 @@ class Purger:
             entries=len(changes),
             changed=tuple(sorted(set(changed).difference(empty), key=_number)),
             removed=tuple(sorted({*empty, *(now.keys() - then.keys())}, key=_number)),
-            queue_lines=sum(_queue_lines(path, target, None, write=False) for path in files),
             runs=sum(_stored_runs(folder, target, None, write=False) for folder in folders),
             words=tuple(words),
         )
@@ -378,67 +372,23 @@ def _author(author: str, target: Target, words: Collection[str] = ()) -> str:
     return PURGED if author and author in (target.run_id, target.tenant) else author
 
 
-# -- queues ------------------------------------------------------------------------------------------------------------
-
-
-def _queue_lines(path: Path, target: Target, clean: Callable[[Any], Any] | None, *, write: bool) -> int:
-    """Lines of a learner's queue that hold what goes; with `write` they are rewritten, or dropped."""
-    if not path.exists():
-        return 0
-    clean = clean or (_text_cleaner(target.text, ()) if target.text else None)
-
-    def kept(number: int, line: str) -> str | None:
-        try:
-            value: Any = json.loads(line)
-        except ValueError as error:
-            raise PlaybookError(
-                f"line {number} of {str(path)!r} is damaged: {error}; move the file away first"
-            ) from error
-        if clean is not None:
-            fresh = clean(value)
-            return line if fresh == value else json.dumps(fresh)
-        run = value.get("output", {})
-        if target.run_id and value.get("learned") == target.run_id:
-            return json.dumps(value | {"learned": ""})
-        ours = (
-            run.get("run_id") == target.run_id if target.run_id else run.get("task", {}).get("tenant") == target.tenant
-        )
-        return None if ours else line
-
-    def rewritten() -> tuple[str, int]:
-        *lines, torn = path.read_text(encoding="utf-8", errors="replace").split("\n")
-        fresh = [kept(number, line) for number, line in enumerate(lines, 1)]
-        touched = sum(new != old for old, new in zip(lines, fresh, strict=True)) + bool(torn)
-        return "".join(f"{line}\n" for line in fresh if line is not None), touched
-
-    if not write:
-        return rewritten()[1]
-    taken = f"{str(path)!r} is being learned from; close the learner, then purge again"
-    with locked(Path(f"{path}.lock"), taken, PlaybookError):
-        lines, touched = rewritten()
-        if touched:  # a torn last line goes, too: nobody will read it
-            write_atomic(path, lines, power_cut=True, private=True)
-    return touched
-
-
 # -- stored runs -------------------------------------------------------------------------------------------------------
 
 
-def _files_and_folders(paths: Iterable[Path]) -> tuple[list[Path], list[Path]]:
-    """Queues, and run stores."""
-    known = list(paths)
-    return [path for path in known if not path.is_dir()], [path for path in known if path.is_dir()]
-
-
 def _stored_runs(folder: Path, target: Target, clean: Callable[[Any], Any] | None, *, write: bool) -> int:
-    """Stored runs that hold what goes; with `write` they are deleted: half a run could not go on."""
+    """Runs in a folder that hold what goes; with `write` they are deleted: half a run could not go on."""
     clean = clean or (_text_cleaner(target.text, ()) if target.text else None)
     found = [file for file in sorted(folder.glob("*.json")) if _holds(file, target, clean)]
-    for file in found if write else ():
-        lock = file.with_suffix(".lock")
-        with locked(lock, f"run {file.stem!r} is being driven; wait until it is done, and purge again", PlaybookError):
-            file.unlink(missing_ok=True)
-            lock.unlink(missing_ok=True)
+    if not write or not found:
+        return len(found)
+    taken = f"{str(folder)!r} is being learned from; close the learner, then purge again"
+    with locked(folder / ".lock", taken, PlaybookError):
+        for file in found:
+            lock = file.with_suffix(".lock")
+            driven = f"run {file.stem!r} is being driven; wait until it is done, and purge again"
+            with locked(lock, driven, PlaybookError):
+                file.unlink(missing_ok=True)
+                lock.unlink(missing_ok=True)
     return len(found)
 
 
@@ -450,6 +400,7 @@ def _holds(file: Path, target: Target, clean: Callable[[Any], Any] | None) -> bo
         return False
     if clean is not None:
         return clean(text) != text
+    plain = text.replace('\\"', '"').replace('": ', '":')
     if target.run_id:
-        return file.stem == target.run_id
-    return f'"tenant": {json.dumps(target.tenant)}' in text.replace('\\"', '"')
+        return file.stem == target.run_id or f'"run_id":{json.dumps(target.run_id)}' in plain
+    return f'"tenant":{json.dumps(target.tenant)}' in plain

@@ -197,12 +197,12 @@ class PlaybookState:
     def postponed(self) -> Path | None:
         """Where runs wait that could not be learned from; None for a book in memory."""
         if self.store.file is not None:
-            return Path(f"{self.store.file}.postponed.jsonl")
+            return Path(f"{self.store.file}.postponed")
         if self.store.server_url is None:
             return None
-        return cache_folder() / "books" / f"{self.store.book_id}.postponed.jsonl"
+        return cache_folder() / "books" / f"{self.store.book_id}.postponed"
 
     def queues(self) -> list[Path]:
-        """Every file in which runs of this book may wait."""
+        """Every folder in which runs of this book may be."""
         own = self.postponed
         return [*self.store.queues(), *([own] if own is not None and own.exists() else [])]

@@ -134,7 +134,7 @@ class Transaction:
         self._present: dict[str, PlaybookBullet] = {}
 
     def add(self, *deltas: Delta) -> None:
-        """Apply changes, in order; a `Tag` of a run that has given its credit to the bullet before is left out.
+        """Apply changes, in order; what a run has given or taught before is left out.
 
         Raises:
             PlaybookError: A delta does not apply.
@@ -180,10 +180,10 @@ class Transaction:
         """The delta with what is known at commit only: an id, a time; None when it is left out."""
         if isinstance(delta, Add):
             delta = delta.model_copy(update={"bullet": self._with_id(delta.bullet)})
-        elif isinstance(delta, Learned):
-            _first_credit(self._connection, delta)
-        elif isinstance(delta, Tag) and not _first_credit(self._connection, delta):
-            return None
+        elif isinstance(delta, (Learned, Tag)):
+            first = _first_credit(self._connection, delta)
+            if not (first or getattr(delta, "again", False)):
+                return None
         elif isinstance(delta, Merge):
             _move_credits(self._connection, delta)
         if getattr(delta, "at", None) == 0.0:
@@ -555,14 +555,14 @@ class Store:
                     connection.autocommit = False
 
     def remember_queue(self, path: Path) -> None:
-        """Note a file of runs that wait to be learned from, or a folder of stored ones: a purge looks through it, too."""
+        """Note a folder of runs that wait to be learned from, or of stored ones: a purge looks through it, too."""
         table, key = schema.meta, f"queue:{path.resolve()}"
         with self._write() as connection:
             if _meta(connection, key) is None:
                 connection.execute(table.insert().values(key=key, value=schema.seal(self.book_id or "", key)))
 
     def queues(self) -> list[Path]:
-        """The files and folders that were noted."""
+        """The folders that were noted."""
         with self._read() as connection:
             found = connection.execute(sa.select(schema.meta.c.key).where(schema.meta.c.key.startswith("queue:")))
             return [Path(key.removeprefix("queue:")) for key in found.scalars()]

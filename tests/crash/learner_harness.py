@@ -29,7 +29,7 @@ def main():
     folder, number = Path(sys.argv[1]), int(sys.argv[2])
     with (
         Playbook.open(folder / "book.db", embedder=embedder()) as book,
-        Learner(book, state=folder / "runs.jsonl") as learner,
+        Learner(book, state=folder / "runs") as learner,
     ):
         print("ready", flush=True)
         while True:

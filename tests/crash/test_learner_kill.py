@@ -32,14 +32,14 @@ def kill_at_random(folder: Path, kills: int, seed: int) -> None:
         process.stdout.close()
         taken = int(rest[-1]) + 1 if rest else taken
     with Playbook.open(folder / "book.db", embedder=embedder()) as book:
-        with Learner(book, state=folder / "runs.jsonl") as learner:
+        with Learner(book, state=folder / "runs") as learner:
             assert learner.flush(60)
         rests_on = [run for bullet in book.bullets for run in bullet.provenance.run_ids]
         # a run that was being observed when the process died may be there or not
         assert {f"r{n}" for n in range(taken)} <= set(rests_on) <= {f"r{n}" for n in range(taken + 1)}
         assert len(rests_on) == len(set(rests_on)), "no run was learned from twice"
         assert book.history.verify().ok
-    assert (folder / "runs.jsonl").read_text() == ""
+    assert list((folder / "runs").glob("*.json")) == []
 
 
 @pytest.mark.timeout(600)

@@ -18,8 +18,7 @@ from databases import fresh_database
 
 from ace import Feedback, Playbook, ReActGenerator, check_events
 from ace.core import PlaybookError
-from ace.learner.postponed import PostponedRuns
-from ace.learner.run_queue import ObservedRun
+from ace.learner.waiting import ObservedRun, WaitingRuns
 from ace.playbook import CallableEmbedder
 from ace.react.memory import MAX_READERS
 from ace.testing import FunctionLM, decision
@@ -316,7 +315,7 @@ def test_runs_that_are_kept_at_the_same_time_are_all_kept(path):
     outs = [it("What is 6 times 7?") for _ in range(12)]
     hold = sqlite3.connect(path, isolation_level=None)
     hold.execute("BEGIN EXCLUSIVE")
-    postponed = PostponedRuns.of(book)
+    postponed = WaitingRuns.of(book)
     run = [ObservedRun(key=out.run_id, output=out.output, feedback=Feedback(success=True)) for out in outs]
     threads = [threading.Thread(target=postponed.keep, args=(one, OSError("locked"))) for one in run]
     for thread in threads:
@@ -325,7 +324,7 @@ def test_runs_that_are_kept_at_the_same_time_are_all_kept(path):
         thread.join()
     hold.execute("ROLLBACK")
     hold.close()
-    assert PostponedRuns.of(book) is postponed
+    assert WaitingRuns.of(book) is postponed
     assert postponed.retry(lambda one: None) == 12
     assert not book.postponed.exists()
     book.close()

@@ -76,7 +76,7 @@ def test_a_prediction_is_observed_as_it_is(book):
 
 def test_an_answer_that_is_no_json_is_kept_as_text(book, tmp_path):
     output = numbered(1).model_copy(update={"answer": object(), "outputs": {"answer": {1, 2}}})
-    with Learner(book, state=tmp_path / "runs.jsonl") as learner:
+    with Learner(book, state=tmp_path / "runs") as learner:
         learner.observe(output, True)
     assert len(book) == 1
 
@@ -86,11 +86,11 @@ def test_lessons_that_could_not_be_written_are_learned_next_time(tmp_path, embed
         raise OSError("no tasks")
 
     with Playbook.open(tmp_path / "b.db", embedder=embedder) as book:
-        learner = Learner(book, gate=broken, state=tmp_path / "runs.jsonl")
+        learner = Learner(book, gate=broken, state=tmp_path / "runs")
         learner.observe(numbered(1), True)
         with pytest.raises(OSError, match="no tasks"):
             learner.close()
-        with Learner(book, state=tmp_path / "runs.jsonl") as learner:
+        with Learner(book, state=tmp_path / "runs") as learner:
             assert learner.flush()
         assert len(book) == 1
 
@@ -150,15 +150,15 @@ def test_an_interrupted_fit_goes_on_and_learns_nothing_twice(tmp_path, embedder,
         expected = _without_run_ids(book)
     with Playbook.open(tmp_path / "cut.db", embedder=embedder) as book:
         first = Agents(book, stop_at)
-        learner = Learner(book, first, state=tmp_path / "runs.jsonl")
+        learner = Learner(book, first, state=tmp_path / "runs")
         if stop_at <= 6:
             with pytest.raises(KeyboardInterrupt):
                 learner.fit(tasks, epochs=2)
         else:
             learner.fit(tasks, epochs=2)
-        learner._queue._claim.close()  # as when the process is killed
+        learner._claim.close()  # as when the process is killed
         second = Agents(book)
-        with Learner(book, second, state=tmp_path / "runs.jsonl") as learner:
+        with Learner(book, second, state=tmp_path / "runs") as learner:
             report = learner.fit(tasks, epochs=2)
         assert report.skipped == min(stop_at - 1, 6)
         assert len(first.made) - (stop_at <= 6) + len(second.made) == 6, "no run was made twice"
@@ -293,7 +293,7 @@ def test_a_run_that_was_paid_for_and_not_learned_from_is_not_made_again(book, tm
         def curate(self, *_):
             raise OSError("no disk")
 
-    broken, state = Broken(book), tmp_path / "runs.jsonl"
+    broken, state = Broken(book), tmp_path / "runs"
     with pytest.raises(OSError, match="no disk"), Learner(book, Agents(book), curator=broken, state=state) as learner:
         learner.fit([partial(shop, 0)])
     again = Agents(book)

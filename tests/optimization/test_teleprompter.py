@@ -123,8 +123,8 @@ def test_an_interrupted_compile_goes_on(lm, book, tmp_path):
         return right(gold, prediction)
 
     with pytest.raises(KeyboardInterrupt):
-        ACE(stopping, playbook=book, state=tmp_path / "s.jsonl", progress=False).compile(agent, trainset=trainset)
-    optimizer = ACE(right, playbook=book, state=tmp_path / "s.jsonl", progress=False)
+        ACE(stopping, playbook=book, state=tmp_path / "s", progress=False).compile(agent, trainset=trainset)
+    optimizer = ACE(right, playbook=book, state=tmp_path / "s", progress=False)
     optimizer.compile(agent, trainset=trainset)
     assert (optimizer.report.skipped, optimizer.report.runs) == (2, 1)
 

@@ -104,7 +104,7 @@ def test_verify_sees_what_was_changed_behind_its_back(tmp_path, embedder):
     path = tmp_path / "x.db"
     with Playbook.open(path, embedder=embedder) as book:
         filled(book, "a", "b")
-        book.remember_queue(tmp_path / "runs.jsonl")
+        book.remember_queue(tmp_path / "runs")
         found = [bullet.id for bullet in book.retrieve("a")]
         assert book.history.verify().ok
     for statement, words in (

@@ -122,7 +122,7 @@ def test_a_tenant_goes(opened):
 
 def test_queues_are_purged_unless_a_learner_holds_them(tmp_path, embedder):
     with Playbook.open(tmp_path / "p.db", embedder=embedder) as book:
-        learner = Learner(book, state=tmp_path / "runs.jsonl", judge=lambda output: 1 / 0)
+        learner = Learner(book, state=tmp_path / "runs", judge=lambda output: 1 / 0)
         output = run_of(step("refund", changes=True, order="o-1"), text=f"Refund the order of {SECRET}")
         learner.observe(output)
         with pytest.raises(ZeroDivisionError):
@@ -130,10 +130,10 @@ def test_queues_are_purged_unless_a_learner_holds_them(tmp_path, embedder):
         with pytest.raises(PlaybookError, match="close the learner"):
             book.purge(text=SECRET)
         learner.close()
-        assert SECRET in json.dumps(
-            json.loads((tmp_path / "runs.jsonl").read_text().splitlines()[0]), ensure_ascii=False
-        )
-        assert book.purge(text=SECRET).queue_lines == 1
+        (file,) = (tmp_path / "runs").glob("*.json")
+        assert SECRET in json.dumps(json.loads(file.read_text()), ensure_ascii=False)
+        assert book.purge(text=SECRET).runs == 1
+        assert not file.exists()
         assert not [code for code in spelled(SECRET) if code in everything(book, tmp_path)]
 
 
@@ -197,14 +197,14 @@ def test_capitals_are_found_in_the_other_spelling(opened):
 
 
 def test_numbers_of_waiting_runs_go(tmp_path, embedder):
-    path = tmp_path / "runs.jsonl"
+    path = tmp_path / "runs"
     with Playbook.open(tmp_path / "p.db", embedder=embedder) as book:
         learner = Learner(book, state=path, judge=lambda output: 1 / 0)
         learner.observe(run_of(step("refund", changes=True, customer=4917012345)))
         with pytest.raises(ZeroDivisionError):
             learner.close()
-        assert book.purge(text="4917012345").queue_lines == 1
-        assert "4917012345" not in path.read_text()
+        assert book.purge(text="4917012345").runs == 1
+        assert list(path.glob("*.json")) == []
 
 
 def test_a_reader_holds_a_purge_up_for_seconds_only(tmp_path, embedder):
@@ -234,19 +234,19 @@ def test_what_another_process_wrote_is_purged_too_and_the_author_is_not_repeated
         assert one.bullets == ()
 
 
-def test_a_torn_line_of_a_queue_goes_and_a_damaged_one_is_named(tmp_path, embedder):
-    path = tmp_path / "runs.jsonl"
+@pytest.mark.parametrize("target", [{"run_id": "r1"}, {"tenant": "shop"}])
+def test_a_run_that_waits_goes_with_its_run_and_its_tenant(tmp_path, embedder, target):
     with Playbook.open(tmp_path / "p.db", embedder=embedder) as book:
-        Learner(book, state=path).close()
-        path.write_text('{"learned": "r-1", "place": "", "success": true}\n{"key": "' + SECRET)
-        assert book.purge(text=SECRET).queue_lines == 1
-        assert path.read_text() == '{"learned": "r-1", "place": "", "success": true}\n'
-        book.purge(run_id="r-1")
-        assert "r-1" not in path.read_text()
-        Learner(book, state=path).close()
-        path.write_text("{broken\n")
-        with pytest.raises(PlaybookError, match=r"line 1 of .*is damaged"):
-            book.purge(text=SECRET)
+        learner = Learner(book, state=tmp_path / "runs", judge=lambda output: 1 / 0)
+        for name, tenant in (("r1", "shop"), ("r2", "bank")):
+            run = run_of(step("refund", changes=True), run_id=name)
+            learner.observe(run.model_copy(update={"task": run.task.model_copy(update={"tenant": tenant})}))
+        with pytest.raises(ZeroDivisionError):
+            learner.close()
+        assert book.purge(**target, dry_run=True).runs == 1
+        assert book.purge(**target).runs == 1
+        (file,) = (tmp_path / "runs").glob("*.json")
+        assert json.loads(file.read_text())["key"] == "r2"
 
 
 def test_capitals_that_are_spelled_in_another_way_go_too(opened, tmp_path):

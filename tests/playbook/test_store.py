@@ -53,10 +53,10 @@ def test_a_store_says_where_another_process_opens_it(tmp_path, embedder):
 def test_setting_the_first_id_forgets_nothing_else(tmp_path, embedder):
     with Playbook.open(tmp_path / "x.db", embedder=embedder) as book:
         store = book._state.store
-        store.remember_queue(tmp_path / "runs.jsonl")
+        store.remember_queue(tmp_path / "runs")
         for number in (40, 60):
             store.start_ids_after(number)
-        assert store.queues() == [tmp_path / "runs.jsonl"]
+        assert store.queues() == [tmp_path / "runs"]
         assert book.add(section="Strategies", content="a").id == "b-61"
 
 
