@@ -279,9 +279,9 @@ class Learner:
         *,
         read_only: Collection[str] = (),
         trusted: Collection[str] = (),
-        task: str | Iterable[str | None] | None = None,
-        domain: str | Iterable[str | None] | None = None,
-        group: str | Iterable[str] = "",
+        task: str | None = None,
+        domain: str | None = None,
+        group: str = "",
         tenant: str | None = None,
         strict: bool = False,
     ) -> LearningReport:
@@ -297,9 +297,9 @@ class Learner:
             feedback: For each trace, or a function of the run; None asks the judge.
             read_only: Tools that change nothing; those of the learner's `tools` that say so are known.
             trusted: Tools whose answers are the program's own words; those of `tools` that say so are known.
-            task: The request of each trace that does not contain it, or of all.
-            domain: Of each trace, or of all.
-            group: The task family of each trace, or of all.
+            task: The request, of traces that do not contain it; where each has another, read them with `read_trace` first.
+            domain: Of all.
+            group: The task family of all.
             tenant: Of all.
             strict: Whether a trace that names tools or arguments which the learner's `tools` do not know is refused.
 
@@ -318,24 +318,18 @@ class Learner:
         read_only = {*read_only, *(name for name, known in self._tools["schemas"].items() if known.get("read_only"))}
         before = replace(self.report, unknown=Counter(self.report.unknown))
         verdict_of = _verdicts(feedback)
-        each = {name: iter(_for_each(given)) for name, given in (("task", task), ("domain", domain), ("group", group))}
         called: dict[str, Any] = {}
         for number, trace in enumerate(traces):
             late = f"trace {number}, counted from 0"
             try:
-                asked, scope, family = (next(values, _NONE) for values in each.values())
-                if _NONE in (asked, scope, family):
-                    raise ValueError(
-                        "there is no task, domain or group for it; give one for each trace, or one for all"
-                    )
-                runs = read_requests(trace, task=asked, read_only=read_only, domain=scope, tenant=tenant)
+                runs = read_requests(trace, task=task, read_only=read_only, domain=domain, tenant=tenant)
                 unknown = unknown_names(runs, self._tools["schemas"])
                 if strict and unknown:
                     raise ValueError(f"it names what no schema knows: {', '.join(sorted(unknown))}")
             except ValueError as error:
                 raise ValueError(f"{late}: {error}; those before it were learned from") from error
             self.report.unknown.update(unknown)
-            verdict = verdict_of(runs[0] if len(runs) == 1 else read_trace(trace, task=asked, read_only=read_only))
+            verdict = verdict_of(runs[0] if len(runs) == 1 else read_trace(trace, task=task, read_only=read_only))
             if verdict is _NONE or (verdict is None and self.judge is None):
                 raise ValueError(f"there is no feedback for {late}; those before it were learned from")
             known = None if verdict is None else Feedback.of(verdict)
@@ -350,7 +344,7 @@ class Learner:
             }
             for run in _counted(runs, known):
                 tools: dict[str, Any] = {**self._tools, "schemas": schemas}
-                observed = ObservedRun(key=run.run_id, output=run, feedback=known, group=family or "", **tools)
+                observed = ObservedRun(key=run.run_id, output=run, feedback=known, group=group, **tools)
                 self._learn_in_time(observed, keep=False)
         self.pipeline.read_again()
         self.pipeline.propose(now=True)
@@ -446,11 +440,6 @@ def _claimed(state: Path) -> Generator[None]:
     taken = f"{str(state)!r} is being learned from by another process; give each its own"
     with locked(state / ".lock", taken, PlaybookError):
         yield
-
-
-def _for_each(value: Any) -> Iterable[Any]:
-    """One value for all, or one for each."""
-    return repeat(value) if value is None or isinstance(value, str) else value
 
 
 def _verdicts(

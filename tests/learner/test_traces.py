@@ -299,11 +299,15 @@ def test_a_failure_counts_for_the_request_that_the_feedback_names(book):
     assert not [bullet for bullet in book.bullets if bullet.section == "Strategies"]
 
 
-def test_task_domain_and_family_for_each_trace(book):
+def test_each_trace_may_be_read_with_a_task_and_a_domain_of_its_own(book):
     traces = [[*call("refund", order=n), said("Done.", "assistant")] for n in (17, 18)]
-    options = {"task": ["Refund order 17", "Refund order 18"], "domain": ["shop", "bank"], "group": ["a", "b"]}
-    Learner(book).learn_from_traces(traces, [True, True], **options)
-    assert {(b.domain, b.provenance.groups) for b in book.bullets} == {("shop", ("a",)), ("bank", ("b",))}
+    scopes = {"Refund order 17": "shop", "Refund order 18": "bank"}
+    runs = [
+        read_trace(trace, task=task, domain=domain)
+        for trace, (task, domain) in zip(traces, scopes.items(), strict=True)
+    ]
+    Learner(book).learn_from_traces(runs, [True, True], group="a")
+    assert {(b.domain, b.provenance.groups) for b in book.bullets} == {("shop", ("a",)), ("bank", ("a",))}
 
 
 def test_names_that_no_schema_knows_are_reported_and_refused_when_strict(book):
