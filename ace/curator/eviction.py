@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from heapq import heapify, heappop, heappush
 
 import numpy as np
 
@@ -24,10 +25,10 @@ Strategies, in each of three orders of learning."""
 def evict(playbook: Playbook, deltas: Sequence[Delta]) -> list[Delta]:
     """The deltas, with others before them that keep the book within its token budget.
 
-    A bullet's loss is its evidence (runs it rests on, weighed by its utility) times what no other bullet with the same calls
-    says: one minus the cosine to the nearest of them, which then takes over the evidence. That is the greedy rule for the
-    facility-location function (Nemhauser, Wolsey and Fisher 1978), run backwards, per token. Pinned bullets stay, and so do
-    those that the deltas name; a new bullet that is worth less than all others is not added.
+    A bullet's loss is its evidence (runs it rests on, weighed by its utility) times what no better one with the same calls
+    says: one minus the cosine to the nearest of them, which takes over the evidence. Who is missed least per token leaves
+    first. Pinned bullets stay, and so do those that the deltas name; a new bullet that is worth less than all others is not
+    added.
 
     Args:
         playbook: Whose budget holds; without one the deltas come back as they are.
@@ -64,35 +65,72 @@ def _evicted(playbook: Playbook, deltas: Sequence[Delta], room: int) -> list[Del
     """The deltas, with others before them after which the book takes no more than this many tokens."""
     here = _after(playbook, deltas)
     new = [delta.bullet for delta in deltas if isinstance(delta, Add)]
-    all_of_them = [*here, *new]
-    sizes = [playbook.budget.tokens_of(bullet) for bullet in all_of_them]
-    over = sum(sizes) - room
+    bullets = [*here, *new]
+    sizes = [playbook.budget.tokens_of(bullet) for bullet in bullets]
     touched = {delta.bullet_id for delta in deltas if not isinstance(delta, Add)}
-    pool = _EvictionPool(playbook, all_of_them, sizes)
-    leaving: list[Delta] = []
-    dropped: set[int] = set()
-    while over > 0:
-        choice = pool.least(touched)
-        if choice is None:
-            break
-        index, absorbing = choice
-        bullet = all_of_them[index]
-        # advice in words may be near another in vectors and say the opposite; the same calls are the same advice
-        if absorbing is not None and not bullet.key and contradiction(text_of(bullet), text_of(all_of_them[absorbing])):
-            absorbing = None
+    # what is new has not had its chance yet
+    evidence = [max(1, len(bullet.provenance.run_ids)) + (not bullet.id) for bullet in bullets]
+    better, gone = _better(playbook, bullets, evidence), set[int]()
+
+    def stays(index: int) -> tuple[float, int | None]:
+        return next(((cosine, other) for cosine, other in better[index] if other not in gone), (0.0, None))
+
+    def missed(index: int) -> tuple[float, int]:
+        bullet = bullets[index]
+        # among equals the one that was confirmed longest ago goes; a new one has no revision yet and stays
+        age = bullet.updated_revision if bullet.id else 1 << 60
+        return evidence[index] * _weight(bullet) * max(1e-3, 1.0 - stays(index)[0]) / sizes[index], age
+
+    may_go = (i for i, b in enumerate(bullets) if b.stage != "pinned" and not (b.id and b.id in touched))
+    waiting = [(missed(index), index) for index in may_go]
+    heapify(waiting)
+    over = sum(sizes) - room
+    while over > 0 and waiting:
+        before, index = heappop(waiting)
+        if (now := missed(index)) > before:  # what says the same has left
+            heappush(waiting, (now, index))
+            continue
+        gone.add(index)
         over -= sizes[index]
-        if index >= len(here):
-            dropped.add(index - len(here))
-        elif absorbing is None or absorbing >= len(here):
-            leaving.append(Remove(bullet_id=bullet.id, reason="the book is full, and this was worth least per token"))
-        else:
-            leaving.append(_absorb(all_of_them[absorbing], bullet))
-        pool.take(index, absorbing)
-    kept = iter(range(len(new)))
-    return [
-        *_chained(leaving),
-        *(delta for delta in deltas if not isinstance(delta, Add) or next(kept) not in dropped),
-    ]
+        if (heir := stays(index)[1]) is not None:
+            evidence[heir] += evidence[index]
+    leaving = [_leave(bullets, index, stays(index)[1], len(here)) for index in sorted(gone) if index < len(here)]
+    kept = (len(here) + number not in gone for number in range(len(new)))
+    return [*leaving, *(delta for delta in deltas if not isinstance(delta, Add) or next(kept))]
+
+
+def _weight(bullet: PlaybookBullet) -> float:
+    """What each run is worth that a bullet rests on."""
+    return utility(bullet) * _UNSHOWN.get(bullet.stage, 1.0) * (RECORD_WEIGHT if bullet.section == "Pitfalls" else 1.0)
+
+
+def _better(
+    playbook: Playbook, bullets: Sequence[PlaybookBullet], evidence: Sequence[int]
+) -> list[list[tuple[float, int]]]:
+    """Of each bullet those with the same calls that are worth more, the nearest first, with their cosines."""
+    groups: dict[object, list[int]] = {}
+    for index, bullet in enumerate(bullets):
+        key = (bullet.section, bullet.domain, bullet.tenant, sequence_key(bullet.changing_tools), bullet.stage)
+        groups.setdefault(key, []).append(index)
+    vectors = playbook.index.vectors(bullets)
+    found: list[list[tuple[float, int]]] = [[] for _ in bullets]
+    for members in groups.values():
+        members.sort(key=lambda i: (-evidence[i] * _weight(bullets[i]), i))
+        cosines = vectors[members] @ vectors[members].T
+        for row, index in enumerate(members):
+            order = np.argsort(-cosines[row, :row], kind="stable")
+            found[index] = [(float(cosines[row, i]), members[i]) for i in order]
+    return found
+
+
+def _leave(bullets: Sequence[PlaybookBullet], index: int, absorbing: int | None, written: int) -> Delta:
+    """How a bullet leaves: the nearest better one that stays takes over its evidence, if it is in the book already."""
+    bullet = bullets[index]
+    # advice in words may be near another in vectors and say the opposite; the same calls are the same advice
+    opposed = absorbing is not None and not bullet.key and contradiction(text_of(bullet), text_of(bullets[absorbing]))
+    if absorbing is None or absorbing >= written or opposed:
+        return Remove(bullet_id=bullet.id, reason="the book is full, and this was worth least per token")
+    return _absorb(bullets[absorbing], bullet)
 
 
 def _absorb(absorbing: PlaybookBullet, bullet: PlaybookBullet) -> Merge:
@@ -102,77 +140,3 @@ def _absorb(absorbing: PlaybookBullet, bullet: PlaybookBullet) -> Merge:
         absorbed=(bullet.id,),
         reason=f"the book is full, and {bullet.id} advises the same calls in a similar case",
     )
-
-
-def _chained(leaving: Sequence[Delta]) -> list[Delta]:
-    """The same, where no bullet takes over evidence after it has gone itself: the one that absorbed it does."""
-    gone: dict[str, str | None] = {}
-    for delta in leaving:
-        if isinstance(delta, Merge):
-            gone |= dict.fromkeys(delta.absorbed, delta.bullet_id)
-        elif isinstance(delta, Remove):
-            gone[delta.bullet_id] = None
-
-    def last(bullet_id: str | None) -> str | None:
-        while bullet_id is not None and bullet_id in gone:
-            bullet_id = gone[bullet_id]
-        return bullet_id
-
-    chained: list[Delta] = []
-    for delta in leaving:
-        if isinstance(delta, Merge):
-            absorbing = last(delta.bullet_id)
-            if absorbing is None:
-                chained += [
-                    Remove(bullet_id=i, reason="the book is full, and this was worth least per token")
-                    for i in delta.absorbed
-                ]
-                continue
-            delta = delta.model_copy(update={"bullet_id": absorbing})
-        chained.append(delta)
-    return chained
-
-
-class _EvictionPool:
-    """The bullets that could leave, and what each would be missed for."""
-
-    def __init__(self, playbook: Playbook, bullets: Sequence[PlaybookBullet], sizes: Sequence[int]) -> None:
-        self.bullets = bullets
-        self.sizes = sizes
-        # what is new has not had its chance yet
-        self.evidence = [max(1, len(bullet.provenance.run_ids)) + (not bullet.id) for bullet in bullets]
-        self.here = set(range(len(bullets)))
-        groups: dict[object, list[int]] = {}
-        for index, bullet in enumerate(bullets):
-            key = (bullet.section, bullet.domain, bullet.tenant, sequence_key(bullet.changing_tools), bullet.stage)
-            groups.setdefault(key, []).append(index)
-        vectors = playbook.index.vectors(bullets)
-        self.near: dict[int, list[tuple[float, int]]] = {}
-        for members in groups.values():
-            cosines = vectors[members] @ vectors[members].T
-            for row, index in enumerate(members):
-                order = np.argsort(-cosines[row], kind="stable")
-                self.near[index] = [(float(cosines[row, i]), members[i]) for i in order if members[i] != index]
-
-    def least(self, touched: set[str]) -> tuple[int, int | None] | None:
-        """The bullet whose leaving costs least per token, and the one that would absorb it."""
-        found: tuple[tuple[float, int], int, int | None] | None = None
-        for index in self.here:
-            bullet = self.bullets[index]
-            if bullet.stage == "pinned" or (bullet.id and bullet.id in touched):
-                continue
-            cosine, absorbing = next(((c, i) for c, i in self.near[index] if i in self.here), (0.0, None))
-            worth = utility(bullet) * self.evidence[index] * max(1e-3, 1.0 - cosine)
-            worth *= _UNSHOWN.get(bullet.stage, 1.0) * (RECORD_WEIGHT if bullet.section == "Pitfalls" else 1.0)
-            # among equals the one that was confirmed longest ago goes; a new one has no revision yet and stays
-            age = bullet.updated_revision if bullet.id else 1 << 60
-            rank = (worth / self.sizes[index], age)
-            if found is None or rank < found[0]:
-                found = (rank, index, absorbing)
-        return None if found is None else (found[1], found[2])
-
-    def take(self, index: int, absorbing: int | None) -> None:
-        """It has left; the one that absorbed it has its evidence."""
-        self.here.discard(index)
-        if absorbing is not None:
-            self.evidence[absorbing] += self.evidence[index]
