@@ -12,7 +12,6 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Iterable
-from contextlib import suppress
 from typing import Any, Generic, TypeVar
 
 MAX_BACKLOG = 10_000
@@ -43,7 +42,7 @@ class ObserverThread(Generic[EventT]):
         self.grace = grace
         self.failures = 0
         """How often it raised."""
-        self._queue: queue.Queue[EventT | None] = queue.Queue(MAX_BACKLOG)
+        self._queue: queue.Queue[EventT | threading.Event | None] = queue.Queue(MAX_BACKLOG)
         self._thread: threading.Thread | None = None
         self._lock = threading.Lock()
         self._stuck = False
@@ -51,9 +50,7 @@ class ObserverThread(Generic[EventT]):
     def send(self, event: EventT) -> None:
         """Hand over one event; returns at once."""
         self._start()
-        self._stuck = self._stuck and self._queue.unfinished_tasks > 0  # what it hung on may be done
-        with suppress(queue.Full):
-            self._queue.put_nowait(event)
+        self._put(event)
 
     @staticmethod
     def flush_all(threads: Iterable[ObserverThread[Any]]) -> None:
@@ -62,21 +59,34 @@ class ObserverThread(Generic[EventT]):
         However many hang, they cost one period of grace, and one that hung before is not waited for again.
         """
         started = time.monotonic()
-        for thread in threads:
-            backlog = thread._queue
-            left = 0.0 if thread._stuck else max(0.0, started + thread.grace - time.monotonic())
-            with backlog.all_tasks_done:
-                thread._stuck = not backlog.all_tasks_done.wait_for(lambda: not backlog.unfinished_tasks, left)  # noqa: B023
+        for thread, done in [(thread, thread._marker()) for thread in threads]:
+            if done is not None:
+                thread._stuck = not done.wait(max(0.0, started + thread.grace - time.monotonic()))
 
     @staticmethod
     async def aflush_all(threads: Iterable[ObserverThread[Any]]) -> None:
         """`flush_all` without blocking the event loop."""
         started = time.monotonic()
-        for thread in threads:
-            until = 0.0 if thread._stuck else started + thread.grace
-            while thread._queue.unfinished_tasks and time.monotonic() < until:
-                await asyncio.sleep(0.001)
-            thread._stuck = thread._queue.unfinished_tasks > 0
+        for thread, done in [(thread, thread._marker()) for thread in threads]:
+            if done is not None:
+                while not done.is_set() and time.monotonic() < started + thread.grace:
+                    await asyncio.sleep(0.001)
+                thread._stuck = not done.is_set()
+
+    def _marker(self) -> threading.Event | None:
+        if self._thread is None:
+            return None
+        if self._stuck and not self._queue.empty():
+            return None
+        done = threading.Event()
+        return done if self._put(done) else None
+
+    def _put(self, item: EventT | threading.Event) -> bool:
+        try:
+            self._queue.put_nowait(item)
+        except queue.Full:
+            return False
+        return True
 
     def _start(self) -> None:
         with self._lock:
@@ -88,15 +98,18 @@ class ObserverThread(Generic[EventT]):
                 weakref.finalize(self, _stop, self._queue)
 
 
-def _stop(backlog: queue.Queue[EventT | None]) -> None:
+def _stop(backlog: queue.Queue[EventT | threading.Event | None]) -> None:
     try:
         backlog.put_nowait(None)
     except queue.Full:
         return  # its observer hangs; the daemon thread ends with the process
 
 
-def _deliver(backlog: queue.Queue[EventT | None], owner: weakref.ref[ObserverThread[EventT]]) -> None:
+def _deliver(backlog: queue.Queue[EventT | threading.Event | None], owner: weakref.ref[ObserverThread[EventT]]) -> None:
     while (item := backlog.get()) is not None:
+        if isinstance(item, threading.Event):
+            item.set()
+            continue
         thread = owner()
         if thread is None:
             return
@@ -104,6 +117,4 @@ def _deliver(backlog: queue.Queue[EventT | None], owner: weakref.ref[ObserverThr
             thread.observer(item)
         except BaseException:  # border to foreign code: not even SystemExit may end the delivery
             thread.failures += 1
-        finally:
-            backlog.task_done()
         del thread

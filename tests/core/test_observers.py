@@ -112,3 +112,26 @@ def test_hung_observers_cost_one_period_of_grace_together(wait):
     assert time.monotonic() - started < 0.8
     assert seen == [0]
     leave.set()
+
+
+@pytest.mark.parametrize(
+    "wait", [ObserverThread.flush_all, lambda relays: asyncio.run(ObserverThread.aflush_all(relays))]
+)
+def test_what_others_send_meanwhile_is_not_waited_for(wait):
+    seen, over = [], threading.Event()
+    relay = ObserverThread(lambda e: (time.sleep(0.01), seen.append(e.seq)), grace=1.0)
+
+    def send_on():
+        while not over.wait(0.005):
+            relay.send(event(1))
+
+    other = threading.Thread(target=send_on)
+    other.start()
+    try:
+        for turn in range(3):
+            relay.send(event(100 + turn))
+            wait([relay])
+            assert 100 + turn in seen
+    finally:
+        over.set()
+        other.join()
