@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import os
 import threading
 from collections.abc import Sequence
 from typing import Any, ClassVar, Protocol
@@ -69,6 +70,8 @@ def embedded(embedder: Embedder, texts: Sequence[str]) -> Vectors:
 
 _NATIVE = threading.RLock()
 atexit.register(_NATIVE.acquire, timeout=10.0)
+if hasattr(os, "register_at_fork"):  # else a child would wait for ever for a thread that it does not have
+    os.register_at_fork(before=_NATIVE.acquire, after_in_parent=_NATIVE.release, after_in_child=_NATIVE.release)
 """Held for each call into onnxruntime, and by the end of the process: a daemon thread that returned from one when the
 interpreter is gone would abort it (the thread is ended inside C++ code, which allows no such thing)."""
 

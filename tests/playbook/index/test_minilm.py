@@ -61,3 +61,22 @@ def test_a_process_may_end_while_the_model_is_loaded_or_used_in_a_thread(delay):
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_a_fork_may_embed_while_a_thread_of_its_parent_does():
+    code = (
+        "import os, threading, time; from ace.playbook import MiniLMEmbedder\n"
+        "one, over = MiniLMEmbedder(threads=1), threading.Event(); one.embed(['a'])\n"
+        "def busy():\n"
+        "    while not over.is_set(): one.embed(['a text of some length'] * 32)\n"
+        "thread = threading.Thread(target=busy); thread.start(); time.sleep(0.2)\n"
+        "for _ in range(3):\n"
+        "    if (child := os.fork()) == 0: one.embed(['b']); os._exit(0)\n"
+        "    until = time.monotonic() + 20\n"
+        "    while not (done := os.waitpid(child, os.WNOHANG))[0] and time.monotonic() < until: time.sleep(0.01)\n"
+        "    if not done[0]: os.kill(child, 9); os.waitpid(child, 0)\n"
+        "    print(done[0] == child, done[1])\n"
+        "over.set(); thread.join()"
+    )
+    done = subprocess.run([sys.executable, "-W", "ignore", "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines() == ["True 0"] * 3
