@@ -22,7 +22,7 @@ def tool_error(raised: BaseException) -> ToolError:
         ('refused', 'quota of shop 9', 'Offer tomorrow.')
     """
     leaves = exception_leaves(raised)
-    decides = next((leaf for leaf in leaves if isinstance(leaf, ToolError)), leaves[0])
+    decides = min(leaves, key=lambda leaf: (not isinstance(leaf, ToolError), not isinstance(leaf, Exception)))
     message = clean_text(join_leaves(raised, _for_the_operator))
     return ToolError(_kind(decides), message, clean_text(join_leaves(raised, _for_the_model)), raised)
 

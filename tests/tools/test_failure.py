@@ -106,3 +106,9 @@ def test_a_context_that_was_not_asked_for_is_no_cause():
             raise ValueError("b")  # noqa: B904
 
     assert failing(fail).message == "ValueError: b"
+
+
+def test_a_call_that_was_cancelled_beside_an_error_is_of_the_errors_kind():
+    found = tool_error(BaseExceptionGroup("two", [asyncio.CancelledError(), ConnectionError("gone")]))
+    assert found.kind == "network"
+    assert tool_error(asyncio.CancelledError()).kind == "cancelled"
