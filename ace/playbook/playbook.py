@@ -287,7 +287,7 @@ class Playbook:
             filters: What else may come.
             k: How many at most; each with another tool sequence, and advice that names no tools where slots are left.
             tenant: Bullets of other tenants never come.
-            experiment: Exploration and holdout; off by default.
+            experiment: A random holdout; off by default.
 
         Returns:
             At most `k` bullets that fit the prompt budget together.
@@ -307,7 +307,7 @@ class Playbook:
             task: The task.
             tools: Of the agent that will do it.
             filters: What else may come.
-            experiment: Exploration and holdout; the task's id is the run, unless the experiment names one.
+            experiment: A random holdout; the task's id is the run, unless the experiment names one.
         """
         if experiment is not None and not experiment.run:
             experiment = replace(experiment, run=task.task_id)
@@ -332,7 +332,7 @@ class Playbook:
 
         Args:
             filters: What may come: an evaluation leaves out what rests on the task itself.
-            experiment: Exploration and holdout, with draws of its own for every run of a task.
+            experiment: A random holdout, with draws of its own for every run of a task.
         """
         return PlaybookView(self._state, self._retriever, Filters.of(filters), experiment)
 
@@ -407,6 +407,7 @@ class Playbook:
         with state.lock:
             bullets = state.all() if bullets is None else tuple(bullets)
             copy = Playbook(embedder=state.embedder, **self._options)
+            copy.budget.prompt, copy.budget.book = self.budget.prompt, self.budget.book  # they may have changed since
             store, name = copy._state.store, state.embedder.name
             keys = [text_key(entry.meaning) for bullet in bullets for entry in state.index.entries(bullet)]
             store.put_vectors(name, state.store.vectors(name, keys))

@@ -93,7 +93,7 @@ class Retriever:
     def explain(self, query: Query) -> Explanation:
         """Why each bullet would come, and what else is near."""
         query = replace(query, text=clean_text(query.text), k=max(0, query.k))
-        state, bullets = self._state, self._state.bullets
+        state = self._state
         with state.lock:
             state.keep_up()
         candidates = self._found(query)
@@ -105,7 +105,7 @@ class Retriever:
             everything = [scored for scored in everything if scored.number in state.bullets]
             groups, ordered = self._grouped(query, candidates)
             reasons = {s: state.bullets.why_excluded(s.number, filters, domain, tenant) for s in everything}
-            far = [] if groups else [s for s in candidates if bullets[s.number].stage != "pinned"]
+            far = [] if groups else [s for s in candidates if state.bullets[s.number].stage != "pinned"]
             near = f"{nearness(candidates):.2f}, expected {state.least:.2f}"
             reasons |= dict.fromkeys(far, f"no lesson is near enough: {near}")
             candidates = [scored for scored in candidates if scored not in far]
@@ -165,7 +165,7 @@ class PlaybookView:
 
     Attributes:
         filters: What may come.
-        experiment: Exploration and holdout; None for neither.
+        experiment: A random holdout; None for none.
     """
 
     def __init__(

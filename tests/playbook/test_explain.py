@@ -74,3 +74,13 @@ def test_a_plan_that_only_reads_is_named_beside_one_that_changes_something(book)
     (near,) = found.near
     assert near.bullet.tool_sequence == ("find_order",)
     assert near.why == "changes nothing, and another lesson changes something in the same situation"
+
+
+def test_an_explanation_after_another_process_has_purged(book, tmp_path, monkeypatch):
+    monkeypatch.setattr("ace.playbook.state.REFRESH_SECONDS", 0.0)
+    book.commit([Add(bullet=bullet("ship parcels"))])
+    book.explain("ship parcels")
+    with opened(tmp_path / "book.db") as other:
+        other.purge(text="parcels")
+        other.commit([Add(bullet=bullet("water the plants"))])
+        assert book.explain("ship it").bullets == other.explain("ship it").bullets
