@@ -11,6 +11,7 @@ from itertools import repeat
 from pathlib import Path
 from types import TracebackType
 from typing import Any
+from uuid import uuid4
 
 from ace.agent.episode import Episode, Solver
 from ace.core import PlaybookError, describe_error
@@ -88,12 +89,14 @@ class Learner:
         self.judge = judge
         self.memory = playbook.view(experiment=Experiment(holdout=holdout))
         self._tools = known_tools(tools)
-        self._claim = ExitStack()
         self._queue = WaitingRuns(Path(state)) if state is not None else None
         self._postponed = WaitingRuns.of(playbook)
-        if state is not None:
-            self._claim.enter_context(_claimed(Path(state)))
-            playbook.remember_queue(state)
+        with ExitStack() as claim:
+            if state is not None:
+                claim.enter_context(_claimed(Path(state)))
+                playbook.remember_queue(state)
+            waiting = [run for run in self._queue or () if not run.place]
+            self._claim = claim.pop_all()
         self.pipeline = LearningPipeline(
             playbook,
             reflector=reflector or Reflector(),
@@ -106,9 +109,8 @@ class Learner:
             **self._tools,
         )
         self._worker = BackgroundWorker(self._learn_in_time, queue_size)
-        for run in self._queue or ():
-            if not run.place:
-                self._worker.put(run, wait=False)
+        for run in waiting:
+            self._worker.put(run, wait=False)
 
     @property
     def playbook(self) -> Playbook:
@@ -232,7 +234,7 @@ class Learner:
                 "observe needs feedback, from a metric, a verifier or a person; or give the Learner a judge"
             )
         observed = ObservedRun.model_construct(
-            key=run.run_id,
+            key=f"{run.run_id}/{uuid4().hex}",  # a later verdict on it waits beside this one
             place="",
             output=run,
             feedback=None if feedback is None else Feedback.of(feedback),
@@ -258,7 +260,7 @@ class Learner:
     def close(self) -> None:
         """Learn from the waiting runs, and let others have the state."""
         try:
-            if self._worker.used or self.pipeline.waits_for_gate:
+            if self._worker.used or self.pipeline.waits_for_gate or self.pipeline.unread:
                 self.flush()
         finally:
             self._worker.stop()
@@ -392,6 +394,10 @@ class Learner:
         self.pipeline.learn(
             run if run.schemas else run.model_copy(update={"schemas": self._tools["schemas"]}), keep=False
         )
+        self.pipeline.propose(now=True)
+        if self.pipeline.unread.pop(run.key, None) is not None:  # its file waits
+            self.report.unread -= 1
+            raise PlaybookError(f"run {run.output.run_id} waits for a model that reads it", out_of_reach=True)
 
     def learn(
         self,

@@ -12,6 +12,7 @@ from typing import Any
 
 from ace.core import ModelTransport, PlaybookError
 from ace.curator import Curator, Gate, GateVerdict
+from ace.curator.eviction import evict
 from ace.learner.credit import credit
 from ace.learner.report import LearningReport
 from ace.learner.traces import request_of
@@ -90,7 +91,9 @@ class LearningPipeline:
         feedback = run.feedback
         if feedback is None:
             if self.judge is None:
-                raise PlaybookError(f"run {run.key} waits for a judge; give the Learner one, or another state file")
+                raise PlaybookError(
+                    f"run {run.output.run_id} waits for a judge; give the Learner one, or another state"
+                )
             feedback = self.judge(run.output)
         with self._lock:
             if run.output.task.history:
@@ -285,10 +288,11 @@ class LearningPipeline:
                     self.report.refused += sum(map(_shown, deltas))
                     # evidence of what is there needs no gate, and what waits for review is not shown
                     there = self.playbook.find(d.bullet_id for d in deltas if isinstance(d, (Tag, Merge)))
-                    deltas = [delta for delta in deltas if _needs_no_gate(delta, there)]
+                    deltas = evict(self.playbook, [delta for delta in deltas if _needs_no_gate(delta, there)])
             try:
-                # what others have added since the search is not added again; the last attempt is for a busy book
-                at = known if attempts_left else None
+                # what others have added since the search is not added again; the last attempt is for a busy book. What was
+                # tried in a copy names bullets as that one does
+                at = known if attempts_left or gate is not None else None
                 self.playbook.commit(deltas, author=self.author, tools=hashes, at=at)
             except PlaybookError:
                 # when another process changed the book meanwhile, a bullet may have gone, and gets no credit

@@ -14,7 +14,7 @@ from weakref import WeakKeyDictionary
 
 from pydantic import BaseModel, Field, ValidationError
 
-from ace.core import PlaybookError, describe_error, json_line
+from ace.core import PlaybookError, clean_text, describe_error, json_line
 from ace.core.durable import digest, write_atomic
 from ace.playbook import Playbook
 from ace.tasks import Feedback, TaskOutput
@@ -102,10 +102,10 @@ class WaitingRuns:
             raise PlaybookError(
                 f"cannot keep run {run.output.run_id!r}: {error}; its steps hold what JSON cannot hold"
             ) from error
-        self.folder.mkdir(mode=0o700, exist_ok=True)
-        self._forget(run.key)
-        name = f"{digest(run.key)}-{run.seconds:g}.json"
-        write_atomic(self.folder / name, line, power_cut=power_cut, private=True)
+        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        file = self.folder / f"{_named(run.key)}-{run.seconds:g}.json"
+        write_atomic(file, line, power_cut=power_cut, private=True)
+        self._forget(run.key, but=file)
 
     def done(self, run: ObservedRun, success: bool) -> None:
         """A run was learned from; its place is remembered."""
@@ -117,12 +117,12 @@ class WaitingRuns:
         """Whether the run at a place succeeded; None where none was learned from."""
         try:
             return json.loads(self._mark(place).read_text(encoding="utf-8")) if self.folder is not None else None
-        except FileNotFoundError:
+        except (FileNotFoundError, ValueError):  # a power cut may leave a file empty
             return None
 
     def get(self, key: str) -> ObservedRun | None:
         """The run of a key; None when it does not wait."""
-        found = self._files(f"{digest(key)}-*.json")
+        found = self._files(f"{_named(key)}-*.json")
         return self._memory.get(key) or (_read(found[0]) if found else None)
 
     def __iter__(self) -> Iterator[ObservedRun]:
@@ -134,7 +134,11 @@ class WaitingRuns:
         yield from [run for run in self._memory.values() if run.seconds < seconds]
         for file in self._files("*.json"):
             if float(file.stem.partition("-")[2]) < seconds:
-                yield _read(file)
+                try:
+                    run = _read(file)
+                except FileNotFoundError:  # another process has learned from it
+                    continue
+                yield run
 
     # -- beside a playbook -----------------------------------------------------------------------------------------------
 
@@ -188,15 +192,13 @@ class WaitingRuns:
                 else:
                     self._forget(run.key)
                     done += 1
-            if self.folder is not None and self.folder.exists():
-                with suppress(OSError):  # others wait
-                    self.folder.rmdir()
         return done
 
-    def _forget(self, key: str) -> None:
+    def _forget(self, key: str, but: Path | None = None) -> None:
         self._memory.pop(key, None)
-        for file in self._files(f"{digest(key)}-*.json"):
-            file.unlink(missing_ok=True)
+        for file in self._files(f"{_named(key)}-*.json"):
+            if file != but:
+                file.unlink(missing_ok=True)
 
     def _files(self, pattern: str) -> list[Path]:
         """The files of runs, the oldest first; another process may take one away meanwhile."""
@@ -208,7 +210,12 @@ class WaitingRuns:
 
     def _mark(self, place: str) -> Path:
         assert self.folder is not None
-        return self.folder / f"{digest(place)}.learned"
+        return self.folder / f"{_named(place)}.learned"
+
+
+def _named(key: str) -> str:
+    """How the files of a key begin, as it is read out of one."""
+    return digest(clean_text(key))
 
 
 def _read(file: Path) -> ObservedRun:

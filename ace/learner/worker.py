@@ -71,7 +71,7 @@ class BackgroundWorker:
                 learn(run)
         except BaseException as error:  # not even a judge that is cancelled may end this thread
             # the next run may teach something; with a state this one is tried again
-            _log.exception("could not learn from run %s", run.key)
+            _log.exception("could not learn from run %s", run.output.run_id)
             self._error = error
         finally:
             if held:

@@ -378,7 +378,8 @@ def _author(author: str, target: Target, words: Collection[str] = ()) -> str:
 def _stored_runs(folder: Path, target: Target, clean: Callable[[Any], Any] | None, *, write: bool) -> int:
     """Runs in a folder that hold what goes; with `write` they are deleted: half a run could not go on."""
     clean = clean or (_text_cleaner(target.text, ()) if target.text else None)
-    found = [file for file in sorted(folder.glob("*.json")) if _holds(file, target, clean)]
+    # also what a writer left that was killed
+    found = [file for file in sorted(folder.glob("*.json*")) if _holds(file, target, clean)]
     if not write or not found:
         return len(found)
     taken = f"{str(folder)!r} is being learned from; close the learner, then purge again"
@@ -400,7 +401,9 @@ def _holds(file: Path, target: Target, clean: Callable[[Any], Any] | None) -> bo
         return False
     if clean is not None:
         return clean(text) != text
-    plain = text.replace('\\"', '"').replace('": ', '":')
-    if target.run_id:
-        return file.stem == target.run_id or f'"run_id":{json.dumps(target.run_id)}' in plain
-    return f'"tenant":{json.dumps(target.tenant)}' in plain
+    name, value = ("run_id", target.run_id) if target.run_id else ("tenant", target.tenant)
+    said = {f'"{name}":{json.dumps(value, ensure_ascii=ascii)}' for ascii in (True, False)}
+    # a signed run is a text in a text
+    said |= {json.dumps(one, ensure_ascii=ascii)[1:-1] for one in said for ascii in (True, False)}
+    plain = text.replace('": ', '":')
+    return file.stem == target.run_id or any(one in plain for one in said)

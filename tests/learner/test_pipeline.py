@@ -4,8 +4,8 @@ import pytest
 from learner.runs import REFUNDED, refund, run_of, step
 
 from ace import Feedback, Learner
-from ace.core import ModelTransport
-from ace.curator import AcceptanceGate, Curator
+from ace.core import ModelTransport, PlaybookError
+from ace.curator import AcceptanceGate, Curator, GateVerdict
 from ace.playbook import Add, CallableEmbedder, Playbook, PlaybookBullet
 from ace.playbook.masking import PatternMasker
 from ace.reflector import Reflector, reflection
@@ -362,3 +362,48 @@ def test_what_a_rollback_takes_back_can_be_learned_again_also_after_a_purge(embe
         learner.learn(refund(2), GOOD)
         assert set(book.history.learned(["r1", "r2"])) == {"r1", "r2"}
         assert book.history.verify().ok
+
+
+def test_what_a_gate_let_in_does_not_go_to_bullets_of_others(tmp_path):
+    toy = CallableEmbedder("toy", lambda texts: [[float(len(text)), 1.0] for text in texts])
+    with (
+        Playbook.open(tmp_path / "p.db", embedder=toy) as book,
+        Playbook.open(tmp_path / "p.db", embedder=toy) as other,
+    ):
+        busy = [True]
+
+        def gate(playbook, deltas):
+            if busy:
+                other.add(section="Pitfalls", content=f"Advice number {len(other)} of somebody else.")
+            return GateVerdict(True, "good")
+
+        learner = Learner(book, gate=gate, gate_every=10)
+        for number in range(2):
+            learner.learn(refund(number, "Refund the order of Ana"), GOOD)
+        with pytest.raises(PlaybookError, match="look at it again"):
+            learner.flush()
+        busy.clear()
+        assert learner.flush()
+        shown = {bullet.section: bullet.provenance.run_ids for bullet in book.bullets}
+        assert shown == {"Pitfalls": (), "Strategies": ("r0", "r1")}
+        learner.close()
+
+
+def test_a_refused_batch_does_not_block_a_full_book():
+    toy = CallableEmbedder("toy", lambda texts: [[float(len(text)), 1.0] for text in texts])
+    book = Playbook(embedder=toy)
+    pinned = PlaybookBullet(
+        section="Pitfalls", content="Ask the manager before noon about each of them", stage="pinned"
+    )
+    retired = PlaybookBullet(section="Pitfalls", content="Look at the list again. " * 20, stage="retired")
+    book.commit([Add(bullet=pinned), Add(bullet=retired)])
+    book.budget.book = full = sum(map(book.budget.tokens_of, book.bullets)) + 5
+    gate = AcceptanceGate(lambda task, repeat, source: 0.5, ["t"])
+    with Learner(book, gate=gate, gate_every=2) as learner:
+        for number in range(3):
+            run = run_of(step("refund", changes=True), run_id=f"r{number}", task_id=f"t{number}", text="Refund it")
+            learner.learn(run, Feedback(success=True, confidence=0.3))
+            other = run_of(step("cancel", changes=True), run_id=f"s{number}", task_id=f"s{number}", text="Cancel it")
+            learner.learn(other, GOOD)
+    assert sum(map(book.budget.tokens_of, book.bullets)) <= full
+    assert learner.report.refused == 3

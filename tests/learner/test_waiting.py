@@ -1,12 +1,13 @@
 """Runs that wait: in a learner's folder, beside a book, and those that took too long by whoever takes more time."""
 
 import threading
+import time
 
 import pytest
 from learner.runs import refund, run_of, step
 
 from ace import Feedback, Learner, Playbook
-from ace.core import PlaybookError
+from ace.core import ModelTransport, PlaybookError
 from ace.learner.waiting import MAX_LONG, ObservedRun, WaitingRuns
 from ace.reflector import Reflector
 from ace.tasks import ReasoningStep
@@ -231,7 +232,7 @@ def test_who_takes_more_time_learns_it_and_what_came_later_does_not_wait_for_it(
     Learner(files, reflector=Reflector(seconds=0.04)).learn_or_keep(short_run("now"), GOOD)
     assert [run.seconds for run in WaitingRuns.of(files)] == [0.04], "it took that long, too"
     Learner(files).learn_or_keep(short_run("last"), GOOD)
-    assert not files.postponed.exists()
+    assert not files_of(files.postponed)
     known = files.history.learned(["long", "later", "now", "last"])
     assert set(known) == {"long", "later", "now", "last"}
 
@@ -268,3 +269,105 @@ def test_learning_says_which_run_took_too_long(files):
         hurried(files).learn(long_run(), GOOD)
     assert (raised.value.out_of_reach, raised.value.seconds) == (True, 0.02)
     assert len(files.history.entries()) == 0
+
+
+def test_a_full_disk_costs_no_run_that_waited(tmp_path, monkeypatch):
+    runs = WaitingRuns(tmp_path / "runs")
+    runs.put(observed(1))
+
+    def full(*_, **__):
+        raise OSError(28, "No space left on device")
+
+    def slow(run):
+        raise PlaybookError("slow", seconds=5.0)
+
+    with monkeypatch.context() as patched:
+        patched.setattr("ace.learner.waiting.write_atomic", full)
+        with pytest.raises(OSError, match="No space"):
+            runs.retry(slow)
+    assert list(runs) == [observed(1)]
+
+
+def test_a_mark_that_a_power_cut_left_empty_is_none(tmp_path):
+    runs = WaitingRuns(tmp_path / "runs")
+    runs.put(observed(1, "p1"))
+    runs.done(observed(1, "p1"), True)
+    runs._mark("p1").write_text("")
+    assert runs.learned("p1") is None
+
+
+def test_a_key_that_no_file_can_hold_as_it_is_names_its_run(tmp_path):
+    runs = WaitingRuns(tmp_path / "runs")
+    runs.put(observed(1, "p\ud800").model_copy(update={"key": "r\ud800"}))
+    assert runs.retry(lambda run: None) == 1
+    runs.done(observed(1, "p\ud800"), True)
+    assert (list(runs), runs.learned("p\ud800")) == ([], True)
+
+
+def test_a_run_that_another_process_takes_meanwhile_is_passed_by(tmp_path):
+    runs, others = WaitingRuns(tmp_path / "runs"), WaitingRuns(tmp_path / "runs")
+    for n in range(3):
+        runs.put(observed(n))
+    learned = []
+
+    def learn(run):
+        learned.append(run.key)
+        others.done(observed(1), True)
+
+    assert runs.retry(learn) == 2
+    assert learned == ["r0", "r2"]
+
+
+def test_a_damaged_state_is_free_for_whoever_mends_it(book, tmp_path):
+    WaitingRuns(tmp_path / "runs").put(observed(1))
+    (file,) = (tmp_path / "runs").glob("*.json")
+    file.write_text("{oops")
+    with pytest.raises(PlaybookError, match="is damaged") as held:
+        Learner(book, state=tmp_path / "runs")
+    file.unlink()
+    Learner(book, state=tmp_path / "runs").close()
+    del held
+
+
+def test_a_later_verdict_outlives_the_process_in_which_the_first_was_learned(book, tmp_path):
+    go, learned, state = threading.Event(), threading.Event(), tmp_path / "runs"
+    first = Learner(book, state=state)
+    learn = first.pipeline.learn
+
+    def one_only(run, keep=True):
+        if learned.is_set():
+            go.wait(30)
+        learned.set()
+        return learn(run, keep)
+
+    first.pipeline.learn = one_only
+    first.observe(refund(1), True)
+    first.observe(refund(1), False)
+    assert learned.wait(30)
+    while len(files_of(state)) > 1:
+        time.sleep(0.01)
+    waiting = files_of(state)  # as when the process is killed now
+    go.set()
+    first.close()
+    put_back(state, waiting)
+    Learner(book, state=state).close()
+    assert book.history.learned(["r1"])["r1"].success is False
+
+
+def test_a_run_that_no_model_could_read_waits_in_its_file(files, monkeypatch):
+    learner = Learner(files)
+    WaitingRuns.of(files).keep(observed(1), OSError("locked"))
+    read = learner.pipeline.reflector.read
+
+    def away(output, *args, **kwargs):
+        if output.run_id == "r1":
+            raise ModelTransport("nobody answers")
+        return read(output, *args, **kwargs)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(learner.pipeline.reflector, "read", away)
+        report = learner.learn_or_keep(numbered(2), GOOD)
+    assert (report.runs, report.unread) == (1, 0)
+    assert [run.key for run in WaitingRuns.of(files)] == ["r1"]
+    learner.learn_or_keep(numbered(3), GOOD)
+    assert set(files.history.learned(["r1", "r2", "r3"])) == {"r1", "r2", "r3"}

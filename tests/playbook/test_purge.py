@@ -14,6 +14,7 @@ from ace import Feedback, Learner, Playbook, ReActGenerator
 from ace.agent import FolderRunStore
 from ace.agent.record import RunSnapshot
 from ace.core import PlaybookError
+from ace.learner.waiting import ObservedRun, WaitingRuns
 from ace.playbook import Add, Merge, PlaybookBullet, Remove, Tag, Update
 from ace.playbook.bullet import readable
 from ace.playbook.plan import Call, Constant, Plan, Situation
@@ -246,7 +247,7 @@ def test_a_run_that_waits_goes_with_its_run_and_its_tenant(tmp_path, embedder, t
         assert book.purge(**target, dry_run=True).runs == 1
         assert book.purge(**target).runs == 1
         (file,) = (tmp_path / "runs").glob("*.json")
-        assert json.loads(file.read_text())["key"] == "r2"
+        assert json.loads(file.read_text())["output"]["run_id"] == "r2"
 
 
 def test_capitals_that_are_spelled_in_another_way_go_too(opened, tmp_path):
@@ -348,6 +349,27 @@ def test_stored_runs_that_hold_what_is_forgotten_go(tmp_path, embedder, target):
             book.purge(**target)
         assert book.purge(**target).runs == 1
     assert store.run_ids() == ("r2",)
+    assert not [code for code in spelled(SECRET) if code in everything(book, tmp_path)]
+
+
+@pytest.mark.parametrize("name", ["rün-1", "日本", 'a"b', "a/b", "a\\b"])
+def test_runs_that_wait_go_whatever_letters_their_names_have(tmp_path, embedder, name):
+    with Playbook.open(tmp_path / "b.db", embedder=embedder) as book:
+        for target in ({"run_id": name}, {"tenant": name}):
+            run = run_of(step("refund", changes=True), run_id=name)
+            run = run.model_copy(update={"task": run.task.model_copy(update={"tenant": name})})
+            WaitingRuns.of(book).put(ObservedRun(key=name, output=run, feedback=Feedback(success=True)))
+            book.add(section="Pitfalls", content="Ask first.", tenant=name)
+            assert (book.purge(**target).runs, list(WaitingRuns.of(book))) == (1, [])
+
+
+def test_what_a_killed_writer_left_of_a_run_goes_too(tmp_path, embedder):
+    with Playbook.open(tmp_path / "b.db", embedder=embedder) as book:
+        run = run_of(step("refund", changes=True), text=f"Pay {SECRET}")
+        WaitingRuns.of(book).put(ObservedRun(key="r1", output=run, feedback=Feedback(success=True)))
+        (file,) = book.postponed.glob("*.json")
+        file.rename(file.with_name(f".{file.name}.tmp"))
+        assert book.purge(text=SECRET).runs == 1
     assert not [code for code in spelled(SECRET) if code in everything(book, tmp_path)]
 
 
