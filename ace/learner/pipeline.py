@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import KW_ONLY, dataclass
 from functools import partial
@@ -239,7 +239,8 @@ class LearningPipeline:
             unmarked, self._unmarked = self._unmarked, []
             try:
                 if proposed:
-                    self._curated(learned, partial(self._one_by_one, proposed), hashes, gate=self.gate)
+                    tried = partial(self._one_by_one, proposed)
+                    self._curated(learned, tried, hashes, ungated=partial(tried, ungated=True))
             except BaseException:  # they are proposed again, by this process or the next
                 self._proposed, self._unmarked = [*proposed, *self._proposed], [*unmarked, *self._unmarked]
                 raise
@@ -256,14 +257,23 @@ class LearningPipeline:
         curate = partial(self.curator.curate, insights, run.schema_hashes)
         self._curated(learned, curate, run.schema_hashes, credits)
 
-    def _one_by_one(self, proposed: Sequence[tuple[Learned, Sequence[Insight], Mapping[str, str]]]) -> list[Delta]:
-        """What the lessons of several runs make of the book, one run after the other: tried in a copy."""
+    def _one_by_one(
+        self, proposed: Sequence[tuple[Learned, Sequence[Insight], Mapping[str, str]]], ungated: bool = False
+    ) -> list[Delta]:
+        """What the lessons of several runs make of the book, one run after the other: tried in a copy.
+
+        Args:
+            proposed: The lessons.
+            ungated: Only what needs no gate: evidence of what is there, and what waits for review.
+        """
         deltas: list[Delta] = []
         with self.playbook.fork() as trial:
             curator = copy(self.curator)
             curator.playbook = trial
             for _, insights, hashes in proposed:
                 made = curator.curate(insights, hashes)
+                if ungated:  # what would have left for refused bullets stays
+                    made = evict(trial, list(filter(_needs_no_gate, made)))
                 trial.commit(made, tools=hashes)
                 deltas += made
         return deltas
@@ -274,25 +284,23 @@ class LearningPipeline:
         curate: Callable[[], Sequence[Delta]],
         hashes: Mapping[str, str],
         credits: Callable[[], Sequence[Delta]] = tuple,
-        gate: Gate | None = None,
+        ungated: Callable[[], Sequence[Delta]] | None = None,
     ) -> None:
-        """Commit lessons and credit."""
+        """Commit lessons and credit; with `ungated`, what is committed where the gate refuses them."""
         for attempts_left in reversed(range(ATTEMPTS)):
             self.playbook.refresh()
             known, tags = self.playbook.revision, credits()
             deltas = [*learned, *tags, *curate()]
-            if gate is not None and any(map(_shown, deltas)):
-                verdict = gate(self.playbook, deltas)
+            if self.gate is not None and ungated is not None and any(map(_shown, deltas)):
+                verdict = self.gate(self.playbook, deltas)
                 self.verdicts.append(verdict)
                 if not verdict.accepted:
                     self.report.refused += sum(map(_shown, deltas))
-                    # evidence of what is there needs no gate, and what waits for review is not shown
-                    there = self.playbook.find(d.bullet_id for d in deltas if isinstance(d, (Tag, Merge)))
-                    deltas = evict(self.playbook, [delta for delta in deltas if _needs_no_gate(delta, there)])
+                    deltas = ungated()
             try:
                 # what others have added since the search is not added again; the last attempt is for a busy book. What was
                 # tried in a copy names bullets as that one does
-                at = known if attempts_left or gate is not None else None
+                at = known if attempts_left or ungated is not None else None
                 self.playbook.commit(deltas, author=self.author, tools=hashes, at=at)
             except PlaybookError:
                 # when another process changed the book meanwhile, a bullet may have gone, and gets no credit
@@ -317,8 +325,8 @@ def _shown(delta: Delta) -> bool:
     return delta.kind == "add" and delta.bullet.stage != "quarantined" and delta.bullet.trust != "tainted"
 
 
-def _needs_no_gate(delta: Delta, there: Collection[str]) -> bool:
-    """Evidence and credit of what is there, and what waits for review; what would leave for refused bullets stays."""
+def _needs_no_gate(delta: Delta) -> bool:
+    """Whether it is evidence or credit of what is there, or waits for review."""
     if isinstance(delta, (Tag, Merge)):
-        return delta.bullet_id in there and not (isinstance(delta, Merge) and delta.absorbed)
+        return not (isinstance(delta, Merge) and delta.absorbed)
     return delta.kind == "add" and not _shown(delta)

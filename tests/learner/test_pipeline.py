@@ -407,3 +407,16 @@ def test_a_refused_batch_does_not_block_a_full_book():
             learner.learn(other, GOOD)
     assert sum(map(book.budget.tokens_of, book.bullets)) <= full
     assert learner.report.refused == 3
+
+
+def test_what_waits_keeps_the_evidence_of_each_run_of_a_refused_batch(book):
+    gate = AcceptanceGate(lambda task, repeat, source: 0.5, ["t"])
+    with Learner(book, gate=gate, gate_every=10) as learner:
+        for number in range(2):
+            learner.learn(refund(number, "Refund the order of Ana"), Feedback(success=True, confidence=0.3))
+        other = run_of(step("cancel", changes=True), text="Something else", run_id="r30", task_id="t30")
+        learner.learn(other, GOOD)
+        learner.flush()
+        assert learner.report.refused == 1
+    (bullet,) = book.bullets
+    assert (bullet.stage, bullet.provenance.run_ids) == ("quarantined", ("r0", "r1"))
