@@ -42,15 +42,17 @@ class ObserverThread(Generic[EventT]):
         self.grace = grace
         self.failures = 0
         """How often it raised."""
-        self._queue: queue.Queue[EventT | threading.Event | None] = queue.Queue(MAX_BACKLOG)
+        self._queue: queue.SimpleQueue[EventT | threading.Event | None] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
         self._lock = threading.Lock()
-        self._stuck = False
+        self._given_up: threading.Event | None = None
+        """Is set when the observer has caught up with what was waited for in vain."""
 
     def send(self, event: EventT) -> None:
         """Hand over one event; returns at once."""
         self._start()
-        self._put(event)
+        if self._queue.qsize() < MAX_BACKLOG:
+            self._queue.put(event)
 
     @staticmethod
     def flush_all(threads: Iterable[ObserverThread[Any]]) -> None:
@@ -60,8 +62,8 @@ class ObserverThread(Generic[EventT]):
         """
         started = time.monotonic()
         for thread, done in [(thread, thread._marker()) for thread in threads]:
-            if done is not None:
-                thread._stuck = not done.wait(max(0.0, started + thread.grace - time.monotonic()))
+            if done is not None and not done.wait(max(0.0, started + thread.grace - time.monotonic())):
+                thread._given_up = done
 
     @staticmethod
     async def aflush_all(threads: Iterable[ObserverThread[Any]]) -> None:
@@ -71,22 +73,15 @@ class ObserverThread(Generic[EventT]):
             if done is not None:
                 while not done.is_set() and time.monotonic() < started + thread.grace:
                     await asyncio.sleep(0.001)
-                thread._stuck = not done.is_set()
+                thread._given_up = None if done.is_set() else done
 
     def _marker(self) -> threading.Event | None:
-        if self._thread is None:
-            return None
-        if self._stuck and not self._queue.empty():
+        """What is set when all that was sent so far was delivered; None where nobody should wait for that."""
+        if self._thread is None or (self._given_up is not None and not self._given_up.is_set()):
             return None
         done = threading.Event()
-        return done if self._put(done) else None
-
-    def _put(self, item: EventT | threading.Event) -> bool:
-        try:
-            self._queue.put_nowait(item)
-        except queue.Full:
-            return False
-        return True
+        self._queue.put(done)
+        return done
 
     def _start(self) -> None:
         with self._lock:
@@ -95,17 +90,12 @@ class ObserverThread(Generic[EventT]):
                     target=_deliver, args=(self._queue, weakref.ref(self)), daemon=True, name="ace-observer"
                 )
                 self._thread.start()
-                weakref.finalize(self, _stop, self._queue)
+                weakref.finalize(self, self._queue.put, None)
 
 
-def _stop(backlog: queue.Queue[EventT | threading.Event | None]) -> None:
-    try:
-        backlog.put_nowait(None)
-    except queue.Full:
-        return  # its observer hangs; the daemon thread ends with the process
-
-
-def _deliver(backlog: queue.Queue[EventT | threading.Event | None], owner: weakref.ref[ObserverThread[EventT]]) -> None:
+def _deliver(
+    backlog: queue.SimpleQueue[EventT | threading.Event | None], owner: weakref.ref[ObserverThread[EventT]]
+) -> None:
     while (item := backlog.get()) is not None:
         if isinstance(item, threading.Event):
             item.set()
