@@ -17,7 +17,7 @@ from typing import Any, Literal, NamedTuple, cast
 
 from pydantic import BaseModel
 
-from ace.core import PlaybookError
+from ace.core import PlaybookError, clean_text
 from ace.core.durable import locked
 from ace.core.language import common_words
 from ace.playbook.bullet import PlaybookBullet
@@ -379,13 +379,16 @@ def _stored_runs(folder: Path, target: Target, clean: Callable[[Any], Any] | Non
     """Runs in a folder that hold what goes; with `write` they are deleted: half a run could not go on."""
     clean = clean or (_text_cleaner(target.text, ()) if target.text else None)
     # also what a writer left that was killed
-    found = [file for file in sorted(folder.glob("*.json*")) if _holds(file, target, clean)]
+    found = [
+        file for file in sorted([*folder.glob("*.json"), *folder.glob(".*.json.tmp")]) if _holds(file, target, clean)
+    ]
     if not write or not found:
         return len(found)
     taken = f"{str(folder)!r} is being learned from; close the learner, then purge again"
     with locked(folder / ".lock", taken, PlaybookError):
         for file in found:
-            lock = file.with_suffix(".lock")
+            run = file.with_name(file.name[1:-4]) if file.suffix == ".tmp" else file
+            lock = run.with_suffix(".lock")
             driven = f"run {file.stem!r} is being driven; wait until it is done, and purge again"
             with locked(lock, driven, PlaybookError):
                 file.unlink(missing_ok=True)
@@ -402,8 +405,8 @@ def _holds(file: Path, target: Target, clean: Callable[[Any], Any] | None) -> bo
     if clean is not None:
         return clean(text) != text
     name, value = ("run_id", target.run_id) if target.run_id else ("tenant", target.tenant)
-    said = {f'"{name}":{json.dumps(value, ensure_ascii=ascii)}' for ascii in (True, False)}
+    said = {f'"{name}":{json.dumps(clean_text(value or ""), ensure_ascii=ascii)}' for ascii in (True, False)}
     # a signed run is a text in a text
     said |= {json.dumps(one, ensure_ascii=ascii)[1:-1] for one in said for ascii in (True, False)}
     plain = text.replace('": ', '":')
-    return file.stem == target.run_id or any(one in plain for one in said)
+    return file.stem == target.run_id or any(one.replace('": ', '":') in plain for one in said)

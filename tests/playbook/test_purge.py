@@ -352,7 +352,7 @@ def test_stored_runs_that_hold_what_is_forgotten_go(tmp_path, embedder, target):
     assert not [code for code in spelled(SECRET) if code in everything(book, tmp_path)]
 
 
-@pytest.mark.parametrize("name", ["rün-1", "日本", 'a"b', "a/b", "a\\b"])
+@pytest.mark.parametrize("name", ["rün-1", "日本", 'a"b', "a/b", "a\\b", 'a": b', "p\ud800"])
 def test_runs_that_wait_go_whatever_letters_their_names_have(tmp_path, embedder, name):
     with Playbook.open(tmp_path / "b.db", embedder=embedder) as book:
         for target in ({"run_id": name}, {"tenant": name}):
@@ -371,6 +371,24 @@ def test_what_a_killed_writer_left_of_a_run_goes_too(tmp_path, embedder):
         file.rename(file.with_name(f".{file.name}.tmp"))
         assert book.purge(text=SECRET).runs == 1
     assert not [code for code in spelled(SECRET) if code in everything(book, tmp_path)]
+
+
+def test_a_purge_leaves_files_of_others_and_a_run_that_is_being_written(tmp_path, embedder):
+    store = FolderRunStore(tmp_path / "runs")
+    with Playbook.open(tmp_path / "b.db", embedder=embedder) as book:
+        book.remember_queue(store.folder)
+        book.add(section="Pitfalls", content="Ask first.")
+        others = [store.folder / name for name in ("export.jsonl", "all.json.bak")]
+        for other in others:
+            other.write_text('{"run_id":"r1"}')
+        left = store.folder / ".r1.json.tmp"
+        left.write_text('{"run_id":"r1"}')
+        with store.claim("r1"), pytest.raises(PlaybookError, match="is being driven"):
+            book.purge(run_id="r1")
+        assert left.exists()
+        book.commit([Tag(bullet_id="b-1", helpful=1, run_id="r1")])
+        assert book.purge(run_id="r1").runs == 1
+        assert [file.exists() for file in (*others, left)] == [True, True, False]
 
 
 def test_an_agent_that_learns_tells_the_book_where_it_stores_its_runs(tmp_path, embedder):
