@@ -406,8 +406,8 @@ class Playbook:
         state = self._state
         with state.lock:
             bullets = state.all() if bullets is None else tuple(bullets)
-            copy = Playbook(embedder=state.embedder, **self._options)
-            copy.budget.prompt, copy.budget.book = self.budget.prompt, self.budget.book  # they may have changed since
+            options: dict[str, Any] = {**self._options, "book_budget": None}
+            copy = Playbook(embedder=state.embedder, **options)
             store, name = copy._state.store, state.embedder.name
             keys = [text_key(entry.meaning) for bullet in bullets for entry in state.index.entries(bullet)]
             store.put_vectors(name, state.store.vectors(name, keys))
@@ -415,6 +415,8 @@ class Playbook:
             with copy._state.transaction("fork", reviewed=True) as tx:
                 tx.add(*(Restore(bullet=bullet) for bullet in bullets))
                 tx.replace_credits(credits_of(journal))
+            # as they are now, for what comes: what is there is copied whatever they are
+            copy.budget.prompt, copy.budget.book = self.budget.prompt, self.budget.book
         return copy
 
     def purge(

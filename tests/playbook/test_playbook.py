@@ -22,3 +22,10 @@ def test_a_fork_has_the_budgets_of_now(embedder):
     book.budget.prompt, book.budget.book = 60, 500
     with book.fork() as copy:
         assert (copy.budget.prompt, copy.budget.book) == (60, 500)
+
+
+def test_a_fork_copies_what_is_there_whatever_the_budget_is_now(book):
+    book.commit([Add(bullet=bullet(f"advice {number}")) for number in range(5)])
+    book.budget.book = 10
+    with book.fork() as copy:
+        assert (len(copy), copy.budget.book) == (5, 10)
