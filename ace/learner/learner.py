@@ -14,7 +14,7 @@ from typing import Any
 from uuid import uuid4
 
 from ace.agent.episode import Episode, Solver
-from ace.core import PlaybookError, describe_error
+from ace.core import ModelTransport, PlaybookError, describe_error
 from ace.core.durable import locked
 from ace.curator import Curator, Gate, GateVerdict
 from ace.learner.pipeline import LearningPipeline
@@ -374,7 +374,7 @@ class Learner:
             return LearningReport(postponed=1)
         try:
             self._postponed.retry(self._learn_again, self.pipeline.reflector.seconds)
-        except (PlaybookError, OSError) as error:  # it must not keep this run from being learned
+        except (PlaybookError, ModelTransport, OSError) as error:  # it must not keep this run from being learned
             _log.warning("runs that wait to be learned from wait on: %s", describe_error(error))
         return self.report.since(before)
 
@@ -392,12 +392,9 @@ class Learner:
 
     def _learn_again(self, run: ObservedRun) -> None:
         self.pipeline.learn(
-            run if run.schemas else run.model_copy(update={"schemas": self._tools["schemas"]}), keep=False
+            run if run.schemas else run.model_copy(update={"schemas": self._tools["schemas"]}), keep=False, waits=True
         )
         self.pipeline.propose(now=True)
-        if self.pipeline.unread.pop(run.key, None) is not None:  # its file waits
-            self.report.unread -= 1
-            raise PlaybookError(f"run {run.output.run_id} waits for a model that reads it", out_of_reach=True)
 
     def learn(
         self,
@@ -417,10 +414,9 @@ class Learner:
         """
         known = self._tools if tools is None else known_tools(tools)
         self.pipeline.read_again()
-        self.pipeline.learn(
-            ObservedRun(key=output.run_id, output=output, feedback=feedback, group=group, **known),
-            keep=False,
-        )
+        run = ObservedRun(key=output.run_id, output=output, feedback=feedback, group=group, **known)
+        self.pipeline.learn(run, keep=False)
+        self._postponed.replace(run, keep=run.key in self.pipeline.unread)
         return self.playbook.revision
 
     def retract(self, output: Any) -> None:

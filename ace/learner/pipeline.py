@@ -76,14 +76,16 @@ class LearningPipeline:
         self._attempts: Attempts | None = None
         self._lock = threading.RLock()
 
-    def learn(self, run: ObservedRun, keep: bool = True) -> Feedback:
+    def learn(self, run: ObservedRun, keep: bool = True, *, waits: bool = False) -> Feedback:
         """Learn from one run.
 
         Args:
             run: The run; without feedback, the judge is asked.
             keep: Whether the queue remembers that it was learned from.
+            waits: Whether it waits elsewhere as long as the model that reads runs cannot be reached.
 
         Raises:
+            ModelTransport: That model could not be reached, and the run waits elsewhere.
             PlaybookError: There is neither feedback nor a judge, or a tool or an argument has a name that is none.
         """
         made = [step for step in run.output.structured_trace if step.executed]
@@ -103,6 +105,8 @@ class LearningPipeline:
             try:
                 self._learn(run, feedback, keep=keep and self.run_queue is not None)
             except ModelTransport as error:
+                if waits:
+                    raise
                 # nothing is lost: it is read again before the next run, or by the next process
                 _log.warning("%s; run %s waits and is read again", error, run.output.run_id)
                 self.unread[run.key] = waiting = run.model_copy(update={"feedback": feedback})
@@ -124,8 +128,6 @@ class LearningPipeline:
             taught = self._read(run, feedback)
             stored = _stored(taught, run.schema_hashes)
             self.playbook.heard.note(taught.insights)
-        if keep:
-            self._unmarked.append((run, feedback.success))
         if known is None:
             self._count(run, feedback)
             self._teach(run, feedback, taught, stored)
@@ -133,6 +135,8 @@ class LearningPipeline:
             self.report.skipped += 1
         else:
             self.correct(stored)
+        if keep:
+            self._unmarked.append((run, feedback.success))
         self.propose(now=self.gate is None)
 
     def _count(self, run: ObservedRun, feedback: Feedback) -> None:

@@ -129,14 +129,24 @@ class WaitingRuns:
         """The runs that wait, those that came first before the others."""
         return self.within(math.inf)
 
-    def within(self, seconds: float) -> Iterator[ObservedRun]:
-        """The runs that wait, without those for which so many seconds of CPU time are not enough."""
+    def within(self, seconds: float, *, sound: bool = False) -> Iterator[ObservedRun]:
+        """The runs that wait, without those for which so many seconds of CPU time are not enough.
+
+        Args:
+            seconds: Of CPU time.
+            sound: Whether damaged files are passed by, with a warning.
+        """
         yield from [run for run in self._memory.values() if run.seconds < seconds]
         for file in self._files("*.json"):
             if float(file.stem.partition("-")[2]) < seconds:
                 try:
                     run = _read(file)
                 except FileNotFoundError:  # another process has learned from it
+                    continue
+                except PlaybookError as error:
+                    if not sound:
+                        raise
+                    _log.warning("%s", error)
                     continue
                 yield run
 
@@ -179,7 +189,7 @@ class WaitingRuns:
         """
         done = 0
         with self._retrying:
-            for run in self.within(seconds):
+            for run in self.within(seconds, sound=True):
                 try:
                     learn(run)
                 except PlaybookError as error:
@@ -188,11 +198,19 @@ class WaitingRuns:
                     still = run.model_copy(update={"seconds": error.seconds})
                     self._memory.update({run.key: still} if run.key in self._memory else {})
                     if run.key not in self._memory:
-                        self.put(still)
+                        self.put(still, power_cut=True)
                 else:
                     self._forget(run.key)
                     done += 1
         return done
+
+    def replace(self, run: ObservedRun, *, keep: bool) -> None:
+        """A later verdict takes the place of a run that waits; with `keep` it waits in its stead."""
+        if run.key in self._memory or self._files(f"{_named(run.key)}-*.json"):
+            if keep:
+                self.put(run, power_cut=True)
+            else:
+                self._forget(run.key)
 
     def _forget(self, key: str, but: Path | None = None) -> None:
         self._memory.pop(key, None)

@@ -8,6 +8,7 @@ from learner.runs import refund, run_of, step
 
 from ace import Feedback, Learner, Playbook
 from ace.core import ModelTransport, PlaybookError
+from ace.core.durable import digest
 from ace.learner.waiting import MAX_LONG, ObservedRun, WaitingRuns
 from ace.reflector import Reflector
 from ace.tasks import ReasoningStep
@@ -354,20 +355,84 @@ def test_a_later_verdict_outlives_the_process_in_which_the_first_was_learned(boo
     assert book.history.learned(["r1"])["r1"].success is False
 
 
-def test_a_run_that_no_model_could_read_waits_in_its_file(files, monkeypatch):
-    learner = Learner(files)
+@pytest.fixture
+def model_away(monkeypatch):
+    """Makes a learner whose model reads no run r1 until it is called again."""
+    away = []
+
+    def toggled(learner):
+        if away:
+            away.clear()
+            return
+        away.append(True)
+        read = learner.pipeline.reflector.read
+
+        def reading(output, *args, **kwargs):
+            if away and output.run_id == "r1":
+                raise ModelTransport("nobody answers")
+            return read(output, *args, **kwargs)
+
+        monkeypatch.setattr(learner.pipeline.reflector, "read", reading)
+
+    return toggled
+
+
+@pytest.mark.parametrize("state", [False, True])
+def test_a_run_that_no_model_could_read_waits_in_its_file(files, tmp_path, model_away, state):
+    learner = Learner(files, state=tmp_path / "runs" if state else None)
     WaitingRuns.of(files).keep(observed(1), OSError("locked"))
-    read = learner.pipeline.reflector.read
-
-    def away(output, *args, **kwargs):
-        if output.run_id == "r1":
-            raise ModelTransport("nobody answers")
-        return read(output, *args, **kwargs)
-
-    with monkeypatch.context() as patched:
-        patched.setattr(learner.pipeline.reflector, "read", away)
-        report = learner.learn_or_keep(numbered(2), GOOD)
+    model_away(learner)
+    report = learner.learn_or_keep(numbered(2), GOOD)
     assert (report.runs, report.unread) == (1, 0)
     assert [run.key for run in WaitingRuns.of(files)] == ["r1"]
+    model_away(learner)
     learner.learn_or_keep(numbered(3), GOOD)
     assert set(files.history.learned(["r1", "r2", "r3"])) == {"r1", "r2", "r3"}
+    assert list(WaitingRuns(tmp_path / "runs")) == []
+    learner.close()
+
+
+def test_a_later_verdict_wins_over_one_that_waits(files, model_away):
+    learner = Learner(files)
+    WaitingRuns.of(files).keep(observed(1), OSError("locked"))
+    model_away(learner)
+    learner.learn(numbered(1), Feedback(success=False))
+    learner.learn_or_keep(numbered(2), GOOD)
+    model_away(learner)
+    learner.learn_or_keep(numbered(3), GOOD)
+    learner.close()
+    assert files.history.learned(["r1"])["r1"].success is False
+    assert (learner.report.unread, list(WaitingRuns.of(files))) == (0, [])
+    WaitingRuns.of(files).keep(observed(2), OSError("locked"))
+    learner.learn_or_keep(numbered(2), Feedback(success=False))
+    assert files.history.learned(["r2"])["r2"].success is False
+
+
+def test_a_run_whose_commit_failed_waits_on(book, tmp_path, monkeypatch):
+    with Learner(book, state=tmp_path / "runs") as learner:
+        teach = learner.pipeline._teach
+
+        def locked(run, *args):
+            monkeypatch.setattr(learner.pipeline, "_teach", teach)
+            raise PlaybookError("locked")
+
+        monkeypatch.setattr(learner.pipeline, "_teach", locked)
+        learner.observe(numbered(1), GOOD)
+        with pytest.raises(PlaybookError, match="locked"):
+            learner.flush()
+        learner.observe(numbered(2), GOOD)
+        learner.flush()
+    Learner(book, state=tmp_path / "runs").close()
+    assert set(book.history.learned(["r1", "r2"])) == {"r1", "r2"}
+
+
+def test_a_damaged_file_beside_a_book_keeps_no_other_from_being_learned(files, caplog):
+    kept = WaitingRuns.of(files)
+    for n in range(3):
+        kept.keep(observed(n), OSError("locked"))
+    (damaged,) = files.postponed.glob(f"{digest('r1')}-*.json")
+    damaged.write_text("")
+    Learner(files).learn_or_keep(numbered(3), GOOD)
+    assert set(files.history.learned([f"r{n}" for n in range(4)])) == {"r0", "r2", "r3"}
+    assert "is damaged" in caplog.text
+    assert damaged.exists()
