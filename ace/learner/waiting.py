@@ -17,6 +17,7 @@ from pydantic import BaseModel, Field, ValidationError
 from ace.core import PlaybookError, clean_text, describe_error, json_line
 from ace.core.durable import digest, write_atomic
 from ace.playbook import Playbook
+from ace.playbook.database import cache_folder
 from ace.tasks import Feedback, TaskOutput
 
 MAX_LONG = 20
@@ -102,7 +103,8 @@ class WaitingRuns:
             raise PlaybookError(
                 f"cannot keep run {run.output.run_id!r}: {error}; its steps hold what JSON cannot hold"
             ) from error
-        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        # the user's cache may not be there yet; a book's folder that was moved away is not made anew
+        self.folder.mkdir(mode=0o700, parents=self.folder.is_relative_to(cache_folder()), exist_ok=True)
         file = self.folder / f"{_named(run.key)}-{run.seconds:g}.json"
         write_atomic(file, line, power_cut=power_cut, private=True)
         self._forget(run.key, but=file)

@@ -10,6 +10,7 @@ from ace import Feedback, Learner, Playbook
 from ace.core import ModelTransport, PlaybookError
 from ace.core.durable import digest
 from ace.learner.waiting import MAX_LONG, ObservedRun, WaitingRuns
+from ace.playbook.database import cache_folder
 from ace.reflector import Reflector
 from ace.tasks import ReasoningStep
 
@@ -436,3 +437,12 @@ def test_a_damaged_file_beside_a_book_keeps_no_other_from_being_learned(files, c
     assert set(files.history.learned([f"r{n}" for n in range(4)])) == {"r0", "r2", "r3"}
     assert "is damaged" in caplog.text
     assert damaged.exists()
+
+
+def test_runs_of_a_book_on_a_server_wait_in_a_cache_that_was_not_there(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    runs = WaitingRuns(cache_folder() / "books" / "b.postponed")
+    runs.keep(observed(1), OSError("away"))
+    assert list(runs) == [observed(1)]
+    with pytest.raises(FileNotFoundError):
+        WaitingRuns(tmp_path / "moved" / "b.postponed").put(observed(1))
