@@ -103,7 +103,7 @@ class WaitingRuns:
             raise PlaybookError(
                 f"cannot keep run {run.output.run_id!r}: {error}; its steps hold what JSON cannot hold"
             ) from error
-        # the user's cache may not be there yet; a book's folder that was moved away is not made anew
+        # the user's cache may not be there yet; a book's folder that was moved away is not created again
         self.folder.mkdir(mode=0o700, parents=self.folder.is_relative_to(cache_folder()), exist_ok=True)
         file = self.folder / f"{_named(run.key)}-{run.seconds:g}.json"
         write_atomic(file, line, power_cut=power_cut, private=True)

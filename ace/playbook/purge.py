@@ -389,7 +389,7 @@ def _stored_runs(folder: Path, target: Target, clean: Callable[[Any], Any] | Non
         for file in found:
             run = file.with_name(file.name[1:-4]) if file.suffix == ".tmp" else file
             lock = run.with_suffix(".lock")
-            driven = f"run {file.stem!r} is being driven; wait until it is done, and purge again"
+            driven = f"run {run.stem!r} is being driven; wait until it is done, and purge again"
             with locked(lock, driven, PlaybookError):
                 file.unlink(missing_ok=True)
                 lock.unlink(missing_ok=True)

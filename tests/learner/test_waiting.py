@@ -1,4 +1,4 @@
-"""Runs that wait: in a learner's folder, beside a book, and those that took too long by whoever takes more time."""
+"""Runs that wait: in a learner's folder, beside a book, and those that took too long."""
 
 import threading
 import time

@@ -383,7 +383,7 @@ def test_a_purge_leaves_files_of_others_and_a_run_that_is_being_written(tmp_path
             other.write_text('{"run_id":"r1"}')
         left = store.folder / ".r1.json.tmp"
         left.write_text('{"run_id":"r1"}')
-        with store.claim("r1"), pytest.raises(PlaybookError, match="is being driven"):
+        with store.claim("r1"), pytest.raises(PlaybookError, match="run 'r1' is being driven"):
             book.purge(run_id="r1")
         assert left.exists()
         book.commit([Tag(bullet_id="b-1", helpful=1, run_id="r1")])
