@@ -147,7 +147,7 @@ class Learner:
             trainset: For each task, a function that sets up a fresh episode.
             epochs: How often the whole set is run.
             skip_solved: Whether tasks that succeeded in an earlier epoch are left out.
-            name: Tells this fit from others over the same `state` file.
+            name: Tells this fit from others over the same `state`.
             on_run: Called after each run, for progress.
 
         Returns:
