@@ -53,8 +53,7 @@ def ten_thousand(count: int = 10_000) -> dict[str, float]:
             for name, embedder in (("torch", torch), ("onnx", onnx)):
                 bare[name].append(timed(lambda e=embedder, q=other: e.embed([q])))
                 books[name]._state.index._queries.clear()
-                books[name]._retriever._candidates.clear()
-                books[name]._retriever._packed.clear()
+                books[name]._retriever._answers.clear()
                 cold[name].append(timed(lambda b=books[name], q=one: b.retrieve(q)))
                 cached[name].append(timed(lambda b=books[name], q=one: b.retrieve(q)))
         same = statistics.mean(

@@ -23,8 +23,7 @@ from rich.table import Table
 
 from ace.playbook import Filters, MiniLMEmbedder, Playbook, ranking
 from ace.playbook.bullet import sequence_key
-from ace.playbook.index.index import of_bullets
-from ace.playbook.ranking import DEPTH, MAX_SUPPORT, RRF_K, SUPPORT, Ranking, diversify, fuse
+from ace.playbook.ranking import MAX_SUPPORT, RRF_K, SUPPORT, Ranking, diversify, fuse
 from ace.suites.registry import load_suite
 
 Constants = tuple[int, float, int]
@@ -36,10 +35,11 @@ VARIANTS = ("dense", "words", "plain fusion", "fusion, different sequences", "wi
 def both(book: Playbook, task: BenchTask, filters: Filters) -> tuple[Ranking, Ranking]:
     """The bullets that are near a task by meaning, and by words."""
     index, asked = book._state.index, book._state.index.masked(task.query)
-    allowed = book._state.bullets.allowed(filters, None, None)
-    dense = index._dense.search(index.query_vectors([asked.meaning])[0], DEPTH, allowed)  # type: ignore[union-attr]
-    words = index._lexical.search(asked.words, DEPTH, allowed)  # type: ignore[union-attr]
-    return of_bullets(dense), of_bullets(words)
+    found = index.candidates(asked, index.query_vector(asked), book._state.bullets.allowing(filters, None, None))
+    by_meaning = sorted((s.dense_rank, s.number, s.cosine) for s in found if s.dense_rank is not None)
+    by_words = sorted((s.lexical_rank, s.number, s.words) for s in found if s.lexical_rank is not None)
+    dense, words = ([[n for _, n, _ in by], [score for _, _, score in by]] for by in (by_meaning, by_words))
+    return (dense[0], dense[1]), (words[0], words[1])
 
 
 def hits(book: Playbook, task: BenchTask, filters: Filters) -> dict[str, bool]:
@@ -47,7 +47,8 @@ def hits(book: Playbook, task: BenchTask, filters: Filters) -> dict[str, bool]:
     wanted = sequence_key(task.tools)
     dense, words = both(book, task, filters)
     plain = [scored.number for scored in fuse(dense, words, k=60)]
-    own = diversify(fuse(dense, words), book._state.bullets, lambda bullet: 1.0)
+    with mock.patch.object(ranking, "utility", return_value=1.0):
+        own = diversify(fuse(dense, words), book._state.bullets)
 
     def distinct(numbers: Sequence[int]) -> list[tuple[str, ...]]:
         return list(dict.fromkeys(book._state.bullets[n].key for n in numbers))[:3]

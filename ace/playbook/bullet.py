@@ -22,8 +22,6 @@ Stage = Literal["shadow", "active", "pinned", "quarantined", "retired"]
 
 SHOWN_STAGES: tuple[Stage, ...] = ("active", "pinned")
 """Only these reach a prompt."""
-LIVING_STAGES: tuple[Stage, ...] = ("shadow", "active", "pinned", "quarantined")
-"""All but the retired ones."""
 
 HOLDOUT_COUNTERS = ("control_successes", "control_failures", "treated_successes", "treated_failures")
 COUNTERS = ("helpful_count", "harmful_count", *HOLDOUT_COUNTERS)

@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Any
 
 from ace.core import PlaybookError
-from ace.playbook.bullet import SHOWN_STAGES, FilterKey, Section, Stage
+from ace.playbook.bullet import SHOWN_STAGES, FilterKey, Provenance, Section, Stage
 
 ANY_VERSION = "*"
 """In place of a schema hash, where only the names of an agent's tools are known."""
@@ -67,20 +67,16 @@ class Filters:
         """Whether an evaluation guard is on."""
         return bool(self.exclude_tasks or self.exclude_groups)
 
-    @cached_property
-    def criteria(self) -> tuple[object, ...]:
-        """Hashable form of what is compared with a filter key."""
-        tools = None if self.tools is None else tuple(sorted(self.tools.items()))
-        return (self.sections, self.tags, tools, self.stages, self.domain, self.has_tool_sequence)
+    def guard(self, provenance: Provenance) -> bool:
+        """Whether an evaluation guard leaves out what rests on this."""
+        by_task = not set(self.exclude_tasks).isdisjoint(provenance.task_ids)
+        return by_task or not set(self.exclude_groups).isdisjoint(provenance.groups)
 
     @cached_property
     def cache_key(self) -> tuple[object, ...]:
         """Hashable form of everything."""
-        return (self.criteria, self.exclude_tasks, self.exclude_groups)
-
-    def allow(self, filter_key: FilterKey, domain: str | None, tenant: str | None) -> bool:
-        """Whether bullets with this filter key may be shown for a task of this domain and tenant."""
-        return not self.why_excluded(filter_key, domain, tenant)
+        tools = None if self.tools is None else tuple(sorted(self.tools.items()))
+        return (tools, *(getattr(self, field.name) for field in fields(self) if field.name != "tools"))
 
     def why_excluded(self, filter_key: FilterKey, domain: str | None, tenant: str | None) -> str:
         """Why bullets with this filter key may not be shown, in words; empty when they may."""

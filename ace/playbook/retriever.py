@@ -12,9 +12,10 @@ from typing import Any
 from cachetools import LRUCache
 
 from ace.core import clean_text
-from ace.playbook.bullet import LIVING_STAGES, PlaybookBullet
+from ace.playbook.bullet import PlaybookBullet
 from ace.playbook.explain import explain
 from ace.playbook.filters import Filters
+from ace.playbook.index.index import Masked
 from ace.playbook.ranking import Group, Scored, diversify, in_turn, nearness, pinned_first, without_reads
 from ace.playbook.render import pack
 from ace.playbook.results import Explanation, Retrieved
@@ -93,16 +94,12 @@ class Retriever:
     def explain(self, query: Query) -> Explanation:
         """Why each bullet would come, and what else is near."""
         query = replace(query, text=clean_text(query.text), k=max(0, query.k))
-        state = self._state
+        state, filters, domain, tenant = self._state, query.filters, query.domain, query.tenant
+        asked = self._asked(query)
+        vector = state.index.query_vector(asked)
         with state.lock:
-            state.keep_up()
-        candidates = self._found(query)
-        anything = Query(query.text, None, query.tenant, Filters(stages=(*LIVING_STAGES, "retired")))
-        everything = self._found(anything)
-        filters, domain, tenant = query.filters, query.domain, query.tenant
-        with state.lock:
-            candidates = state.bullets.still(candidates, filters, domain, tenant)
-            everything = [scored for scored in everything if scored.number in state.bullets]
+            everything = state.index.candidates(asked, vector, lambda n: state.bullets.key(n).tenant in (None, tenant))
+            candidates = state.index.candidates(asked, vector, state.bullets.allowing(filters, domain, tenant))
             groups, ordered = self._grouped(query, candidates)
             reasons = {s: state.bullets.why_excluded(s.number, filters, domain, tenant) for s in everything}
             far = [] if groups else [s for s in candidates if state.bullets[s.number].stage != "pinned"]
@@ -122,21 +119,26 @@ class Retriever:
     # -- from candidates to an answer --------------------------------------------------------------------------------
 
     def _chosen(self, query: Query) -> tuple[PlaybookBullet, ...]:
-        state, filters = self._state, query.filters
+        state, scope = self._state, (query.filters, query.domain, query.tenant)
         with state.lock:
-            state.keep_up()
-            asked, scope = state.index.asked(query.text), (query.domain, query.tenant)
-            key = (asked, *scope, filters.cache_key, query.k, state.revision, state.budget.prompt)
-            known = self._answers.get(key)
+            asked = self._asked(query)
+            key = (asked, query.domain, query.tenant, query.filters.cache_key, query.k, state.budget.prompt)
+            known = self._answers.get((*key, state.revision))
         if known is not None:
             return known
-        candidates = self._found(query)
+        vector = state.index.query_vector(asked)  # not under the lock: it takes longest
         with state.lock:
-            _, ordered = self._grouped(query, state.bullets.still(candidates, filters, *scope))
+            _, ordered = self._grouped(query, state.index.candidates(asked, vector, state.bullets.allowing(*scope)))
             # one that is too long for the budget must not cost a slot
             packed = tuple(pinned_first(pack(ordered, state.budget.prompt, query.k, state.budget.counter)))
-            self._answers[key] = packed
+            self._answers[*key, state.revision] = packed
         return packed
+
+    def _asked(self, query: Query) -> Masked:
+        """The query as it is compared, after following what other processes have committed."""
+        with self._state.lock:
+            self._state.keep_up()
+            return self._state.index.asked(query.text)
 
     def _grouped(self, query: Query, candidates: Sequence[Scored]) -> tuple[list[Group], list[PlaybookBullet]]:
         """The candidates by what they teach, and the bullets in turn: pinned ones first, of those the best fit."""
@@ -147,15 +149,6 @@ class Retriever:
         near = [scored.number for scored in candidates if scored.number in pinned]
         order = dict.fromkeys([*near, *pinned, *in_turn(groups, bullets)])
         return groups, [bullets[number] for number in order]
-
-    def _found(self, query: Query) -> list[Scored]:
-        """What is near the query."""
-        index = self._state.index
-        if not len(self._state.bullets):
-            return []
-        asked = index.asked(query.text)
-        (vector,) = index.query_vectors([asked.meaning])
-        return index.candidates(asked, vector, query.domain, query.tenant, query.filters)
 
 
 class PlaybookView:

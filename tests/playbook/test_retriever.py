@@ -176,14 +176,14 @@ def test_advice_that_names_no_tool_fills_the_slots(book):
 
 def test_what_is_hidden_while_a_task_waits_does_not_come(book, monkeypatch):
     book.commit([Add(bullet=bullet())])
-    real = type(book._state.index).candidates
+    real = type(book._state.index).query_vector
 
     def slow(self, *args):
         found = real(self, *args)
         book.commit([Promote(bullet_id="b-1", stage="retired")])
         return found
 
-    monkeypatch.setattr(type(book._state.index), "candidates", slow)
+    monkeypatch.setattr(type(book._state.index), "query_vector", slow)
     assert book.retrieve("order") == []
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from itertools import islice
 from typing import Literal, NamedTuple
 
@@ -13,17 +14,16 @@ from cachetools import LRUCache
 
 from ace.core import PlaybookError, clean_text
 from ace.core.language import column, is_foreign, search_words
-from ace.playbook.bullet import LIVING_STAGES, PlaybookBullet, Section
-from ace.playbook.filters import Filters
+from ace.playbook.bullet import PlaybookBullet, Section
 from ace.playbook.index.dense import DenseIndex
 from ace.playbook.index.lexical import LexicalIndex
 from ace.playbook.index.minilm import Embedder, Vectors, embedded
 from ace.playbook.masking import Kind, Masker, masked
-from ace.playbook.ranking import DEPTH, Scored, fuse
+from ace.playbook.ranking import DEPTH, Ranking, Scored, fuse
 from ace.playbook.store import Store
 from ace.playbook.table import BulletTable
 
-ENTRIES: Literal[16] = 16
+ENTRIES = 16
 """Ids in the indexes that belong to one bullet: each situation is an entry of its own, the first has the first id."""
 KEPT: tuple[Kind, ...] = ("name", "money")
 """Kinds that are not masked where meanings are compared: they tell MiniLM what kind of thing is spoken of."""
@@ -67,7 +67,7 @@ class BulletIndex:
         self._table = table
         self._lock = threading.RLock() if lock is None else lock
         self._dense: DenseIndex | None = None
-        self._lexical = LexicalIndex(ENTRIES)
+        self._lexical = LexicalIndex()
         self._changed: set[int] = set(table)
         """Numbers of bullets that the indexes do not have as they are now."""
         self._masks: LRUCache[str, Masked] = LRUCache(CACHED_QUERIES)
@@ -84,16 +84,14 @@ class BulletIndex:
         them.
         """
         query = self.asked(clean_text(text))
+        vector = self.query_vector(query)
+
+        def comparable(number: int) -> bool:
+            key = self._table.key(number)
+            return key.stage != "retired" and (key.section, key.domain, key.tenant) == (section, domain, tenant)
+
         with self._lock:
-            empty = not len(self._table)
-        if empty:
-            return []
-        (vector,) = self.query_vectors([query.meaning])
-        filters = Filters(sections=(section,), stages=LIVING_STAGES)
-        found = self.candidates(query, vector, domain, tenant, filters)
-        with self._lock:
-            near = [(self._table[s.number], s.cosine or 0.0) for s in found if s.number in self._table]
-        near = [(b, cosine) for b, cosine in near if (b.domain, b.tenant) == (domain, tenant)]
+            near = [(self._table[s.number], s.cosine or 0.0) for s in self.candidates(query, vector, comparable)]
         return sorted(near, key=lambda pair: (-pair[1], pair[0].number))
 
     def masked(self, text: str) -> Masked:
@@ -133,16 +131,15 @@ class BulletIndex:
         with self._lock:
             return self._table.planned(shape, section, domain, tenant)
 
-    def query_vectors(self, texts: Sequence[str]) -> list[Vectors]:
-        """Unit vectors of queries; those that are not in the cache are embedded together."""
+    def query_vector(self, query: Masked) -> Vectors | None:
+        """The unit vector of a query; None while there is nothing to compare it with."""
         with self._lock:
-            known = {text: self._queries[text] for text in texts if text in self._queries}
-        fresh = [text for text in dict.fromkeys(texts) if text not in known]
-        if fresh:
-            known |= zip(fresh, embedded(self._embedder, fresh), strict=True)  # not under the lock: it takes longest
+            known, empty = self._queries.get(query.meaning), not len(self._table)
+        if known is None and not empty:
+            (known,) = embedded(self._embedder, [query.meaning])  # not under the lock: it takes longest
             with self._lock:
-                self._queries.update(known)
-        return [known[text] for text in texts]
+                self._queries[query.meaning] = known
+        return known
 
     def vectors(self, bullets: Sequence[PlaybookBullet]) -> Vectors:
         """Unit vectors of what bullets are searched by, shape (len(bullets), dimension)."""
@@ -185,7 +182,7 @@ class BulletIndex:
 
     def _dense_index(self, dimension: int) -> DenseIndex:
         if self._dense is None:
-            self._dense = DenseIndex(dimension, per_number=ENTRIES)
+            self._dense = DenseIndex(dimension)
         if self._dense.dimension != dimension:
             raise PlaybookError(
                 f"the embedder {self._embedder.name!r} gives vectors of {dimension} numbers, this book's have "
@@ -222,35 +219,23 @@ class BulletIndex:
 
     # -- searching -----------------------------------------------------------------------------------------------------
 
-    def candidates(
-        self,
-        query: Masked,
-        vector: Vectors,
-        domain: str | None,
-        tenant: str | None,
-        filters: Filters,
-    ) -> list[Scored]:
-        """What is near a query by meaning and by words, best first."""
+    def candidates(self, query: Masked, vector: Vectors | None, allow: Callable[[int], bool]) -> list[Scored]:
+        """What is near a query by meaning and by words, best first, of the bullets that may come by their numbers."""
         with self._lock:
+            if vector is None:
+                return []
             self._update()
-            if not len(self._table):
-                return []
-            allowed = self._table.allowed(filters, domain, tenant)
-            if not allowed.any():
-                return []
-            mask = None if int(allowed.sum()) == len(self._table) else allowed
-            depth = 2 * DEPTH  # a bullet may have several entries
-            near: tuple[list[int], list[float]] = ([], [])
+            near: Ranking = ([], [])
             if self._dense is not None:
-                near = self._dense_index(len(vector)).search(vector, depth, mask)
-            words = of_bullets(self._lexical.search(query.words, depth, mask, query.hidden))
-        return fuse(of_bullets(near), words)
+                near = _allowed(partial(self._dense_index(len(vector)).search, vector), allow)
+            words = _allowed(partial(self._lexical.search, query.words, hidden=query.hidden), allow)
+        return fuse(of_bullets(near), of_bullets(words))
 
     def reset(self, table: BulletTable) -> None:
         """Forget everything that was made: another table takes its place."""
         with self._lock:
             self._table = table
-            self._dense, self._lexical = None, LexicalIndex(ENTRIES)
+            self._dense, self._lexical = None, LexicalIndex()
             self._queries.clear()
             self._masks.clear()
             self._changed = set(table)
@@ -262,7 +247,18 @@ class BulletIndex:
         return {self._embedder.name: set(map(text_key, texts))}
 
 
-def of_bullets(ranking: tuple[Sequence[int], Sequence[float]]) -> tuple[list[int], list[float]]:
+def _allowed(search: Callable[[int], Ranking], allow: Callable[[int], bool]) -> Ranking:
+    """The best entries of bullets that may come; where many may not, more are looked at."""
+    depth, wanted = 2 * DEPTH, 2 * DEPTH  # a bullet may have several entries
+    while True:
+        entries, scores = search(depth)
+        kept = [i for i, entry in enumerate(entries) if allow(entry // ENTRIES)][:wanted]
+        if len(kept) == wanted or len(entries) < depth:
+            return [entries[i] for i in kept], [scores[i] for i in kept]
+        depth *= 16
+
+
+def of_bullets(ranking: Ranking) -> Ranking:
     """A ranking of entries as one of bullets: each by its best entry."""
     best: dict[int, float] = {}
     for entry, score in zip(*ranking, strict=True):

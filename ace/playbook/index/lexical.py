@@ -71,8 +71,7 @@ class LexicalIndex:
         [4]
     """
 
-    def __init__(self, per_number: int = 1) -> None:
-        self._per_number = per_number
+    def __init__(self) -> None:
         self._counts: dict[int, tuple[NDArray[np.int32], NDArray[np.float32]]] = {}
         self._changed = 1
         self._numbers = np.zeros(0, dtype=np.int64)
@@ -106,19 +105,12 @@ class LexicalIndex:
             starts = self._postings.starts
             return tuple(c for c in columns if len(starts) > 1 and starts[c] < starts[c + 1])
 
-    def search(
-        self,
-        query: str,
-        depth: int,
-        allowed: NDArray[np.bool_] | None = None,
-        hidden: Sequence[int] = (),
-    ) -> tuple[list[int], list[float]]:
+    def search(self, query: str, depth: int, hidden: Sequence[int] = ()) -> tuple[list[int], list[float]]:
         """The numbers of the texts that share words with the query, best first, and their scores.
 
         Args:
             query: Any text.
             depth: How many at most.
-            allowed: By number, whether it may come; None allows all.
             hidden: Columns of words that do not stand in the query as it is masked.
         """
         with self._lock:
@@ -141,11 +133,6 @@ class LexicalIndex:
                 scores += np.bincount(where, products, len(scores))
             numbers = self._numbers
         norm = float(np.sqrt((weights**2).sum())) or 1.0
-        if allowed is not None:
-            places = numbers // self._per_number
-            inside = places < len(allowed)
-            scores[~inside] = 0
-            scores[inside] *= allowed[places[inside]]
         # the best ones by score, equal ones by number
         least = np.partition(scores, -depth)[-depth] if len(scores) > depth else 0.0
         hits = np.flatnonzero(scores >= least if least > 0 else scores > 0)

