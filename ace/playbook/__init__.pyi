@@ -17,7 +17,6 @@ from .index import (
     CallableEmbedder as CallableEmbedder,
     Embedder as Embedder,
     MiniLMEmbedder as MiniLMEmbedder,
-    SentenceTransformerEmbedder as SentenceTransformerEmbedder,
     as_embedder as as_embedder,
 )
 from .playbook import Playbook as Playbook

@@ -9,7 +9,6 @@ from typing import Any
 
 from ace.core import PlaybookError
 from ace.playbook.index.minilm import Embedder, MiniLMEmbedder, Vectors, unit
-from ace.playbook.index.sentence_transformer import SentenceTransformerEmbedder
 
 
 class CallableEmbedder:
@@ -33,8 +32,8 @@ def as_embedder(source: Any = None) -> Embedder:
     """Anything that can embed, as an `Embedder`.
 
     Args:
-        source: An `Embedder`; None for MiniLM; the name of a model of sentence-transformers; a `dspy.Embedder`; a
-            `SentenceTransformer`; or a function from a list of texts to a 2-D array, named by its module and name.
+        source: An `Embedder`; None for MiniLM; a `dspy.Embedder`; a `SentenceTransformer`; or a function from a list of
+            texts to a 2-D array, named by its module and name.
 
     Raises:
         PlaybookError: It can do none of that, or is a function without a name of its own.
@@ -47,11 +46,9 @@ def as_embedder(source: Any = None) -> Embedder:
     """
     if source is None or source == "minilm":
         return MiniLMEmbedder()
-    if isinstance(source, str):
-        return SentenceTransformerEmbedder(source)
     if hasattr(source, "embed") and isinstance(getattr(source, "name", None), str):
         return source
-    if hasattr(source, "encode"):  # sentence-transformers
+    if hasattr(source, "encode") and not isinstance(source, str):  # sentence-transformers
         return CallableEmbedder(f"sentence-transformers/{_fingerprint(source)}", source.encode)
     model = getattr(source, "model", None)
     if callable(source) and model is not None:  # dspy.Embedder
@@ -62,8 +59,7 @@ def as_embedder(source: Any = None) -> Embedder:
     if callable(source):
         return CallableEmbedder(_function_name(source), source)
     raise PlaybookError(
-        f"cannot embed with {type(source).__name__}: give an Embedder, the name of a model of sentence-transformers, "
-        "a dspy.Embedder, a SentenceTransformer, or "
+        f"cannot embed with {source!r:.60}: give an Embedder, a dspy.Embedder, a SentenceTransformer(name), or "
         "CallableEmbedder(name, function)"
     )
 

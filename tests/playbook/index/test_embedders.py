@@ -1,11 +1,20 @@
 """What can embed, and what it returns wrongly."""
 
+import copy
+import importlib.util
+
 import numpy as np
 import pytest
+from playbook_bench import torch_minilm
 from playbook_kit import bullets
 
 from ace.core import PlaybookError
 from ace.playbook import CallableEmbedder, MiniLMEmbedder, Playbook, as_embedder
+
+needs_torch = pytest.mark.skipif(
+    importlib.util.find_spec("sentence_transformers") is None,
+    reason="sentence-transformers is not installed: `make test-torch` installs it and runs this",
+)
 
 
 def mean_length(texts):
@@ -44,3 +53,28 @@ def test_wrong_vectors_are_refused_and_not_kept(tmp_path, wrong):
         answers["now"] = [[1.0, 0.0, 0.0]]
         with pytest.raises(PlaybookError, match="another name"):
             book.retrieve("another task")
+
+
+def test_the_name_of_a_model_is_no_embedder_and_the_error_says_what_is():
+    with pytest.raises(PlaybookError, match=r"'BAAI/bge-small-en-v1.5': give .* a SentenceTransformer\(name\)"):
+        as_embedder("BAAI/bge-small-en-v1.5")
+
+
+@needs_torch
+def test_the_default_embedder_gives_the_vectors_of_sentence_transformers():
+    texts = ["Refund the order.", "", "word " * 600, "naïve café ✓", *[f"text number {n} of many" for n in range(70)]]
+    vectors, expected = MiniLMEmbedder().embed(texts), torch_minilm().embed(texts)
+    assert (vectors * expected).sum(axis=1).min() > 0.9999
+
+
+@needs_torch
+def test_two_models_have_two_names():
+    import torch
+
+    model = torch_minilm()._func.func.__self__
+    other = copy.deepcopy(model)
+    with torch.no_grad():
+        next(other.parameters()).add_(0.01)
+    names = [as_embedder(one).name for one in (model, other, copy.deepcopy(model))]
+    assert names[0] == names[2] != names[1]
+    assert as_embedder(model).embed(["a", "b"]).shape == (2, 384)
