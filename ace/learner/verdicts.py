@@ -162,7 +162,9 @@ class Replay:
             evidence = self._evidence(bullet.provenance)
             if bullet.provenance.run_ids and not evidence.run_ids:
                 return None
-            return Restore(bullet=bullet.model_copy(update={"provenance": evidence}))
+            given = getattr(delta, "credited", None) or ()
+            credited = tuple(run for run in given if run not in self._now or self._now[run].success is not None)
+            return Restore(bullet=bullet.model_copy(update={"provenance": evidence}), credited=credited)
         changes: dict[str, Any] = {"bullet_id": self._ids.get(delta.bullet_id, "")}
         if not self._copy.find([changes["bullet_id"]]):
             return None

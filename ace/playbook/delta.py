@@ -118,7 +118,7 @@ class Restore(_Delta, frozen=True):
     kind: Literal["restore"] = "restore"
     bullet: PlaybookBullet
     credited: tuple[str, ...] | None = None
-    """The runs that have given it their credit; None for those that had when it was so."""
+    """The runs that have given it their credit; a rollback that does not say so, as earlier ones, means those of then."""
     back_to: int | None = None
     """As for `Remove`."""
 

@@ -11,11 +11,11 @@ from pydantic import BaseModel
 
 from ace.core import PlaybookError, clean_text
 from ace.playbook.bullet import PlaybookBullet
-from ace.playbook.credits import credits_of
+from ace.playbook.credits import Credits, credits_of
 from ace.playbook.database import book_url
 from ace.playbook.delta import Add, Delta, Learned, Merge, Purge, Remove, Restore, Tag, fold
 from ace.playbook.state import PlaybookState
-from ace.playbook.store import START, Credits, Entry, Row, Store, given_numbers, link
+from ace.playbook.store import START, Entry, Row, Store, given_numbers, link
 from ace.playbook.transfer import read_journal, write_journal
 from ace.playbook.versions import (
     BOOKKEEPING,
@@ -121,7 +121,7 @@ class History:
 
     def learned(self, run_ids: Collection[str]) -> dict[str, Learned]:
         """What the book has learned from runs, by the last verdict on each: `book.history.learned(["r-1"])`."""
-        known = [run_id for run_id in run_ids if (run_id, 0) in self._store.credits(run_id)]
+        known = [run_id for run_id in run_ids if "b-0" in self._store.credits(run_id)]
         if not known:
             return {}
         return {run_id: taught for run_id, taught in self.heard().items() if run_id in known}
@@ -138,10 +138,7 @@ class History:
 
     def credits(self) -> dict[str, tuple[str, ...]]:
         """By bullet, the runs that have given it their credit."""
-        found: dict[str, tuple[str, ...]] = {}
-        for run, number in sorted(self._store.credits()):
-            found[f"b-{number}"] = (*found.get(f"b-{number}", ()), run)
-        return found
+        return {bullet_id: tuple(sorted(runs)) for bullet_id, runs in self._store.credits().items()}
 
     def write_again(self, deltas: Sequence[Delta]) -> None:
         """Write what a person, or an earlier revision, vouches for, with the ids that it names."""
@@ -190,8 +187,6 @@ class History:
             ]
             gone = [Remove(bullet_id=i, reason=reason) for i in now if i not in bullets]
             tx.add(change, *gone, *restored, *(Add(bullet=bullet, reason=reason) for bullet in fresh))
-            earlier = [(entry.revision, entry.delta) for entry in tx.entries_after(0)]
-            tx.replace_credits(credits_of([*earlier, *((tx.revision, delta) for delta in tx.deltas)]))
         return tx.deltas
 
     def at(self, revision: int) -> tuple[PlaybookBullet, ...]:
@@ -233,9 +228,7 @@ class History:
         then = _state_at(entries)
         with self._state.transaction(author, reviewed=True) as tx:
             now = {bullet.id: bullet for bullet in self._state.bullets.values()}
-            if deltas := _way_back(now, then, revision):
-                tx.replace_credits(credits_of((e.revision, e.delta) for e in entries))
-                tx.add(*deltas)
+            tx.add(*_way_back(now, then, revision, credits_of((e.revision, e.delta) for e in entries)))
         return self._state.revision
 
     def versions(self, bullet_id: str) -> list[Version]:
@@ -271,11 +264,9 @@ class History:
         with self._state.transaction(author, reviewed=True) as tx:
             entries = concerning(tx.entries_after(0), bullet_id)
             versions = versions_of(entries, bullet_id)
-            deltas = way_back(versions, revision, clean_text(note or f"back to revision {revision}"))
-            if versions[-1].bullet is None:
-                given = credits_of((e.revision, e.delta) for e in entries if e.revision < versions[-1].revision)
-                tx.return_credits({pair for pair in given if f"b-{pair[1]}" == bullet_id})
-            tx.add(*deltas)
+            given = credits_of((e.revision, e.delta) for e in entries if e.revision < versions[-1].revision)
+            reason = clean_text(note or f"back to revision {revision}")
+            tx.add(*way_back(versions, revision, reason, tuple(sorted(given.get(bullet_id, ())))))
         return self._state.revision
 
     def export(self, path: str | Path) -> int:
@@ -404,12 +395,15 @@ def _explained(entries: Iterable[Entry]) -> tuple[dict[str, tuple[list[str], lis
     return explained, merged
 
 
-def _way_back(now: Bullets, then: Bullets, revision: int) -> list[Delta]:
+def _way_back(now: Bullets, then: Bullets, revision: int, credited: Credits) -> list[Delta]:
     """The deltas that make the book what it was, byte for byte; the journal only grows."""
     reason = f"back to revision {revision}"
-    changed = [bullet for i, bullet in then.items() if now.get(i) != bullet]
-    gone: list[Delta] = [Remove(bullet_id=i, back_to=revision, reason=reason) for i in now if i not in then]
-    return [*gone, *(Restore(bullet=bullet, back_to=revision, reason=reason) for bullet in changed)]
+    deltas: list[Delta] = [Remove(bullet_id=i, back_to=revision, reason=reason) for i in now if i not in then]
+    for bullet_id, bullet in then.items():
+        if now.get(bullet_id) != bullet:
+            runs = tuple(sorted(credited.get(bullet_id, ())))
+            deltas.append(Restore(bullet=bullet, credited=runs, back_to=revision, reason=reason))
+    return deltas
 
 
 def _verify(
@@ -421,10 +415,8 @@ def _verify(
     problems += unreadable
     if not unreadable:
         problems += [*_unlike(entries, rows), *_wrong_numbers(entries, next_number)]
-        there = {0, *(row.number for row in rows)}  # 0 stands for the book itself
-        if {pair for pair in credited if pair[1] in there} != {
-            pair for pair in credits_of((e.revision, e.delta) for e in entries) if pair[1] in there
-        }:
+        given = credits_of((e.revision, e.delta) for e in entries)
+        if credited != {bullet_id: runs for bullet_id, runs in given.items() if runs}:
             problems.append("which runs have given their credit differs from the journal")
     return VerifyReport(
         revision=entries[-1].revision if entries else 0,

@@ -413,8 +413,8 @@ class Playbook:
             store.put_vectors(name, state.store.vectors(name, keys))
             store.start_ids_after(state.store.last_number())
             with copy._state.transaction("fork", reviewed=True) as tx:
-                tx.add(*(Restore(bullet=bullet) for bullet in bullets))
-                tx.replace_credits(credits_of(journal))
+                credited = credits_of(journal)
+                tx.add(*(Restore(bullet=b, credited=tuple(credited.get(b.id, ()))) for b in bullets))
             # as they are now, for what comes: what is there is copied whatever they are
             copy.budget.prompt, copy.budget.book = self.budget.prompt, self.budget.book
         return copy

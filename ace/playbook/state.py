@@ -176,7 +176,7 @@ class PlaybookState:
             PlaybookError: A delta does not apply, or the book would exceed its budget; nothing was written.
         """
         with self.lock:
-            with self.store.transaction(clean_text(author)) as tx:
+            with self.store.transaction(clean_text(author), self.find) as tx:
                 if tx.newest != self.revision:
                     self._follow(tx.entries_after(self.revision))
                 yield tx

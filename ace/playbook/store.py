@@ -9,7 +9,7 @@ import re
 import sqlite3
 import threading
 import time
-from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, nullcontext, suppress
 from dataclasses import asdict, dataclass
 from functools import cached_property
@@ -25,9 +25,9 @@ from sqlalchemy.exc import ArgumentError, DataError, DBAPIError, IntegrityError,
 from ace.core import PlaybookError
 from ace.playbook import schema
 from ace.playbook.bullet import PlaybookBullet
-from ace.playbook.credits import credits_of
+from ace.playbook.credits import Credits, credits_of
 from ace.playbook.database import connect
-from ace.playbook.delta import DELTAS, Add, Delta, Learned, Merge, Purge, Restore, Tag, apply, fold
+from ace.playbook.delta import DELTAS, Add, Delta, Learned, Merge, Purge, Remove, Restore, Tag, apply, fold
 
 START = ""
 """What stands before the first entry."""
@@ -44,10 +44,6 @@ def link(previous: str, revision: int, position: int, delta: str, author: str, c
     """
     content = json.dumps([previous, revision, position, delta, author, repr(float(created_at))])
     return hashlib.sha256(content.encode()).hexdigest()
-
-
-Credits = Collection[tuple[str, int]]
-"""Which run has given its credit to which bullet's number."""
 
 
 class Row(NamedTuple):
@@ -122,9 +118,15 @@ class Transaction:
         deltas: What it writes, in order.
     """
 
-    def __init__(self, connection: sa.Connection, author: str) -> None:
+    def __init__(
+        self,
+        connection: sa.Connection,
+        author: str,
+        find: Callable[[Iterable[str]], Mapping[str, PlaybookBullet]],
+    ) -> None:
         self._connection = connection
         self._author = author
+        self._find = find
         self._now = time.time()
         self.newest = _newest(connection)
         self.revision = self.newest + 1
@@ -139,24 +141,14 @@ class Transaction:
         Raises:
             PlaybookError: A delta does not apply.
         """
-        self._load(deltas)
+        changed = (delta for delta in deltas if not isinstance(delta, (Add, Restore)))
+        ids = {i for delta in changed for i in (delta.bullet_id, *getattr(delta, "absorbed", ()))}
+        fresh = self._find(ids - self.before.keys() - self.after.keys())
+        self.before |= fresh
+        self._present |= fresh
         for delta in deltas:
             if (completed := self._completed(delta)) is not None:
                 self._apply(completed)
-
-    def replace_credits(self, credited: Credits) -> None:
-        """After a rollback: the credits that count from now on."""
-        _replace_credits(self._connection, credited)
-
-    def return_credits(self, credited: Credits) -> None:
-        """For a bullet that comes back: the credits that it had, where they are gone."""
-        table = schema.credits
-        numbers = {number for _, number in credited}
-        query = sa.select(table.c.run_id, table.c.number).where(table.c.number.in_(numbers))
-        there = {(run, number) for run, number in self._connection.execute(query)}
-        rows = [{"run_id": run, "number": number} for run, number in sorted(set(credited) - there)]
-        if rows:
-            self._connection.execute(table.insert(), rows)
 
     def entries_after(self, revision: int) -> list[Entry]:
         """The journal after a revision, as it is when this transaction begins."""
@@ -175,6 +167,8 @@ class Transaction:
             rows.append({"delta": row.pop("text"), **row})
         if rows:
             self._connection.execute(schema.journal.insert(), rows)
+        if any(isinstance(delta, (Remove, Restore)) and delta.back_to is not None for delta in self.deltas):
+            _credit_again(self._connection)
 
     def _completed(self, delta: Delta) -> Delta | None:
         """The delta with what is known at commit only: an id, a time; None when it is left out."""
@@ -186,6 +180,9 @@ class Transaction:
                 return None
         elif isinstance(delta, Merge):
             _move_credits(self._connection, delta)
+        elif isinstance(delta, (Remove, Restore)):
+            credited = delta.credited or () if isinstance(delta, Restore) else ()
+            _replace_credits(self._connection, {delta.bullet_id: credited})
         if getattr(delta, "at", None) == 0.0:
             delta = delta.model_copy(update={"at": self._now})
         return delta
@@ -193,20 +190,6 @@ class Transaction:
     def _apply(self, delta: Delta) -> None:
         self.after |= apply(self._present, delta, self.revision)
         self.deltas.append(delta)
-
-    def _load(self, deltas: Sequence[Delta]) -> None:
-        """Read the bullets that these deltas name and that were not read before."""
-        ids: set[str] = set()
-        for delta in deltas:
-            if not isinstance(delta, (Add, Restore)):
-                ids.update((delta.bullet_id, *getattr(delta, "absorbed", ())))
-        numbers = sorted(int(i.removeprefix("b-")) for i in ids - self.before.keys() - self.after.keys())
-        table = schema.bullets
-        for start in range(0, len(numbers), 500):
-            query = sa.select(table.c.bullet).where(table.c.number.in_(numbers[start : start + 500]))
-            for row in self._connection.execute(query).scalars():
-                bullet = PlaybookBullet.model_validate_json(row)
-                self.before[bullet.id] = self._present[bullet.id] = bullet
 
     def _with_id(self, bullet: PlaybookBullet) -> PlaybookBullet:
         """Give the next number; the counter outlives removals, so no id comes twice."""
@@ -265,7 +248,7 @@ class Rewriting:
             row, bullet = stored.get(number), wanted.get(number)
             if row is None or bullet is None or not row.says(bullet):
                 _put(self._connection, f"b-{number}", bullet)
-        _replace_credits(self._connection, credits_of((e.revision, e.delta) for e in _entries(self._connection)))
+        _credit_again(self._connection)
 
 
 def given_numbers(delta: Delta) -> list[int]:
@@ -434,12 +417,10 @@ class Store:
         with self._read() as connection:
             return _entries(connection, after, until)
 
-    def credits(self, run_id: str | None = None) -> set[tuple[str, int]]:
-        """Which run, or this one, has given its credit to which bullet's number; 0 where the book has learned from it."""
-        query = sa.select(schema.credits.c.run_id, schema.credits.c.number)
+    def credits(self, run_id: str | None = None) -> Credits:
+        """By bullet id, which runs, or whether this one, have given their credit; the book's own id is ``b-0``."""
         with self._read() as connection:
-            found = connection.execute(query if run_id is None else query.where(schema.credits.c.run_id == run_id))
-            return {(row.run_id, row.number) for row in found}
+            return _credits(connection, run_id)
 
     def digest(self) -> str:
         """The checksum of the journal's last entry, which covers all before it; empty for an empty book."""
@@ -457,28 +438,31 @@ class Store:
         with self._read() as connection:
             return int(_meta(connection, "next_number") or 1) - 1
 
-    def everything(self) -> tuple[list[Entry], list[Row], int, set[tuple[str, int]], list[str]]:
+    def everything(self) -> tuple[list[Entry], list[Row], int, Credits, list[str]]:
         """Journal, table, next bullet number, credits, and what else is damaged, read in one transaction: for `verify`."""
         with self._read() as connection:
             if misshapen := list(_misshapen(connection)):
-                return [], [], 1, set(), misshapen  # nothing of it can be relied on
-            entries = _entries(connection)
-            credits = connection.execute(sa.select(schema.credits.c.run_id, schema.credits.c.number)).all()
-            following = int(_meta(connection, "next_number") or 1)
-            given = {(row.run_id, row.number) for row in credits}
-            return entries, _rows(connection), following, given, list(_broken_seals(connection))
+                return [], [], 1, {}, misshapen  # nothing of it can be relied on
+            entries, following = _entries(connection), int(_meta(connection, "next_number") or 1)
+            return entries, _rows(connection), following, _credits(connection), list(_broken_seals(connection))
 
     # -- writing -----------------------------------------------------------------------------------------------------
 
     @contextmanager
-    def transaction(self, author: str) -> Generator[Transaction]:
+    def transaction(
+        self, author: str, find: Callable[[Iterable[str]], Mapping[str, PlaybookBullet]]
+    ) -> Generator[Transaction]:
         """Write one revision, or nothing: no other commit can begin until it ends, and an exception undoes all of it.
+
+        Args:
+            author: Who changes the book.
+            find: Gives those of the named bullets that are there, as the newest revision has them.
 
         Raises:
             PlaybookError: A delta does not apply, or the database cannot be reached; nothing was written.
         """
         with self._write() as connection:
-            transaction = Transaction(connection, author)
+            transaction = Transaction(connection, author, find)
             yield transaction
             transaction.write()
 
@@ -505,7 +489,7 @@ class Store:
                 connection.execute(schema.journal.insert(), [{"delta": row.pop("text"), **row} for row in rows])
             for bullet_id, bullet in fold(journal).items():
                 _put(connection, bullet_id, bullet)
-            _replace_credits(connection, credits_of(journal))
+            _credit_again(connection)
             connection.execute(schema.meta.delete().where(schema.meta.c.key == "next_number"))
             given = [number for entry in entries for number in given_numbers(entry.delta)]
             connection.execute(schema.meta.insert().values(key="next_number", value=str(max(given, default=0) + 1)))
@@ -713,6 +697,14 @@ def _put(connection: sa.Connection, bullet_id: str, bullet: PlaybookBullet | Non
         connection.execute(table.insert().values(**Row.of(bullet)._asdict()))
 
 
+def _credits(connection: sa.Connection, run_id: str | None = None) -> Credits:
+    query = sa.select(schema.credits.c.run_id, schema.credits.c.number).order_by(schema.credits.c.run_id)
+    found: dict[str, set[str]] = {}
+    for run, number in connection.execute(query if run_id is None else query.where(schema.credits.c.run_id == run_id)):
+        found.setdefault(f"b-{number}", set()).add(run)
+    return found
+
+
 def _first_credit(connection: sa.Connection, tag: Tag | Learned) -> bool:
     """Record a run's credit for a bullet, or that it was learned from; False when that has been done."""
     if not tag.run_id:
@@ -725,11 +717,19 @@ def _first_credit(connection: sa.Connection, tag: Tag | Learned) -> bool:
     return True
 
 
-def _replace_credits(connection: sa.Connection, credited: Credits) -> None:
+def _replace_credits(connection: sa.Connection, credited: Mapping[str, Iterable[str]]) -> None:
+    table = schema.credits
+    for bullet_id, runs in credited.items():
+        number = int(bullet_id.removeprefix("b-"))
+        connection.execute(table.delete().where(table.c.number == number))
+        if rows := [{"run_id": run, "number": number} for run in sorted(runs)]:
+            connection.execute(table.insert(), rows)
+
+
+def _credit_again(connection: sa.Connection) -> None:
+    """Write the credits that the journal adds up to."""
     connection.execute(schema.credits.delete())
-    rows = [{"run_id": run, "number": number} for run, number in sorted(credited)]
-    if rows:
-        connection.execute(schema.credits.insert(), rows)
+    _replace_credits(connection, credits_of((entry.revision, entry.delta) for entry in _entries(connection)))
 
 
 def _move_credits(connection: sa.Connection, merge: Merge) -> None:

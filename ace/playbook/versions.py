@@ -101,8 +101,14 @@ def tenants_of(entries: Iterable[Entry], bullet_ids: Collection[str]) -> dict[st
     return found
 
 
-def way_back(versions: Sequence[Version], revision: int, reason: str) -> list[Delta]:
+def way_back(versions: Sequence[Version], revision: int, reason: str, credited: tuple[str, ...] = ()) -> list[Delta]:
     """The deltas that make a bullet say what it said at a revision: `way_back(versions, 3, "as it was")`.
+
+    Args:
+        versions: Of the bullet.
+        revision: One at which it was there.
+        reason: For the journal.
+        credited: The runs that had given it their credit when it went.
 
     Raises:
         PlaybookError: It was not there at that revision, or has been merged into another bullet.
@@ -116,7 +122,9 @@ def way_back(versions: Sequence[Version], revision: int, reason: str) -> list[De
             "(`ace playbook rollback`)"
         )
     last = next(version.bullet for version in reversed(versions) if version.bullet is not None)
-    deltas: list[Delta] = [Restore(bullet=last, reason=reason)] if versions[-1].bullet is None else []
+    deltas: list[Delta] = (
+        [Restore(bullet=last, credited=credited, reason=reason)] if versions[-1].bullet is None else []
+    )
     if names := differing(last, then) - BOOKKEEPING - _EVIDENCE:
         changes = then.model_dump(mode="json", include=names)
         deltas.append(Update(bullet_id=then.id, changes=changes, reason=reason))
