@@ -133,8 +133,6 @@ class PlaybookBullet(BaseModel, frozen=True, extra="forbid"):
     """Runs that succeeded where the holdout let it through, used or not."""
     treated_failures: Count = 0
     """Runs that failed where the holdout let it through, used or not."""
-    credited_at: float | None = Field(default=None, allow_inf_nan=False)
-    """Seconds since the epoch, the mean over its credits: how old its evidence is, which may fade."""
     stage: Stage = "active"
     tool_schema_hashes: dict[str, str] = Field(default_factory=dict)
     provenance: Provenance = Provenance()

@@ -58,8 +58,6 @@ class Merge(_Delta, frozen=True):
     """See `PlaybookBullet.after`, from now on; None leaves it."""
     absorbed: tuple[BulletId, ...] = ()
     """Ids of bullets that this one replaces; it takes over what they have, counters included."""
-    at: float = Field(default=0.0, allow_inf_nan=False)
-    """When, in seconds since the epoch; set at commit."""
 
 
 class Remove(_Delta, frozen=True):
@@ -87,8 +85,6 @@ class Tag(_Delta, frozen=True):
     """Whether that run succeeded; needed with an arm."""
     run_id: str = ""
     """The run that gives the credit: each counts once per bullet."""
-    at: float = Field(default=0.0, allow_inf_nan=False)
-    """When, in seconds since the epoch; set at commit."""
 
     @model_validator(mode="after")
     def _arm_and_success(self) -> Tag:
@@ -257,7 +253,7 @@ def _changed(
                 "harmful_count": old.harmful_count + delta.harmful + sum(b.harmful_count for b in absorbed),
                 "avg_iterations": _mean(old.avg_iterations, delta.avg_iterations, len(old.provenance.run_ids)),
                 "tool_success_rate": _mean(old.tool_success_rate, delta.tool_success_rate, len(old.provenance.run_ids)),
-                **_inherited(old, delta, absorbed),
+                **_inherited(old, absorbed),
                 **_said(old, delta, absorbed),
                 **_freed(old, delta),
             }
@@ -294,14 +290,8 @@ def _said(old: PlaybookBullet, merge: Merge, absorbed: Sequence[PlaybookBullet])
     return readable(plan, situations) if changed else {}
 
 
-def _inherited(old: PlaybookBullet, merge: Merge, absorbed: Sequence[PlaybookBullet]) -> dict[str, Any]:
-    """What a merge does not spell out: the age of the evidence, and what a bullet takes over from those it replaces."""
-    if not absorbed:
-        return {
-            "credited_at": _mean_time(
-                [(old.credited_at, _uses(old)), (merge.at or None, merge.helpful + merge.harmful)]
-            )
-        }
+def _inherited(old: PlaybookBullet, absorbed: Sequence[PlaybookBullet]) -> dict[str, Any]:
+    """What a bullet takes over from those it replaces."""
     all_of_them = (old, *absorbed)
     names = {old.id, *(bullet.id for bullet in absorbed)}
     distinct = dict.fromkeys(other for bullet in all_of_them for other in bullet.distinct_from if other not in names)
@@ -310,26 +300,13 @@ def _inherited(old: PlaybookBullet, merge: Merge, absorbed: Sequence[PlaybookBul
         "tags": tuple(dict.fromkeys(tag for bullet in all_of_them for tag in bullet.tags)),
         "tool_schema_hashes": {k: v for bullet in reversed(all_of_them) for k, v in bullet.tool_schema_hashes.items()},
         "distinct_from": tuple(distinct),
-        "credited_at": _mean_time([(bullet.credited_at, _uses(bullet)) for bullet in all_of_them]),
     }
-
-
-def _uses(bullet: PlaybookBullet) -> int:
-    return bullet.helpful_count + bullet.harmful_count
-
-
-def _mean_time(times: Sequence[tuple[float | None, int]]) -> float | None:
-    """The mean of times, each as often as it counts; None when there is none."""
-    known = [(at, uses) for at, uses in times if at is not None and uses]
-    total = sum(uses for _, uses in known)
-    return sum(at * (uses / total) for at, uses in known) if known else None
 
 
 def _credited(old: PlaybookBullet, tag: Tag) -> dict[str, Any]:
     changes: dict[str, Any] = {
         "helpful_count": old.helpful_count + tag.helpful,
         "harmful_count": old.harmful_count + tag.harmful,
-        "credited_at": _mean_time([(old.credited_at, _uses(old)), (tag.at or None, tag.helpful + tag.harmful)]),
     }
     if tag.arm != "none":
         name = f"{tag.arm}_{'successes' if tag.success else 'failures'}"

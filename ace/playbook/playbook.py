@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -35,14 +36,6 @@ from ace.playbook.state import PlaybookState
 from ace.playbook.store import Store
 from ace.playbook.transfer import read_bullets, untrusted, write_bullets
 from ace.tasks import TaskInput
-
-
-def _reopened(state: Mapping[str, Any], options: dict[str, Any]) -> Playbook:
-    """A playbook that was pickled.
-
-    A pickle holds no password of a server; where one is needed, ``PGPASSWORD`` or a ``.pgpass`` file has it.
-    """
-    return Playbook.load_state(state, **options)
 
 
 class Playbook:
@@ -154,14 +147,16 @@ class Playbook:
         known = None if type(embedder).__module__.startswith("ace.") and not callable(embedder) else embedder
         options = {**self._options, **({} if known is None else {"embedder": known})}
         address = self._state.store.address
-        return _reopened, (self.dump_state() if address is None else {"path": address}, options)
+        # a pickle holds no password of a server; where one is needed, PGPASSWORD or a .pgpass file has it
+        state = self.dump_state() if address is None else {"path": address}
+        return partial(Playbook.load_state, state, **options), ()
 
     def dump_state(self) -> dict[str, Any]:
         """The book as JSON for a saved program: where it is and a digest of it, or, of one in memory, its lessons."""
         store = self._state.store
         if store.address is not None:
             return {"path": store.address, "digest": store.digest()}
-        return {"lessons": [bullet.model_dump(mode="json", exclude={"credited_at"}) for bullet in self.bullets]}
+        return {"lessons": [bullet.model_dump(mode="json") for bullet in self.bullets]}
 
     @classmethod
     def load_state(cls, state: Mapping[str, Any], **options: Any) -> Playbook:

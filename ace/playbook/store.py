@@ -171,7 +171,7 @@ class Transaction:
             _credit_again(self._connection)
 
     def _completed(self, delta: Delta) -> Delta | None:
-        """The delta with what is known at commit only: an id, a time; None when it is left out."""
+        """The delta, with its id where it is new; None when it is left out."""
         if isinstance(delta, Add):
             delta = delta.model_copy(update={"bullet": self._with_id(delta.bullet)})
         elif isinstance(delta, (Learned, Tag)):
@@ -183,8 +183,6 @@ class Transaction:
         elif isinstance(delta, (Remove, Restore)):
             credited = delta.credited or () if isinstance(delta, Restore) else ()
             _replace_credits(self._connection, {delta.bullet_id: credited})
-        if getattr(delta, "at", None) == 0.0:
-            delta = delta.model_copy(update={"at": self._now})
         return delta
 
     def _apply(self, delta: Delta) -> None:

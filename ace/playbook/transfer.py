@@ -31,7 +31,6 @@ def untrusted(bullet: PlaybookBullet) -> PlaybookBullet:
             "provenance": evidence,
             "tool_success_rate": None,
             "avg_iterations": None,
-            "credited_at": None,
             **dict.fromkeys(COUNTERS, 0),
         }
     )

@@ -74,7 +74,7 @@ def lessons(book):
     """What a book knows, whatever it calls it."""
     found = []
     for bullet in book.bullets:
-        said = bullet.model_dump(mode="json", exclude={"id", "created_revision", "updated_revision", "credited_at"})
+        said = bullet.model_dump(mode="json", exclude={"id", "created_revision", "updated_revision"})
         evidence = said.pop("provenance")
         found.append((str(said), sorted(evidence["run_ids"]), sorted(evidence["task_ids"])))
     return sorted(found)

@@ -167,7 +167,7 @@ def test_an_interrupted_fit_goes_on_and_learns_nothing_twice(tmp_path, embedder,
 
 def _without_run_ids(book):
     return [b.model_copy(update={"provenance": b.provenance.model_copy(update={"run_ids": ()}), "updated_revision": 0,
-                                 "created_revision": 0, "credited_at": None}) for b in book.bullets]  # fmt: skip
+                                 "created_revision": 0}) for b in book.bullets]  # fmt: skip
 
 
 def test_a_gate_decides_about_bullets_and_not_about_credit(book):

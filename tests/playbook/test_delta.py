@@ -81,15 +81,6 @@ def test_a_merge_takes_everything_over(book):
     assert book.history.verify().ok
 
 
-def test_evidence_is_as_old_as_its_mean(book):
-    book.commit([Add(bullet=bullet())])
-    for at, count in ((1_000.0, 3), (5_000.0, 1)):
-        book.commit([Tag(bullet_id="b-1", harmful=count, at=at)])
-    assert book.get("b-1").credited_at == 2_000.0
-    book.commit([Merge(bullet_id="b-1", helpful=2, harmful=2, at=4_000.0)])
-    assert book.get("b-1").credited_at == 3_000.0
-
-
 @pytest.mark.parametrize(
     "delta", [Update(bullet_id="b-1", changes={"content": "x"}), Remove(bullet_id="b-1"), Tag(bullet_id="b-1")]
 )

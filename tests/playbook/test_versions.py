@@ -14,7 +14,7 @@ def test_versions_say_who_changed_what_and_how_the_record_grew(book):
     book.review.edit("b-1", content="c", author="bo", note="clearer")
     versions = book.history.versions("b-1")
     assert [(v.author, v.fields, v.runs) for v in versions[1:]] == [
-        ("agent", ("credited_at", "helpful_count"), ("r-1",)),
+        ("agent", ("helpful_count",), ("r-1",)),
         ("bo", ("content", "words_from"), ()),
     ]
     assert [v.bullet.helpful_count for v in versions] == [0, 1, 1]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import islice
 from typing import Literal, NamedTuple
@@ -163,22 +163,16 @@ class BulletIndex:
             there = sorted(n for n in self._changed if n in self._table)
             entries = {n * ENTRIES + i: entry for n in there for i, entry in enumerate(self.entries(self._table[n]))}
             gone = [i for n in sorted(self._changed) for i in range(n * ENTRIES, (n + 1) * ENTRIES) if i not in entries]
-            texts = {n: entry.meaning for n, entry in entries.items()}
-            known = self._known(texts)
-            known |= self._computed({n: text for n, text in texts.items() if n not in known})
-            if known or self._dense is not None:
-                self._put(known, gone)
+            known = self._vectors([entry.meaning for entry in entries.values()])
+            if known:
+                dense = self._dense_index(len(next(iter(known.values()))))
+                dense.put(list(entries), np.stack([known[entry.meaning] for entry in entries.values()]))
+            if self._dense is not None:
+                self._dense.remove(gone)
             hidden = {n: entry.hidden for n, entry in entries.items()}
             self._lexical.put({n: entry.words for n, entry in entries.items()}, hidden)
             self._lexical.remove(gone)
             self._changed.clear()
-
-    def _put(self, vectors: Mapping[int, Vectors], gone: Sequence[int] = ()) -> None:
-        if vectors:
-            dense = self._dense_index(len(next(iter(vectors.values()))))
-            dense.put(list(vectors), np.stack(list(vectors.values())))
-        if self._dense is not None:
-            self._dense.remove(gone)
 
     def _dense_index(self, dimension: int) -> DenseIndex:
         if self._dense is None:
@@ -194,27 +188,21 @@ class BulletIndex:
 
     def text_vectors(self, texts: Sequence[str]) -> Vectors:
         """Vectors of texts, from the store where they were computed before; shape (len(texts), dimension)."""
-        numbered = dict(enumerate(clean_text(text) for text in texts))
-        known = self._known(numbered)
-        known |= self._computed({n: text for n, text in numbered.items() if n not in known})
-        return np.stack([known[n] for n in numbered]) if numbered else np.zeros((0, 1), dtype=np.float32)
+        cleaned = [clean_text(text) for text in texts]
+        known = self._vectors(cleaned)
+        return np.stack([known[text] for text in cleaned]) if cleaned else np.zeros((0, 1), dtype=np.float32)
 
-    def _known(self, texts: Mapping[int, str]) -> dict[int, Vectors]:
-        keys = {n: text_key(text) for n, text in texts.items()}
-        stored = self._store.vectors(self._embedder.name, list(dict.fromkeys(keys.values())))
-        return {n: stored[key] for n, key in keys.items() if key in stored}
-
-    def _computed(self, texts: Mapping[int, str]) -> dict[int, Vectors]:
-        found: dict[int, Vectors] = {}
-        unique = list(dict.fromkeys(texts.values()))
-        by_text: dict[str, Vectors] = {}
-        for start in range(0, len(unique), BATCH):
-            part = unique[start : start + BATCH]
+    def _vectors(self, texts: Sequence[str]) -> dict[str, Vectors]:
+        """Vectors by their texts."""
+        name, keys = self._embedder.name, {text: text_key(text) for text in texts}
+        stored = self._store.vectors(name, list(keys.values()))
+        found = {text: stored[key] for text, key in keys.items() if key in stored}
+        missing = [text for text in keys if text not in found]
+        for start in range(0, len(missing), BATCH):
+            part = missing[start : start + BATCH]
             fresh = dict(zip(part, embedded(self._embedder, part), strict=True))
-            self._store.put_vectors(self._embedder.name, {text_key(text): vector for text, vector in fresh.items()})
-            by_text |= fresh
-        for number, text in texts.items():
-            found[number] = by_text[text]
+            self._store.put_vectors(name, {keys[text]: vector for text, vector in fresh.items()})
+            found |= fresh
         return found
 
     # -- searching -----------------------------------------------------------------------------------------------------
