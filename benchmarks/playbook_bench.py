@@ -19,14 +19,21 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+import sqlalchemy as sa
 from pydantic import BaseModel
 from rich.console import Console
 from rich.table import Table
 
 from ace.core import PlaybookError
+from ace.evaluation.schemas import schema_url
 from ace.playbook import Add, CallableEmbedder, Embedder, MiniLMEmbedder, Playbook, PlaybookBullet
-from ace.playbook.database import drop_schema, schema_url
 from ace.playbook.duplicates import labelled_pairs
+
+
+def _drop(store: str, schema: str) -> None:
+    engine = sa.create_engine(sa.make_url(store).set(drivername="postgresql+psycopg"))
+    with engine.begin() as connection:
+        connection.exec_driver_sql(f'DROP SCHEMA IF EXISTS "{schema}" CASCADE')
 
 
 def torch_minilm() -> CallableEmbedder:
@@ -136,7 +143,7 @@ def bench_playbook(
         if copy_of is not None:
             _copied(copy_of, folder / "bench.db")
         if store:
-            stack.callback(drop_schema, store, schema)
+            stack.callback(_drop, store, schema)
         url = schema_url(store, schema) if store else str(folder / "bench.db")
         with Playbook.open(url, embedder=embedder) as book:
             begun = time.perf_counter()

@@ -24,9 +24,9 @@ from ace.evaluation.models import load_suite_for, with_others
 from ace.evaluation.report.build import Books, build_report, quote_bullets
 from ace.evaluation.report.models import EvaluateReport
 from ace.evaluation.runner import Caps, Evaluation, evaluate
+from ace.evaluation.schemas import schema_url
 from ace.learner import Learner
 from ace.playbook import Playbook
-from ace.playbook.database import schema_url
 from ace.react.saved_program import load_optimized
 from ace.reflector import Reflector
 from ace.suites.protocol import Suite, SuiteTask

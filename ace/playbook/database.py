@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Generator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy import event
-from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError
+from sqlalchemy.exc import NoSuchModuleError
 
 from ace.core import PlaybookError
 
@@ -51,62 +50,6 @@ def check_there(path: str | Path) -> None:
     file = str(path).removeprefix("sqlite:///")
     if "://" not in file and not Path(file).exists():
         raise PlaybookError(f"there is no playbook {str(path)!r}; `ace learn` and `ace demo` make one")
-
-
-def schema_url(server: str, schema: str, *, fresh: bool = False) -> str:
-    """A playbook of its own on a PostgreSQL server that may hold many, one in each schema.
-
-    Args:
-        server: As ``postgresql://user@host/db``.
-        schema: Made when it is not there.
-        fresh: Whether what it holds is dropped.
-
-    Returns:
-        The URL to open it by; it holds the password, if there is one.
-
-    Raises:
-        PlaybookError: It is no such server, or the schema cannot be made.
-    """
-    url = _server(server)
-    with _schemas(url, schema) as (connection, quoted):
-        if fresh:
-            connection.exec_driver_sql(f"DROP SCHEMA IF EXISTS {quoted} CASCADE")
-        connection.exec_driver_sql(f"CREATE SCHEMA IF NOT EXISTS {quoted}")
-    return url.update_query_dict({"options": f"-csearch_path={schema}"}).render_as_string(hide_password=False)
-
-
-def drop_schema(server: str, schema: str) -> None:
-    """Drop a playbook whose schema `schema_url` created.
-
-    Raises:
-        PlaybookError: The server cannot be reached.
-    """
-    with _schemas(_server(server), schema) as (connection, quoted):
-        connection.exec_driver_sql(f"DROP SCHEMA IF EXISTS {quoted} CASCADE")
-
-
-def _server(server: str) -> sa.URL:
-    with suppress(ArgumentError):
-        url = sa.make_url(server)
-        if url.drivername.startswith("postgres"):
-            return url.set(drivername="postgresql+psycopg")
-    raise PlaybookError(
-        f"a store for several playbooks is a PostgreSQL server, postgresql://USER@HOST/DB; got {server!r}"
-    )
-
-
-@contextmanager
-def _schemas(url: sa.URL, schema: str) -> Generator[tuple[sa.Connection, str]]:
-    engine = connect(url, memory=False)
-    try:
-        with engine.begin() as connection:
-            yield connection, engine.dialect.identifier_preparer.quote_identifier(schema)
-    except DBAPIError as error:
-        raise PlaybookError(
-            f"cannot reach the schema {schema!r} in {url.render_as_string()!r}: {error.orig}"
-        ) from error
-    finally:
-        engine.dispose()
 
 
 def connect(url: sa.URL, memory: bool) -> sa.Engine:

@@ -23,6 +23,7 @@ from ace.playbook.versions import (
     Version,
     concerning,
     differing,
+    is_about,
     tenants_of,
     versions_of,
     way_back,
@@ -99,21 +100,13 @@ class History:
         Raises:
             PlaybookError: There never was such a bullet.
         """
-        named = [e for e in self._store.entries(after, until) if bullet_id is None or e.names(bullet_id)]
-        entries: list[dict[str, Any]] = [
-            {"revision": e.revision, "author": e.author, "created_at": e.created_at, **e.delta.model_dump(mode="json")}
-            for e in named[-newest if newest is not None else 0 :]
-        ]
-        if bullet_id is None:
-            return entries
-        found = [
-            e
-            for e in entries
-            if bullet_id in (e.get("bullet_id"), e.get("bullet", {}).get("id"), *e.get("absorbed", ()))
-        ]
-        if not found:
+        found = [e for e in self._store.entries(after, until) if bullet_id is None or is_about(e, bullet_id)]
+        if bullet_id is not None and not found:
             raise PlaybookError(f"there never was a bullet {bullet_id!r}")
-        return found
+        return [
+            {"revision": e.revision, "author": e.author, "created_at": e.created_at, **e.delta.model_dump(mode="json")}
+            for e in found[-newest if newest is not None else 0 :]
+        ]
 
     def deltas(self) -> list[tuple[int, Delta]]:
         """(revision, delta) pairs, oldest first; `fold` of them is the bullet table."""

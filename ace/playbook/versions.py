@@ -53,7 +53,12 @@ def concerning(entries: Sequence[Entry], bullet_id: str) -> list[Entry]:
             if entry.subject == name and isinstance(entry.delta, Merge):
                 new += set(entry.delta.absorbed) - family
                 family.update(entry.delta.absorbed)
-    return [e for e in entries if e.subject in family or (e.names(bullet_id) and bullet_id in _absorbed(e.delta))]
+    return [e for e in entries if e.subject in family or is_about(e, bullet_id)]
+
+
+def is_about(entry: Entry, bullet_id: str) -> bool:
+    """Whether an entry changes a bullet, or merges it away; most others are not read for that."""
+    return entry.subject == bullet_id or (entry.names(bullet_id) and bullet_id in _absorbed(entry.delta))
 
 
 def versions_of(entries: Sequence[Entry], bullet_id: str) -> list[Version]:
@@ -69,7 +74,7 @@ def versions_of(entries: Sequence[Entry], bullet_id: str) -> list[Version]:
         for entry in commit:
             _follow(family, entry.delta, revision)
         after = family.get(bullet_id)
-        mine = [e.delta for e in commit if e.subject == bullet_id or bullet_id in _absorbed(e.delta)]
+        mine = [e.delta for e in commit if is_about(e, bullet_id)]
         if mine:
             found.append(
                 Version(

@@ -8,10 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from ace.core import PlaybookError, SuiteError
+from ace.core import SuiteError
 from ace.evaluation import evaluate
 from ace.evaluation.ray import BUILD, RayCluster
-from ace.playbook.database import schema_url
 from ace.suites import load_suite
 from ace.testing import SimulatedLM
 
@@ -71,12 +70,6 @@ def test_an_error_on_a_worker_is_reported(tmp_path):
         RayCluster(1, "ace.evaluation.ray:setup_of", CONFIG, address="127.0.0.1:1")
     with pytest.raises(SuiteError, match="at least 1 worker"):
         RayCluster(0, "ace.evaluation.ray:setup_of", CONFIG)
-
-
-def test_a_store_must_be_a_server(postgres, tmp_path):
-    with pytest.raises(PlaybookError, match="postgresql://USER@HOST/DB; got"):
-        schema_url(str(tmp_path / "book.db"), "one")
-    assert "one" in schema_url(postgres, "one")
 
 
 LOOPBACK = {"0100007F", "0000000000000000FFFF00000100007F", "00000000000000000000000001000000"}

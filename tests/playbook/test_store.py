@@ -60,20 +60,6 @@ def test_setting_the_first_id_forgets_nothing_else(tmp_path, embedder):
         assert book.add(section="Strategies", content="a").id == "b-61"
 
 
-def test_a_fresh_schema_on_a_server_is_empty(postgres, embedder):
-    from databases import fresh_database
-
-    from ace.playbook.database import schema_url
-
-    server = fresh_database(postgres)
-    with Playbook(schema_url(server, "one"), embedder=embedder) as book:
-        book.add(section="Strategies", content="a")
-    with Playbook(schema_url(server, "one"), embedder=embedder) as book:
-        assert len(book) == 1
-    with Playbook(schema_url(server, "one", fresh=True), embedder=embedder) as book:
-        assert len(book) == 0
-
-
 @pytest.mark.parametrize(
     "use", [lambda book: book.history.entries(), lambda book: book.add(section="Pitfalls", content="b")]
 )
