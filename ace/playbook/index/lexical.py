@@ -29,24 +29,12 @@ def terms(text: str) -> list[str]:
     return [*found, *found, *(f"{a} {b}" for a, b in pairwise(found))]
 
 
-COMMON_SHARE = 6
-"""A term that one text in this many has is kept as a whole column too: adding that is faster than its postings."""
-COMMON_NUMBERS = 1_000_000
-"""At most this many numbers of whole columns are kept: 4 MB."""
-
-
 class _Postings(NamedTuple):
     """For each column the rows that have it, and their values."""
 
     starts: NDArray[np.int64]
     rows: NDArray[np.int32]
     values: NDArray[np.float32]
-
-    def whole(self, column: int, size: int) -> NDArray[np.float32]:
-        """A column with a value for every row."""
-        part, found = slice(self.starts[column], self.starts[column + 1]), np.zeros(size, dtype=np.float32)
-        found[self.rows[part]] = self.values[part]
-        return found
 
 
 def _counted(text: str, hidden: Sequence[int]) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
@@ -77,7 +65,6 @@ class LexicalIndex:
         self._numbers = np.zeros(0, dtype=np.int64)
         self._idf = np.zeros(0, dtype=np.float32)
         self._postings = _Postings(np.zeros(1, np.int64), np.zeros(0, np.int32), np.zeros(0, np.float32))
-        self._common: dict[int, NDArray[np.float32]] = {}
         self._lock = threading.Lock()
 
     def __len__(self) -> int:
@@ -115,23 +102,17 @@ class LexicalIndex:
         """
         with self._lock:
             self._weigh_when_due()
-            if not len(self._numbers):
-                return [], []
             columns, found = _counted(query, hidden)
+            if not len(self._numbers) or not len(columns):
+                return [], []
             weights = (1 + np.log(found)) * self._idf[columns]
             starts, rows, values = self._postings
-            scores = np.zeros(len(self._numbers), dtype=np.float32)
-            parts: list[tuple[NDArray[np.int32], NDArray[np.float32]]] = []
-            for column, weight in zip(columns.tolist(), weights, strict=True):
-                if column in self._common:
-                    scores += weight * self._common[column]
-                elif starts[column] < starts[column + 1]:
-                    part = slice(starts[column], starts[column + 1])
-                    parts.append((rows[part], weight * values[part]))
-            if parts:  # one pass over all postings: adding them term by term takes twice as long
-                where, products = (np.concatenate(column) for column in zip(*parts, strict=True))
-                scores += np.bincount(where, products, len(scores))
+            parts = [slice(start, end) for start, end in zip(starts[columns], starts[columns + 1], strict=True)]
+            # one pass over all postings: adding them term by term takes twice as long
+            where = np.concatenate([rows[part] for part in parts])
+            products = np.concatenate([weight * values[part] for weight, part in zip(weights, parts, strict=True)])
             numbers = self._numbers
+            scores = np.bincount(where, products, len(numbers)).astype(np.float32)
         norm = float(np.sqrt((weights**2).sum())) or 1.0
         # the best ones by score, equal ones by number
         least = np.partition(scores, -depth)[-depth] if len(scores) > depth else 0.0
@@ -162,8 +143,3 @@ class LexicalIndex:
         keys.sort()
         order = keys & 0xFFFFFFFF
         self._postings = _Postings(np.concatenate([[0], np.cumsum(frequency)]), rows[order], values[order])
-        most = np.argsort(-frequency, kind="stable")[: COMMON_NUMBERS // len(self._counts)]
-        self._common = {
-            int(column): self._postings.whole(int(column), len(sizes))
-            for column in most[frequency[most] * COMMON_SHARE >= len(self._counts)]
-        }

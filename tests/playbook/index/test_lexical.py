@@ -23,6 +23,7 @@ def test_the_lexical_ranking_does_not_depend_on_the_order_of_changes():
     assert scores == pytest.approx(other_scores, abs=1e-6)
     assert one.search("nothing shared", 5) == ([], [])
     assert LexicalIndex().search("x", 5) == ([], [])
+    assert one.search("", 5) == ([], [])
 
 
 def test_the_best_match_comes_first_and_equal_ones_by_number():
