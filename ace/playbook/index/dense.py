@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Sequence
 from typing import Any, Literal
 
@@ -25,7 +24,7 @@ Found = tuple[NDArray[np.float32], NDArray[np.int64]]
 
 
 class DenseIndex:
-    """Inner-product search over unit vectors; ids are the bullets' numbers.
+    """Inner-product search over unit vectors; ids are the bullets' numbers. Threads take turns outside.
 
     Args:
         dimension: Of the vectors.
@@ -47,7 +46,6 @@ class DenseIndex:
         """Of a large book; made when it is searched."""
         self._since: set[int] = set()
         """Ids that came, changed or went since the graph was made: it does not answer for these."""
-        self._lock = threading.Lock()
 
     def __len__(self) -> int:
         return int(self._flat.ntotal)
@@ -61,20 +59,18 @@ class DenseIndex:
         """Add vectors, in place of older ones with the same numbers; shape (len(numbers), dimension)."""
         if len(numbers):
             self.remove(numbers)
-            with self._lock:
-                ids = np.ascontiguousarray(numbers, dtype=np.int64)
-                self._flat.add_with_ids(np.ascontiguousarray(vectors, dtype=np.float32), ids)
+            ids = np.ascontiguousarray(numbers, dtype=np.int64)
+            self._flat.add_with_ids(np.ascontiguousarray(vectors, dtype=np.float32), ids)
 
     def remove(self, numbers: Sequence[int] | NDArray[np.int64]) -> None:
         """Forget vectors; unknown numbers are fine."""
         if not len(numbers):
             return
         ids = np.ascontiguousarray(numbers, dtype=np.int64)
-        with self._lock:
-            if len(self):
-                self._flat.remove_ids(self._faiss.IDSelectorBatch(ids))
-            if self._graph is not None:
-                self._since.update(ids.tolist())
+        if len(self):
+            self._flat.remove_ids(self._faiss.IDSelectorBatch(ids))
+        if self._graph is not None:
+            self._since.update(ids.tolist())
 
     def search(self, vector: NDArray[np.float32], depth: int) -> tuple[list[int], list[float]]:
         """The numbers of the nearest vectors, best first, and their inner products.
@@ -90,14 +86,13 @@ class DenseIndex:
             return [], []
         row = np.ascontiguousarray(vector[None, :], dtype=np.float32)
         wanted = min(depth + TIES, len(self))  # equal ones may stand on both sides of the last place
-        with self._lock:
-            threads = self._faiss.omp_get_max_threads()
-            try:
-                self._faiss.omp_set_num_threads(1)  # threads cost more than they bring to one query
-                exact = self.kind == "exact"
-                scores, numbers = self._flat.search(row, wanted) if exact else self._walk(row, wanted)
-            finally:
-                self._faiss.omp_set_num_threads(threads)
+        threads = self._faiss.omp_get_max_threads()
+        try:
+            self._faiss.omp_set_num_threads(1)  # threads cost more than they bring to one query
+            exact = self.kind == "exact"
+            scores, numbers = self._flat.search(row, wanted) if exact else self._walk(row, wanted)
+        finally:
+            self._faiss.omp_set_num_threads(threads)
         numbers, scores = numbers[numbers >= 0], scores[numbers >= 0]
         order = np.lexsort((-numbers, -np.round(scores, DIGITS)))[:depth]
         return numbers[order].tolist(), scores[order].tolist()

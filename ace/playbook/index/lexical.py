@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
@@ -50,7 +49,7 @@ class LexicalIndex:
 
     Terms are hashed, as its `HashingVectorizer` does, so that a text may have words of which only the columns are known. The
     counts of a text are taken once. Document frequencies and weights follow from the counts that are there, so that the
-    same texts give the same ranking in whatever order they came.
+    same texts give the same ranking in whatever order they came. Threads take turns outside.
 
     Examples:
         >>> index = LexicalIndex()
@@ -65,7 +64,6 @@ class LexicalIndex:
         self._numbers = np.zeros(0, dtype=np.int64)
         self._idf = np.zeros(0, dtype=np.float32)
         self._postings = _Postings(np.zeros(1, np.int64), np.zeros(0, np.int32), np.zeros(0, np.float32))
-        self._lock = threading.Lock()
 
     def __len__(self) -> int:
         return len(self._counts)
@@ -75,22 +73,19 @@ class LexicalIndex:
         if not texts:
             return
         counts = {number: _counted(text, (hidden or {}).get(number, ())) for number, text in texts.items()}
-        with self._lock:
-            self._counts |= {number: (columns, 1 + np.log(found)) for number, (columns, found) in counts.items()}
-            self._changed += len(texts)
+        self._counts |= {number: (columns, 1 + np.log(found)) for number, (columns, found) in counts.items()}
+        self._changed += len(texts)
 
     def remove(self, numbers: Sequence[int]) -> None:
         """Forget texts; unknown numbers are fine."""
-        with self._lock:
-            for number in numbers:
-                self._changed += self._counts.pop(number, None) is not None
+        for number in numbers:
+            self._changed += self._counts.pop(number, None) is not None
 
     def known(self, columns: Sequence[int]) -> tuple[int, ...]:
         """Return those of some columns that any text has."""
-        with self._lock:
-            self._weigh_when_due()
-            starts = self._postings.starts
-            return tuple(c for c in columns if len(starts) > 1 and starts[c] < starts[c + 1])
+        self._weigh_when_due()
+        starts = self._postings.starts
+        return tuple(c for c in columns if len(starts) > 1 and starts[c] < starts[c + 1])
 
     def search(self, query: str, depth: int, hidden: Sequence[int] = ()) -> tuple[list[int], list[float]]:
         """The numbers of the texts that share words with the query, best first, and their scores.
@@ -100,19 +95,18 @@ class LexicalIndex:
             depth: How many at most.
             hidden: Columns of words that do not stand in the query as it is masked.
         """
-        with self._lock:
-            self._weigh_when_due()
-            columns, found = _counted(query, hidden)
-            if not len(self._numbers) or not len(columns):
-                return [], []
-            weights = (1 + np.log(found)) * self._idf[columns]
-            starts, rows, values = self._postings
-            parts = [slice(start, end) for start, end in zip(starts[columns], starts[columns + 1], strict=True)]
-            # one pass over all postings: adding them term by term takes twice as long
-            where = np.concatenate([rows[part] for part in parts])
-            products = np.concatenate([weight * values[part] for weight, part in zip(weights, parts, strict=True)])
-            numbers = self._numbers
-            scores = np.bincount(where, products, len(numbers)).astype(np.float32)
+        self._weigh_when_due()
+        columns, found = _counted(query, hidden)
+        if not len(self._numbers) or not len(columns):
+            return [], []
+        weights = (1 + np.log(found)) * self._idf[columns]
+        starts, rows, values = self._postings
+        parts = [slice(start, end) for start, end in zip(starts[columns], starts[columns + 1], strict=True)]
+        # one pass over all postings: adding them term by term takes twice as long
+        where = np.concatenate([rows[part] for part in parts])
+        products = np.concatenate([weight * values[part] for weight, part in zip(weights, parts, strict=True)])
+        numbers = self._numbers
+        scores = np.bincount(where, products, len(numbers)).astype(np.float32)
         norm = float(np.sqrt((weights**2).sum())) or 1.0
         # the best ones by score, equal ones by number
         least = np.partition(scores, -depth)[-depth] if len(scores) > depth else 0.0
