@@ -53,6 +53,25 @@ def normal_quantile(p: float) -> float:
     return _NORMAL.inv_cdf(p)
 
 
+def wilson(share: float, n: float, z: float) -> tuple[float, float]:
+    """Wilson's score interval of a share of `n` independent trials (Wilson, JASA 1927).
+
+    Args:
+        share: From 0 to 1.
+        n: Trials, more than 0.
+        z: The quantile of the interval's level.
+
+    Examples:
+        >>> low, high = wilson(0.8, 10, 1.96)
+        >>> round(low, 2), round(high, 2)
+        (0.49, 0.94)
+    """
+    centre, below = share + z * z / 2 / n, 1 + z * z / n
+    half = z * math.sqrt(max(0.0, share * (1 - share) / n + z * z / 4 / n**2))
+    # at the ends rounding would leave what is exactly 0 or 1
+    return (centre - half) / below if share > 0 else 0.0, (centre + half) / below if share < 1 else 1.0
+
+
 def student_cdf(t: float, df: float) -> float:
     """The chance that a variable of Student's distribution is at most t.
 

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ace.core.distributions import beta_cdf, beta_quantile, bisect, normal_quantile
+from ace.core.distributions import beta_cdf, beta_quantile, normal_quantile, wilson
 from ace.playbook.bullet import PlaybookBullet
 
 PRUNE_LEVEL = 0.99
@@ -163,8 +163,8 @@ class Effect(NamedTuple):
 def effect(treated: Record, control: Record, level: float = 0.95) -> Effect:
     """The difference of the success rates with and without a bullet, where chance decided which.
 
-    The interval inverts the score test of Mee (1984), with the restricted maximum-likelihood estimates of Farrington and
-    Manning (1990): it holds its level with a handful of controls, where the usual one does not.
+    The interval is Newcombe's square-and-add of two Wilson intervals (Newcombe, Statistics in Medicine 1998, method 10): it
+    holds its level with a handful of controls, where the usual one does not.
 
     Examples:
         >>> found = effect(Record(40, 10), Record(2, 4))
@@ -173,32 +173,6 @@ def effect(treated: Record, control: Record, level: float = 0.95) -> Effect:
     """
     if not treated.uses or not control.uses:
         return Effect(None, -1.0, 1.0)
-    n, m = treated.uses, control.uses
-    p, q = treated.successes / n, control.successes / m
-    z = normal_quantile(0.5 + level / 2)
-
-    def score(delta: float) -> float:
-        a, b = _restricted(p, q, m / n, delta)
-        variance = a * (1 - a) / n + b * (1 - b) / m
-        return (p - q - delta) / math.sqrt(max(variance, 1e-12))
-
-    def bound(end: float, target: float) -> float:
-        if (score(end) - target) * (score(p - q) - target) > 0:
-            return end  # the data do not exclude even this
-        return bisect(lambda delta: score(delta) - target, min(end, p - q), max(end, p - q))
-
-    return Effect(p - q, bound(-1.0, z), bound(1.0, -z))
-
-
-def _restricted(p: float, q: float, theta: float, delta: float) -> tuple[float, float]:
-    """The most likely two rates whose difference is `delta`, in closed form (Farrington and Manning, 1990)."""
-    a = 1 + theta
-    b = -(1 + theta + p + theta * q + delta * (theta + 2))
-    c = delta * delta + delta * (2 * p + theta + 1) + p + theta * q
-    d = -p * delta * (1 + delta)
-    v = (b / (3 * a)) ** 3 - b * c / (6 * a * a) + d / (2 * a)
-    u = math.copysign(math.sqrt(max((b / (3 * a)) ** 2 - c / (3 * a), 0.0)), v)
-    cosine = 1.0 if u == 0 else min(1.0, max(-1.0, v / u**3))
-    first = 2 * u * math.cos((math.pi + math.acos(cosine)) / 3) - b / (3 * a)
-    first = min(1.0, max(0.0, first))
-    return first, min(1.0, max(0.0, first - delta))
+    p, q, z = treated.successes / treated.uses, control.successes / control.uses, normal_quantile(0.5 + level / 2)
+    (low_p, high_p), (low_q, high_q) = wilson(p, treated.uses, z), wilson(q, control.uses, z)
+    return Effect(p - q, p - q - math.hypot(p - low_p, high_q - q), p - q + math.hypot(high_p - p, q - low_q))

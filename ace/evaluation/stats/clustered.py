@@ -7,14 +7,13 @@ Wilson's shape with the effective number of tasks (Korn and Graubard 1998). How 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ace.core.distributions import normal_quantile, student_cdf, student_quantile
+from ace.core.distributions import normal_quantile, student_cdf, student_quantile, wilson
 
 LEVEL = 0.95
 ALIKE = 1e-12
@@ -146,10 +145,7 @@ def share(values: Sequence[float] | _Floats, clusters: Labels = None, seeds: Lab
         return Estimate(p, 0.0, 1.0)
     # families that do not differ are no evidence of how alike their tasks are: then each counts once
     effective = p * (1 - p) / found.variance if found.variance > ALIKE else float(len(set(names)))
-    t2 = _quantile(found.df) ** 2
-    centre = (p + t2 / 2 / effective) / (1 + t2 / effective)
-    half = np.sqrt(t2 * (p * (1 - p) / effective + t2 / 4 / effective**2)) / (1 + t2 / effective)
-    return Estimate(p, max(0.0, float(centre - half)), min(1.0, float(centre + half)))
+    return Estimate(p, *wilson(p, effective, _quantile(found.df)))
 
 
 def share_interval(successes: int, n: int) -> tuple[float, float]:
@@ -162,11 +158,7 @@ def share_interval(successes: int, n: int) -> tuple[float, float]:
     """
     if n == 0:
         return 0.0, 1.0
-    p, z2 = successes / n, normal_quantile((1 + LEVEL) / 2) ** 2
-    centre, half = p + z2 / 2 / n, math.sqrt(z2 / n * (p * (1 - p) + z2 / 4 / n))
-    # at the ends rounding would leave what is exactly 0 or 1
-    low, high = (centre - half) / (1 + z2 / n), (centre + half) / (1 + z2 / n)
-    return (low if successes else 0.0), (high if successes < n else 1.0)
+    return wilson(successes / n, n, normal_quantile((1 + LEVEL) / 2))
 
 
 def ratio(

@@ -17,7 +17,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from ace.core.distributions import student_cdf, student_quantile
+from ace.core.distributions import student_cdf, student_quantile, wilson
 from ace.evaluation.stats.clustered import ALIKE, LEVEL, Estimate, Labels, spread
 
 _Floats = NDArray[np.float64]
@@ -156,7 +156,7 @@ class PairTable:
     def limits(self, t: float) -> tuple[float, float]:
         """Of the interval that goes as far as Student's quantile `t`."""
         first, second = self.both + self.lost, self.both + self.gained
-        (low_1, high_1), (low_2, high_2) = (_wilson(share, self.effective, t) for share in (first, second))
+        (low_1, high_1), (low_2, high_2) = (wilson(share, self.effective, t) for share in (first, second))
         phi = self._phi()
 
         def together(one: float, other: float) -> float:
@@ -227,9 +227,3 @@ class PairTable:
         d = max(0.0, 1 - self.both - self.gained - self.lost) * self.effective
         below = math.sqrt((a + b) * (c + d) * (a + c) * (b + d))
         return (a * d - b * c) / below if below > 1e-9 else 0.0
-
-
-def _wilson(share: float, n: float, t: float) -> tuple[float, float]:
-    centre, below = share + t * t / 2 / n, 1 + t * t / n
-    half = t * math.sqrt(max(0.0, share * (1 - share) / n + t * t / 4 / n**2))
-    return (centre - half) / below, (centre + half) / below
