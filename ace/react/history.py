@@ -1,4 +1,4 @@
-"""Histories from and for elsewhere: what callers pass as `history`, and a conversation as another framework's messages.
+"""Histories from and for elsewhere: what callers pass as `history`, and a conversation as messages of OpenAI's API.
 
 What stands in between are the entries that `ace.agent.history` describes.
 """
@@ -6,9 +6,10 @@ What stands in between are the entries that `ace.agent.history` describes.
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Literal, cast
+from itertools import islice
+from typing import Any, cast
 
 import dspy
 
@@ -16,7 +17,6 @@ from ace.agent.history import (
     OWN_KEYS,
     Called,
     Decision,
-    Entry,
     Message,
     named,
     read_messages,
@@ -91,133 +91,65 @@ class HistoryReader:
 
     def _conversation(self, events: Iterable[TraceEvent]) -> tuple[dict[str, Any], ...]:
         """Messages of other frameworks: each of the user's begins a turn."""
-        found: list[_Messages] = []
+        groups: list[list[TraceEvent]] = []
         for event in events:
-            if not found or (event.kind == "user" and found[-1].begun):
-                found.append(_Messages())
-            found[-1].take(event)
+            if not groups or (event.kind == "user" and groups[-1][-1].kind != "user"):
+                groups.append([])
+            groups[-1].append(event)
         asked = self.inputs[0] if self.inputs else "message"
-        return tuple(e for one in found for e in one.entries(asked, answer_field(self.outputs)))
+        messages = (_message(group, asked, answer_field(self.outputs)) for group in groups)
+        return tuple(entry for message in messages for entry in stored_entries(message))
 
 
-class _Messages:
+def _message(events: Iterable[TraceEvent], asked: str, answer: str) -> Message:
     """The messages of another framework that belong to one of the user's."""
-
-    def __init__(self) -> None:
-        self.said: list[str] = []
-        self.answers: list[str] = []
-        self._decisions: list[Decision] = []
-        self._thought = ""
-
-    @property
-    def begun(self) -> bool:
-        """Whether anything but the user's words came."""
-        return bool(self._decisions or self.answers or self._thought)
-
-    def take(self, event: TraceEvent) -> None:
-        """Add one event."""
-        match event.kind:
-            case "user":
-                self.said.append(event.text)
-            case "thought":
-                self._thought = "\n".join(filter(None, [self._thought, event.text]))
-            case "answer":
-                self.answers.append(event.text)
-            case "call":
-                call_id = event.call_id or f"c{len(self._decisions) + 1}"
-                call = Called(call_id, event.name, _object(event.args), "")
-                self._decisions.append(Decision(self._thought, (call,)))
-                self._thought = ""
-            case "result":
-                self._answer(event)
-
-    def _answer(self, event: TraceEvent) -> None:
-        """Put a result to the first call that waits for it."""
-        for index, decision in enumerate(self._decisions):
-            call = decision.calls[0]
-            if not call.result and event.call_id in ("", call.id):
-                self._decisions[index] = replace(decision, calls=(replace(call, result=event.text),))
-                return
-
-    def entries(self, asked: str, answer: str) -> list[Entry]:
-        """As entries of a history."""
-        said = {asked: "\n".join(self.said)} if self.said else {}
-        answered = {answer: "\n".join(self.answers)} if self.answers else {}
-        return stored_entries(Message(said, answered, tuple(self._decisions)))
+    said: dict[str, list[str]] = {"user": [], "answer": [], "thought": []}
+    decisions: list[Decision] = []
+    for event in events:
+        if event.kind == "call":
+            call = Called(event.call_id or f"c{len(decisions) + 1}", event.name, _object(event.args), "")
+            decisions.append(Decision("\n".join(filter(None, said["thought"])), (call,)))
+            said["thought"].clear()
+        elif event.kind == "result":
+            waiting = ((index, call) for index, decision in enumerate(decisions) for call in decision.calls)
+            waiting = (item for item in waiting if not item[1].result and event.call_id in ("", item[1].id))
+            for index, call in islice(waiting, 1):
+                decisions[index] = replace(decisions[index], calls=(replace(call, result=event.text),))
+        else:
+            said[event.kind].append(event.text)
+    inputs = {asked: "\n".join(said["user"])} if said["user"] else {}
+    outputs = {answer: "\n".join(said["answer"])} if said["answer"] else {}
+    return Message(inputs, outputs, tuple(decisions))
 
 
-def to_messages(history: Any, form: Literal["openai", "langchain", "pydantic_ai"] = "openai") -> list[Any]:
-    """A conversation as another framework's messages: what the user said, each call with its result, each answer.
+def to_messages(history: Any) -> list[dict[str, Any]]:
+    """A conversation as messages of OpenAI's chat API: what the user said, each call with its result, each answer.
+
+    Other frameworks read this form: LangChain by its `convert_to_messages`.
 
     Args:
         history: `out.history`, `chat.history`, or their entries.
-        form: ``openai``: dicts as its chat API takes them. ``langchain``: LangChain's messages, as LangGraph's
-            `MessagesState` holds them. ``pydantic_ai``: what an agent's `run(message_history=...)` takes.
-
-    Raises:
-        ValueError: There is no such form.
-        ModuleNotFoundError: The framework is not installed.
 
     Examples:
         >>> to_messages([{"task": "Where is it?", "answer": "At home"}])
         [{'role': 'user', 'content': 'Where is it?'}, {'role': 'assistant', 'content': 'At home'}]
     """
     entries: Any = history.messages if isinstance(history, dspy.History) else history
-    events = [
-        event for number, message in enumerate(read_messages(list(entries))) for event in _events(message, number)
-    ]
-    if form == "pydantic_ai":
-        from pydantic_ai.messages import ModelMessagesTypeAdapter
-
-        return ModelMessagesTypeAdapter.validate_python([_pydantic_ai(event) for event in events])
-    messages = [_openai(event) for event in events]
-    if form == "langchain":
-        from langchain_core.messages import convert_to_messages
-
-        return convert_to_messages(messages)
-    if form != "openai":
-        raise ValueError(f"form is {form!r}, expected 'openai', 'langchain' or 'pydantic_ai'")
-    return messages
+    return [said for number, message in enumerate(read_messages(list(entries))) for said in _openai(message, number)]
 
 
-def _events(message: Message, number: int) -> Iterable[TraceEvent]:
-    """A message as events; a call's thought is its text."""
-    yield TraceEvent("user", "\n".join(map(value_to_text, message.inputs.values())))
+def _openai(message: Message, number: int) -> Iterator[dict[str, Any]]:
+    """A message as those of OpenAI's API; a call's thought is its text."""
+    yield {"role": "user", "content": "\n".join(map(value_to_text, message.inputs.values()))}
     for index, (thought, call) in enumerate(message.steps):
         call_id = f"m{number}-c{index}"  # unique in the conversation
         given = cast("Mapping[str, Any]", call.args) if isinstance(call.args, Mapping) else {"value": call.args}
-        yield TraceEvent("call", thought, call.name, given, call_id)
-        yield TraceEvent("result", call.result, call.name, call_id=call_id)
+        function = {"name": call.name, "arguments": json.dumps(given)}
+        made = {"id": call_id, "type": "function", "function": function}
+        yield {"role": "assistant", "content": thought, "tool_calls": [made]}
+        yield {"role": "tool", "tool_call_id": call_id, "content": call.result}
     answers = list(map(value_to_text, message.outputs.values())) or [NO_ANSWER]
-    yield TraceEvent("answer", "\n".join(answers))
-
-
-def _openai(event: TraceEvent) -> dict[str, Any]:
-    match event.kind:
-        case "user":
-            return {"role": "user", "content": event.text}
-        case "call":
-            function = {"name": event.name, "arguments": json.dumps(event.args)}
-            call = {"id": event.call_id, "type": "function", "function": function}
-            return {"role": "assistant", "content": event.text, "tool_calls": [call]}
-        case "result":
-            return {"role": "tool", "tool_call_id": event.call_id, "content": event.text}
-        case _:
-            return {"role": "assistant", "content": event.text}
-
-
-def _pydantic_ai(event: TraceEvent) -> dict[str, Any]:
-    call = {"tool_name": event.name, "tool_call_id": event.call_id}
-    text = [{"part_kind": "text", "content": event.text}] if event.text else []
-    match event.kind:
-        case "user":
-            return {"kind": "request", "parts": [{"part_kind": "user-prompt", "content": event.text}]}
-        case "call":
-            return {"kind": "response", "parts": [*text, {"part_kind": "tool-call", "args": event.args, **call}]}
-        case "result":
-            return {"kind": "request", "parts": [{"part_kind": "tool-return", "content": event.text, **call}]}
-        case _:
-            return {"kind": "response", "parts": text}
+    yield {"role": "assistant", "content": "\n".join(answers)}
 
 
 def _object(args: Any) -> Any:
