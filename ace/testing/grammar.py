@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, Generic, TypeVar
 
 from ace.core.errors import EventGrammarError
@@ -16,22 +16,41 @@ class Grammar(ABC, Generic[EventT]):
     """Reads a stream of events one by one, and refuses the first that may not stand where it does.
 
     Args:
-        first: The kind that a stream begins with.
+        begins: The kinds that a stream may begin with.
         terminal: The kinds that it may end with.
     """
 
-    def __init__(self, first: str, terminal: Iterable[str]) -> None:
-        self._first = first
+    def __init__(self, begins: Sequence[str], terminal: Iterable[str]) -> None:
+        self._begins = begins
         self._terminal = frozenset(terminal)
         self._last: EventT | None = None
 
-    @abstractmethod
     def feed(self, event: EventT) -> None:
         """Accept the next event.
 
         Raises:
             EventGrammarError: It may not stand here.
         """
+        last = self._last
+        if last is None:
+            self._require(event, event.kind in self._begins, f"expected {self._begins[0]} first")
+            self._require(event, event.seq == 0 or event.kind == "run_continued", "the first seq is 0")
+        else:
+            self._require(
+                event, event.seq == last.seq + 1, f"seq {event.seq} after {last.seq}; expected {last.seq + 1}"
+            )
+            self._require(event, event.run_id == last.run_id, f"another run: {event.run_id!r}")
+        self._take(event)
+        self._last = event
+
+    @abstractmethod
+    def _take(self, event: EventT) -> None:
+        """Check what else holds for an event, and remember what follows from it."""
+
+    @property
+    def _over(self) -> bool:
+        """Whether the last event was an end."""
+        return self._last is not None and self._last.kind in self._terminal
 
     def finish(self) -> None:
         """The stream is over.
@@ -40,8 +59,8 @@ class Grammar(ABC, Generic[EventT]):
             EventGrammarError: It stops before a terminal event.
         """
         if self._last is None:
-            raise EventGrammarError(f"no event at all; expected {self._first} first")
-        if self._last.kind not in self._terminal:
+            raise EventGrammarError(f"no event at all; expected {self._begins[0]} first")
+        if not self._over:
             raise EventGrammarError(
                 f"the stream stops at event {self._last.seq} ({self._last.kind}); expected one of {sorted(self._terminal)}"
             )
@@ -58,11 +77,8 @@ class Grammar(ABC, Generic[EventT]):
 
     def _require(self, event: EventT, condition: bool, message: str) -> None:
         if not condition:
-            raise self._error(event, message)
-
-    def _error(self, event: EventT, message: str) -> EventGrammarError:
-        node = f", node {event.node!r}" if getattr(event, "node", "") else ""
-        return EventGrammarError(f"event {event.seq} ({event.kind}{node}): {message}")
+            node = f", node {event.node!r}" if getattr(event, "node", "") else ""
+            raise EventGrammarError(f"event {event.seq} ({event.kind}{node}): {message}")
 
 
 class EventGrammar(Grammar[Event]):
@@ -82,36 +98,35 @@ class EventGrammar(Grammar[Event]):
     """
 
     def __init__(self, *, continued: bool = False) -> None:
-        super().__init__("run_started", TERMINAL_KINDS)
+        super().__init__(["run_continued" if continued else "run_started"], TERMINAL_KINDS)
         self._continued = continued
-        self._in_segment = False
         self._asking = False
-        self._may_refuse = False
         self._open: set[str] = set()
         self._ended_calls: set[str] = set()
 
-    def feed(self, event: Event) -> None:
-        """See `Grammar`."""
-        self._check_order(event)
-        kind, call = event.kind, str(event.data.get("tool_call_id", ""))
-        if kind in ("run_started", "run_continued"):
-            self._begin(event)
-        elif not self._in_segment:
-            raise self._error(event, "nothing may follow the end of a run but run_continued")
-        elif kind == "memory_unavailable":
-            begun = self._last is not None and self._last.kind == "run_started"
-            self._require(event, begun, "it comes right after run_started")
+    def _take(self, event: Event) -> None:
+        last, kind, call = self._last, event.kind, str(event.data.get("tool_call_id", ""))
+        if kind == "run_started":
+            self._require(event, last is None, "run_started comes once, first")
+        elif kind == "run_continued":
+            # a run whose process died has no terminal event; what was out is reported after run_continued
+            waits = last is None or last.kind in ("run_paused", "run_cancelled")
+            self._require(event, waits or not self._over, "only a paused, cancelled or crashed run goes on")
+            self._asking = False
+        else:
+            self._require(event, not self._over, "nothing may follow the end of a run but run_continued")
+        if kind == "memory_unavailable":
+            self._require(event, last is not None and last.kind == "run_started", "it comes right after run_started")
         elif kind == "model_request_started":
             self._require(event, not self._asking, "the model is already being asked")
             self._require(event, not self._open, f"calls {sorted(self._open)} have no result yet")
             self._asking = True
-        elif kind == "model_request_delta":
+        elif kind in ("model_request_delta", "model_request_completed"):
             self._require(event, self._asking, "no request is out")
-        elif kind == "model_request_completed":
-            self._require(event, self._asking, "no request is out")
-            self._asking = False
+            self._asking = kind == "model_request_delta"
         elif kind == "model_request_error":
-            self._require(event, self._asking or self._may_refuse, "no request is out and no reply was just read")
+            refused = last is not None and last.kind == "model_request_completed"
+            self._require(event, self._asking or refused, "no request is out and no reply was just read")
             self._asking = False
         elif kind == "tool_call_started":
             self._require(event, not self._asking, "a request to the model is out")
@@ -123,42 +138,9 @@ class EventGrammar(Grammar[Event]):
             self._require(event, call in self._open or earlier, f"no call {call!r} is out")
             self._open.discard(call)
             self._ended_calls.add(call)
-        else:
-            self._end(event)
-        self._may_refuse = kind == "model_request_completed"
-        self._last = event
-
-    def _check_order(self, event: Event) -> None:
-        if self._last is None and self._continued:
-            self._require(event, event.kind == "run_continued", "expected run_continued first")
-            return
-        if self._last is None:
-            self._require(event, event.kind == "run_started", "expected run_started first")
-            self._require(event, event.seq == 0, "the first seq is 0")
-            return
-        expected = self._last.seq + 1
-        self._require(event, event.seq == expected, f"seq {event.seq} after {self._last.seq}; expected {expected}")
-        self._require(event, event.run_id == self._last.run_id, f"another run: {event.run_id!r}")
-
-    def _begin(self, event: Event) -> None:
-        if event.kind == "run_started":
-            self._require(event, self._last is None, "run_started comes once, first")
-        else:
-            # a run whose process died has no terminal event; what was out is reported after run_continued
-            crashed = self._last is not None and self._last.kind not in TERMINAL_KINDS
-            paused = self._last is not None and self._last.kind in ("run_paused", "run_cancelled")
-            self._require(
-                event,
-                crashed or paused or (self._continued and self._last is None),
-                "only a paused, cancelled or crashed run goes on",
-            )
-            self._asking = False
-        self._in_segment = True
-
-    def _end(self, event: Event) -> None:
-        self._require(event, not self._asking, "a request to the model is out")
-        self._require(event, not self._open, f"calls {sorted(self._open)} have no result")
-        self._in_segment = False
+        elif kind in TERMINAL_KINDS:
+            self._require(event, not self._asking, "a request to the model is out")
+            self._require(event, not self._open, f"calls {sorted(self._open)} have no result")
 
 
 def check_events(events: Iterable[Event]) -> None:

@@ -21,22 +21,15 @@ class GraphGrammar(Grammar[GraphEvent]):
     """
 
     def __init__(self) -> None:
-        super().__init__("graph_started", GRAPH_TERMINAL_KINDS)
+        super().__init__(["graph_started", "graph_continued"], GRAPH_TERMINAL_KINDS)
         self._open: dict[str, bool] = {}
         """Task id: whether it runs now."""
         self._agents: dict[tuple[str, str], EventGrammar] = {}
 
-    def feed(self, event: GraphEvent) -> None:
-        """See `Grammar`."""
-        last, kind = self._last, event.kind
-        if last is None:
-            self._require(event, kind in ("graph_started", "graph_continued"), "expected graph_started first")
-        else:
-            self._require(event, last.kind not in GRAPH_TERMINAL_KINDS, "nothing may follow the end")
-            self._require(event, kind not in ("graph_started", "graph_continued"), "it may only come first")
-            self._require(event, event.run_id == last.run_id, f"another run: {event.run_id!r}")
-        expected = 0 if last is None else last.seq + 1
-        self._require(event, event.seq == expected, f"expected seq {expected}")
+    def _take(self, event: GraphEvent) -> None:
+        kind = event.kind
+        self._require(event, not self._over, "nothing may follow the end")
+        self._require(event, self._last is None or kind not in self._begins, "it may only come first")
         if kind == "node_started":
             self._require(event, self._open.get(event.task_id) is not True, "the node runs already")
             self._open[event.task_id] = True
@@ -48,7 +41,6 @@ class GraphGrammar(Grammar[GraphEvent]):
         elif kind in GRAPH_TERMINAL_KINDS:
             running = [task_id for task_id, runs in self._open.items() if runs]
             self._require(event, not running, f"nodes still run: {running}")
-        self._last = event
 
     def _feed_agent(self, event: GraphEvent) -> None:
         self._require(event, event.agent is not None, "the agent's event is missing")
