@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import contextvars
 import logging
-import queue
 import threading
 import time
 from collections.abc import Callable, Mapping
+from concurrent.futures import Future, wait
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, cast
@@ -56,8 +56,7 @@ class Memory:
         self._warned = False
         self._places = threading.Semaphore(MAX_READERS)
         if timeout is not None and (warm := getattr(source, "warm", None)) is not None:
-            context = contextvars.copy_context()
-            _READERS.submit(lambda: context.run(_outcome, warm), extra=True)
+            _READERS.submit(partial(contextvars.copy_context().run, warm), extra=True)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Memory, (self.source, self.timeout)
@@ -80,37 +79,35 @@ class Memory:
         if self._out.is_set():  # an earlier retrieval still hangs: another would hang as well
             return self._unavailable("an earlier retrieval has not come back")
         retrieve = partial(_bullets, self.source, task, tools)
-        bullets, error = _outcome(retrieve) if self.timeout is None else self._in_thread(retrieve, self.timeout)
-        if isinstance(error, queue.Empty):
-            return self._unavailable(f"no answer within memory_timeout={self.timeout:g} s")
-        if error is not None:
+        try:
+            job = None if self.timeout is None else self._in_thread(retrieve, self.timeout)
+            if job is None and self.timeout is not None:
+                return self._unavailable(f"no answer within memory_timeout={self.timeout:g} s")
+            bullets = retrieve() if job is None else job.result()
+        except (Exception, SystemExit) as error:  # border to a foreign memory: whatever it raises, the run goes on
             return self._unavailable(describe_error(error))
         self._warned = False
         return Recalled(bullets, MemoryUse(status="used" if bullets else "empty"))
 
-    def _in_thread(self, body: Callable[[], Any], seconds: float) -> tuple[Any, BaseException | None]:
-        """What a body gives, and what it raises; `queue.Empty` when it does not come back in time."""
-        box: queue.SimpleQueue[tuple[Any, BaseException | None]] = queue.SimpleQueue()
-        context = contextvars.copy_context()
-
-        def work() -> None:
-            try:
-                box.put(context.run(_outcome, body))
-            finally:
-                self._places.release()
-                self._out.clear()
-
+    def _in_thread(self, retrieve: Callable[[], Any], seconds: float) -> Future[Any] | None:
+        """A retrieval that is over; None for one that does not come back in time."""
         began = time.monotonic()
         if not self._places.acquire(timeout=seconds):
-            return None, queue.Empty()
-        _READERS.submit(work, extra=True)
-        try:
-            return box.get(timeout=max(0.0, seconds - (time.monotonic() - began)))
-        except queue.Empty as late:
+            return None
+        inside = partial(contextvars.copy_context().run, retrieve)
+        job = cast("Future[Any]", _READERS.submit(inside, extra=True))  # an extra job always gets a thread
+        job.add_done_callback(self._came_back)
+        wait([job], max(0.0, seconds - (time.monotonic() - began)))
+        if not job.done():
             self._out.set()
-            if not box.empty():
-                self._out.clear()  # it came back at this very moment
-            return None, late
+            if job.done():  # it came back at this very moment
+                self._out.clear()
+            return None
+        return job
+
+    def _came_back(self, _: Future[Any]) -> None:
+        self._places.release()
+        self._out.clear()
 
     def _unavailable(self, reason: str) -> Recalled:
         if not self._warned:
@@ -131,13 +128,6 @@ def _bullets(source: Any, task: TaskInput, tools: Mapping[str, str]) -> Any:
         if not (hasattr(bullet, "id") and hasattr(bullet, "content")):
             raise TypeError(f"retrieve_for of {type(source).__name__} gave {bullet!r:.100}, expected playbook bullets")
     return bullets
-
-
-def _outcome(body: Callable[[], Any]) -> tuple[Any, BaseException | None]:
-    try:
-        return body(), None
-    except Exception as error:  # border to a foreign memory: whatever it raises, the run goes on
-        return None, error
 
 
 class PlaybookRetrieval(dspy.Module):
