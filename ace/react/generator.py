@@ -168,9 +168,15 @@ class ReActGenerator(dspy.Module, Agent):
         metric: Callable[..., Any] | None = None,
     ) -> None:
         _untyped(super()).__init__()
-        _check_settings(max_iters, limits, prices, tool_calling, output_mode)
-        _check_prompts(tools_shown, replies, tool_calling)
+        _check_one_of("tool_calling", tool_calling, ("text", "native"))
+        _check_one_of("output_mode", output_mode, ("simple", "structured"))
+        _check_one_of("replies", replies, ("free", "bound"))
+        if replies == "bound" and tool_calling == "native":
+            raise SignatureError("replies='bound' is for tool_calling='text': with native calls the API writes them")
+        _check_least("max_iters", max_iters, 0, "10 iterations")
+        _check_least("tools_shown", tools_shown, 1, "all tools")
         _check_parts(lm, memory_timeout, observers)
+        check_prices(limits, prices)
         self.signature: Any = _untyped(dspy).Signature(signature) if isinstance(signature, str) else signature
         check_fields(self.signature)
         self.tool_changes: list[str] = []
@@ -191,16 +197,7 @@ class ReActGenerator(dspy.Module, Agent):
         source = Playbook.open(playbook) if isinstance(playbook, (str, Path)) else playbook
         store = FolderRunStore(run_store) if isinstance(run_store, (str, Path)) else run_store
         memory = Memory(source, memory_timeout)
-        self._shared = Shared.of(
-            self.signature,
-            self.registry,
-            memory=memory,
-            lm=lm,
-            observers=observers,
-            store=store,
-            tools_shown=tools_shown,
-        )
-        self._on_a_loop = any(tool.metadata.get("loop") is not None for tool in self.registry)
+        self._shared = Shared.of(self.signature, self.registry, memory, lm, observers, store, tools_shown)
         self.raise_on_failure = raise_on_failure
         self.metric = metric
 
@@ -361,7 +358,7 @@ class ReActGenerator(dspy.Module, Agent):
         """
         self._check_loop()
         token = fields.pop("cancellation", None) or CancellationToken()
-        return _for_sync(self.astream(task, cancellation=token, **fields))
+        return RunStream[Event, TaskOutput].of(self.astream(task, cancellation=token, **fields))
 
     def astream(self, task: TaskInput | str | None = None, /, **fields: Any) -> AsyncRunStream[Event, TaskOutput]:
         """`stream` for async callers."""
@@ -413,7 +410,7 @@ class ReActGenerator(dspy.Module, Agent):
     ) -> RunStream[Event, TaskOutput]:
         """`resume` as a stream of the events from there on."""
         self._check_loop()
-        return _for_sync(self.astream_resume(run_id, decision, lm=lm, cancellation=cancellation))
+        return RunStream[Event, TaskOutput].of(self.astream_resume(run_id, decision, lm=lm, cancellation=cancellation))
 
     def astream_resume(
         self, run_id: str, decision: Decision = None, *, lm: Any = None, cancellation: Token = None
@@ -620,9 +617,7 @@ class ReActGenerator(dspy.Module, Agent):
 
     def _check_loop(self) -> None:
         """A sync run would wait for a session that lives on this very loop, and the loop for the run."""
-        if not self._on_a_loop:
-            return
-        loops = {tool.metadata["loop"] for tool in self.registry if tool.metadata.get("loop") is not None}
+        loops = {tool.metadata.get("loop") for tool in self.registry} - {None}
         if loops and asyncio._get_running_loop() in loops:
             raise ToolRegistrationError(
                 "this agent's MCP session lives on the event loop that runs here, and a sync run would wait for itself; "
@@ -812,30 +807,14 @@ def _untyped(thing: Any) -> Any:
     return thing
 
 
-def _for_sync(stream: AsyncRunStream[Event, TaskOutput]) -> RunStream[Event, TaskOutput]:
-    """A run's stream for sync callers."""
-    return RunStream[Event, TaskOutput].of(stream)
+def _check_one_of(name: str, value: Any, legal: tuple[str, str]) -> None:
+    if value not in legal:
+        raise SignatureError(f"{name} must be {legal[0]!r} or {legal[1]!r}, got {value!r}")
 
 
-def _check_settings(
-    max_iters: int | None, limits: UsageLimits | None, prices: TokenPrices | None, tool_calling: str, output_mode: str
-) -> None:
-    if max_iters is not None and max_iters < 0:
-        raise SignatureError(f"max_iters must be 0 or more, got {max_iters!r}")
-    check_prices(limits, prices)
-    if tool_calling not in ("text", "native"):
-        raise SignatureError(f"tool_calling must be 'text' or 'native', got {tool_calling!r}")
-    if output_mode not in ("simple", "structured"):
-        raise SignatureError(f"output_mode must be 'simple' or 'structured', got {output_mode!r}")
-
-
-def _check_prompts(tools_shown: int | None, replies: str, tool_calling: str) -> None:
-    if tools_shown is not None and tools_shown < 1:
-        raise SignatureError(f"tools_shown must be 1 or more, or None for all tools, got {tools_shown!r}")
-    if replies not in ("free", "bound"):
-        raise SignatureError(f"replies must be 'free' or 'bound', got {replies!r}")
-    if replies == "bound" and tool_calling == "native":
-        raise SignatureError("replies='bound' is for tool_calling='text': with native calls the API writes them")
+def _check_least(name: str, value: int | None, least: int, default: str) -> None:
+    if value is not None and value < least:
+        raise SignatureError(f"{name} must be {least} or more, or None for {default}, got {value!r}")
 
 
 def _told(open_span: Span, solved: tuple[TaskOutput, Any, AgentRun]) -> tuple[TaskOutput, Any, AgentRun]:

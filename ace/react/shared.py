@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import Any
 
 from ace.agent import AdmissionControl, FolderRunStore, MemoryRunStore, RunStore
@@ -19,7 +18,7 @@ from ace.tools import ToolRegistry
 
 @dataclass(frozen=True, eq=False)
 class Shared:
-    """What copies share, `Shared.of(signature, registry)`; a pickle carries what another process can use of it."""
+    """What copies share, `Shared.of(signature, registry, ...)`; a pickle carries what another process can use of it."""
 
     signature: Any
     memory: Memory
@@ -37,12 +36,11 @@ class Shared:
         cls,
         signature: Any,
         registry: ToolRegistry,
-        *,
-        memory: Memory | None = None,
-        lm: Any = None,
-        observers: Iterable[Observer] = (),
-        store: RunStore | None = None,
-        tools_shown: int | None = None,
+        memory: Memory,
+        lm: Any,
+        observers: Iterable[Observer],
+        store: RunStore | None,
+        tools_shown: int | None,
     ) -> Shared:
         """Build it for an agent.
 
@@ -55,24 +53,15 @@ class Shared:
             store: Where runs are kept; in this process by default.
             tools_shown: How many tools a prompt shows; all by default.
         """
-        few = tools_shown is not None and tools_shown < len(registry)
-        shown = ShownTools(registry, tools_shown) if tools_shown is not None and few else None
-        memory = memory or Memory(None)
-        return cls(
-            signature=signature,
-            memory=memory,
-            lm=lm,
-            observers=tuple(map(ObserverThread, observers)),
-            store=store or MemoryRunStore(),
-            inputs=InputFields(signature),
-            catalog=ToolCatalog(registry, submit_tool(signature, cites=memory.source is not None), shown),
-        )
+        shown = None if tools_shown is None or tools_shown >= len(registry) else ShownTools(registry, tools_shown)
+        catalog = ToolCatalog(registry, submit_tool(signature, memory.source is not None), shown)
+        threads: tuple[ObserverThread[Event], ...] = tuple(map(ObserverThread, observers))
+        return cls(signature, memory, lm, threads, store or MemoryRunStore(), InputFields(signature), catalog)
 
     def with_memory(self, memory: Memory) -> Shared:
         """Return the same with another memory; a run cites lessons only where there may be some."""
-        before, catalog = self.memory.source is not None, self.catalog
-        cites = memory.source is not None
-        if cites != before:
+        catalog, cites = self.catalog, memory.source is not None
+        if cites != (self.memory.source is not None):
             catalog = ToolCatalog(catalog.registry, submit_tool(self.signature, cites), catalog.shown)
         return replace(self, memory=memory, learner=[], catalog=catalog)
 
@@ -80,10 +69,8 @@ class Shared:
         return self
 
     def __reduce__(self) -> tuple[Any, ...]:
-        folder = self.store.folder if isinstance(self.store, FolderRunStore) else None
-        observers = tuple(thread.observer for thread in self.observers)
+        observers = [thread.observer for thread in self.observers]
+        store = FolderRunStore(self.store.folder) if isinstance(self.store, FolderRunStore) else None
         shown = self.catalog.shown
-        kept = {"lm": self.lm, "observers": observers, "tools_shown": shown and shown.count}
-        store, memory = folder and FolderRunStore(folder), self.memory
-        again = partial(Shared.of, memory=memory, store=store, **kept)
-        return again, (self.signature, self.catalog.registry)
+        parts = (self.memory, self.lm, observers, store, shown and shown.count)
+        return Shared.of, (self.signature, self.catalog.registry, *parts)
