@@ -188,8 +188,7 @@ class ReActGenerator(dspy.Module, Agent):
         self.replies = replies
         self.output_mode: OutputMode = output_mode
         self.summary = summary
-        if summary is not None:
-            self.summarizer = build_summarizer(message)
+        self.summarizer = None if summary is None else build_summarizer(message)
         self.max_iters = max_iters
         self.limits = limits or UsageLimits()
         self.prices = prices
@@ -329,7 +328,7 @@ class ReActGenerator(dspy.Module, Agent):
         Raises:
             RunStoreError: It began with other tools.
         """
-        return AgentRun.restore(stored, self._spec(stored.task, max_iters=stored.max_iters)).output()
+        return AgentRun.restore(stored, self._spec(stored.task, "", None, None, max_iters=stored.max_iters)).output()
 
     @property
     def run_store(self) -> RunStore:
@@ -653,23 +652,18 @@ class ReActGenerator(dspy.Module, Agent):
         text = as_data(clean_text(render_bullets(bullets)))
         spec = self._spec(
             given,
+            text,
+            options.cancellation,
+            listener,
             max_iters=limit if limits.iterations is None else min(limit, limits.iterations),
             limits=limits,
             injected_bullets=tuple(bullet.id for bullet in bullets),
             context={"playbook": text},
-            opening=self._opening(given, text),
             metadata=_left_out(bullets),
             memory=recalled.use,
-            cancellation=_linked(options.cancellation),
-            listeners=(listener,) if listener else (),
         )
         run = AgentRun(spec, options.run_id)
-        return run, self._model(run, options, streaming=listener is not None)
-
-    def _opening(self, task: TaskInput, playbook: str) -> dict[str, Any]:
-        """What the first request of a run says."""
-        said = {name: as_data_value(value) for name, value in task.inputs.items()}
-        return {**said, PLAYBOOK: playbook} if playbook else said
+        return run, self._model(run, options)
 
     async def _aprepare(
         self, task: TaskInput | str | None, fields: dict[str, Any], listener: Listener | None = None
@@ -683,28 +677,29 @@ class ReActGenerator(dspy.Module, Agent):
     def _reopen(
         self,
         run_id: str,
-        decision: ResumeDecision | None,
+        decision: Decision,
         listener: Listener | None = None,
         *,
         lm: Any = None,
-        cancellation: CancellationToken | None = None,
+        cancellation: Token = None,
     ) -> tuple[AgentRun, PredictorModel]:
         stored: RunSnapshot = self.run_store.load(run_id)
-        spec = self._spec(
-            stored.task,
-            max_iters=stored.max_iters,
-            opening=self._opening(stored.task, stored.context.get("playbook", "")),
-            cancellation=_linked(cancellation),
-            listeners=(listener,) if listener else (),
-        )
+        text = stored.context.get("playbook", "")
+        spec = self._spec(stored.task, text, cancellation, listener, max_iters=stored.max_iters)
         run = AgentRun.restore(stored, spec)
         run.resume(decision)
-        return run, self._model(run, RunOptions(lm=lm), streaming=listener is not None)
+        return run, self._model(run, RunOptions(lm=lm))
 
-    def _spec(self, task: TaskInput, **options: Any) -> RunSpec:
+    def _spec(
+        self, task: TaskInput, playbook: str, cancellation: Token, listener: Listener | None, **options: Any
+    ) -> RunSpec:
         shown = self._shared.catalog.shown
+        said = {name: as_data_value(value) for name, value in task.inputs.items()}
         return RunSpec(
             task=task,
+            opening={**said, PLAYBOOK: playbook} if playbook else said,
+            cancellation=_linked(cancellation),
+            listeners=(listener,) if listener else (),
             registry=self.registry if shown is None else self.registry.extended(shown.more),
             finish=self.finish,
             policy=self.policy,
@@ -716,7 +711,7 @@ class ReActGenerator(dspy.Module, Agent):
             **options,
         )
 
-    def _model(self, run: AgentRun, options: RunOptions, streaming: bool = False) -> PredictorModel:
+    def _model(self, run: AgentRun, options: RunOptions) -> PredictorModel:
         catalog = self._shared.catalog
         if self.cards:
             catalog = catalog.described(descriptions(self.cards))
@@ -727,10 +722,10 @@ class ReActGenerator(dspy.Module, Agent):
             run.spec.task.inputs,
             native=self.tool_calling == "native",
             bound=self.replies == "bound",
-            summarizer=getattr(self, "summarizer", None),
+            summarizer=self.summarizer,
             lm=options.lm or self.lm,
             config=options.config,
-            on_delta=run.model_delta if streaming else None,
+            on_delta=run.model_delta if run.spec.listeners else None,
         )
 
     @contextmanager
