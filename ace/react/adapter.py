@@ -43,13 +43,13 @@ class ReplyReader:
     """
 
     def __init__(self, catalog: ToolCatalog, shown: Callable[[], str], outputs: Sequence[str] = ()) -> None:
-        self.reader = catalog.reader
-        self.only_reads = catalog.only_reads
+        self.catalog = catalog
         self.shown = shown
         self.outputs = outputs
         self.text: str | None = None
         """The reply, where it was text."""
-        self.found = Reading()
+        self.made: tuple[Written, ...] = ()
+        """The calls of a text that are made."""
         self.unmade: tuple[str, ...] = ()
         """Tools of further calls of the reply that are not made."""
 
@@ -60,24 +60,49 @@ class ReplyReader:
             InvalidModelAction: No call stands in it.
         """
         self.text = completion
-        found = self.reader.read(completion, self.shown)
+        found = self.catalog.reader.read(completion, self.shown)
         if self.outputs and not any(ends_run(call.name) for call in found.calls):
             found = self._answer(completion)
         if not found.calls:
             raise nothing_to_do(found, completion)
-        made = made_together(completion, found.calls, self.only_reads, self.shown)
-        self.unmade = tuple(str(call.name) for call in found.calls[len(made) :])
-        thought = found.thought or _before(completion, made[0])
-        self.found = Reading(thought, made)
-        return thought, tool_calls(made)
+        self.made = self.together(completion, found.calls)
+        self.unmade = tuple(str(call.name) for call in found.calls[len(self.made) :])
+        return found.thought or _before(completion, self.made[0]), tool_calls(self.made)
 
     def _answer(self, completion: str) -> Reading:
         """A last reply without a call: the outputs by their headings, or, where there is one output, the text."""
         given: dict[str, Any] = _parts(completion, self.outputs)
         if not given and len(self.outputs) == 1 and "[[ ##" not in completion:
             given = {self.outputs[0]: completion.strip()} if completion.strip() else {}
-        typed = self.reader.tools.arguments(SUBMIT, given, as_text=True)
+        typed = self.catalog.reader.arguments(SUBMIT, given, as_text=True)
         return Reading("", (Written(SUBMIT, typed),)) if given else Reading()
+
+    def together(self, reply: str, calls: Sequence[Written]) -> tuple[Written, ...]:
+        """The calls of a reply that are made: the first, those of one list with it, and others that only read.
+
+        What stands in a list is meant to be done at once. Of calls that merely follow each other, a small model has often
+        made up what the first would give: those that change something wait for that, and those with an id that stands
+        nowhere in the prompt. So does what comes after words.
+        """
+        first, *others = calls
+        made, position = [first], reply.find(first.source) + len(first.source) if first.source else -1
+        for call in others:
+            start = reply.find(call.source, position) if call.source and position >= 0 else -1
+            between = reply[position:start] if start >= 0 else ""
+            in_one = call.source == first.source
+            if not in_one and (start < 0 or MARKUP.sub("", between)):
+                break
+            listed = in_one or between.strip().startswith(",")
+            if not listed and not self._harmless(made, call):
+                break
+            made.append(call)
+            position = max(position, start + len(call.source))
+        return tuple(made)
+
+    def _harmless(self, made: Sequence[Written], call: Written) -> bool:
+        """Whether a call can be made beside others: all of them only read, and its ids stand in the prompt."""
+        reads = all(self.catalog.only_reads(one.name) for one in (*made, call))
+        return reads and all(one in self.shown() for one in ids_in(call.args))
 
 
 def _parts(reply: str, names: Sequence[str]) -> dict[str, Any]:
@@ -228,30 +253,6 @@ def _shape(catalog: str) -> str:
     names = re.findall(r"(?:^|, )(\w+)\??: ", rest.partition("): ")[0])
     args = "{" + ", ".join(f'"{arg}": ...' for arg in names[:2]) + "}"
     return _SHAPE.format(name=name, args=args, end=SUBMIT)
-
-
-def made_together(
-    reply: str, calls: Sequence[Written], only_reads: Callable[[Any], bool], shown: Callable[[], str]
-) -> tuple[Written, ...]:
-    """The calls of a reply that are made: the first, those of one list with it, and others that only read.
-
-    What stands in a list is meant to be done at once. Of calls that merely follow each other, a small model has often
-    made up what the first would give: those that change something wait for that, and those with an id that stands nowhere
-    in the prompt. So does what comes after words.
-    """
-    made, position = [calls[0]], reply.find(calls[0].source) + len(calls[0].source) if calls[0].source else -1
-    for call in calls[1:]:
-        start = reply.find(call.source, position) if call.source and position >= 0 else -1
-        between = reply[position:start] if start >= 0 else ""
-        listed = call.source == calls[0].source or (start >= 0 and between.strip().startswith(","))
-        harmless = all(only_reads(one.name) for one in (*made, call)) and all(
-            one in shown() for one in ids_in(call.args)
-        )
-        if (call.source != calls[0].source and (start < 0 or MARKUP.sub("", between))) or not (listed or harmless):
-            break
-        made.append(call)
-        position = max(position, start + len(call.source))
-    return tuple(made)
 
 
 def nothing_to_do(found: Reading, completion: str) -> InvalidModelAction:

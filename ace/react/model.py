@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Generator, Iterable, Mapping
 from contextlib import contextmanager
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, replace
 from functools import lru_cache
 from itertools import pairwise
 from typing import Any, cast
@@ -35,7 +35,7 @@ from ace.react.adapter import ReplyReader, TurnsAdapter, WrittenTurns, reading
 from ace.react.answer_stream import AnswerStream
 from ace.react.bound import response_format
 from ace.react.catalog import ToolCatalog
-from ace.react.native import CUT_SHORT, cut_short, read_reply
+from ace.react.native import cut_short, decision, read_reply, thought_of
 from ace.react.shown_tools import MORE
 from ace.tasks import RunSummary, answer_field
 from ace.tools.media import Media
@@ -216,28 +216,13 @@ class _Request:
         if self.request.purpose == "summarize":
             return ModelReply(outputs={name: prediction[name] for name in RunSummary.model_fields}, usage=usage)
         if self._native:
-            return read_reply(prediction, self.model.catalog, self.replies, usage, asked.ended())
-        made = self.replies.found.calls
+            return read_reply(prediction, self.replies, usage, asked.ended())
+        made: Iterable[Any] = self.replies.made
         if self.replies.text is None:  # an adapter of the user's own has read it
-            calls = dspy.ToolCalls.model_validate(prediction.tool_calls).tool_calls
-            first, *more = [RequestedTool(call.name, call.args) for call in calls] or [RequestedTool(None)]
-        else:
-            first, *more = [RequestedTool(call.name, call.args) for call in made]
-        return ModelReply(
-            thought=thought_of(prediction),
-            tool_name=first.name,
-            tool_args=first.args,
-            more=tuple(more),
-            unmade=self.replies.unmade,
-            usage=usage,
-            raw=self.replies.text or "",
-        )
-
-
-def thought_of(prediction: Any) -> str:
-    """What the model said before its calls: `thought_of(dspy.Prediction(next_thought="look"))`."""
-    thought = getattr(prediction, "next_thought", None)
-    return str(getattr(thought, "content", thought) or "")
+            made = dspy.ToolCalls.model_validate(prediction.tool_calls).tool_calls
+        calls = [RequestedTool(call.name, call.args) for call in made] or [RequestedTool(None)]
+        reply = decision(thought_of(prediction), calls, usage, self.replies.text or "")
+        return replace(reply, unmade=self.replies.unmade)
 
 
 def _asked_for(entries: Iterable[Entry]) -> list[str]:
@@ -409,9 +394,8 @@ class _Asked:
 
     def explained(self, error: AgentError) -> AgentError:
         """An unreadable reply by the name of what ended it, where that was not the model itself."""
-        cut = cut_short(self.ended())
-        if isinstance(error, InvalidModelAction) and error.reason in ("unparsable", "empty") and cut is not None:
-            return InvalidModelAction(cut, CUT_SHORT[cut], raw_response=error.raw_response)
+        if isinstance(error, InvalidModelAction) and error.reason in ("unparsable", "empty"):
+            return cut_short(self.ended(), error.raw_response) or error
         return error
 
 

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
 from ace.agent import ModelReply, RequestedTool
 from ace.agent.history import SUBMIT
 from ace.core import InvalidModelAction, RunUsage, ToolErrorKind, truncate
-from ace.react.adapter import ReplyReader, made_together, nothing_to_do
-from ace.react.catalog import ToolCatalog
+from ace.react.adapter import ReplyReader, nothing_to_do
 from ace.react.reading.objects import is_object
-from ace.react.reading.reader import speaks
+from ace.react.reading.reader import CallReader, speaks
 from ace.tools import Tool
 
 CUT_SHORT: dict[ToolErrorKind, str] = {
@@ -26,51 +26,61 @@ IN_PROSE = (
 )
 
 
-def cut_short(ended: str) -> ToolErrorKind | None:
-    """The kind of error of a reply that ended so, where that was not the model's own doing."""
-    return next((kind for kind in CUT_SHORT if kind == ended), None)
+def cut_short(ended: str, reply: str | None) -> InvalidModelAction | None:
+    """The error of a reply that ended so; None where that was the model's own doing."""
+    for kind, text in CUT_SHORT.items():
+        if kind == ended:
+            return InvalidModelAction(kind, text, raw_response=reply)
+    return None
 
 
-def read_reply(prediction: Any, catalog: ToolCatalog, replies: ReplyReader, usage: RunUsage, ended: str) -> ModelReply:
+def thought_of(prediction: Any) -> str:
+    """What the model said before its calls: `thought_of(dspy.Prediction(next_thought="look"))`."""
+    thought = getattr(prediction, "next_thought", None)
+    return str(getattr(thought, "content", thought) or "")
+
+
+def decision(thought: str, calls: Sequence[RequestedTool], usage: RunUsage, raw: str) -> ModelReply:
+    """The reply that asks for calls, `decision("look", [RequestedTool("look_up", {"key": "a"})], RunUsage(), "...")`."""
+    first, *more = calls
+    return ModelReply(thought, first.name, first.args, first.id, tuple(more), usage=usage, raw=raw)
+
+
+def read_reply(prediction: Any, replies: ReplyReader, usage: RunUsage, ended: str) -> ModelReply:
     """A native reply as a decision; without calls, a text that the model finished by itself is the answer.
 
     Args:
         prediction: The thought and the calls, as DSPy has read them.
-        catalog: The tools, and the reader for calls that were written as text.
-        replies: The text of the reply, and what of the prompt others wrote.
+        replies: The text of the reply, the tools, and what of the prompt others wrote.
         usage: What the reply cost.
         ended: Why it ended.
 
     Raises:
         InvalidModelAction: Nothing can be made of it; the raw reply is part of the error.
     """
-    thought = getattr(prediction, "next_thought", None)
-    text = replies.text or str(getattr(thought, "content", thought) or "")
+    catalog, text = replies.catalog, replies.text or thought_of(prediction)
     calls: list[Any] = getattr(getattr(prediction, "tool_calls", None), "tool_calls", None) or []
     if calls:
-        first, *more = [_requested(call, catalog) for call in calls]
-        raw = json.dumps([call.model_dump() for call in calls], default=str)
-        return ModelReply(text, first.name, first.args, first.id, tuple(more), usage=usage, raw=raw)
-    if (cut := cut_short(ended)) is not None:
-        raise InvalidModelAction(cut, CUT_SHORT[cut], raw_response=text)
+        asked = [_requested(call, catalog.reader) for call in calls]
+        return decision(text, asked, usage, json.dumps([call.model_dump() for call in calls], default=str))
+    if (cut := cut_short(ended, text)) is not None:
+        raise cut
     found = catalog.reader.read(text, replies.shown)
     known = [call for call in found.calls if catalog.reader.knows(call)]
     if known:
         if speaks(text, known) and not all(catalog.only_reads(call.name) for call in known):
             raise InvalidModelAction("unparsable", IN_PROSE, raw_response=text)
-        made = made_together(text, known, catalog.only_reads, replies.shown)
-        first, *more = [RequestedTool(call.name, call.args) for call in made]
-        return ModelReply(found.thought, first.name, first.args, more=tuple(more), usage=usage, raw=text)
+        asked = [RequestedTool(call.name, call.args) for call in replies.together(text, known)]
+        return decision(found.thought, asked, usage, text)
     if found.cut and catalog.reader.mentions(text):
         raise nothing_to_do(found, text)
     return ModelReply("", SUBMIT, _answer(text, catalog.finish), usage=usage, raw=text)
 
 
-def _requested(call: Any, catalog: ToolCatalog) -> RequestedTool:
+def _requested(call: Any, reader: CallReader) -> RequestedTool:
     """One call as the provider sent it, its names as in text; what DSPy wraps broken arguments in is taken off."""
-    tools = catalog.reader.tools
-    name, args = tools.name(call.name), call.args
-    own = tools.properties(name)
+    name, args = reader.name(call.name), call.args
+    own = reader.properties(name)
     if is_object(args) and len(args) == 1:
         if "partial_json" in args and "partial_json" not in own:
             raise InvalidModelAction(
@@ -82,7 +92,7 @@ def _requested(call: Any, catalog: ToolCatalog) -> RequestedTool:
             )
         if "value" in args and "value" not in own and not isinstance(args["value"], dict):
             return RequestedTool(name, args["value"], call.id or "")
-    return RequestedTool(name, tools.arguments(name, args), call.id or "")
+    return RequestedTool(name, reader.arguments(name, args), call.id or "")
 
 
 def _answer(text: str, finish: Tool) -> dict[str, Any]:

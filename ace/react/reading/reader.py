@@ -110,15 +110,17 @@ class Section(NamedTuple):
     source: str
 
 
-class Tools:
-    """What a reader knows of the tools.
+class CallReader:
+    """Reads replies of a model that may call some tools.
 
     Args:
-        schemas: Their names to the JSON Schemas of their arguments.
+        schemas: The tools' names to the JSON Schemas of their arguments.
 
     Examples:
-        >>> tools = Tools({"look_up": {"properties": {"key": {"type": "string"}}}})
-        >>> tools.name("functions.lookUp()"), tools.arguments("look_up", {"Key": "a"})
+        >>> reader = CallReader({"look_up": {"type": "object", "properties": {"key": {"type": "string"}}}})
+        >>> reader.read('I need it. {"tool": "Look_Up", "arguments": {"key": "a"}}').calls
+        (Written(name='look_up', args={'key': 'a'}),)
+        >>> reader.name("functions.lookUp()"), reader.arguments("look_up", {"Key": "a"})
         ('look_up', {'key': 'a'})
     """
 
@@ -127,6 +129,58 @@ class Tools:
         self._names: dict[str, str] = {}
         for name in schemas:  # a plain name that two tools share names neither
             self._names[plain(name)] = "" if plain(name) in self._names else name
+
+    def read(self, text: str, shown: Callable[[], str] = str) -> Reading:
+        """The calls of a reply: those under the headings that were asked for, else those of the shape that begins first.
+
+        Args:
+            text: The reply.
+            shown: Gives the prompt's data. A call in another shape that stands there word for word is a quotation, and so is
+                one beside other words that equals a call there.
+        """
+        reading = Reading() if _begins_inside(text) else self._headed(text, _MARKER)
+        if reading.calls and (len(reading.calls) > 1 or not _AS_ASKED.fullmatch(text)):
+            reading = replace(reading, calls=self._unquoted(text, reading.calls, shown()))
+        shapes = [(_LABEL, self._headed), (_TAG, self._tagged), (_CALL, self._scanned)]
+        begun = [(found.start(), *shape) for shape in shapes if (found := shape[0].search(text))]
+        for _, opener, shape in sorted(begun, key=lambda item: item[0]):
+            # after a call that is cut off, another shape might take a part of its arguments for a call
+            if reading.calls or reading.cut:
+                break
+            reading = shape(text, opener)
+            if reading.calls:
+                reading = replace(reading, calls=self._unquoted(text, reading.calls, shown()))
+        return reading
+
+    def _unquoted(self, text: str, calls: Sequence[Written], data: str) -> tuple[Written, ...]:
+        """The calls that do not stand in the data: not word for word, nor, beside other words, in another shape."""
+        bare = "".join(data.split())
+        quoted = {part for part in {call.source for call in calls} if "".join(part.split()) in bare}
+        others = tuple(call for call in calls if call.source not in quoted)
+        if not others or not speaks(text, calls):
+            return others
+        told = {name: self._calls_in(data, name) for name in {str(call.name) for call in others}}
+        return tuple(call for call in others if call.bare not in told[str(call.name)])
+
+    def _calls_in(self, data: str, name: str) -> set[str]:
+        """The calls of a tool in data, in every shape, without what makes no difference to a reader."""
+        found = set[str]()
+        for start in range(0, len(data), DATA_PART // 2):
+            part = data[start : start + DATA_PART]
+            if name.casefold() in part.casefold():
+                lines = re.sub(rf"(?=\b(?:{re.escape(name)}|(?:{_SPACED}) ?[:=]))", "\n", part, flags=re.I)
+                headed = (self._headed(part, _TAKEN_APART), self._headed(lines, _LABEL))
+                shapes = (*headed, self._tagged(part, _TAG), self._scanned(lines, _CALL))
+                found |= {call.bare for reading in shapes for call in reading.calls}
+        return found
+
+    def knows(self, call: Written) -> bool:
+        """Whether it names a tool and has an object of arguments."""
+        return self.has(call.name) and is_object(call.args)
+
+    def mentions(self, text: str) -> bool:
+        """Whether a tool's name stands in a text, `reader.mentions(reply)`."""
+        return any(name in text for name in self.schemas)
 
     def has(self, name: Any) -> bool:
         """Whether there is a tool of exactly that name."""
@@ -173,7 +227,7 @@ class Tools:
         given = {key if key in properties else folded.get(plain(key), str(key)): value for key, value in args.items()}
         return {key: typed(value, properties.get(key)) for key, value in given.items()} if as_text else given
 
-    def call(self, named: Section, argued: Section) -> Any:
+    def _call(self, named: Section, argued: Section) -> Any:
         """The call of a name and the arguments next to it; `CUT` for arguments that do not come to an end."""
         name, text, source = self.name(named.body), argued.body, named.source + argued.source
         parts = list(_tags(text, _PARAMETER)) if text.startswith("<") else []
@@ -190,78 +244,6 @@ class Tools:
         if value is NOTHING and argued.closed:
             value = "{}" if text.lower() in ("", "none", "n/a") else text
         return CUT if value in (CUT, NOTHING) else Written(name, self.arguments(name, value), source)
-
-
-class CallReader:
-    """Reads replies of a model that may call some tools.
-
-    Args:
-        schemas: The tools' names to the JSON Schemas of their arguments.
-
-    Examples:
-        >>> reader = CallReader({"look_up": {"type": "object", "properties": {"key": {"type": "string"}}}})
-        >>> reader.read('I need it. {"tool": "Look_Up", "arguments": {"key": "a"}}').calls
-        (Written(name='look_up', args={'key': 'a'}),)
-    """
-
-    def __init__(self, schemas: Mapping[str, Mapping[str, Any]]) -> None:
-        self.tools = Tools(schemas)
-
-    def read(self, text: str, shown: Callable[[], str] = str) -> Reading:
-        """The calls of a reply: those under the headings that were asked for, else those of the shape that begins first.
-
-        Args:
-            text: The reply.
-            shown: Gives the prompt's data. A call in another shape that stands there word for word is a quotation, and so is
-                one beside other words that equals a call there.
-        """
-        reading = Reading() if _begins_inside(text) else self._headed(text, _MARKER)
-        if reading.calls and (len(reading.calls) > 1 or not _AS_ASKED.fullmatch(text)):
-            reading = replace(reading, calls=self._unquoted(text, reading.calls, shown()))
-        shapes = [(_LABEL, self._headed), (_TAG, self._tagged), (_CALL, self._scanned)]
-        begun = [(found.start(), *shape) for shape in shapes if (found := shape[0].search(text))]
-        for _, opener, shape in sorted(begun, key=lambda item: item[0]):
-            # after a call that is cut off, another shape might take a part of its arguments for a call
-            if reading.calls or reading.cut:
-                break
-            reading = shape(text, opener)
-            if reading.calls:
-                reading = replace(reading, calls=self._unquoted(text, reading.calls, shown()))
-        return reading
-
-    def _unquoted(self, text: str, calls: Sequence[Written], data: str) -> tuple[Written, ...]:
-        """The calls that do not stand in the data: not word for word, nor, beside other words, in another shape."""
-        bare = "".join(data.split())
-        quoted = {part for part in {call.source for call in calls} if "".join(part.split()) in bare}
-        others = tuple(call for call in calls if call.source not in quoted)
-        if not others or not speaks(text, calls):
-            return others
-        told = {name: self._calls_in(data, name) for name in {str(call.name) for call in others}}
-        return tuple(call for call in others if call.bare not in told[str(call.name)])
-
-    def _calls_in(self, data: str, name: str) -> set[str]:
-        """The calls of a tool in data, in every shape, without what makes no difference to a reader."""
-        found = set[str]()
-        for start in range(0, len(data), DATA_PART // 2):
-            part = data[start : start + DATA_PART]
-            if name.casefold() in part.casefold():
-                lines = re.sub(rf"(?=\b(?:{re.escape(name)}|(?:{_SPACED}) ?[:=]))", "\n", part, flags=re.I)
-                headed = (self._headed(part, _TAKEN_APART), self._headed(lines, _LABEL))
-                shapes = (*headed, self._tagged(part, _TAG), self._scanned(lines, _CALL))
-                found |= {call.bare for reading in shapes for call in reading.calls}
-        return found
-
-    def has(self, name: str) -> bool:
-        """Whether there is a tool of exactly that name."""
-        return self.tools.has(name)
-
-    def knows(self, call: Written) -> bool:
-        """Whether it names a tool and has an object of arguments."""
-        return self.has(call.name) and is_object(call.args)
-
-    def mentions(self, text: str) -> bool:
-        """Whether a tool's name stands in a text, `reader.mentions(reply)`."""
-        return any(name in text for name in self.tools.schemas)
 
     def _headed(self, text: str, opener: re.Pattern[str]) -> Reading:
         """Calls under headings."""
@@ -287,7 +269,7 @@ class CallReader:
         written = [section for section in sections if not _PLACEHOLDER.fullmatch(section.body)]
         for section in written:
             if section.kind == "args" and named:
-                calls.append(self.tools.call(named, section))
+                calls.append(self._call(named, section))
                 named = None
             elif section.kind == "calls" or (section.kind == "name" and section.body):
                 inside = self._whole(section)
@@ -324,12 +306,12 @@ class CallReader:
 
     def _named(self, text: str, match: re.Match[str]) -> tuple[list[Any], int]:
         """The call of a tool's name and what stands right behind it, and its end: ``f(key="a")``, ``f {"key": "a"}``."""
-        name, begin = self.tools.name(match["name"]), match.end()
+        name, begin = self.name(match["name"]), match.end()
         if not self.has(name):
             return [], match.end("name")
-        properties, code = self.tools.properties(name), text[begin] == "("
+        properties, code = self.properties(name), text[begin] == "("
         args, end = code_at(text, begin, (*properties,) if code else ())
-        args = self.tools.arguments(name, args)
+        args = self.arguments(name, args)
         fits = is_object(args) and (code or args.keys() <= properties.keys())
         return [Written(name, args)] if fits else [CUT] if args is CUT else [], end
 
@@ -340,7 +322,7 @@ class CallReader:
         if not is_object(value) or depth > MAX_WRAPPED:
             return
         kinds = [(kind_of(key), item) for key, item in value.items()]
-        names = [self.tools.name(item) for kind, item in kinds if kind == "name" and isinstance(item, str)]
+        names = [self.name(item) for kind, item in kinds if kind == "name" and isinstance(item, str)]
         given = [item for kind, item in kinds if kind == "args"]
         inner = [item for kind, item in kinds if kind in ("name", "args", "calls") and item]
         if names:
@@ -349,13 +331,13 @@ class CallReader:
             yield from self._of_object(inner[0], whole, depth + 1)
         else:  # {"look_up": {"key": "a"}}
             named = [(key, item) for key, item in value.items() if self.has(key) and is_object(item)]
-            yield from (Written(key, self.tools.arguments(key, item)) for key, item in named)
+            yield from (Written(key, self.arguments(key, item)) for key, item in named)
 
     def _flat(self, name: Any, value: dict[str, Any], given: list[Any], whole: bool) -> Iterator[Any]:
         """The call of an object that names a tool; its arguments are in a field, or beside the name."""
-        args = self.tools.arguments(name, given[0] if given else value)
+        args = self.arguments(name, given[0] if given else value)
         if not given:
-            args = {key: item for key, item in args.items() if key in self.tools.properties(name) and item != name}
+            args = {key: item for key, item in args.items() if key in self.properties(name) and item != name}
         if self.has(name) or (given and is_object(args)):
             yield Written(name, args) if given or whole else CUT
 
