@@ -13,6 +13,7 @@ import random
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import Any, Literal, get_args
 
 from ace.agent.history import ENDS
@@ -96,10 +97,8 @@ class SimulatedLM(FunctionLM, RolloutLM):
         self.seed = seed
         self.rates = rates or load_rates()
         self._task_of = {" ".join(task.task.text.split()): task for task in suite.tasks}
-        self._writes = sorted(
-            {(t.id, c.name, i) for t in suite.tasks for i, c in enumerate(t.gold) if c.name in suite.writing_tools}
-        )
-        self._calls = {(t.id, i): c for t in suite.tasks for i, c in enumerate(t.gold)}
+        writes = [(t.id, call) for t in suite.tasks for call in t.gold if call.name in suite.writing_tools]
+        self._writes = sorted(writes, key=lambda write: (write[0], write[1].name))
         self._memo: dict[tuple[Any, ...], list[Turn]] = {}
         super().__init__(f"simulated/{preset}", self._answer)
         self.label = "simulated"
@@ -129,16 +128,15 @@ class SimulatedLM(FunctionLM, RolloutLM):
         malformed = [_MARK in step.get("tool_args", "") for step in steps]
         done = malformed.count(False)
         if self.preset == "oracle":
-            return _at(
-                _plan_turns(self._possible(task, offered), offered, task.answer), done
-            ), "The next call of the plan."
+            plan = [Turn(call.name, call.args) for call in self._possible(task, offered)]
+            return _at([*plan, Turn("submit", {"answer": task.answer})], done), "The next call of the plan."
         condition, used = self._condition(task, bullets)
         key = (self._random_key, task.id, condition, tuple(offered))
         if key not in self._memo:
             self._memo[key] = self._turns(task, condition, offered)
         turns = self._memo[key]
         turn = _at(turns, done)
-        tries = len(prompt.rejected) + _trailing(malformed)
+        tries = len(prompt.rejected) + len(list(takewhile(bool, reversed(malformed))))
         if tries < turn.malformed_before:
             turn = Turn(turn.name, {_MARK: "?"})
         return turn, f"I work from [{used}]." if used else "I work without notes."
@@ -223,10 +221,8 @@ class SimulatedLM(FunctionLM, RolloutLM):
         own = {(c.name, repr(c.args)) for c in task.gold}
         choices = [
             call
-            for task_id, name, index in self._writes
-            if task_id != task.id and name in offered
-            for call in (self._calls[task_id, index],)
-            if (call.name, repr(call.args)) not in own
+            for task_id, call in self._writes
+            if task_id != task.id and call.name in offered and (call.name, repr(call.args)) not in own
         ]
         if not choices:
             return None
@@ -254,23 +250,8 @@ def _substitute(call: GoldCall, offered: Mapping[str, Any]) -> str | None:
     return None
 
 
-def _plan_turns(calls: Iterable[GoldCall], offered: Mapping[str, Any], answer: str) -> list[Turn]:
-    turns = [Turn(call.name, call.args) for call in calls if call.name in offered]
-    return [*turns, Turn("submit", {"answer": answer})]
-
-
 def _at(turns: Sequence[Turn], position: int) -> Turn:
     return turns[min(position, len(turns) - 1)]
-
-
-def _trailing(flags: Sequence[bool]) -> int:
-    """How many of the last flags are set."""
-    count = 0
-    for flag in reversed(flags):
-        if not flag:
-            break
-        count += 1
-    return count
 
 
 def _refusable(call: GoldCall) -> tuple[str, dict[str, Any]] | None:

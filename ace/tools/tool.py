@@ -255,15 +255,11 @@ class Tool:
             raise TypeError(
                 f"tool {self.name!r} was put together by hand and cannot be pickled; use Tool.from_function"
             )
-        return _make, (self.made,)
+        return self.made, ()
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Tool:
         # optimizers deep-copy programs; a copied bound method would act on a forked database
         return self
-
-
-def _make(made: Callable[[], Tool]) -> Tool:
-    return made()
 
 
 def checked_options(options: dict[str, Any]) -> dict[str, Any]:
