@@ -135,21 +135,16 @@ def _described(name: str, field: Any) -> Any:
 
 def build_summarizer(signature: Any) -> dspy.Predict:
     """The predictor that writes the running summary."""
-    plain = _DSPY.Signature(
-        {}, "Summarise the run so far in a few words each, so that the steps need not be read again."
-    )
-    for name in signature.input_fields:
-        plain = plain.append(name, _DSPY.InputField(), type_=str)
-    plain = plain.append("trajectory", _DSPY.InputField(), type_=str)
     wanted = {
         "objective": "what is to be reached",
         "actions": "what was done",
         "observations": "what was found out",
         "state": "where things stand and what is left",
     }
-    for name, text in wanted.items():
-        plain = plain.append(name, _DSPY.OutputField(desc=text), type_=str)
-    return dspy.Predict(plain)
+    fields: dict[str, Any] = {name: (str, _DSPY.InputField()) for name in [*signature.input_fields, "trajectory"]}
+    fields |= {name: (str, _DSPY.OutputField(desc=text)) for name, text in wanted.items()}
+    words = "Summarise the run so far in a few words each, so that the steps need not be read again."
+    return dspy.Predict(_DSPY.Signature(fields, words))
 
 
 _SECRET = re.compile(r"key|secret|password|credential|auth|headers|_token$", re.IGNORECASE)
