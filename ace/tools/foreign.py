@@ -106,10 +106,8 @@ def from_langchain(tool: Any, injected: Mapping[str, Any] | None = None, **optio
 
     has_async = getattr(tool, "coroutine", None) is not None
     only_async = has_async and getattr(tool, "func", None) is None
-    ways: dict[str, Any] = {"func": acall if only_async else call}
-    if has_async or _overridden(tool, "_arun"):
-        ways["afunc"] = acall
-    return from_json_schema(tool.name, tool.description, shown, **ways, **options)
+    afunc = acall if has_async or _overridden(tool, "_arun") else None
+    return from_json_schema(tool.name, tool.description, shown, acall if only_async else call, afunc=afunc, **options)
 
 
 def _overridden(tool: Any, method: str) -> bool:

@@ -260,19 +260,20 @@ def _is_context(hint: Any) -> bool:
 
 def context_parameter(func: Callable[..., Any]) -> str | None:
     """The parameter of `func` that is annotated ``ToolContext``, if there is one."""
-    try:
-        hints = typing.get_type_hints(_annotated(func))
-    except (NameError, TypeError, AttributeError):
-        return None
-    return next((name for name, hint in hints.items() if name != "return" and _is_context(hint)), None)
+    return next((name for name, hint in _hints(func).items() if name != "return" and _is_context(hint)), None)
 
 
 def returned_type(func: Callable[..., Any]) -> Any:
     """The type that `func` says it returns; None where it says nothing, or nothing that can be read."""
+    return _hints(func).get("return")
+
+
+def _hints(func: Callable[..., Any]) -> dict[str, Any]:
+    """The annotations of `func`; none where they cannot be read."""
     try:
-        return typing.get_type_hints(_annotated(func)).get("return")
+        return typing.get_type_hints(_annotated(func))
     except (NameError, SyntaxError, TypeError, AttributeError):
-        return None
+        return {}
 
 
 def _annotated(func: Callable[..., Any]) -> Any:

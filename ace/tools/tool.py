@@ -239,10 +239,7 @@ class Tool:
 
     def bind(self, func: Callable[..., Any]) -> Tool:
         """The same tool with another body: a suite binds its tools to a fresh sandbox for each task."""
-        copy = replace(self, func=func, afunc=None, made=partial(self.bind, func))
-        if "schema_hash" in self.__dict__:
-            copy.__dict__["schema_hash"] = self.schema_hash
-        return copy
+        return replace(self, func=func, afunc=None, made=partial(self.bind, func))
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Call the function behind it, unchecked: a decorated function stays one."""
