@@ -10,7 +10,6 @@ import os
 import sys
 from collections.abc import Generator
 from contextlib import contextmanager
-from functools import lru_cache
 from typing import Any
 
 from ace.core import value_to_text
@@ -56,11 +55,6 @@ def traced() -> bool:
     return type(api.get_tracer_provider()).__name__ not in ("ProxyTracerProvider", "NoOpTracerProvider")
 
 
-@lru_cache(maxsize=8)
-def _tracer(provider: Any) -> Any:
-    return provider.get_tracer("ace")
-
-
 @contextmanager
 def span(operation: str, name: str = "", **attributes: Any) -> Generator[Span]:
     """A span around a block; what the block raises is its error.
@@ -73,7 +67,7 @@ def span(operation: str, name: str = "", **attributes: Any) -> Generator[Span]:
     if not traced():
         yield _NONE
         return
-    tracer = _tracer(sys.modules["opentelemetry.trace"].get_tracer_provider())
+    tracer = sys.modules["opentelemetry.trace"].get_tracer("ace")
     title = f"{operation} {name}".strip()
     named = {f"gen_ai.{key.replace('__', '.')}": value for key, value in attributes.items()}
     named["gen_ai.operation.name"] = operation
