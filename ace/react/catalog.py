@@ -60,7 +60,6 @@ class ToolCatalog:
         self._hidden: frozenset[str] = frozenset()
         self._text: tuple[tuple[str, ...], str] = ((), "")
         self._declared: dict[str, DeclaredTool] = {}
-        self._described: dict[tuple[tuple[str, str], ...], ToolCatalog] = {}
         schemas = {tool.name: tool.schema for tool in (*registry, *self._own)}
         self.reader = CallReader({**schemas, **dict.fromkeys(sorted(ENDS, reverse=True), finish.schema)})
         """Reads the calls in replies."""
@@ -93,11 +92,8 @@ class ToolCatalog:
 
     def described(self, descriptions: Mapping[str, str]) -> ToolCatalog:
         """The same tools with other descriptions."""
-        key = tuple(sorted(descriptions.items()))
-        if key not in self._described:
-            tools = [replace(tool, description=descriptions.get(tool.name, tool.description)) for tool in self.registry]
-            self._described[key] = ToolCatalog(ToolRegistry(tools), self.finish, self.shown)
-        return self._described[key]
+        tools = [replace(tool, description=descriptions.get(tool.name, tool.description)) for tool in self.registry]
+        return ToolCatalog(ToolRegistry(tools), self.finish, self.shown)
 
     def text(self) -> str:
         """As an input of the first turn: one signature per tool. It stays as it is for the whole run."""
