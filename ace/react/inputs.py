@@ -76,8 +76,7 @@ class InputFields:
         else:
             options = {name: fields.pop(name) for name in _TASK_OPTIONS if name in fields and name not in self.names}
             named = [name for name in (self._history, "history") if name in fields and name not in self.names]
-            options["history"] = fields.pop(named[0]) if named else ()
-            history = self.history(options.pop("history"))
+            history = self.history(fields.pop(named[0]) if named else ())
             if task is not None:
                 fields = {**fields, self._only(): task}
             try:
