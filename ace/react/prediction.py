@@ -22,8 +22,6 @@ class ReActPrediction(dspy.Prediction):
 
     def __init__(self, *args: Any, **fields: Any) -> None:
         super().__init__(*args, **fields)  # pyright: ignore[reportUnknownMemberType]
-        self._output = None
-        self._shown = None
         self._told: dict[str, Any] = {}
 
     @classmethod
@@ -39,36 +37,28 @@ class ReActPrediction(dspy.Prediction):
             told: `trajectory`, `reasoning` and `history`.
         """
         prediction = cls(**{name: output.outputs.get(name) for name in fields})
-        prediction._output, prediction._shown, prediction._told = output, shown, dict(told or {})
+        prediction._told = {**(told or {}), "output": output, "formatted": shown}
         return prediction
 
     def __str__(self) -> str:
-        if self._output is None or self._shown is self._output:
-            return super().__str__()
-        return value_to_text(self._shown)
+        shown = self._told.get("formatted")
+        return super().__str__() if shown is self._told.get("output") else value_to_text(shown)
 
     def copy(self, **fields: Any) -> ReActPrediction:
         """A copy with other fields; the run behind it stays."""
         own: dict[str, Any] = self.__dict__["_store"]
         copied = type(self)(**{**own, **fields})
-        copied._output, copied._shown, copied._told = self._output, self._shown, self._told
+        copied._told = self._told
         return copied
 
     def __getattr__(self, name: str) -> Any:
-        own = self.__dict__
-        if name in own.get("_store", {}):
-            return own["_store"][name]
-        if name in own.get("_told", {}):
-            found = own["_told"][name]
-            return as_history(found) if isinstance(found, SoFar) else found
-        output = own.get("_output")
-        if output is not None and not name.startswith("_"):  # fall through to the run behind it
-            if name == "output":
-                return output
-            if name == "formatted":
-                return own["_shown"]
-            if name in TaskOutput.model_fields or name in _PROPERTIES:
-                return getattr(output, name)
+        own, told = self.__dict__.get("_store", {}), self.__dict__.get("_told", {})
+        if name in own:
+            return own[name]
+        if name in told:
+            return as_history(told[name]) if isinstance(told[name], SoFar) else told[name]
+        if "output" in told and (name in TaskOutput.model_fields or name in _PROPERTIES):
+            return getattr(told["output"], name)  # fall through to the run behind it
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     def __getitem__(self, key: str) -> Any:
