@@ -71,29 +71,22 @@ class ChildCall:
         """
         path = os.pathsep.join(entry or "." for entry in sys.path)
         # the result comes in a file: a tool may print what it likes, and what it started may outlive it
-        handle, name = tempfile.mkstemp(prefix="ace-tool-", suffix=".json")
-        os.close(handle)
-        try:
-            return self._result(Path(name), path)
-        finally:
-            Path(name).unlink(missing_ok=True)
-
-    def _result(self, file: Path, path: str) -> Any:
-        self._child = child = subprocess.Popen(
-            [sys.executable, "-m", "ace.tools.process"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            start_new_session=True,  # its own group, so that what it started is killed with it
-            env={**os.environ, "PYTHONPATH": path},
-        )
-        if self._killed:
-            self.kill()
-        try:
-            child.communicate(json.dumps({**self._request, "file": str(file)}).encode())
-        except BrokenPipeError:
-            child.wait()
-        last = file.read_text(encoding="utf-8")
+        with tempfile.NamedTemporaryFile("r", encoding="utf-8", prefix="ace-tool-", suffix=".json") as file:
+            self._child = child = subprocess.Popen(
+                [sys.executable, "-m", "ace.tools.process"],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                start_new_session=True,  # its own group, so that what it started is killed with it
+                env={**os.environ, "PYTHONPATH": path},
+            )
+            if self._killed:
+                self.kill()
+            try:
+                child.communicate(json.dumps({**self._request, "file": file.name}).encode())
+            except BrokenPipeError:
+                child.wait()
+            last = file.read()
         if not last:
             raise ToolError("exception", f"its process ended with code {child.returncode} and without a result")
         reply = json.loads(last)
