@@ -86,20 +86,11 @@ class PredictorModel:
 
     async def aask(self, request: AskModel) -> ModelReply:
         """Ask without blocking the loop; a model that can only be asked and waited for is, in a thread."""
-        if _only_waits(self.model_for(request)):
-            return await anyio.to_thread.run_sync(self.ask, request)
         asking = _Request(self, request)
+        if _only_waits(asking.lm):
+            return await anyio.to_thread.run_sync(self.ask, request)
         with _asking(asking.adapter, asking.replies, self._stream(request)) as asked:
             return asking.reply(await asking.predictor.acall(**asking.fields), asked)
-
-    def predictor(self, request: AskModel) -> Any:
-        """The predictor that asks."""
-        return self.summarizer if request.purpose == "summarize" else self.react.react
-
-    def model_for(self, request: AskModel) -> Any:
-        """The language model that is asked."""
-        options: dict[str, Any] = self.options
-        return options.get("lm") or getattr(self.predictor(request), "lm", None) or _SETTINGS.lm
 
     def _stream(self, request: AskModel) -> AnswerStream | None:
         """Where the pieces of the reply go; None where DSPy's own way is right, or nobody listens."""
@@ -120,8 +111,8 @@ class _Request:
     def __init__(self, model: PredictorModel, request: AskModel) -> None:
         self.model = model
         self.request = request
-        self.predictor = model.predictor(request)
-        self.lm = model.model_for(request)
+        self.predictor = model.summarizer if request.purpose == "summarize" else model.react.react
+        self.lm = model.lm or getattr(self.predictor, "lm", None) or _SETTINGS.lm
         outputs = tuple(model.react.signature.output_fields) if request.purpose == "extract" else ()
         self.replies = ReplyReader(model.catalog, self._foreign, outputs)
         self._native = model.native and request.purpose != "summarize"
