@@ -17,7 +17,7 @@ from ace.agent.record import RunSnapshot
 from ace.agent.states import Completed, Failed
 from ace.agent.streaming import AsyncRunStream, RunStream
 from ace.core import CancellationToken, Event, ResumeError, RunStoreError, SignatureError
-from ace.react.prediction import ReActPrediction
+from ace.react.prediction import ReActPrediction, run_of
 from ace.tasks import Feedback, TaskOutput
 
 if TYPE_CHECKING:
@@ -237,7 +237,7 @@ class Chat:
 
     def _taken(self, prediction: ReActPrediction) -> ReActPrediction:
         """Keep what came of a message."""
-        output: TaskOutput = prediction.output
+        output = run_of(prediction)
         if output.termination_reason == "interrupted":
             self.waiting = output.run_id
             return prediction

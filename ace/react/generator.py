@@ -60,7 +60,7 @@ from ace.react.chat import Chat
 from ace.react.inputs import InputFields, RunOptions, check_json
 from ace.react.memory import MEMORY_TIMEOUT, Memory, PlaybookLearning
 from ace.react.model import PredictorModel, as_data_value
-from ace.react.prediction import ReActPrediction
+from ace.react.prediction import ReActPrediction, run_of
 from ace.react.program import (
     adopt_react_state,
     build_react,
@@ -285,17 +285,17 @@ class ReActGenerator(dspy.Module, Agent):
         """
         if not _called_as_module(self):  # a direct call gets the same callbacks and usage as agent(...)
             return _untyped(self)(*task, **fields)
-        return self._prediction(*self._solve(_only(task), fields))
+        return self._solve(_only(task), fields)
 
     async def aforward(self, *task: TaskInput | str, **fields: Any) -> ReActPrediction:
         """`forward` for async callers; async tools run on the event loop."""
-        return self._prediction(*await self._asolve(_only(task), fields))
+        return await self._asolve(_only(task), fields)
 
     async def apredict(
         self, task: TaskInput | str | None = None, /, *, listener: Listener, **fields: Any
     ) -> ReActPrediction:
         """`aforward`, with every event told to a function as it happens: a stream that ends with a prediction."""
-        return self._prediction(*await self._asolve(task, fields, listener))
+        return await self._asolve(task, fields, listener)
 
     def chat(self, chat_id: str | None = None, **options: Any) -> Chat:
         """Begin a conversation, or open one that is in the `run_store`.
@@ -337,11 +337,11 @@ class ReActGenerator(dspy.Module, Agent):
 
     def run(self, task: TaskInput | str | None = None, /, **fields: Any) -> TaskOutput:
         """Solve one task and return the plain `TaskOutput`."""
-        return self._solve(task, fields)[0]
+        return run_of(self._solve(task, fields))
 
     async def arun(self, task: TaskInput | str | None = None, /, **fields: Any) -> TaskOutput:
         """`run` for async callers."""
-        return (await self._asolve(task, fields))[0]
+        return run_of(await self._asolve(task, fields))
 
     def stream(self, task: TaskInput | str | None = None, /, **fields: Any) -> RunStream[Event, TaskOutput]:
         """Solve one task and give its events as they happen, pieces of the model's replies included.
@@ -365,7 +365,7 @@ class ReActGenerator(dspy.Module, Agent):
 
         async def start(listener: Listener) -> TaskOutput:
             options = {**fields, "cancellation": token}
-            return (await self._asolve(task, options, listener))[0]
+            return run_of(await self._asolve(task, options, listener))
 
         return AsyncRunStream(start, token)
 
@@ -390,15 +390,15 @@ class ReActGenerator(dspy.Module, Agent):
         with self.run_store.claim(run_id):
             run, model = self._reopen(run_id, decision, lm=lm, cancellation=cancellation)
             with self._span() as open_span:
-                return self._prediction(*_told(open_span, self._drive(run, model, claimed=True)))
+                return _told(open_span, self._drive(run, model, claimed=True))
 
     async def aresume(
         self, run_id: str, decision: Decision = None, *, lm: Any = None, cancellation: Token = None
     ) -> ReActPrediction:
         """`resume` for async callers."""
-        return self._prediction(*await self._aresumed(run_id, decision, lm=lm, cancellation=cancellation))
+        return await self._aresumed(run_id, decision, lm=lm, cancellation=cancellation)
 
-    async def _aresumed(self, run_id: str, *given: Any, **options: Any) -> tuple[TaskOutput, Any, AgentRun]:
+    async def _aresumed(self, run_id: str, *given: Any, **options: Any) -> ReActPrediction:
         with self.run_store.claim(run_id):
             run, model = await anyio.to_thread.run_sync(partial(self._reopen, run_id, *given, **options))
             with self._span() as open_span:
@@ -418,7 +418,7 @@ class ReActGenerator(dspy.Module, Agent):
         token = cancellation or CancellationToken()
 
         async def start(listener: Listener) -> TaskOutput:
-            return (await self._aresumed(run_id, decision, listener, lm=lm, cancellation=token))[0]
+            return run_of(await self._aresumed(run_id, decision, listener, lm=lm, cancellation=token))
 
         return AsyncRunStream(start, token)
 
@@ -490,7 +490,7 @@ class ReActGenerator(dspy.Module, Agent):
             >>> agent.learn(agent.forward("What is 6 * 7?"), success=True).added
             1
         """
-        verdict, run = self._verdict(output, success), _run_of(output)
+        verdict, run = self._verdict(output, success), run_of(output)
         learn = partial(self._learner().learn_or_keep, run, verdict, group=group)
         with span("upsert_memory") as open_span:
             report: LearningReport = _untyped(PlaybookLearning(learn))(
@@ -535,7 +535,7 @@ class ReActGenerator(dspy.Module, Agent):
                 "learn needs a verdict, as a run that ended may not have done what it should: learn(out, success=True) "
                 "or False, a number, a Feedback; or give the agent a metric: ReActGenerator(..., metric=...)"
             )
-        example = _untyped(dspy).Example(**_run_of(output).task.inputs)
+        example = _untyped(dspy).Example(**run_of(output).task.inputs)
         return Feedback.by(self.metric, example.with_inputs(*self.signature.input_fields), output)
 
     def save(
@@ -609,7 +609,7 @@ class ReActGenerator(dspy.Module, Agent):
         name = type(self).__name__
         return span("invoke_agent", name, agent__name=name)
 
-    def _solve(self, task: TaskInput | str | None, fields: dict[str, Any]) -> tuple[TaskOutput, Any, AgentRun]:
+    def _solve(self, task: TaskInput | str | None, fields: dict[str, Any]) -> ReActPrediction:
         self._check_loop()
         with self._span() as open_span:
             return _told(open_span, self._drive(*self._prepare(task, fields)))
@@ -625,7 +625,7 @@ class ReActGenerator(dspy.Module, Agent):
 
     async def _asolve(
         self, task: TaskInput | str | None, fields: dict[str, Any], listener: Listener | None = None
-    ) -> tuple[TaskOutput, Any, AgentRun]:
+    ) -> ReActPrediction:
         with self._span() as open_span:
             return _told(open_span, await self._adrive(*await self._aprepare(task, fields, listener)))
 
@@ -744,19 +744,17 @@ class ReActGenerator(dspy.Module, Agent):
                 if not store.every_step and (claimed or run.state.kind == "interrupted"):
                     store.save(run.snapshot())
 
-    def _drive(self, run: AgentRun, model: PredictorModel, claimed: bool = False) -> tuple[TaskOutput, Any, AgentRun]:
+    def _drive(self, run: AgentRun, model: PredictorModel, claimed: bool = False) -> ReActPrediction:
         with self._held(run, claimed) as save:
             return self._finished(drive(run, model, save, self._shared.catalog.seen), run)
 
-    async def _adrive(
-        self, run: AgentRun, model: PredictorModel, claimed: bool = False
-    ) -> tuple[TaskOutput, Any, AgentRun]:
+    async def _adrive(self, run: AgentRun, model: PredictorModel, claimed: bool = False) -> ReActPrediction:
         with self._held(run, claimed) as save:
             output = await adrive(run, model, save, self._shared.admission, self._shared.catalog.seen)
             return self._finished(output, run)
 
-    def _finished(self, output: TaskOutput, run: AgentRun) -> tuple[TaskOutput, Any, AgentRun]:
-        """A run's output, what `format_result` makes of it, and the run."""
+    def _finished(self, output: TaskOutput, run: AgentRun) -> ReActPrediction:
+        """A run's output as a prediction, with what `format_result` makes of it."""
         waits = output.termination_reason == "interrupted"  # no failure: it can go on
         if self.raise_on_failure and output.error is not None and not waits:
             if run.error is not None:
@@ -765,7 +763,10 @@ class ReActGenerator(dspy.Module, Agent):
                 raise InvalidModelAction("unparsable", output.error.message)
             kind = AGENT_ERRORS.get(output.error.kind, BudgetExceeded)
             raise kind(output.error.message)
-        return output, self.formatted(output), run
+        if self.cards:
+            record_calls(self.cards, output.structured_trace)
+        told = {"trajectory": run.fields(), "reasoning": run.reasoning, "history": run.so_far()}
+        return ReActPrediction.of(output, self.signature.output_fields, self.formatted(output), told)
 
     def formatted(self, output: TaskOutput) -> Any:
         """What `format_result` makes of a finished run, `agent.formatted(out)`; the run as it is where the hook raises."""
@@ -774,16 +775,6 @@ class ReActGenerator(dspy.Module, Agent):
         except Exception:  # a border: what the user's hook does must not lose a run that was paid for
             _log.warning("format_result of %s failed; the result is shown as it is", type(self).__name__, exc_info=True)
             return Agent.format_result(self, output, self.output_mode)
-
-    def _prediction(self, output: TaskOutput, shown: Any, run: AgentRun) -> ReActPrediction:
-        if self.cards:
-            record_calls(self.cards, output.structured_trace)
-        told = {"trajectory": run.fields(), "reasoning": run.reasoning, "history": run.so_far()}
-        return ReActPrediction.of(output, self.signature.output_fields, shown, told)
-
-
-def _run_of(output: Any) -> TaskOutput:
-    return getattr(output, "output", output)
 
 
 def _only(task: tuple[TaskInput | str, ...]) -> TaskInput | str | None:
@@ -812,14 +803,14 @@ def _check_least(name: str, value: int | None, least: int, default: str) -> None
         raise SignatureError(f"{name} must be {least} or more, or None for {default}, got {value!r}")
 
 
-def _told(open_span: Span, solved: tuple[TaskOutput, Any, AgentRun]) -> tuple[TaskOutput, Any, AgentRun]:
+def _told(open_span: Span, prediction: ReActPrediction) -> ReActPrediction:
     """Tell a span what came out."""
-    output = solved[0]
+    output = run_of(prediction)
     usage = output.usage
     open_span.set(usage__input_tokens=usage.input_tokens, usage__output_tokens=usage.output_tokens)
     if output.error is not None:
         open_span.fail(output.error.kind)
-    return solved
+    return prediction
 
 
 def _check_parts(lm: Any, memory_timeout: float | None, observers: Iterable[Observer]) -> None:

@@ -38,3 +38,9 @@ def test_every_prediction_is_formatted_by_the_agents_own_hook():
     shown = Loud(tools=[], lm=ScriptedLM([END]), output_mode="simple").forward("x")
     assert (str(shown), shown.formatted) == ("42!", "42!")
     assert isinstance(Loud(tools=[], lm=ScriptedLM([END])).forward("x").formatted, TaskOutput)
+
+
+def test_an_output_that_is_called_output_hides_no_run():
+    agent = ReActGenerator("task -> output", tools=[], lm=ScriptedLM([decision("submit", output="42")] * 2))
+    chat = agent.chat()
+    assert (chat.send("x").output, chat.waiting, agent.run("x").outputs) == ("42", None, {"output": "42"})
