@@ -134,9 +134,8 @@ class _Request:
                     f"tool_calling='native' needs a model with function calling, and {self.lm.model!r} declares none; use "
                     "tool_calling='text'"
                 )
-        if self.request.purpose == "summarize":
-            return reading(_SETTINGS.adapter or dspy.ChatAdapter(), self.replies)
-        own = TurnsAdapter("" if self._native else self.model.catalog.text(), self.model.written)
+        turns = TurnsAdapter("" if self._native else self.model.catalog.text(), self.model.written)
+        own = dspy.ChatAdapter() if self.request.purpose == "summarize" else turns
         return reading(_SETTINGS.adapter or own, self.replies, native=self._native)
 
     def _summary_fields(self) -> dict[str, Any]:

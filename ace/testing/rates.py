@@ -26,5 +26,4 @@ def load_rates(factor: float = 1.0) -> dict[str, Rates]:
         ['misled', 'with_bullet', 'without_bullet']
     """
     table = tomllib.loads(RATES_FILE.read_text(encoding="utf-8"))
-    scaled = {name: {kind: table[name][kind]["rate"] * factor for kind in ERRORS} for name in CONDITIONS}
-    return {name: {kind: min(0.95, rate) for kind, rate in rates.items()} for name, rates in scaled.items()}
+    return {name: {kind: min(0.95, table[name][kind]["rate"] * factor) for kind in ERRORS} for name in CONDITIONS}
