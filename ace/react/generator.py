@@ -173,7 +173,7 @@ class ReActGenerator(dspy.Module, Agent):
         _check_one_of("replies", replies, ("free", "bound"))
         if replies == "bound" and tool_calling == "native":
             raise SignatureError("replies='bound' is for tool_calling='text': with native calls the API writes them")
-        _check_least("max_iters", max_iters, 0, "10 iterations")
+        _check_least("max_iters", max_iters, 0, f"{DEFAULT_MAX_ITERS} iterations")
         _check_least("tools_shown", tools_shown, 1, "all tools")
         _check_parts(lm, memory_timeout, observers)
         check_prices(limits, prices)
