@@ -293,9 +293,8 @@ class Learner:
         unless ``Feedback(details={"request": 1})`` names it, counted from 0.
 
         Args:
-            traces: DSPy predictions with a trajectory, LangChain results with intermediate steps, LangGraph states,
-                Pydantic AI messages, OpenAI-style message lists, or our own `TaskOutput`s; also as JSON. See
-                `ace.learner.traces.read_trace`.
+            traces: DSPy predictions with a trajectory, LangGraph states, Pydantic AI messages, OpenAI-style message lists,
+                or our own `TaskOutput`s; also as JSON. See `ace.learner.traces.read_trace`.
             feedback: For each trace, or a function of the run; None asks the judge.
             read_only: Tools that change nothing; those of the learner's `tools` that say so are known.
             trusted: Tools whose answers are the program's own words; those of `tools` that say so are known.
@@ -471,7 +470,8 @@ def unknown_names(runs: Iterable[TaskOutput], schemas: Mapping[str, Any]) -> set
 
     Examples:
         >>> from ace.learner import read_trace
-        >>> run = read_trace({"input": "x", "intermediate_steps": [({"tool": "f", "tool_input": {"a": 1}}, "ok")]})
+        >>> called = {"thought_0": "", "tool_name_0": "f", "tool_args_0": {"a": 1}, "observation_0": "ok"}
+        >>> run = read_trace({"task": "x", "trajectory": called})
         >>> unknown_names([run], {"f": {"parameters": {"properties": {}}}, "g": {}})
         {'f(a)'}
     """

@@ -53,8 +53,8 @@ def events_of(trace: Any) -> Iterator[TraceEvent]:
     keys = sorted(map(str, cast("Mapping[Any, Any]", trace)))[:8] if isinstance(trace, Mapping) else []
     kind = f"keys {keys}" if keys else f"type {type(cast(object, trace)).__name__}"
     raise ValueError(
-        f"not a known trace ({kind}); expected `history` or `trajectory` (DSPy), `intermediate_steps` (LangChain), "
-        "`messages` (OpenAI, LangGraph, Pydantic AI), a list of messages, or a TaskOutput"
+        f"not a known trace ({kind}); expected `history` or `trajectory` (DSPy), `messages` (OpenAI, LangGraph, "
+        "Pydantic AI), a list of messages, or a TaskOutput"
     )
 
 
@@ -95,28 +95,6 @@ def _turns(_trace: Any, history: Any) -> Iterator[TraceEvent]:
             yield TraceEvent("call", name=call.name, args=call.args, call_id=call.id)
             yield TraceEvent("result", call.result, call_id=call.id, failed=call.failed or None)
         yield TraceEvent("answer", "\n".join(value_to_text(value) for value in message.outputs.values()))
-
-
-# -- LangChain ---------------------------------------------------------------------------------------------------------
-
-
-def _intermediate_steps(trace: Any, steps: Sequence[Any]) -> Iterator[TraceEvent]:
-    """Pairs of an agent action (tool, tool_input, log) and an observation."""
-    if isinstance(asked := field_of(trace, "input", field_of(trace, "query")), str):
-        yield TraceEvent("user", asked)
-    for step in steps:
-        action, observed = step[0], step[1]
-        if not isinstance(action, Mapping) and isinstance(action, Sequence) and not isinstance(action, str):
-            action = dict(zip(("tool", "tool_input", "log"), cast("Sequence[Any]", action), strict=False))
-        yield TraceEvent("thought", str(field_of(action, "log", "") or ""))
-        given = field_of(action, "tool_input")
-        if isinstance(given, str) and given.strip() and not given.strip().startswith("{"):
-            given = {"input": given}  # a tool of one argument is called with its bare text
-        yield TraceEvent("call", name=str(field_of(action, "tool", "")), args=given)
-        yield TraceEvent("result", value_to_text(observed))
-    if (answer := field_of(trace, "output")) is not None:
-        stopped = str(answer).startswith("Agent stopped due to")
-        yield TraceEvent("thought" if stopped else "answer", value_to_text(answer))
 
 
 # -- messages ----------------------------------------------------------------------------------------------------------
@@ -275,7 +253,6 @@ def _part(part: Any) -> str:
 
 _READERS: tuple[tuple[str, Callable[[Any, Any], Iterator[TraceEvent]]], ...] = (
     ("trajectory", _trajectory),
-    ("intermediate_steps", _intermediate_steps),
     ("messages", _messages),
     ("history", _turns),
 )

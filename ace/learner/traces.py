@@ -36,9 +36,9 @@ def read_trace(
 ) -> TaskOutput:
     """Read a recorded run of any known form.
 
-    Known are: our `TaskOutput` and predictions that carry one; DSPy predictions or dicts with a `trajectory`; LangChain
-    results with `intermediate_steps`; lists of messages, bare or under `messages`, as OpenAI's API, LangGraph and Pydantic
-    AI give them. Everything may be objects, dicts, or JSON text.
+    Known are: our `TaskOutput` and predictions that carry one; DSPy predictions or dicts with a `trajectory` or a `history`;
+    lists of messages, bare or under `messages`, as OpenAI's API, LangGraph and Pydantic AI give them. Everything may be
+    objects, dicts, or JSON text.
 
     Args:
         trace: The run.

@@ -10,7 +10,6 @@ from ace_suites.workbench.compare import replay_is_right
 from ace_suites.workbench.recorded_lm import RecordedLM
 from ace_suites.workbench.recordings import _literal, _rows
 from conftest import WORKBENCH, needs_workbench
-from langchain_core.agents import AgentAction
 from langchain_core.language_models import GenericFakeChatModel
 from langchain_core.messages import AIMessage, HumanMessage, convert_to_openai_messages
 from langgraph.graph import START, MessagesState, StateGraph
@@ -21,6 +20,7 @@ from pydantic_ai.messages import ModelResponse, TextPart, ToolCallPart
 from pydantic_ai.models.function import FunctionModel
 
 from ace import Learner, Policy
+from ace.core import value_to_text
 from ace.evaluation.runner import evaluate
 from ace.learner import read_trace
 from ace.playbook import Playbook
@@ -150,15 +150,23 @@ SEEN = [
 """A run, a domain, how many tasks were published as right, and what some of them teach."""
 
 
-def langchain_results(run, domain):
-    """What LangChain's agents returned, observations included, by query."""
-    results = {}
+def recorded_messages(run, domain):
+    """What LangChain's agents returned, observations included, as messages by query."""
+    found = {}
     for row in _rows(WORKBENCH / "runs" / domain / f"{run}.csv"):
         if row["full_response"]:
             result = _literal(ast.parse(row["full_response"], mode="eval").body)
-            steps = [(AgentAction(**action), observation) for action, observation in result["intermediate_steps"]]
-            results[row["query"]] = {**result, "intermediate_steps": steps}
-    return results
+            messages = [{"role": "user", "content": row["query"]}]
+            for number, (action, observation) in enumerate(result["intermediate_steps"]):
+                given = action["tool_input"]
+                args = given if isinstance(given, dict) else {"input": given}
+                made = {"name": action["tool"], "arguments": json.dumps(args)}
+                call = {"role": "assistant", "tool_calls": [{"id": str(number), "function": made}]}
+                messages += [call, {"role": "tool", "tool_call_id": str(number), "content": value_to_text(observation)}]
+            if not str(result["output"]).startswith("Agent stopped due to"):
+                messages.append({"role": "assistant", "content": result["output"]})
+            found[row["query"]] = messages
+    return found
 
 
 def strategies(book):
@@ -168,9 +176,9 @@ def strategies(book):
 
 @needs_workbench
 @pytest.mark.parametrize(("run", "domain", "published", "taught"), SEEN)
-def test_langchain_steps_teach_what_the_replayed_run_teaches(book, embedder, run, domain, published, taught):
+def test_recorded_messages_teach_what_the_replayed_run_teaches(book, embedder, run, domain, published, taught):
     suite, recordings = WorkBenchSuite(WORKBENCH, "domains"), read_recordings(WORKBENCH, run)
-    results = langchain_results(run, domain)
+    results = recorded_messages(run, domain)
     tasks = [task for task in suite.tasks if task.domain == domain and task.task.text in results]
     right = {task.task.text for task in tasks if replay_is_right(suite, task, recordings[task.task.text])}
     reading = suite.sandbox().functions.keys() - WRITING

@@ -47,14 +47,6 @@ DSPY = {
     },
     "answer": "Done.",
 }  # fmt: skip
-LANGCHAIN = {
-    "input": "Refund Ana's last order",
-    "intermediate_steps": [
-        ({"tool": "find", "tool_input": {"customer": "Ana"}, "log": "I look it up."}, "o-17"),
-        (["refund", {"order": "o-17"}, "Now."], "refunded"),
-    ],
-    "output": "Done.",
-}
 PYDANTIC_AI = [
     {"kind": "request", "parts": [{"part_kind": "user-prompt", "content": "Refund Ana's last order"}]},
     {"kind": "response", "parts": [
@@ -68,9 +60,7 @@ PYDANTIC_AI = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    "trace", [DSPY, LANGCHAIN, PYDANTIC_AI, json.dumps(PYDANTIC_AI)], ids=["dspy", "langchain", "pydantic", "json"]
-)
+@pytest.mark.parametrize("trace", [DSPY, PYDANTIC_AI, json.dumps(PYDANTIC_AI)], ids=["dspy", "pydantic", "json"])
 def test_forms_of_one_run(trace):
     run = read_trace(trace, read_only=["find"], domain="shop")
     assert (run.task.text, run.answer, run.termination_reason) == ("Refund Ana's last order", "Done.", "completed")
@@ -156,12 +146,6 @@ def test_older_and_other_message_logs_keep_their_calls(trace):
         ("refund", {"order": "o-17"}, "refunded")
     ]
     assert run.task.text == "Refund Ana's order"
-
-
-def test_a_langchain_tool_of_one_argument_keeps_its_text():
-    steps = [(("search", name, ""), "found") for name in ("Ana", "Bo")]
-    run = read_trace({"input": "Find Ana and Bo", "intermediate_steps": steps, "output": "Done."})
-    assert [s.tool_args for s in run.structured_trace] == [{"input": "Ana"}, {"input": "Bo"}]
 
 
 def test_an_unreadable_trace_is_named_and_costs_no_other(book):
@@ -346,14 +330,6 @@ def test_a_part_that_is_no_text_is_named_by_its_type_or_kind(part, text):
     call = {"role": "assistant", "tool_calls": [{"id": "1", "function": {"name": "look", "arguments": "{}"}}]}
     run = read_trace([{"role": "user", "content": "x"}, call, {"role": "tool", "tool_call_id": "1", "content": [part]}])
     assert run.structured_trace[0].observation == text
-
-
-def test_a_langchain_action_may_be_a_pair_or_a_triple():
-    for action in (("look", {"key": "a"}), ("look", {"key": "a"}, "I look.")):
-        run = read_trace({"input": "Find a", "output": "Done.", "intermediate_steps": [(action, "found")]})
-        assert [(step.tool_name, step.tool_args, step.observation) for step in run.structured_trace] == [
-            ("look", {"key": "a"}, "found")
-        ]
 
 
 def events(*said):

@@ -60,14 +60,10 @@ def test_what_a_book_tells_of_itself_cannot_be_changed(book):
 
 def test_a_plan_that_only_reads_is_named_beside_one_that_changes_something(book):
     learner = Learner(book)
-    refunded = [("refund", {"order": "o-17"}, "done")]
-    looked = [("find_order", {"order": "o-21"}, "not refundable")]
+    refunded = {"tool_name_0": "refund", "tool_args_0": {"order": "o-17"}, "observation_0": "done"}
+    looked = {"tool_name_0": "find_order", "tool_args_0": {"order": "o-21"}, "observation_0": "not refundable"}
     for task, calls in (("Refund the order o-17", refunded), ("Refund the order o-21", looked)):
-        trace = {
-            "input": task,
-            "intermediate_steps": [((name, args), said) for name, args, said in calls],
-            "output": ".",
-        }
+        trace = {"task": task, "trajectory": calls, "answer": "."}
         learner.learn_from_traces([trace], [True], read_only=["find_order"])
     found = book.explain("Refund the order o-18")
     assert [bullet.tool_sequence for bullet in found.bullets] == [("refund",)]
