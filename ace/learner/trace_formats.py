@@ -5,12 +5,11 @@ Nothing of another framework is imported: objects are read by their attributes, 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, cast
 
-from ace.agent.history import read_messages
+from ace.agent.history import TRAJECTORY, Message, read_messages
 from ace.core import clean_text, value_to_text
 
 MAX_NAME = 256
@@ -70,31 +69,28 @@ def field_of(thing: Any, name: str, default: Any = None) -> Any:
 
 def _trajectory(trace: Any, trajectory: Mapping[str, Any]) -> Iterator[TraceEvent]:
     """The flat dict of `dspy.ReAct`: thought_0, tool_name_0, tool_args_0, observation_0, thought_1 ..."""
-    for name in ("task", "question", "input", "query"):
-        if isinstance(asked := field_of(trace, name), str):
-            yield TraceEvent("user", asked)
-            break
-    for index in sorted(int(name.rpartition("_")[2]) for name in trajectory if re.fullmatch(r"tool_name_\d+", name)):
-        yield TraceEvent("thought", str(trajectory.get(f"thought_{index}", "")))
-        name = str(trajectory[f"tool_name_{index}"])
-        if name == "finish":
-            continue
-        yield TraceEvent("call", name=name, args=trajectory.get(f"tool_args_{index}"))
-        if (observed := trajectory.get(f"observation_{index}")) is not None:
-            yield TraceEvent("result", value_to_text(observed))
-    answer = field_of(trace, "answer")
-    yield TraceEvent("answer", value_to_text(answer) if answer is not None else "")
+    said = (field_of(trace, name) for name in ("task", "question", "input", "query"))
+    asked = next((text for text in said if isinstance(text, str)), "")
+    entry = {"task": asked, TRAJECTORY: trajectory, "answer": field_of(trace, "answer")}
+    yield from message_events(read_messages([entry])[0])
 
 
 def _turns(_trace: Any, history: Any) -> Iterator[TraceEvent]:
     """The `dspy.History` of `dspy.ReActV2`, or of any conversation with its calls."""
-    for message in read_messages(list(field_of(history, "messages", history))):
-        yield TraceEvent("user", "\n".join(value_to_text(value) for value in message.inputs.values()))
-        for thought, call in message.steps:
-            yield TraceEvent("thought", thought)
-            yield TraceEvent("call", name=call.name, args=call.args, call_id=call.id)
-            yield TraceEvent("result", call.result, call_id=call.id, failed=call.failed or None)
-        yield TraceEvent("answer", "\n".join(value_to_text(value) for value in message.outputs.values()))
+    for number, message in enumerate(read_messages(list(field_of(history, "messages", history)))):
+        yield from message_events(message, number)
+
+
+def message_events(message: Message, number: int = 0) -> Iterator[TraceEvent]:
+    """A message of a history as events; a call's id is its own in the whole conversation."""
+    if said := "\n".join(value_to_text(value) for value in message.inputs.values()):
+        yield TraceEvent("user", said)
+    for index, (thought, call) in enumerate(message.steps):
+        call_id = f"m{number}-c{index}"
+        yield TraceEvent("thought", thought)
+        yield TraceEvent("call", name=call.name, args=call.args, call_id=call_id)
+        yield TraceEvent("result", call.result, call_id=call_id, failed=call.failed or None)
+    yield TraceEvent("answer", "\n".join(value_to_text(value) for value in message.outputs.values()))
 
 
 # -- messages ----------------------------------------------------------------------------------------------------------

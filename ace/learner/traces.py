@@ -5,15 +5,15 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, cast
 
 from pydantic import ValidationError
 
-from ace.agent.history import Message, message_groups, read_messages
+from ace.agent.history import message_groups, read_messages
 from ace.core import RunUsage, clean_text, clean_value, json_value, truncate, value_to_text
 from ace.core.language import AGREEING, FUNCTION_WORDS, FUNCTION_WORDS_ELSEWHERE
-from ace.learner.trace_formats import TraceEvent, events_of, in_words
+from ace.learner.trace_formats import TraceEvent, events_of, in_words, message_events
 from ace.playbook.masking import WORD
 from ace.reflector.mining import refused
 from ace.reflector.reflector import RECORDED
@@ -62,20 +62,8 @@ def read_trace(
         >>> run.task.text, run.structured_trace[0].tool_args, run.answer
         ('Refund order 17', {'order': 17}, 'Done.')
     """
-    trace = getattr(trace, "output", trace) if isinstance(getattr(trace, "output", None), TaskOutput) else trace
-    if isinstance(trace, TaskOutput):
-        return trace
-    if isinstance(trace, (str, bytes)):
-        try:
-            trace = json.loads(trace)
-        except (ValueError, RecursionError) as error:
-            raise ValueError(f"a trace that is text must be JSON: {error}") from error
-    if isinstance(trace, Mapping) and "structured_trace" in trace:
-        try:
-            return TaskOutput.model_validate(trace)
-        except ValidationError as error:
-            raise ValueError(f"not a TaskOutput: {error.errors(include_url=False, include_input=False)}") from error
-    return _run(in_words(events_of(trace)), task, frozenset(read_only), domain, tenant)
+    found = _found(trace)
+    return found if isinstance(found, TaskOutput) else _run(found, task, frozenset(read_only), domain, tenant)
 
 
 def read_requests(
@@ -112,13 +100,11 @@ def read_requests(
         >>> [run.task.inputs["task"] for run in read_requests(talk)]
         ['Cancel order 17', 'And mail Ana.']
     """
-    whole = read_trace(trace, task=task, read_only=read_only, domain=domain, tenant=tenant)
-    if isinstance(getattr(trace, "output", trace), TaskOutput):
-        return [whole]
-    trace = json.loads(trace) if isinstance(trace, (str, bytes)) else trace
-    if isinstance(trace, Mapping) and "structured_trace" in trace:
-        return [whole]
-    parts = _requests(in_words(events_of(trace)), frozenset(read_only))
+    found = _found(trace)
+    if isinstance(found, TaskOutput):
+        return [found]
+    whole = _run(found, task, frozenset(read_only), domain, tenant)
+    parts = _requests(found, frozenset(read_only))
     runs: list[TaskOutput] = []
     said: list[str] = []
     for number, events in enumerate(parts):
@@ -133,6 +119,24 @@ def read_requests(
         runs.append(run)
         said += words
     return runs
+
+
+def _found(trace: Any) -> TaskOutput | list[TraceEvent]:
+    """Our own run as it is, or the events of another's."""
+    held = getattr(trace, "output", trace)
+    if isinstance(held, TaskOutput):
+        return held
+    if isinstance(trace, (str, bytes)):
+        try:
+            trace = json.loads(trace)
+        except (ValueError, RecursionError) as error:
+            raise ValueError(f"a trace that is text must be JSON: {error}") from error
+    if isinstance(trace, Mapping) and "structured_trace" in trace:
+        try:
+            return TaskOutput.model_validate(trace)
+        except ValidationError as error:
+            raise ValueError(f"not a TaskOutput: {error.errors(include_url=False, include_input=False)}") from error
+    return in_words(events_of(trace))
 
 
 def request_of(output: TaskOutput, read_only: Collection[str] = (), number: Any = None) -> TaskOutput:
@@ -171,7 +175,7 @@ def request_of(output: TaskOutput, read_only: Collection[str] = (), number: Any 
     made = [
         TraceEvent("call", name=s.tool_name, args=s.tool_args, call_id=s.tool_call_id) for s in output.structured_trace
     ]
-    events = [event for turn, message in enumerate(history) for event in _message_events(message, turn)] + own + made
+    events = [event for turn, message in enumerate(history) for event in message_events(message, turn)] + own + made
     *before, last = _requests(events, frozenset(read_only))
     known = [event for part in before for event in part]
     earlier = [*_handed_on(known, last, frozenset(read_only)), *last[: len(last) - len(own) - len(made)]]
@@ -194,24 +198,12 @@ def _earlier_run(output: TaskOutput, number: int, read_only: frozenset[str]) -> 
     """The run of an earlier message, as far as the history holds it."""
     task = output.task
     message = read_messages(task.history)[number]
-    run = _run(list(_message_events(message, number)), None, read_only, task.domain, task.tenant)
+    run = _run(list(message_events(message, number)), None, read_only, task.domain, task.tenant)
     before = [entry for group in message_groups(task.history)[:number] for entry in group]
     told = {"inputs": {"task": run.task.text}, "history": tuple(before), "user": task.user}
     run_id, task_id = message.run or (run.run_id, run.task_id)
     told["task_id"] = task_id
     return run.model_copy(update={"task": run.task.model_copy(update=told), "run_id": run_id, "task_id": task_id})
-
-
-def _message_events(message: Message, number: int) -> Iterator[TraceEvent]:
-    """A message of a history as events; a call's id is its own in the whole conversation."""
-    if said := "\n".join(value_to_text(value) for value in message.inputs.values()):
-        yield TraceEvent("user", said)
-    for index, (thought, call) in enumerate(message.steps):
-        call_id = f"m{number}-c{index}"
-        yield TraceEvent("thought", thought)
-        yield TraceEvent("call", name=call.name, args=call.args, call_id=call_id)
-        yield TraceEvent("result", call.result, call_id=call_id)
-    yield TraceEvent("answer", "\n".join(value_to_text(value) for value in message.outputs.values()))
 
 
 def _requests(events: Sequence[TraceEvent], read_only: frozenset[str]) -> list[list[TraceEvent]]:
