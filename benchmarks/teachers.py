@@ -154,13 +154,13 @@ def one_run(job: tuple[int, str, str]) -> list[dict[str, Any]]:
             lambda episode: pool.agent(episode, lm_for(1_000 * (seed + 1) + episode.attempt), book),
             reflector=(Reflector if careful else Trusting)("simulated", lm=believer()),
         )
-        if not careful:
-            made.pipeline._credit = lambda output, feedback: []  # learns, and never looks how it went
         base = None
         for epoch in range(max(EPOCHS)):
             for task in train:
                 episode = replace(attempt(task, epoch), attempt=epoch)
                 output = made.agent_for(episode).run(episode.task)
+                if not careful:  # it learns, and never looks how what it was shown went
+                    output = output.model_copy(update={"injected_bullets": ()})
                 made.learn(output, episode.score(output), episode.registry.schema_hashes, group=episode.group)
             if epoch + 1 not in EPOCHS:
                 continue

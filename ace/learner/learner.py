@@ -3,27 +3,35 @@
 from __future__ import annotations
 
 import logging
+import threading
 from collections import Counter
 from collections.abc import Callable, Collection, Generator, Iterable, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from copy import copy
 from dataclasses import replace
 from itertools import repeat
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, TypeVar
 from uuid import uuid4
 
 from ace.agent.episode import Episode, Solver
 from ace.core import ModelTransport, PlaybookError, describe_error
 from ace.core.durable import locked
 from ace.curator import Curator, Gate, GateVerdict
-from ace.learner.pipeline import LearningPipeline
+from ace.curator.eviction import evict
+from ace.learner.credit import credit
 from ace.learner.report import LearningReport
-from ace.learner.traces import read_requests, read_trace
+from ace.learner.traces import read_requests, read_trace, request_of
+from ace.learner.verdicts import MAX_ATTEMPTS, Attempts, Replay
 from ace.learner.waiting import ObservedRun, WaitingRuns, known_tools
 from ace.learner.worker import BackgroundWorker
-from ace.playbook import Experiment, Playbook
+from ace.playbook import Experiment, Playbook, Tag
+from ace.playbook.delta import Delta, Learned, Merge
+from ace.playbook.doors import check_names
+from ace.playbook.insight import Insight
 from ace.reflector import Reflector
+from ace.reflector.reflector import OUTAGES, beside
 from ace.tasks import Feedback, NoVerdict, TaskOutput
 from ace.tools import ToolRegistry
 
@@ -31,10 +39,13 @@ _log = logging.getLogger(__name__)
 _NONE: Any = object()
 QUEUE_SIZE = 1_000
 """How many observed runs may wait; then `observe` waits too."""
+ATTEMPTS = 5
+"""How often a lesson is curated when other processes change the book at the same time."""
+_T = TypeVar("_T")
 
 
 class Learner:
-    """Learns from runs.
+    """Learns from runs: reflect, curate, let the gate decide, commit, give credit; each run once.
 
     Args:
         playbook: Where lessons go.
@@ -53,7 +64,8 @@ class Learner:
 
     Attributes:
         memory: The view of the playbook for agents whose runs are learned from: with the holdout.
-        pipeline: Reflect, curate, gate, commit, credit.
+        report: Counts of everything since this learner was made.
+        verdicts: The decisions of the gate, in order.
 
     Examples:
         >>> from ace.playbook import CallableEmbedder
@@ -85,47 +97,39 @@ class Learner:
     ) -> None:
         if gate_every < 1 or queue_size < 1:
             raise ValueError(f"gate_every and queue_size must be at least 1, got {gate_every!r} and {queue_size!r}")
+        self.playbook = playbook
         self.agent_for = agent_for
+        self.reflector = reflector or Reflector()
+        self.reflector.masker = self.reflector.masker or playbook.masker
+        self.reflector.embedder = self.reflector.embedder or playbook.embedder
+        self.curator = curator or Curator(playbook)
+        self.gate = gate
+        self.gate_every = gate_every
         self.judge = judge
+        self.author = author
         self.memory = playbook.view(experiment=Experiment(holdout=holdout))
+        self.report = LearningReport()
+        self.verdicts: list[GateVerdict] = []
         self._tools = known_tools(tools)
+        self._schemas: Mapping[str, Any] = self._tools["schemas"]
+        """Of the agent whose run was learned from last: runs out of a file have none."""
         self._queue = WaitingRuns(Path(state)) if state is not None else None
         self._postponed = WaitingRuns.of(playbook)
+        self._unread: dict[str, ObservedRun] = {}
+        """Runs whose reflection waits for a model that could not be reached."""
+        self._proposed: list[tuple[Learned, Sequence[Insight], Mapping[str, str]]] = []
+        self._unmarked: list[tuple[ObservedRun, bool]] = []
+        self._attempts: Attempts | None = None
+        self._lock = threading.RLock()
         with ExitStack() as claim:
             if state is not None:
                 claim.enter_context(_claimed(Path(state)))
                 playbook.remember_queue(state)
             waiting = [run for run in self._queue or () if not run.place]
             self._claim = claim.pop_all()
-        self.pipeline = LearningPipeline(
-            playbook,
-            reflector=reflector or Reflector(),
-            curator=curator or Curator(playbook),
-            gate=gate,
-            gate_every=gate_every,
-            judge=judge,
-            run_queue=self._queue,
-            author=author,
-            **self._tools,
-        )
         self._worker = BackgroundWorker(self._learn_in_time, queue_size)
         for run in waiting:
             self._worker.put(run, wait=False)
-
-    @property
-    def playbook(self) -> Playbook:
-        """Where lessons go."""
-        return self.pipeline.playbook
-
-    @property
-    def report(self) -> LearningReport:
-        """Counts of everything since this learner was made."""
-        return self.pipeline.report
-
-    @property
-    def verdicts(self) -> list[GateVerdict]:
-        """The decisions of the gate, in order."""
-        return self.pipeline.verdicts
 
     # -- offline ---------------------------------------------------------------------------------------------------------
 
@@ -164,8 +168,8 @@ class Learner:
                 success = self._run_episode(episode, f"{name}/{epoch}/{index}/{episode.task.task_id}", on_run)
                 if success:
                     solved.add(index)
-            self.pipeline.read_again()
-            self.pipeline.propose(now=True)
+            self._read_again()
+            self._propose(now=True)
         return self.report.since(before)
 
     def _run_episode(
@@ -253,14 +257,14 @@ class Learner:
             Exception: What learning from a run raised, once; with a `state` that run is tried again next time.
         """
         done = self._worker.flush(seconds)
-        self.pipeline.read_again()
-        self.pipeline.propose(now=True)
+        self._read_again()
+        self._propose(now=True)
         return done
 
     def close(self) -> None:
         """Learn from the waiting runs, and let others have the state."""
         try:
-            if self._worker.used or self.pipeline.waits_for_gate or self.pipeline.unread:
+            if self._worker.used or self._proposed or self._unread:
                 self.flush()
         finally:
             self._worker.stop()
@@ -318,7 +322,7 @@ class Learner:
             raise ValueError("strict=True needs to know the tools: Learner(book, tools=registry)")
         read_only = {*read_only, *(name for name, known in self._tools["schemas"].items() if known.get("read_only"))}
         before = replace(self.report, unknown=Counter(self.report.unknown))
-        verdict_of = _verdicts(feedback)
+        given = iter(() if callable(feedback) else repeat(None) if feedback is None else feedback)
         called: dict[str, Any] = {}
         for number, trace in enumerate(traces):
             late = f"trace {number}, counted from 0"
@@ -330,7 +334,10 @@ class Learner:
             except ValueError as error:
                 raise ValueError(f"{late}: {error}; those before it were learned from") from error
             self.report.unknown.update(unknown)
-            verdict = verdict_of(runs[0] if len(runs) == 1 else read_trace(trace, task=task, read_only=read_only))
+            if callable(feedback):
+                verdict = feedback(runs[0] if len(runs) == 1 else read_trace(trace, task=task, read_only=read_only))
+            else:
+                verdict = next(given, _NONE)
             if verdict is _NONE or (verdict is None and self.judge is None):
                 raise ValueError(f"there is no feedback for {late}; those before it were learned from")
             known = None if verdict is None else Feedback.of(verdict)
@@ -347,8 +354,8 @@ class Learner:
                 tools: dict[str, Any] = {**self._tools, "schemas": schemas}
                 observed = ObservedRun(key=run.run_id, output=run, feedback=known, group=group, **tools)
                 self._learn_in_time(observed, keep=False)
-        self.pipeline.read_again()
-        self.pipeline.propose(now=True)
+        self._read_again()
+        self._propose(now=True)
         return self.report.since(before)
 
     def learn_or_keep(self, output: TaskOutput, feedback: Feedback, *, group: str = "") -> LearningReport:
@@ -372,7 +379,7 @@ class Learner:
             self._postponed.keep(run, error)
             return LearningReport(postponed=1)
         try:
-            self._postponed.retry(self._learn_again, self.pipeline.reflector.seconds)
+            self._postponed.retry(self._learn_again, self.reflector.seconds)
         except (PlaybookError, ModelTransport, OSError) as error:  # it must not keep this run from being learned
             _log.warning("runs that wait to be learned from wait on: %s", describe_error(error))
         return self.report.since(before)
@@ -380,7 +387,7 @@ class Learner:
     def _learn_in_time(self, run: ObservedRun, keep: bool = True) -> Feedback | None:
         """Learn from one run of several; one that takes too long is kept for later, and the others go on."""
         try:
-            return self.pipeline.learn(run, keep)
+            return self._learn(run, keep)
         except PlaybookError as error:
             if not error.seconds:
                 raise
@@ -390,10 +397,8 @@ class Learner:
             return run.feedback
 
     def _learn_again(self, run: ObservedRun) -> None:
-        self.pipeline.learn(
-            run if run.schemas else run.model_copy(update={"schemas": self._tools["schemas"]}), keep=False, waits=True
-        )
-        self.pipeline.propose(now=True)
+        self._learn(run, keep=False, waits=True)
+        self._propose(now=True)
 
     def learn(
         self,
@@ -412,10 +417,10 @@ class Learner:
             group: The task's family.
         """
         known = self._tools if tools is None else known_tools(tools)
-        self.pipeline.read_again()
+        self._read_again()
         run = ObservedRun(key=output.run_id, output=output, feedback=feedback, group=group, **known)
-        self.pipeline.learn(run, keep=False)
-        self._postponed.replace(run, keep=run.key in self.pipeline.unread)
+        self._learn(run, keep=False)
+        self._postponed.replace(run, keep=run.key in self._unread)
         return self.playbook.revision
 
     def retract(self, output: Any) -> None:
@@ -428,7 +433,228 @@ class Learner:
             PlaybookError: The book has learned nothing from it.
         """
         run = getattr(output, "output", output)
-        self.pipeline.retract(run if isinstance(run, str) else run.run_id)
+        run_id = run if isinstance(run, str) else run.run_id
+        known = self.playbook.history.learned([run_id]).get(run_id)
+        if known is None:
+            raise PlaybookError(
+                f"the playbook has learned nothing from run {run_id!r}; `ace playbook history` names the runs"
+            )
+        if known.success is not None:
+            nothing: dict[str, Any] = {
+                "success": None,
+                "insights": (),
+                "changed": (),
+                "asked": {},
+                "reason": f"run {run_id} is taken back",
+            }
+            self._correct(known.model_copy(update=nothing))
+
+    # -- one run -----------------------------------------------------------------------------------------------------------
+
+    def _learn(self, run: ObservedRun, keep: bool = True, *, waits: bool = False) -> Feedback:
+        """Learn from one run.
+
+        Args:
+            run: The run; without feedback, the judge is asked.
+            keep: Whether the queue remembers that it was learned from.
+            waits: Whether it waits elsewhere as long as the model that reads runs cannot be reached.
+
+        Raises:
+            ModelTransport: That model could not be reached, and the run waits elsewhere.
+            PlaybookError: There is neither feedback nor a judge, or a tool or an argument has a name that is none.
+        """
+        made = [step for step in run.output.structured_trace if step.executed]
+        check_names((step.tool_name for step in made), (name for step in made for name in step.tool_args))
+        feedback = run.feedback
+        if feedback is None:
+            if self.judge is None:
+                raise PlaybookError(
+                    f"run {run.output.run_id} waits for a judge; give the Learner one, or another state"
+                )
+            feedback = self.judge(run.output)
+        with self._lock:
+            self._schemas = run.schemas or self._schemas
+            if run.output.task.history:
+                reads = {name for name, schema in self._schemas.items() if schema.get("read_only")}
+                asked = request_of(run.output, reads, feedback.details.get("request"))
+                run = run.model_copy(update={"output": asked})
+            try:
+                self._reflect(run, feedback)
+                if keep and self._queue is not None:
+                    self._unmarked.append((run, feedback.success))
+                self._propose(now=self.gate is None)
+            except ModelTransport as error:
+                if waits:
+                    raise
+                # nothing is lost: it is read again before the next run, or by the next process
+                _log.warning("%s; run %s waits and is read again", error, run.output.run_id)
+                self._unread[run.key] = waiting = run.model_copy(update={"feedback": feedback})
+                if self._queue is not None and self._queue.get(run.key) is None:
+                    self._queue.put(waiting)
+                self.report.unread += 1
+        return feedback
+
+    def _reflect(self, run: ObservedRun, feedback: Feedback) -> None:
+        """Read a run with its verdict, and write what it teaches.
+
+        Raises:
+            ModelTransport: The model that reads runs could not be reached; nothing has changed.
+        """
+        known = self.playbook.history.learned([run.output.run_id]).get(run.output.run_id)
+        if known is not None and known.success == feedback.success and self.reflector.lm is not None:
+            taught = stored = known  # a language model might answer differently now
+        else:
+            taught = self._read(run, feedback)
+            stored = _stored(taught, run.schema_hashes)
+            self.playbook.heard.note(taught.insights)
+        if known is None:
+            self.report.runs += 1
+            self.report.successes += feedback.success
+            self.report.invented += len(run.output.metadata.get("invented_bullets", ()))
+            self.report.usage += run.output.usage
+            self._teach(run, feedback, taught, stored)
+        elif (known.success, known.insights) == (stored.success, stored.insights):
+            self.report.skipped += 1
+        else:
+            self._correct(stored)
+
+    def _read(self, run: ObservedRun, feedback: Feedback) -> Learned:
+        if run.output.task.history and not run.output.structured_trace:
+            # what can be answered out of a conversation cannot be answered at once without it
+            return Learned(run_id=run.output.run_id, success=feedback.success)
+        known: list[str] = []
+        if self.reflector.lm is not None:
+            task = run.output.task
+            known = [b.content for b in self.playbook.retrieve(task.text, task.domain, tenant=task.tenant)]
+        return self.reflector.read(run.output, feedback, group=run.group, known=known, schemas=self._schemas)
+
+    def _read_again(self) -> None:
+        """Learn from the runs whose reflection found no model."""
+        for key, run in list(self._unread.items()):
+            del self._unread[key]
+            self.report.unread -= 1
+            self._learn(run, keep=self._queue is not None and self._queue.get(key) is not None)
+            if key in self._unread:
+                return  # the model is still out of reach
+
+    # -- what is written ---------------------------------------------------------------------------------------------------
+
+    def _teach(self, run: ObservedRun, feedback: Feedback, taught: Learned, stored: Learned) -> None:
+        """Commit what a run teaches and its credit, or let the lessons wait for the gate."""
+        if self._attempts is None:
+            self._attempts = Attempts(self.playbook.history.heard(MAX_ATTEMPTS).values())
+        insights = beside(taught, self._attempts.other_way(taught))
+        if self.gate is None:
+            # also a run that teaches nothing now: by another verdict it would have, and in its place
+            self._commit(run, feedback, [] if run.output.termination_reason in OUTAGES else [stored], insights)
+            return
+        self._commit(run, feedback, [], [])
+        earlier = [one for one in self._proposed if one[0].run_id != stored.run_id]
+        self._proposed = [*earlier, (stored, insights, run.schema_hashes)]
+
+    def _commit(
+        self, run: ObservedRun, feedback: Feedback, learned: Sequence[Learned], insights: Sequence[Insight]
+    ) -> None:
+        def write(at: int, last: bool) -> Sequence[Delta]:
+            tags = credit(run.output, feedback, self.playbook.find)
+            deltas = [*learned, *tags, *self.curator.curate(insights, run.schema_hashes)]
+            # what others have added since the search is not added again; the last attempt is for a busy book
+            self.playbook.commit(deltas, author=self.author, tools=run.schema_hashes, at=None if last else at)
+            return deltas
+
+        self.report.count(self._written(write))
+
+    def _correct(self, change: Learned) -> None:
+        """Put another verdict on a run in the place of an earlier one: the book becomes what that would have made of it."""
+        change = change.model_copy(update={"again": True})
+
+        def write(at: int, _last: bool) -> Sequence[Delta]:
+            replay, history = Replay(self.playbook, change, self.curator), self.playbook.history
+            found = history.correct(change, replay.bullets, replay.fresh, replay.credited, at=at, author=self.author)
+            self._attempts = replay.attempts
+            return found
+
+        with self._lock:
+            deltas = self._written(write)
+            self.report.corrected += 1
+            self.report.count(deltas)
+
+    def _written(self, write: Callable[[int, bool], _T]) -> _T:
+        """Write to the playbook as it stands, and once more where another process has changed it meanwhile.
+
+        Args:
+            write: Is given the revision, and whether this is the last attempt.
+        """
+        for attempts_left in reversed(range(ATTEMPTS)):
+            self.playbook.refresh()
+            at = self.playbook.revision
+            try:
+                return write(at, not attempts_left)
+            except PlaybookError:
+                # when another process changed the book meanwhile, a bullet may have gone, and gets no credit
+                if self.playbook.revision == at or not attempts_left:
+                    raise
+        raise AssertionError("the last attempt returns or raises")
+
+    # -- the gate ----------------------------------------------------------------------------------------------------------
+
+    def _propose(self, *, now: bool) -> None:
+        """Let the gate decide about the lessons that wait for it, and mark their runs as learned from."""
+        with self._lock:
+            if not now and len(self._unmarked) < self.gate_every and len(self._proposed) < self.gate_every:
+                return
+            proposed, self._proposed = self._proposed, []
+            unmarked, self._unmarked = self._unmarked, []
+            hashes = {name: digest for _, _, known in proposed for name, digest in known.items()}
+
+            def write(at: int, _last: bool) -> Sequence[Delta]:
+                deltas = self._accepted(proposed)
+                # what was tried in a copy names bullets as that one does
+                self.playbook.commit(deltas, author=self.author, tools=hashes, at=at)
+                return deltas
+
+            try:
+                if proposed:
+                    self.report.count(self._written(write))
+            except BaseException:  # they are proposed again, by this process or the next
+                self._proposed, self._unmarked = [*proposed, *self._proposed], [*unmarked, *self._unmarked]
+                raise
+            if self._queue is not None:
+                for run, success in unmarked:
+                    self._queue.done(run, success)
+
+    def _accepted(self, proposed: Sequence[tuple[Learned, Sequence[Insight], Mapping[str, str]]]) -> Sequence[Delta]:
+        """What the lessons make of the book; of those that the gate refuses, what needs none."""
+        deltas = [*(run for run, _, _ in proposed), *self._tried(proposed)]
+        if self.gate is None or not any(map(_shown, deltas)):
+            return deltas
+        verdict = self.gate(self.playbook, deltas)
+        self.verdicts.append(verdict)
+        if verdict.accepted:
+            return deltas
+        self.report.refused += sum(map(_shown, deltas))
+        return self._tried(proposed, ungated=True)
+
+    def _tried(
+        self, proposed: Sequence[tuple[Learned, Sequence[Insight], Mapping[str, str]]], ungated: bool = False
+    ) -> list[Delta]:
+        """What the lessons of several runs make of the book, one run after the other: tried in a copy.
+
+        Args:
+            proposed: The lessons.
+            ungated: Only what needs no gate: evidence of what is there, and what waits for review.
+        """
+        deltas: list[Delta] = []
+        with self.playbook.fork() as trial:
+            curator = copy(self.curator)
+            curator.playbook = trial
+            for _, insights, hashes in proposed:
+                made = curator.curate(insights, hashes)
+                if ungated:  # what would have left for refused bullets stays
+                    made = evict(trial, list(filter(_needs_no_gate, made)))
+                trial.commit(made, tools=hashes)
+                deltas += made
+        return deltas
 
 
 @contextmanager
@@ -441,16 +667,6 @@ def _claimed(state: Path) -> Generator[None]:
     taken = f"{str(state)!r} is being learned from by another process; give each its own"
     with locked(state / ".lock", taken, PlaybookError):
         yield
-
-
-def _verdicts(
-    feedback: Callable[[TaskOutput], Feedback | bool | float] | Iterable[Feedback | bool | float] | None,
-) -> Callable[[TaskOutput], Any]:
-    """What says whether the next trace succeeded; None leaves it to the judge."""
-    if callable(feedback):
-        return feedback
-    given = repeat(None) if feedback is None else iter(feedback)
-    return lambda run: next(given, _NONE)
 
 
 def _counted(runs: Sequence[TaskOutput], feedback: Feedback | None) -> Sequence[TaskOutput]:
@@ -484,3 +700,23 @@ def unknown_names(runs: Iterable[TaskOutput], schemas: Mapping[str, Any]) -> set
         known = schema.get("parameters", {}).get("properties", {})
         found |= {f"{step.tool_name}({name})" for name in step.tool_args if name not in known}
     return found
+
+
+def _stored(run: Learned, hashes: Mapping[str, str]) -> Learned:
+    """What a run taught as the journal keeps it."""
+    named = {name for insight in run.insights for name in (*insight.tool_sequence, *insight.tools)}
+    tools = {name: digest for name, digest in hashes.items() if name in named}
+    reason = f"run {run.run_id} {'did what it should' if run.success else 'did not do what it should'}"
+    return run.model_copy(update={"insights": tuple(i.stored for i in run.insights), "tools": tools, "reason": reason})
+
+
+def _shown(delta: Delta) -> bool:
+    """Whether it is a new bullet that agents will see."""
+    return delta.kind == "add" and delta.bullet.stage != "quarantined" and delta.bullet.trust != "tainted"
+
+
+def _needs_no_gate(delta: Delta) -> bool:
+    """Whether it is evidence or credit of what is there, or waits for review."""
+    if isinstance(delta, (Tag, Merge)):
+        return not (isinstance(delta, Merge) and delta.absorbed)
+    return delta.kind == "add" and not _shown(delta)

@@ -105,7 +105,7 @@ def test_a_failed_run_is_compared_with_a_later_success_after_a_restart(book, tmp
     learner = Learner(book, state=path)
     failed = ObservedRun(key="p0", place="p0", output=with_cancel, feedback=Feedback(success=False))
     learner._queue.put(failed)
-    learner.pipeline.learn(failed)
+    learner._learn(failed)
     if orderly:
         learner.close()
     else:
@@ -114,7 +114,7 @@ def test_a_failed_run_is_compared_with_a_later_success_after_a_restart(book, tmp
     with Learner(book, state=path) as learner:
         solved = ObservedRun(key="p1", place="p1", output=with_refund, feedback=GOOD)
         learner._queue.put(solved)
-        learner.pipeline.learn(solved)
+        learner._learn(solved)
     assert any(bullet.content.startswith("The difference: cancel") for bullet in book.bullets)
 
 
@@ -334,7 +334,7 @@ def test_a_damaged_state_is_free_for_whoever_mends_it(book, tmp_path):
 def test_a_later_verdict_outlives_the_process_in_which_the_first_was_learned(book, tmp_path):
     go, learned, state = threading.Event(), threading.Event(), tmp_path / "runs"
     first = Learner(book, state=state)
-    learn = first.pipeline.learn
+    learn = first._learn
 
     def one_only(run, keep=True):
         if learned.is_set():
@@ -342,7 +342,7 @@ def test_a_later_verdict_outlives_the_process_in_which_the_first_was_learned(boo
         learned.set()
         return learn(run, keep)
 
-    first.pipeline.learn = one_only
+    first._learn = one_only
     first.observe(refund(1), True)
     first.observe(refund(1), False)
     assert learned.wait(30)
@@ -366,14 +366,14 @@ def model_away(monkeypatch):
             away.clear()
             return
         away.append(True)
-        read = learner.pipeline.reflector.read
+        read = learner.reflector.read
 
         def reading(output, *args, **kwargs):
             if away and output.run_id == "r1":
                 raise ModelTransport("nobody answers")
             return read(output, *args, **kwargs)
 
-        monkeypatch.setattr(learner.pipeline.reflector, "read", reading)
+        monkeypatch.setattr(learner.reflector, "read", reading)
 
     return toggled
 
@@ -411,13 +411,13 @@ def test_a_later_verdict_wins_over_one_that_waits(files, model_away):
 
 def test_a_run_whose_commit_failed_waits_on(book, tmp_path, monkeypatch):
     with Learner(book, state=tmp_path / "runs") as learner:
-        teach = learner.pipeline._teach
+        teach = learner._teach
 
         def locked(run, *args):
-            monkeypatch.setattr(learner.pipeline, "_teach", teach)
+            monkeypatch.setattr(learner, "_teach", teach)
             raise PlaybookError("locked")
 
-        monkeypatch.setattr(learner.pipeline, "_teach", locked)
+        monkeypatch.setattr(learner, "_teach", locked)
         learner.observe(numbered(1), GOOD)
         with pytest.raises(PlaybookError, match="locked"):
             learner.flush()
