@@ -67,6 +67,8 @@ class Lesson:
     """It holds for any task in which these tools are used, not only for tasks like this one."""
     said: str = ""
     """What of it somebody said, in their own words."""
+    trigger: str = ""
+    """When it applies, in the words of a language model; empty when that is the run's request."""
 
 
 def strategy(output: TaskOutput, knowledge: Knowledge) -> Lesson:
@@ -250,20 +252,14 @@ def _recovered(steps: Sequence[ReasoningStep]) -> Iterator[tuple[int, ReasoningS
 
 
 def _origin(value: Any, before: Sequence[ReasoningStep], task: str) -> str:
-    """Where an argument came from, in words."""
-    source = _source(value, before)
-    if source is not None:
-        return f"from {source}"
-    text = as_text(value)
-    return "empty" if not text else "from the task" if any(said_in(task, text)) else "in the model's own words"
-
-
-def _source(value: Any, before: Sequence[ReasoningStep]) -> str | None:
-    """The tool whose latest answer holds a value; None when no answer does, or when it is too short to be traced."""
+    """Where an argument came from, in words: the latest answer that holds it, or the task."""
     text = as_text(value)
     if not text:
-        return None
-    return next((step.tool_name for step in reversed(before) if any(said_in(step.observation, text))), None)
+        return "empty"
+    for step in reversed(before):
+        if any(said_in(step.observation, text)):
+            return f"from {step.tool_name}"
+    return "from the task" if any(said_in(task, text)) else "in the model's own words"
 
 
 def _problems(output: TaskOutput, knowledge: Knowledge) -> list[str]:

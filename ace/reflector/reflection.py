@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import dspy
@@ -74,25 +73,10 @@ class JudgeRun(dspy.Signature):
     confidence: float = _dspy.OutputField(desc="from 0 to 1: how sure")
 
 
-@dataclass(frozen=True)
-class Reflected:
-    """A lesson that passed the checks."""
-
-    mined: Lesson
-    trigger: str
-
-
-@dataclass
-class Reflection:
-    """What one reflection gave."""
-
-    lessons: list[Reflected] = field(default_factory=list[Reflected])
-    refused: Counter[str] = field(default_factory=Counter[str])
-    """Why lessons were not taken, and how often."""
-
-
-def reflect_on(output: TaskOutput, feedback: Feedback, known: Sequence[str], lm: Any) -> Reflection:
-    """Ask a language model what a run teaches.
+def reflect_on(
+    output: TaskOutput, feedback: Feedback, known: Sequence[str], lm: Any
+) -> tuple[list[Lesson], Counter[str]]:
+    """Ask a language model what a run teaches; return its lessons, and why others were not taken and how often.
 
     Args:
         output: The run.
@@ -103,7 +87,7 @@ def reflect_on(output: TaskOutput, feedback: Feedback, known: Sequence[str], lm:
     Raises:
         ModelTransport: It did not answer.
     """
-    found = Reflection()
+    taken, refused = list[Lesson](), Counter[str]()
     verdict = "It succeeded." if feedback.success else "It failed."
     try:
         with _dspy.context(lm=lm):
@@ -114,18 +98,17 @@ def reflect_on(output: TaskOutput, feedback: Feedback, known: Sequence[str], lm:
                 known=[truncate(as_data(text), _MAX_OBSERVATION) for text in known],
             )
     except (AdapterParseError, ValueError, TypeError):
-        found.refused["unreadable reply"] += 1
-        return found
+        return taken, Counter({"unreadable reply": 1})
     except Exception as error:  # a border: whatever keeps the model from answering
         raise ModelTransport(f"reflection got no answer: {describe_error(error)}") from error
     lessons: list[ReflectedLesson] = reply.lessons or []
     for lesson in lessons:
-        problem = _problem(lesson, output, found.lessons)
+        problem = _problem(lesson, output, taken)
         if problem:
-            found.refused[problem] += 1
+            refused[problem] += 1
         else:
-            found.lessons.append(_taken(lesson, output))
-    return found
+            taken.append(_taken(lesson, output))
+    return taken, refused
 
 
 def numbered_trace(output: TaskOutput) -> str:
@@ -197,7 +180,7 @@ def _line(text: str) -> str:
     return truncate(" ".join(as_data(clean_text(text)).split()), _MAX_OBSERVATION)
 
 
-def _problem(lesson: ReflectedLesson, output: TaskOutput, taken: Sequence[Reflected]) -> str:
+def _problem(lesson: ReflectedLesson, output: TaskOutput, taken: Sequence[Lesson]) -> str:
     """Why a lesson is not taken; empty when it is."""
     trigger, action = lesson.trigger.strip(), lesson.action.strip()
     if len(taken) == MAX_LESSONS:
@@ -208,18 +191,17 @@ def _problem(lesson: ReflectedLesson, output: TaskOutput, taken: Sequence[Reflec
         return "not 15 to 50 words"
     if not lesson.steps or not all(1 <= n <= len(output.structured_trace) for n in lesson.steps):
         return "rests on no step"
-    if any(_words(action) == _words(other.mined.content) for other in taken):
+    if any(_words(action) == _words(other.content) for other in taken):
         return "a duplicate"
     return ""
 
 
-def _taken(lesson: ReflectedLesson, output: TaskOutput) -> Reflected:
-    numbers = tuple(dict.fromkeys(lesson.steps))
+def _taken(lesson: ReflectedLesson, output: TaskOutput) -> Lesson:
+    numbers, trigger = tuple(dict.fromkeys(lesson.steps)), clean_text(lesson.trigger.strip())
     action = clean_text(lesson.action.strip())
     executed = dict.fromkeys(step.tool_name for step in output.structured_trace if step.executed)
     named = tuple(name for name in executed if re.search(rf"(?<!\w){re.escape(name)}(?!\w)", action, re.IGNORECASE))
-    mined = Lesson(lesson.section, action, numbers, tools=named)
-    return Reflected(mined, clean_text(lesson.trigger.strip()))
+    return Lesson(lesson.section, action, numbers, tools=named, trigger=trigger)
 
 
 def _length(text: str) -> int:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from itertools import chain, islice
 from typing import Any
 
@@ -122,8 +124,8 @@ class Reflector:
             return run  # no reply was ever legal: that teaches nothing about the task
         masker = self.masker or PatternMasker()
         knowledge = Knowledge(schemas or {}, masker, self.private, self.embedder, output.run_id, self.seconds)
-        asked = asked_for(output, knowledge)
-        doubt = _doubt(feedback, output, knowledge)
+        reading = _Reading(output, feedback, knowledge, group, self.source)
+        doubt = reading.doubt()
         said = feedback.text if not doubt else ""
         main: list[Lesson] = []
         if not feedback.success:
@@ -133,54 +135,38 @@ class Reflector:
         # where the run failed, what replaced a tool that was out of order did not work either
         out_of_order = mining.outages(output, knowledge) if feedback.success else ()
         details = chain(out_of_order, mining.recoveries(output), mining.preconditions(output))
-        lessons = [*main, *islice(details, MAX_MINED - 1)]
-        insights = [self._insight(lesson, output, feedback, group, knowledge, asked) for lesson in lessons]
+        insights = [reading.insight(lesson) for lesson in (*main, *islice(details, MAX_MINED - 1))]
         if doubt and not feedback.success:
-            proposed = self._insight(
-                mining.pitfall(output, feedback.text, knowledge), output, feedback, group, knowledge, asked
-            )
+            proposed = reading.insight(mining.pitfall(output, feedback.text, knowledge))
             insights.append(proposed.model_copy(update={"held": doubt, "after": ()}))
         if self.lm is not None:
-            insights += self._reflected(
-                output, feedback, group, knowledge, [*known, *(insight.content for insight in insights)], asked
-            )
+            insights += self._reflected(reading, [*known, *(insight.content for insight in insights)])
         return run.model_copy(
             update={
                 "insights": tuple(insights),
                 "changed": mining.changes(output, knowledge) if main else (),
-                "asked": {call.tool: _asked_by(call, output, knowledge) for call in reversed(asked)},
+                "asked": {call.tool: reading.asked_by(call) for call in reversed(reading.asked)},
             }
         )
 
-    def _reflected(
-        self,
-        output: TaskOutput,
-        feedback: Feedback,
-        group: str,
-        knowledge: Knowledge,
-        known: Sequence[str],
-        asked: Sequence[Asked],
-    ) -> list[Insight]:
+    def _reflected(self, reading: _Reading, known: Sequence[str]) -> list[Insight]:
         from ace.reflector.reflection import reflect_on
 
-        found = reflect_on(output, feedback, known, self.lm)
-        self.refused.update(found.refused)
+        output, feedback, knowledge = reading.output, reading.feedback, reading.knowledge
+        lessons, refused = reflect_on(output, feedback, known, self.lm)
+        self.refused.update(refused)
         read = [output.task.text, feedback.text, *(step.observation for step in output.structured_trace)]
         strangers = [feedback.text] if feedback.text and not feedback.trusted else []
         insights: list[Insight] = []
-        for lesson in found.lessons:
-            insight = self._insight(lesson.mined, output, feedback, group, knowledge, asked)
-            text = f"{lesson.trigger} {lesson.mined.content}"
+        for lesson in lessons:
+            insight = reading.insight(lesson)
+            text = f"{lesson.trigger} {lesson.content}"
             repeated = rests_on(text, output, knowledge, strangers)
-            why = (
-                f"repeats what one answer said: {repeated}"
-                if repeated
-                else _not_done(text, lesson.mined, output, knowledge)
-            )
+            why = f"repeats what one answer said: {repeated}" if repeated else reading.not_done(text, lesson)
             changes = {
                 "situation": None,
                 "trigger": situation_of(lesson.trigger, knowledge).shown,
-                "content": without_values(lesson.mined.content, output.structured_trace, knowledge, read),
+                "content": without_values(lesson.content, output.structured_trace, knowledge, read),
                 "words_from": ("model",),
                 "after": (),  # its words are a reason of their own
                 "held": insight.held or without_values(why, output.structured_trace, knowledge, read),
@@ -188,20 +174,30 @@ class Reflector:
             insights.append(insight.model_copy(update=changes))
         return insights
 
-    def _insight(
-        self,
-        lesson: Lesson,
-        output: TaskOutput,
-        feedback: Feedback,
-        group: str,
-        knowledge: Knowledge,
-        asked: Sequence[Asked],
-    ) -> Insight:
+
+@dataclass(frozen=True)
+class _Reading:
+    """One run with its verdict, and what is known when it is read."""
+
+    output: TaskOutput
+    feedback: Feedback
+    knowledge: Knowledge
+    group: str
+    source: str
+
+    @cached_property
+    def asked(self) -> list[Asked]:
+        """The calls that an untrusted answer asked for."""
+        return asked_for(self.output, self.knowledge)
+
+    def insight(self, lesson: Lesson) -> Insight:
+        """A lesson with its situation, its evidence and the reason to hold it."""
+        output, feedback = self.output, self.feedback
         executed = [step for step in output.structured_trace if step.executed]
         ended = [step.outcome == "success" for step in executed if step.error or step.outcome != "interrupted"]
-        request = lesson.plan or mining.mined(output.task, executed, knowledge)
+        request = lesson.plan or mining.mined(output.task, executed, self.knowledge)
         situation = request.situation
-        unasked = sorted(_unasked(lesson, asked), key=lambda call: bool(call.after))  # what was asked for comes first
+        unasked = sorted(self._unasked(lesson), key=lambda call: bool(call.after))  # what was asked for comes first
         by_words = any(not call.after for call in unasked)
         return Insight(
             section=lesson.section,
@@ -216,7 +212,7 @@ class Reflector:
             changing_tools=tuple(step.tool_name for step in lesson.sequence if step.changes_state),
             tools=lesson.tools,
             words_from=() if lesson.plan else ("schema", *_speaker(lesson, feedback)),
-            held=_asked_by(unasked[0], output, knowledge) if unasked else "",
+            held=self.asked_by(unasked[0]) if unasked else "",
             after=() if by_words else tuple(sorted({one for call in unasked for one in call.after})),
             tool_success_rate=sum(ended) / len(ended) if ended else None,
             iterations=output.usage.iterations,
@@ -224,23 +220,49 @@ class Reflector:
             confidence=feedback.confidence,
             provenance=Provenance(
                 task_ids=(output.task_id,),
-                groups=(group,) if group else (),
+                groups=(self.group,) if self.group else (),
                 run_ids=(output.run_id,),
                 users=(digest_of(output.task.user),) if output.task.user else (),
                 source=self.source,
             ),
         )
 
+    def doubt(self) -> str:
+        """Why the words of feedback only propose; empty when a lesson may have them."""
+        if not self.feedback.text or self.feedback.trusted:
+            return ""
+        if self.feedback.confidence is None:
+            return "somebody's words, which only propose"
+        repeated = rests_on(self.feedback.text, self.output, self.knowledge)
+        why = f"the judge repeats what one answer said: {repeated}" if repeated else ""
+        return without_values(why, self.output.structured_trace, self.knowledge)
 
-def _not_done(text: str, lesson: Lesson, output: TaskOutput, knowledge: Knowledge) -> str:
-    """What a written lesson speaks of that the run has not done; empty when it rests on the run."""
-    made = {step.tool_name for step in output.structured_trace if step.executed}
-    said = name_as_text(text)
-    named = (tool for tool in knowledge.changing if tool not in made and any(said_in(said, name_as_text(tool))))
-    if (tool := next(named, None)) is not None:
-        return f"names {tool}, which changes something and was not called"
-    rests = any(output.structured_trace[number - 1].executed for number in lesson.steps)
-    return "" if rests else "rests on nothing that the run did"
+    def not_done(self, text: str, lesson: Lesson) -> str:
+        """What a written lesson speaks of that the run has not done; empty when it rests on the run."""
+        steps = self.output.structured_trace
+        made = {step.tool_name for step in steps if step.executed}
+        said = name_as_text(text)
+        named = (t for t in self.knowledge.changing if t not in made and any(said_in(said, name_as_text(t))))
+        if (tool := next(named, None)) is not None:
+            return f"names {tool}, which changes something and was not called"
+        rests = any(steps[number - 1].executed for number in lesson.steps)
+        return "" if rests else "rests on nothing that the run did"
+
+    def asked_by(self, call: Asked) -> str:
+        """Who asked for a call, or what it came after."""
+        words = truncate(without_values(call.words, self.output.structured_trace, self.knowledge), MAX_WORDS_SHOWN)
+        if call.after:
+            return f"the task did not ask for {call.tool}, which came after an answer of {call.by}: {words!r}"
+        return f"an answer of {call.by} asked for {call.tool}: {words!r}"
+
+    def _unasked(self, lesson: Lesson) -> list[Asked]:
+        """The calls of a lesson that an answer asked for, or that came unasked for after one and are part of its plan."""
+        if lesson.plan is not None:
+            return [call for call in self.asked if not call.after or call.step in lesson.steps]
+        if lesson.content.startswith(RECORD):
+            return []  # a record of what did not work recommends nothing
+        named = [*(step.tool_name for step in lesson.sequence), *lesson.tools]
+        return [call for call in self.asked if call.tool in named]
 
 
 def _speaker(lesson: Lesson, feedback: Feedback) -> tuple[Source, ...]:
@@ -248,32 +270,6 @@ def _speaker(lesson: Lesson, feedback: Feedback) -> tuple[Source, ...]:
     if not lesson.said:
         return ()
     return ("judge",) if feedback.confidence is not None else ("feedback",)
-
-
-def _doubt(feedback: Feedback, output: TaskOutput, knowledge: Knowledge) -> str:
-    """Why the words of feedback only propose; empty when a lesson may have them."""
-    if not feedback.text or feedback.trusted:
-        return ""
-    if feedback.confidence is None:
-        return "somebody's words, which only propose"
-    repeated = rests_on(feedback.text, output, knowledge)
-    why = f"the judge repeats what one answer said: {repeated}" if repeated else ""
-    return without_values(why, output.structured_trace, knowledge)
-
-
-def _unasked(lesson: Lesson, asked: Sequence[Asked]) -> list[Asked]:
-    """The calls of a lesson that an answer asked for, or that came unasked for after one and are part of its plan."""
-    if lesson.plan is not None:
-        return [call for call in asked if not call.after or call.step in lesson.steps]
-    named = _named(lesson)
-    return [call for call in asked if call.tool in named]
-
-
-def _asked_by(call: Asked, output: TaskOutput, knowledge: Knowledge) -> str:
-    words = truncate(without_values(call.words, output.structured_trace, knowledge), MAX_WORDS_SHOWN)
-    if call.after:
-        return f"the task did not ask for {call.tool}, which came after an answer of {call.by}: {words!r}"
-    return f"an answer of {call.by} asked for {call.tool}: {words!r}"
 
 
 def beside(run: Learned, other: Learned | None) -> list[Insight]:
@@ -304,8 +300,3 @@ def beside(run: Learned, other: Learned | None) -> list[Insight]:
     difference = main.model_copy(update={**plain, **said, "words_from": ("schema",)})
     # what made the difference says more than the record of a failure
     return [*run.insights, difference] if run.success else [difference, *details]
-
-
-def _named(lesson: Lesson) -> list[str]:
-    """The tools that a lesson would have a reader call; a record of what did not work recommends nothing."""
-    return [] if lesson.content.startswith(RECORD) else [*(step.tool_name for step in lesson.sequence), *lesson.tools]

@@ -443,7 +443,7 @@ def test_a_reflection_whose_model_is_out_of_reach_waits_and_is_read_again(book, 
         reached.append(output.run_id)
         if len(reached) == 1:
             raise ModelTransport("reflection got no answer: connection refused")
-        return reflection.Reflection()
+        return [], {}
 
     monkeypatch.setattr(reflection, "reflect_on", reflect_on)
     learner = Learner(book, reflector=Reflector(lm=ScriptedLM([])))
@@ -546,7 +546,7 @@ def test_while_the_model_is_out_of_reach_one_run_is_tried_again_and_then_all(boo
         reached.append(output.run_id)
         if down[0]:
             raise ModelTransport("reflection got no answer: connection refused")
-        return reflection.Reflection()
+        return [], {}
 
     monkeypatch.setattr(reflection, "reflect_on", reflect_on)
     learner = Learner(book, reflector=Reflector(lm=ScriptedLM([])))
