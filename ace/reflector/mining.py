@@ -152,8 +152,6 @@ def recoveries(output: TaskOutput) -> Iterator[Lesson]:
     """Calls that were refused because of their arguments, and what the accepted call had in their place."""
     steps, task = output.structured_trace, output.task.text
     for number, failed, later, worked in _recovered(steps):
-        if worked.tool_args == failed.tool_args:
-            continue
         before, after = steps[: number - 1], steps[: later - 1]
         changed: list[str] = []
         for name in dict.fromkeys((*failed.tool_args, *worked.tool_args)):
@@ -173,19 +171,6 @@ def recoveries(output: TaskOutput) -> Iterator[Lesson]:
         yield Lesson(
             "Pitfalls", truncate(content, MAX_CONTENT), (number, later), tools=(worked.tool_name,), general=True
         )
-
-
-def preconditions(output: TaskOutput) -> Iterator[Lesson]:
-    """Calls that failed, and worked unchanged after another call had changed something."""
-    steps = output.structured_trace
-    for number, failed, later, worked in _recovered(steps):
-        if worked.tool_args != failed.tool_args or (failed.error and failed.error.kind in _BROKEN):
-            continue
-        between = [step for step in steps[number : later - 1] if _worked(step) and step.changes_state]
-        if between:
-            needed = between[-1].tool_name
-            content = f"{worked.tool_name} needs {needed} first: it failed before that call and worked after it."
-            yield Lesson("Pitfalls", content, (number, later), tools=(needed, worked.tool_name), general=True)
 
 
 def useful_steps(steps: Sequence[ReasoningStep]) -> list[tuple[int, ReasoningStep]]:

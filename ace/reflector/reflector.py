@@ -45,7 +45,7 @@ class Reflector:
 
     A success becomes a Strategy: the calls that mattered, in order, with their constants abstracted. A failure becomes a
     Pitfall: what was tried, and where it broke. From both come Pitfalls about single tools: arguments that were refused and
-    what was accepted in their place, calls that need another one first, tools that were out of order.
+    what was accepted in their place, tools that were out of order.
 
     Args:
         source: The model that made the runs, for the bullets' provenance.
@@ -134,7 +134,7 @@ class Reflector:
             main.append(mining.strategy(output, knowledge))
         # where the run failed, what replaced a tool that was out of order did not work either
         out_of_order = mining.outages(output, knowledge) if feedback.success else ()
-        details = chain(out_of_order, mining.recoveries(output), mining.preconditions(output))
+        details = chain(out_of_order, mining.recoveries(output))
         insights = [reading.insight(lesson) for lesson in (*main, *islice(details, MAX_MINED - 1))]
         if doubt and not feedback.success:
             proposed = reading.insight(mining.pitfall(output, feedback.text, knowledge))

@@ -62,25 +62,6 @@ def test_another_value_from_the_same_place_teaches_nothing():
     assert list(mining.recoveries(output)) == []
 
 
-def test_a_call_that_needs_another_one_first():
-    output = run_of(
-        step("ship", "no", failed="refused", changes=True, order="17"),
-        step("pay", "paid", changes=True, order="17"),
-        step("ship", "shipped", changes=True, order="17"),
-    )
-    (lesson,) = mining.preconditions(output)
-    assert lesson.content == "ship needs pay first: it failed before that call and worked after it."
-
-
-def test_a_tool_that_was_down_needed_nothing_first():
-    output = run_of(
-        step("ship", "no", failed="timeout", changes=True, order="17"),
-        step("pay", "paid", changes=True, order="17"),
-        step("ship", "shipped", changes=True, order="17"),
-    )
-    assert list(mining.preconditions(output)) == []
-
-
 def test_a_loop_is_listed_once():
     steps = [step("find", "o-1 o-2 o-3"), *(step("cancel", changes=True, order=f"o-{i}") for i in (1, 2, 3))]
     assert contents(run_of(*steps)) == ["find(), then for each order from find: cancel(order), then submit(...)"]
