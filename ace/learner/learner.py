@@ -440,14 +440,8 @@ class Learner:
                 f"the playbook has learned nothing from run {run_id!r}; `ace playbook history` names the runs"
             )
         if known.success is not None:
-            nothing: dict[str, Any] = {
-                "success": None,
-                "insights": (),
-                "changed": (),
-                "asked": {},
-                "reason": f"run {run_id} is taken back",
-            }
-            self._correct(known.model_copy(update=nothing))
+            kept = known.model_dump(include={"run_id", "task_id", "tenant", "tools"})
+            self._correct(Learned(**kept, success=None, reason=f"run {run_id} is taken back"))
 
     # -- one run -----------------------------------------------------------------------------------------------------------
 

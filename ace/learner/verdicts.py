@@ -7,6 +7,8 @@ from copy import copy
 from itertools import groupby
 from typing import Any
 
+from cachetools import FIFOCache
+
 from ace.curator import Curator
 from ace.playbook import Playbook, PlaybookBullet, Tag
 from ace.playbook.bullet import Provenance
@@ -32,8 +34,8 @@ class Attempts:
     """
 
     def __init__(self, runs: Iterable[Learned] = ()) -> None:
-        self._succeeded: dict[tuple[str | None, str], Learned] = {}
-        self._failed: dict[tuple[str | None, str], Learned] = {}
+        self._succeeded = FIFOCache[tuple[str | None, str], Learned](MAX_ATTEMPTS)
+        self._failed = FIFOCache[tuple[str | None, str], Learned](MAX_ATTEMPTS)
         for run in runs:
             self.other_way(run)
 
@@ -45,17 +47,10 @@ class Attempts:
         if run.success:
             if run.insights and run.insights[0].section == "Strategies":
                 self._succeeded[task] = run
-                _forget_oldest(self._succeeded)
             return self._failed.pop(task, None)
         if task not in self._succeeded:
             self._failed[task] = run
-            _forget_oldest(self._failed)
         return self._succeeded.get(task)
-
-
-def _forget_oldest(kept: dict[tuple[str | None, str], Learned]) -> None:
-    while len(kept) > MAX_ATTEMPTS:
-        kept.pop(next(iter(kept)))
 
 
 class Replay:
