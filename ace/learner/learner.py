@@ -320,10 +320,17 @@ class Learner:
             )
         if strict and not self._tools["schemas"]:
             raise ValueError("strict=True needs to know the tools: Learner(book, tools=registry)")
-        read_only = {*read_only, *(name for name, known in self._tools["schemas"].items() if known.get("read_only"))}
+        schemas: dict[str, Any] = {
+            name: {
+                **known,
+                "read_only": name in read_only or known.get("read_only", False),
+                "trusted": name in trusted or known.get("trusted", False),
+            }
+            for name, known in self._tools["schemas"].items()
+        }
+        read_only = {*read_only, *(name for name, known in schemas.items() if known["read_only"])}
         before = replace(self.report, unknown=Counter(self.report.unknown))
         given = iter(() if callable(feedback) else repeat(None) if feedback is None else feedback)
-        called: dict[str, Any] = {}
         for number, trace in enumerate(traces):
             late = f"trace {number}, counted from 0"
             try:
@@ -341,15 +348,8 @@ class Learner:
             if verdict is _NONE or (verdict is None and self.judge is None):
                 raise ValueError(f"there is no feedback for {late}; those before it were learned from")
             known = None if verdict is None else Feedback.of(verdict)
-            called |= {step.tool_name: {} for run in runs for step in run.structured_trace}
-            schemas = {
-                name: {
-                    **schema,
-                    "read_only": name in read_only,
-                    "trusted": name in trusted or schema.get("trusted", False),
-                }
-                for name, schema in (called | self._tools["schemas"]).items()
-            }
+            for name in (step.tool_name for run in runs for step in run.structured_trace):
+                schemas.setdefault(name, {"read_only": name in read_only, "trusted": name in trusted})
             for run in _counted(runs, known):
                 tools: dict[str, Any] = {**self._tools, "schemas": schemas}
                 observed = ObservedRun(key=run.run_id, output=run, feedback=known, group=group, **tools)

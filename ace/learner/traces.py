@@ -63,7 +63,11 @@ def read_trace(
         ('Refund order 17', {'order': 17}, 'Done.')
     """
     found = _found(trace)
-    return found if isinstance(found, TaskOutput) else _run(found, task, frozenset(read_only), domain, tenant)
+    return (
+        found
+        if isinstance(found, TaskOutput)
+        else _run(found, task, frozenset(read_only), domain=domain, tenant=tenant)
+    )
 
 
 def read_requests(
@@ -103,7 +107,7 @@ def read_requests(
     found = _found(trace)
     if isinstance(found, TaskOutput):
         return [found]
-    whole = _run(found, task, frozenset(read_only), domain, tenant)
+    whole = _run(found, task, frozenset(read_only), domain=domain, tenant=tenant)
     parts = _requests(found, frozenset(read_only))
     runs: list[TaskOutput] = []
     said: list[str] = []
@@ -112,7 +116,8 @@ def read_requests(
         asked = task if task is not None and not number else "\n".join(words)
         known = [event for part in parts[:number] for event in part]
         events = [*_handed_on(known, events, frozenset(read_only)), *events]
-        run = _run(events, asked, frozenset(read_only), domain, tenant, _needed(said, events))
+        needed = _needed(said, events)
+        run = _run(events, asked, frozenset(read_only), needed, domain=domain, tenant=tenant)
         if len(parts) > 1:
             of_it = {"conversation": whole.run_id, "request": number}
             run = run.model_copy(update={"metadata": {**run.metadata, **of_it}})
@@ -181,7 +186,7 @@ def request_of(output: TaskOutput, read_only: Collection[str] = (), number: Any 
     earlier = [*_handed_on(known, last, frozenset(read_only)), *last[: len(last) - len(own) - len(made)]]
     words = [event.text for event in last if event.kind == "user"]
     needed = _needed([event.text for event in known if event.kind == "user"], last)
-    read = _run(earlier, "\n".join(words), frozenset(read_only), None, None).structured_trace if earlier else ()
+    read = _run(earlier, "\n".join(words), frozenset(read_only)).structured_trace if earlier else ()
     rounds = max((step.iteration for step in read), default=0)
     steps = [step.model_copy(update={"iteration": step.iteration + rounds}) for step in output.structured_trace]
     inputs = dict(output.task.inputs)
@@ -198,7 +203,7 @@ def _earlier_run(output: TaskOutput, number: int, read_only: frozenset[str]) -> 
     """The run of an earlier message, as far as the history holds it."""
     task = output.task
     message = read_messages(task.history)[number]
-    run = _run(list(message_events(message, number)), None, read_only, task.domain, task.tenant)
+    run = _run(list(message_events(message, number)), None, read_only, domain=task.domain, tenant=task.tenant)
     before = [entry for group in message_groups(task.history)[:number] for entry in group]
     told = {"inputs": {"task": run.task.text}, "history": tuple(before), "user": task.user}
     run_id, task_id = message.run or (run.run_id, run.task_id)
@@ -277,13 +282,9 @@ def _values(args: Any) -> list[str]:
 
 
 def _run(
-    events: Sequence[TraceEvent],
-    task: str | None,
-    read_only: frozenset[str],
-    domain: str | None,
-    tenant: str | None,
-    earlier: str = "",
+    events: Sequence[TraceEvent], task: str | None, read_only: frozenset[str], earlier: str = "", **scope: Any
 ) -> TaskOutput:
+    """Events as a run; `scope` is the domain and the tenant of its task."""
     asked = task if task is not None else next((event.text for event in events if event.kind == "user"), None)
     if not asked:
         raise ValueError("the trace does not contain the task; pass task='...'")
@@ -312,19 +313,16 @@ def _run(
             answer = event.text
     # another tenant's run of the same words is another run
     content = json.dumps(
-        [*filter(None, [tenant]), asked, *(s.model_dump(exclude={"timestamp"}) for s in steps), answer],
+        [*filter(None, [scope.get("tenant")]), asked, *(s.model_dump(exclude={"timestamp"}) for s in steps), answer],
         default=value_to_text,
     )
     digest = hashlib.sha256(content.encode("utf-8", "replace")).hexdigest()
+    task_id = f"trace-{hashlib.sha256(asked.encode('utf-8', 'replace')).hexdigest()[:12]}"
+    inputs = {"task": asked} | ({"earlier": earlier} if earlier else {})
     return TaskOutput(
-        task_id=f"trace-{hashlib.sha256(asked.encode('utf-8', 'replace')).hexdigest()[:12]}",
+        task_id=task_id,
         run_id=f"trace-{digest[:24]}",
-        task=TaskInput(
-            task_id=f"trace-{hashlib.sha256(asked.encode('utf-8', 'replace')).hexdigest()[:12]}",
-            inputs={"task": asked} | ({"earlier": earlier} if earlier else {}),
-            domain=domain,
-            tenant=tenant,
-        ),
+        task=TaskInput(task_id=task_id, inputs=inputs, **scope),
         answer=answer,
         structured_trace=tuple(steps),
         termination_reason="max_iterations" if answer is None else "completed",
