@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass
-from typing import Any, Protocol, TypeVar
+from typing import Any
 
 from ace.core import PlaybookError
 from ace.playbook import Playbook
 from ace.playbook.delta import Delta
 
-TaskT = TypeVar("TaskT")
 _Means = tuple[float, float]
 MIN_GAIN = 0.05
 """On held-in tasks the mean score must rise by at least this (ax's playbook evolution uses the same)."""
@@ -33,12 +32,8 @@ class GateVerdict:
     """Of the tasks that were run: means over few families say little of others."""
 
 
-class Gate(Protocol):
-    """Decides whether deltas may be committed: `Learner(book, gate=lambda book, deltas: GateVerdict(True, "fine"))`."""
-
-    def __call__(self, playbook: Playbook, deltas: Sequence[Delta], /) -> GateVerdict:
-        """Look at a proposal; the book is not changed."""
-        ...
+Gate = Callable[[Playbook, Sequence[Delta]], GateVerdict]
+"""Looks at a playbook and says whether deltas may be committed: `lambda book, deltas: GateVerdict(True, "fine")`."""
 
 
 @dataclass(eq=False, repr=False)
