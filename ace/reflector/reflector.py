@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass, field
 from functools import cached_property
 from itertools import chain, islice
 from typing import Any
@@ -40,6 +40,7 @@ RECORDED = "recorded"
 """In the metadata of a run that was read from another framework's recording, which does not say how it ended."""
 
 
+@dataclass(eq=False, repr=False)
 class Reflector:
     """Mines runs for lessons.
 
@@ -69,23 +70,14 @@ class Reflector:
         'refund(order from the task), then submit(...)'
     """
 
-    def __init__(
-        self,
-        source: str = "",
-        *,
-        lm: Any = None,
-        masker: Masker | None = None,
-        private: Collection[str] = (),
-        embedder: Embedder | None = None,
-        seconds: float = LEARN_SECONDS,
-    ) -> None:
-        self.source = source
-        self.masker = masker
-        self.embedder = embedder
-        self.private = frozenset(private)
-        self.lm = lm
-        self.seconds = seconds
-        self.refused: Counter[str] = Counter()
+    source: str = ""
+    _: KW_ONLY
+    lm: Any = None
+    masker: Masker | None = None
+    private: Collection[str] = ()
+    embedder: Embedder | None = None
+    seconds: float = LEARN_SECONDS
+    refused: Counter[str] = field(default_factory=Counter[str], init=False)
 
     def reflect(self, output: TaskOutput, feedback: Feedback, **options: Any) -> list[Insight]:
         """The lessons of one run; none when there is nothing to learn from.
@@ -118,10 +110,9 @@ class Reflector:
             schemas: Of the tools, ``registry.schemas``: what they name is no value of one task.
         """
         run = Learned(run_id=output.run_id, task_id=output.task_id, tenant=output.task.tenant, success=feedback.success)
-        if output.termination_reason in OUTAGES:
+        # where no reply was ever legal, that teaches nothing about the task
+        if output.termination_reason in OUTAGES or not (output.structured_trace or output.completed):
             return run
-        if not output.structured_trace and not output.completed:
-            return run  # no reply was ever legal: that teaches nothing about the task
         masker = self.masker or PatternMasker()
         knowledge = Knowledge(schemas or {}, masker, self.private, self.embedder, output.run_id, self.seconds)
         reading = _Reading(output, feedback, knowledge, group, self.source)
