@@ -84,7 +84,11 @@ class Replay:
         self._lost = {run for run, now in self._now.items() if self._heard_first[run] and not now.success}
         purged = {revision for revision, delta in journal if isinstance(delta, Purge) and delta.of_run}
         orphans = {d.bullet.id for revision, d in journal if isinstance(d, Add) and revision in purged}
-        start = self._start([(revision, delta.run_id) for revision, delta in heard if delta.again])
+        start = self._first[change.run_id]
+        """The first revision that may have come out otherwise."""
+        for revision, delta in reversed(heard):
+            if delta.again and revision >= start:
+                start = min(start, self._first[delta.run_id])
         self._original = fold((revision, delta) for revision, delta in journal if revision < start)
         known, heard_now = [*self._original.values(), *book.bullets], book.heard
         in_words = {digest: text for b in known for s in b.situations for digest, text in s.texts().items()}
@@ -109,15 +113,6 @@ class Replay:
         self.bullets = {names[i]: _named(b, names[i]) for i, b in held.items() if i in names}
         self.fresh = [_named(b, "") for i, b in held.items() if i not in names]
         self.credited = {names[i]: runs for i, runs in credits.items() if i in names}
-
-    def _start(self, corrections: Sequence[tuple[int, str]]) -> int:
-        """The first revision that may have come out otherwise."""
-        start = self._first[self._change.run_id]
-        while True:
-            earlier = min([start, *(self._first[run] for revision, run in corrections if revision >= start)])
-            if earlier == start:
-                return start
-            start = earlier
 
     def _repeat(self, revision: int, deltas: Sequence[Delta]) -> None:
         """One commit once more."""
