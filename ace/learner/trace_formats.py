@@ -5,7 +5,7 @@ Nothing of another framework is imported: objects are read by their attributes, 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, cast
 
@@ -41,7 +41,8 @@ def events_of(trace: Any) -> Iterator[TraceEvent]:
     Raises:
         ValueError: The form is not known.
     """
-    for wanted, reader in _READERS:
+    readers = {"trajectory": _trajectory, "messages": _messages, "history": _turns}
+    for wanted, reader in readers.items():
         found = field_of(trace, wanted)
         if found is not None:
             yield from reader(trace, found)
@@ -201,10 +202,8 @@ def _content(content: Any) -> str:
     if content is None:
         return ""
     parts = cast("Sequence[Any]", content) if isinstance(content, (list, tuple)) else ()
-    if isinstance(content, str):
-        return clean_text(content)
-    if parts:
-        return clean_text("\n".join(_part(part) for part in parts))
+    if parts or isinstance(content, str):
+        return clean_text("\n".join(map(_part, parts or [content])))
     return value_to_text(content)
 
 
@@ -245,10 +244,3 @@ def _part(part: Any) -> str:
         return str(text)
     kind = media_of(part)
     return f"[{kind}]" if kind is not None else value_to_text(part)
-
-
-_READERS: tuple[tuple[str, Callable[[Any, Any], Iterator[TraceEvent]]], ...] = (
-    ("trajectory", _trajectory),
-    ("messages", _messages),
-    ("history", _turns),
-)
