@@ -34,9 +34,7 @@ def evict(playbook: Playbook, deltas: Sequence[Delta]) -> list[Delta]:
         playbook: Whose budget holds; without one the deltas come back as they are.
         deltas: What the curator wants to commit.
     """
-    if playbook.budget.book is None:
-        return list(deltas)
-    if _tokens(playbook, deltas) <= playbook.budget.book:
+    if playbook.budget.book is None or _tokens(playbook, deltas) <= playbook.budget.book:
         return list(deltas)
     spare, kept = 0, _evicted(playbook, deltas, playbook.budget.book)
     # what takes over the situations of another may grow by it: then more has to leave, each time at least twice as much
