@@ -110,48 +110,45 @@ def _message(message: Any) -> Iterator[TraceEvent]:
     blocks = cast("Sequence[Any]", content) if isinstance(content, (list, tuple)) else ()
     if any(field_of(b, "type") in ("tool_use", "tool_result") for b in blocks):
         yield from _blocks(role, blocks)
-        return
-    content = _content(field_of(message, "content"))
-    if role in ("user", "human"):
-        yield _asked(field_of(message, "content"))
+    elif role in ("user", "human"):
+        yield _asked(content)
     elif role in ("assistant", "ai"):
         legacy = field_of(message, "function_call")
         calls = field_of(message, "tool_calls") or ([legacy] if legacy else ())
-        if said := content or _content(field_of(message, "refusal")):
+        if said := _content(content) or _content(field_of(message, "refusal")):
             yield TraceEvent("thought" if calls else "answer", said)
-        for call in calls:
-            made = field_of(call, "function") or field_of(call, "custom") or call
-            # a custom tool of OpenAI's API is called with a bare text
-            args = field_of(made, "arguments", field_of(made, "args", field_of(made, "input")))
-            bare = isinstance(args, str) and field_of(call, "custom")
-            yield TraceEvent(
-                "call",
-                name=_name(made),
-                args={"input": args} if bare else args,
-                call_id=str(field_of(call, "id") or ""),
-            )
-    elif role == "function_call":  # these three are items of OpenAI's Responses API
-        call_id = str(field_of(message, "call_id") or "")
-        yield TraceEvent("call", name=_name(message), args=field_of(message, "arguments"), call_id=call_id)
-    elif role == "function_call_output":
-        output = _content(field_of(message, "output"))
-        yield TraceEvent("result", output, call_id=str(field_of(message, "call_id") or ""))
-    elif role in ("tool", "function"):
-        status = field_of(message, "status")
-        failed = None if status is None else status == "error"
+        yield from map(_call, calls)
+    elif role == "function_call":  # this, the next and reasoning are items of OpenAI's Responses API
+        yield _call(message)
+    elif role in ("function_call_output", "tool", "function"):
         # LangGraph marks what a tool raised; "success" is its default also for a tool that returned its error as text
-        yield TraceEvent("result", content, call_id=str(field_of(message, "tool_call_id") or ""), failed=failed or None)
+        yield _result(message, failed=field_of(message, "status") == "error")
     elif role not in ("system", "developer", "reasoning"):
         raise ValueError(f"a message has the role {role!r}; expected user, assistant, tool or system")
 
 
-def _name(call: Any) -> str:
-    name = field_of(call, "name")
+def _call(item: Any) -> TraceEvent:
+    """A call in whatever form: of a message, a block, a part."""
+    made = field_of(item, "function") or field_of(item, "custom") or item
+    name, args = _first(made, "name", "tool_name"), _first(made, "arguments", "args", "input")
     if not isinstance(name, str) or not name.strip() or len(name) > MAX_NAME or not name.isprintable():
         raise ValueError(
             f"the assistant calls a tool whose name is {value_to_text(name, 40)!r}, expected 1 to {MAX_NAME} characters"
         )
-    return name
+    if isinstance(args, str) and field_of(item, "custom"):
+        args = {"input": args}  # a custom tool of OpenAI's API is called with a bare text
+    return TraceEvent("call", name=name, args=args, call_id=str(_first(item, "call_id", "tool_call_id", "id") or ""))
+
+
+def _result(item: Any, *, failed: bool) -> TraceEvent:
+    """A result in whatever form; that it is not marked as failed says nothing."""
+    call_id = str(_first(item, "call_id", "tool_call_id", "tool_use_id") or "")
+    return TraceEvent("result", _content(_first(item, "content", "output")), call_id=call_id, failed=failed or None)
+
+
+def _first(thing: Any, *names: str) -> Any:
+    """The first of some fields that is there."""
+    return next((found for name in names if (found := field_of(thing, name)) is not None), None)
 
 
 def _blocks(role: str, blocks: Sequence[Any]) -> Iterator[TraceEvent]:
@@ -159,16 +156,9 @@ def _blocks(role: str, blocks: Sequence[Any]) -> Iterator[TraceEvent]:
     for block in blocks:
         kind = field_of(block, "type")
         if kind == "tool_use":
-            yield TraceEvent(
-                "call",
-                name=str(field_of(block, "name", "")),
-                args=field_of(block, "input"),
-                call_id=str(field_of(block, "id") or ""),
-            )
+            yield _call(block)
         elif kind == "tool_result":
-            failed = True if field_of(block, "is_error") else None
-            text = _content(field_of(block, "content"))
-            yield TraceEvent("result", text, call_id=str(field_of(block, "tool_use_id") or ""), failed=failed)
+            yield _result(block, failed=bool(field_of(block, "is_error")))
         elif kind == "text":
             yield TraceEvent("user" if role == "user" else "thought", str(field_of(block, "text", "")))
 
@@ -177,24 +167,21 @@ def _parts(parts: Sequence[Any]) -> Iterator[TraceEvent]:
     """The parts of a Pydantic AI request or response."""
     calls = any(field_of(part, "part_kind") == "tool-call" for part in parts)
     for part in parts:
-        kind, content = field_of(part, "part_kind"), _content(field_of(part, "content"))
-        call_id, name = str(field_of(part, "tool_call_id") or ""), str(field_of(part, "tool_name") or "")
+        kind, content, name = (field_of(part, field) for field in ("part_kind", "content", "tool_name"))
+        ends = str(name or "").startswith("final_result")
         if kind == "user-prompt":
-            yield _asked(field_of(part, "content"))
+            yield _asked(content)
         elif kind == "thinking" or (kind == "text" and calls):
-            yield TraceEvent("thought", content)
+            yield TraceEvent("thought", _content(content))
         elif kind == "text":
-            yield TraceEvent("answer", content)
-        elif kind == "tool-call" and name.startswith("final_result"):
-            yield TraceEvent("answer", value_to_text(field_of(part, "args")))
+            yield TraceEvent("answer", _content(content))
         elif kind == "tool-call":
-            yield TraceEvent("call", name=name, args=field_of(part, "args"), call_id=call_id)
-        elif kind == "tool-return" and not name.startswith("final_result"):
+            yield TraceEvent("answer", value_to_text(field_of(part, "args"))) if ends else _call(part)
+        elif kind == "tool-return" and not ends:
             # newer versions mark in `outcome` that a call was retried, denied or interrupted; older ones sent a retry-prompt
-            failed = field_of(part, "outcome", "success") != "success"
-            yield TraceEvent("result", content, call_id=call_id, failed=failed or None)
-        elif kind == "retry-prompt" and call_id and name:
-            yield TraceEvent("result", content, call_id=call_id, failed=True)
+            yield _result(part, failed=field_of(part, "outcome", "success") != "success")
+        elif kind == "retry-prompt" and name and field_of(part, "tool_call_id"):
+            yield _result(part, failed=True)
 
 
 def _content(content: Any) -> str:
