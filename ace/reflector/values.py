@@ -147,12 +147,9 @@ def spellings(value: Any) -> Iterator[str]:
     """How a task may say a value; a number in more than one way."""
     text = as_key(value)
     yield text
-    try:
-        number = float(text) if not isinstance(value, bool) and re.fullmatch(r"-?(0|[1-9]\d*)(\.\d+)?", text) else None
-    except ValueError:
-        number = None
-    if number is None:
+    if isinstance(value, bool) or not re.fullmatch(r"-?(0|[1-9]\d*)(\.\d+)?", text):
         return
+    number = float(text)
     if number.is_integer():
         yield from (f"{number:,.0f}", f"{number:.1f}", f"{number:.2f}", f"{number:,.2f}")
         yield from _COUNTS[int(number) : int(number) + 1] if 0 < number < len(_COUNTS) else ()
