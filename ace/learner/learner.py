@@ -264,8 +264,7 @@ class Learner:
     def close(self) -> None:
         """Learn from the waiting runs, and let others have the state."""
         try:
-            if self._worker.used or self._proposed or self._unread:
-                self.flush()
+            self.flush()
         finally:
             self._worker.stop()
             self._claim.close()

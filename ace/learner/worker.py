@@ -32,8 +32,6 @@ class BackgroundWorker:
         self._jobs: set[Future[None]] = set()
         self._error: BaseException | None = None
         self._closed = False
-        self.used = False
-        """Whether a run was ever put in."""
 
     def check_open(self) -> None:
         """Raises `PlaybookError` when the learner is closed."""
@@ -46,7 +44,6 @@ class BackgroundWorker:
         if wait and not held:
             _log.warning("%d runs wait to be learned from; the agent waits too", self._size)
             held = self._free_places.acquire()
-        self.used = True
         job = self._thread.submit(partial(self._run, run, held))
         assert job is not None, "nobody gives up on a job of this thread"
         self._jobs.add(job)
