@@ -54,9 +54,8 @@ class _Binder:
     def __init__(self, task: str, knowledge: Knowledge) -> None:
         self._task = task
         self._knowledge = knowledge
-        self._answers: list[tuple[int, dict[str, tuple[str, ...]], str]] = []
-        """Of each call so far: its index, the paths of its fields by their value, its text."""
-        self._tools: list[str] = []
+        self._answers: list[tuple[int, str, dict[str, tuple[str, ...]], str]] = []
+        """Of each call so far: its index, its tool, the paths of its answer's fields by their value, the answer."""
         self._names = set(knowledge.keys)
         self.found: dict[str, str] = {}
         """Text in the task to the argument that was taken from it."""
@@ -72,8 +71,7 @@ class _Binder:
             args[name], *others = self._bound(step.tool_name, name, value)
             if others:
                 also[name] = tuple(others[:_MAX_ALSO])
-        self._answers.append((len(self._answers), paths(step.observation), step.observation))
-        self._tools.append(step.tool_name)
+        self._answers.append((len(self._answers), step.tool_name, paths(step.observation), step.observation))
         trusted = self._knowledge.trusts(step.tool_name)
         return Call(tool=step.tool_name, args=args, also=also, changes=step.changes_state, trusted=trusted)
 
@@ -108,7 +106,7 @@ class _Binder:
         return [Written() if rare or self._knowledge.masks(text) else Constant(value=value, named=False)]
 
     def _source(self, place: Binding) -> tuple[str, str]:
-        return (self._tools[place.call], place.path) if isinstance(place, FromAnswer) else ("", repr(place))
+        return (self._answers[place.call][1], place.path) if isinstance(place, FromAnswer) else ("", repr(place))
 
     def _chosen(self, name: str, value: Any) -> Binding:
         """One of the values that a schema names: the task's choice, where the task says it in a word that tells."""
@@ -132,14 +130,14 @@ class _Binder:
             return places
         if self._in_task(name, value):
             places.append(FromTask(slot=slot_name(name)))
-        held = ((index, path) for index, known, _ in reversed(self._answers) for path in known.get(key, ()))
+        held = ((index, path) for index, _, known, _ in reversed(self._answers) for path in known.get(key, ()))
         found = [(index, ".".join(map(self._field, path.split(".")))) for index, path in held]
         found.sort(
             key=lambda place: (-place[0], slot_name(place[1]) != slot_name(name))
         )  # a field of the same name first
         places += [FromAnswer(call=index, path=path, unnamed=self._unnamed(path)) for index, path in found]
         if not places:
-            said = (index for index, _, answer in reversed(self._answers) if any(said_in(answer, key)))
+            said = (index for index, _, _, answer in reversed(self._answers) if any(said_in(answer, key)))
             places += [FromAnswer(call=index) for index in said]
         return places
 
