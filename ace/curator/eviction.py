@@ -128,12 +128,8 @@ def _leave(bullets: Sequence[PlaybookBullet], index: int, absorbing: int | None,
     opposed = absorbing is not None and not bullet.key and contradiction(text_of(bullet), text_of(bullets[absorbing]))
     if absorbing is None or absorbing >= written or opposed:
         return Remove(bullet_id=bullet.id, reason="the book is full, and this was worth least per token")
-    return _absorb(bullets[absorbing], bullet)
-
-
-def _absorb(absorbing: PlaybookBullet, bullet: PlaybookBullet) -> Merge:
     return Merge(
-        bullet_id=absorbing.id,
+        bullet_id=bullets[absorbing].id,
         provenance=bullet.provenance,
         absorbed=(bullet.id,),
         reason=f"the book is full, and {bullet.id} advises the same calls in a similar case",
