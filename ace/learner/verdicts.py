@@ -72,7 +72,6 @@ class Replay:
     """
 
     def __init__(self, book: Playbook, change: Learned, curator: Curator) -> None:
-        self._change = change
         journal = book.history.deltas()
         heard = [(revision, delta) for revision, delta in journal if isinstance(delta, Learned)]
         self._first: dict[str, int] = {}
