@@ -304,9 +304,7 @@ def _run(
             thought = ""
         elif event.kind == "result":
             fresh = True
-            index = open_calls.pop(event.call_id, None) if event.call_id else next(iter(open_calls.values()), None)
-            if not event.call_id and open_calls:
-                open_calls.pop(next(iter(open_calls)))
+            index = open_calls.pop(event.call_id or next(iter(open_calls), ""), None)
             if index is not None:
                 steps[index] = _answered(steps[index], event)
         elif event.kind == "answer":
@@ -358,18 +356,15 @@ def _answered(step: ReasoningStep, event: TraceEvent) -> ReasoningStep:
 
 def _arguments(args: Any) -> tuple[dict[str, Any], StepError | None]:
     """Arguments as a dict; what a model wrote that is none becomes an error of the step."""
+    why = "the arguments are no object"
     if isinstance(args, str) and args.strip():
         try:
             args = json.loads(args)
         except (ValueError, RecursionError):
-            return {}, StepError(
-                kind="invalid_args", message="the arguments are no JSON", received_args=truncate(args, 200)
-            )
+            why = "the arguments are no JSON"
     if args is None or args == "":
         return {}, None
     if not isinstance(args, Mapping):
-        return {}, StepError(
-            kind="invalid_args", message="the arguments are no object", received_args=value_to_text(args, 200)
-        )
+        return {}, StepError(kind="invalid_args", message=why, received_args=value_to_text(args, 200))
     given = cast("Mapping[Any, Any]", args)
     return {str(name): json_value(clean_value(value)) for name, value in given.items()}, None

@@ -265,8 +265,7 @@ def _failure(step: ReasoningStep, output: TaskOutput, knowledge: Knowledge) -> s
 
     An error may hold what a stranger wrote: words that ask for something, name a place or are not common stay out.
     """
-    if step.error is None:
-        return ""
+    assert step.error is not None, "only a failure is told"
     kind = step.error.kind.replace("_", " ")
     said = _ERROR_CLASS.sub("", step.error.message.partition("\n")[0]).strip()
     status = next((s for s in _STATUSES if str(s.value) in said and _is_status(s, said)), None)

@@ -8,6 +8,7 @@ import re
 import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
+from itertools import islice
 from typing import Any, cast
 
 from ace.core import value_to_text
@@ -91,12 +92,10 @@ def paths(answer: str) -> dict[str, tuple[str, ...]]:
         {'2': ('adults', 'floor')}
     """
     found: dict[str, tuple[str, ...]] = {}
-    for count, (path, leaf) in enumerate(leaves(structure(answer))):
+    for path, leaf in islice(leaves(structure(answer)), _MAX_FIELDS):
         key = as_key(leaf)
         if path not in found.setdefault(key, ()):
             found[key] = (*found[key], path)
-        if count >= _MAX_FIELDS:
-            break
     return found
 
 
