@@ -69,10 +69,12 @@ class Curator:
             schema_hashes: Of the tools the run had; a bullet remembers those it speaks of.
         """
         deltas: list[Delta] = []
-        seen: list[Insight] = []
+        seen = set[tuple[Any, ...]]()
         gone: dict[str, PlaybookBullet | None] = {}
         for insight in insights:
-            if any(_repeats(insight, other) for other in seen):
+            said = (insight.section, insight.trigger, insight.tool_sequence, words(insight.content))
+            told = (*said, insight.provenance.run_ids)
+            if told in seen:
                 continue
             planned = self._planned(insight) if insight.shape else []
             same = self._match(insight) if insight.plan is None else None
@@ -89,7 +91,7 @@ class Curator:
             if same is not None and same.id in leaving:
                 same = None  # it takes the place of that one
             if same is None:
-                seen.append(insight)
+                seen.add(told)
                 deltas.append(self._add(insight, schema_hashes))
             elif not set(insight.provenance.run_ids) <= set(same.provenance.run_ids):
                 merge = Merge(
@@ -313,12 +315,3 @@ def _same_detail(bullet: PlaybookBullet, insight: Insight) -> bool:
         return False
     alike = words(bullet.content) == words(insight.content) or jaccard(bullet.content, insight.content) >= SAME_DETAIL
     return alike and not contradiction(bullet.content, insight.content)
-
-
-def _repeats(one: Insight, other: Insight) -> bool:
-    """Whether two lessons of one run are the same."""
-    if not set(one.provenance.run_ids) <= set(other.provenance.run_ids):
-        return False
-    return (one.section, one.trigger, one.tool_sequence) == (other.section, other.trigger, other.tool_sequence) and (
-        words(one.content) == words(other.content)
-    )
