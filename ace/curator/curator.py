@@ -259,13 +259,10 @@ def _after(bullet: PlaybookBullet, insight: Insight) -> tuple[str, ...] | None:
 
 def _same_plan(bullet: PlaybookBullet, insight: Insight) -> bool:
     """Whether a lesson of the same shape has the same plan; other words of the model, for another request, are another."""
-    if bullet.plan is None or insight.plan is None:
-        return bullet.plan is insight.plan  # the shape of a Pitfall is its words
-    if not bullet.plan.fits(insight.plan):
-        return False
-    if not bullet.plan.contradicts(insight.plan):
-        return True
-    return _same_request(bullet, insight)
+    one, other = bullet.plan, insight.plan
+    if one is None or other is None:
+        return one is other  # the shape of a Pitfall is its words
+    return one.fits(other) and (not one.contradicts(other) or _same_request(bullet, insight))
 
 
 def _other_calls(bullet: PlaybookBullet, insight: Insight) -> bool:
