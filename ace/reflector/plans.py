@@ -92,15 +92,12 @@ class _Binder:
         everywhere = everywhere or (self._places(name, value) if rest else [])
         if everywhere:
             return everywhere
-        for _, leaf in leaves(value) if isinstance(value, (dict, list)) else ():
-            self._in_task(name, leaf)  # a part of it is somebody's own, too
+        if isinstance(value, (dict, list)):
+            for _, leaf in leaves(cast(Any, value)):
+                self._in_task(name, leaf)  # a part of it is somebody's own, too
+            return [Written()]
         text = as_text(value)
-        if (
-            isinstance(cast(object, value), (dict, list))
-            or value == ""
-            or len(text) > 80
-            or self._knowledge.hides(name)
-        ):
+        if not text or len(text) > 80 or self._knowledge.hides(name):
             return [Written()]
         rare = not all(map(self._knowledge.knows, WORD.findall(text.lower())))
         return [Written() if rare or self._knowledge.masks(text) else Constant(value=value, named=False)]
