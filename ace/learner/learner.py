@@ -698,6 +698,7 @@ def unknown_names(runs: Iterable[TaskOutput], schemas: Mapping[str, Any]) -> set
 def _stored(run: Learned, hashes: Mapping[str, str]) -> Learned:
     """What a run taught as the journal keeps it."""
     named = {name for insight in run.insights for name in (*insight.tool_sequence, *insight.tools)}
+    named |= {tool for tool, _ in run.changed}
     tools = {name: digest for name, digest in hashes.items() if name in named}
     reason = f"run {run.run_id} {'did what it should' if run.success else 'did not do what it should'}"
     return run.model_copy(update={"insights": tuple(i.stored for i in run.insights), "tools": tools, "reason": reason})

@@ -130,9 +130,11 @@ class Replay:
         for before in heard:
             run = self._now[before.run_id]
             if run.success is not None:
-                insights = map(self._with_values, beside(run, self.attempts.other_way(run)))
+                other = self.attempts.other_way(run)
+                tools = {**(other.tools if other is not None else {}), **run.tools}
+                insights = map(self._with_values, beside(run, other))
                 credits = filter(None, (self._mapped(tag) for tag in tags if tag.run_id == run.run_id))
-                self._copy.commit([*credits, *self._curator.curate(insights, run.tools)], tools=run.tools)
+                self._copy.commit([*credits, *self._curator.curate(insights, tools)], tools=tools)
 
     def _with_values(self, insight: Insight) -> Insight:
         """A stored lesson with what of its values the book knows in the clear."""

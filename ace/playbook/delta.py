@@ -140,7 +140,7 @@ class Learned(_Delta, frozen=True):
     asked: dict[str, str] = Field(default_factory=dict)
     """Tools that an untrusted answer asked for: why a lesson that names one waits for a person."""
     tools: dict[str, str] = Field(default_factory=dict)
-    """Of the tools that it names, name to schema hash."""
+    """Of the tools that it names or changed something with, name to schema hash."""
     again: bool = False
     """Whether it takes the place of an earlier verdict on the run."""
 

@@ -187,3 +187,16 @@ def test_an_agent_of_another_framework_corrects_itself(book):
     assert other.remember(TALK, True).added == 1, "another tenant's run of the same words is another run"
     assert memory.remember(TALK, retract=True).retracted == 1
     assert len(book) == 1
+
+
+def test_what_made_the_difference_knows_the_tools_of_both_runs_after_a_correction(book):
+    """So that it is outdated when a tool of the failed run changes."""
+    hashes = {"cancel": "h-cancel", "refund": "h-refund", "find": "h-find"}
+    other = run_of(step("find", "x", customer="Bo"), text="Find the thing of Bo", run_id="c", task_id="t-2")
+    failed = run_of(step("cancel", changes=True, order="o-1"), text="Refund the order", run_id="a", task_id="t-1")
+    solved = run_of(step("refund", changes=True, order="o-1"), text="Refund the order", run_id="b", task_id="t-1")
+    learner = Learner(book, tools=hashes)
+    for run, verdict in ((other, GOOD), (failed, BAD), (solved, GOOD), (other, BAD)):
+        learner.learn(run, verdict)
+    difference = next(bullet for bullet in book.bullets if bullet.content.startswith("The difference:"))
+    assert difference.tool_schema_hashes == {"cancel": "h-cancel", "refund": "h-refund"}
