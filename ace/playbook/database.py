@@ -10,12 +10,13 @@ from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy import event
-from sqlalchemy.exc import NoSuchModuleError
+from sqlalchemy.exc import NoSuchModuleError, OperationalError
 
 from ace.core import PlaybookError
 
 BUSY_SECONDS = 8
-"""Seconds that a writer waits for its turn; one commit takes milliseconds, and who learns does not wait for ten."""
+"""Seconds that a writer waits for a book to which nobody else writes meanwhile: one commit takes milliseconds, and who
+learns does not wait for ten."""
 
 
 def cache_folder() -> Path:
@@ -112,9 +113,27 @@ def _begin(connection: sa.Connection) -> None:
     writes = connection.get_execution_options().get("ace_write", False)
     if connection.dialect.name == "sqlite":
         # a writer takes the lock at once, so that two of them never find out at the end that they read the same revision
-        connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
+        _take_turn(connection) if writes else connection.exec_driver_sql("BEGIN")
     elif writes:
         # the lock is taken before the transaction's view of the data is
         connection.exec_driver_sql("SET TRANSACTION ISOLATION LEVEL READ COMMITTED")
         connection.exec_driver_sql(f"SET LOCAL lock_timeout = '{BUSY_SECONDS}s'")
         connection.exec_driver_sql("SELECT pg_advisory_xact_lock(hashtext('ace.playbook'), hashtext(current_schema()))")
+
+
+def _take_turn(connection: sa.Connection) -> None:
+    """Begin to write, however long others come and go first: SQLite lets writers wait in no order."""
+    while True:
+        before = _commits(connection)
+        try:
+            connection.exec_driver_sql("BEGIN IMMEDIATE")
+        except OperationalError as error:
+            if "locked" not in str(error.orig) or _commits(connection) == before:
+                raise
+        else:
+            return
+
+
+def _commits(connection: sa.Connection) -> int:
+    """A number that is another one after each commit of others."""
+    return connection.exec_driver_sql("PRAGMA data_version").scalar_one()
