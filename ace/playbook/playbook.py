@@ -22,7 +22,7 @@ from ace.playbook.filters import Filters
 from ace.playbook.history import History
 from ace.playbook.index.embedders import as_embedder
 from ace.playbook.index.index import BulletIndex, text_key
-from ace.playbook.index.minilm import Embedder
+from ace.playbook.index.minilm import Embedder, MiniLMEmbedder
 from ace.playbook.insight import HeardValues
 from ace.playbook.maintenance import Maintenance
 from ace.playbook.masking import Masker, PatternMasker
@@ -144,8 +144,7 @@ class Playbook:
 
     def __reduce__(self) -> tuple[Any, ...]:
         embedder = self._state.embedder
-        known = None if type(embedder).__module__.startswith("ace.") and not callable(embedder) else embedder
-        options = {**self._options, **({} if known is None else {"embedder": known})}
+        options = {**self._options, **({} if isinstance(embedder, MiniLMEmbedder) else {"embedder": embedder})}
         address = self._state.store.address
         # a pickle holds no password of a server; where one is needed, PGPASSWORD or a .pgpass file has it
         state = self.dump_state() if address is None else {"path": address}
@@ -396,7 +395,7 @@ class Playbook:
 
         Args:
             bullets: Others than those of now, for example as they were once.
-            journal: What they are the fold of, so that no run gives its credit twice; none is recorded without it.
+            journal: What they are the fold of, so that no run gives a bullet its credit twice; none is recorded without it.
         """
         state = self._state
         with state.lock:

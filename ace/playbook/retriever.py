@@ -122,8 +122,9 @@ class Retriever:
         state, scope = self._state, (query.filters, query.domain, query.tenant)
         with state.lock:
             asked = self._asked(query)
-            key = (asked, query.domain, query.tenant, query.filters.cache_key, query.k, state.budget.prompt)
-            known = self._answers.get((*key, state.revision))
+            scope_key = (query.domain, query.tenant, query.filters.cache_key, query.k)
+            key = (asked, *scope_key, state.budget.prompt, state.revision)
+            known = self._answers.get(key)
         if known is not None:
             return known
         vector = state.index.query_vector(asked)  # not under the lock: it takes longest
@@ -131,7 +132,7 @@ class Retriever:
             _, ordered = self._grouped(query, state.index.candidates(asked, vector, state.bullets.allowing(*scope)))
             # one that is too long for the budget must not cost a slot
             packed = tuple(pinned_first(pack(ordered, state.budget.prompt, query.k, state.budget.counter)))
-            self._answers[*key, state.revision] = packed
+            self._answers[key] = packed
         return packed
 
     def _asked(self, query: Query) -> Masked:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Collection, Generator, Iterable
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 
 from ace.core import PlaybookError, clean_text
@@ -80,18 +80,19 @@ class PlaybookState:
         Raises:
             PlaybookError: There is none of that id.
         """
-        digits = bullet_id.removeprefix("b-")
-        found = self.bullets.get(int(digits)) if digits.isdecimal() and len(digits) < 10 else None
-        if found is not None and found.id == bullet_id:
-            return found
-        raise PlaybookError(f"no bullet {bullet_id!r}; `ace playbook list` shows the ids")
+        found = self.find([bullet_id])
+        if not found:
+            raise PlaybookError(f"no bullet {bullet_id!r}; `ace playbook list` shows the ids")
+        return found[bullet_id]
 
     def find(self, bullet_ids: Iterable[str]) -> dict[str, PlaybookBullet]:
         """Those of the named bullets that are there, by id."""
         found: dict[str, PlaybookBullet] = {}
         for bullet_id in bullet_ids:
-            with suppress(PlaybookError):
-                found[bullet_id] = self.get(bullet_id)
+            digits = bullet_id.removeprefix("b-")
+            bullet = self.bullets.get(int(digits)) if digits.isdecimal() and len(digits) < 10 else None
+            if bullet is not None and bullet.id == bullet_id:
+                found[bullet_id] = bullet
         return found
 
     def all(self) -> tuple[PlaybookBullet, ...]:

@@ -290,3 +290,17 @@ def test_nothing_comes_when_nothing_fits():
         assert book.retrieve("Write a haiku about autumn")
     with pytest.raises(ValueError, match="least_similarity is 3"):
         Playbook(least_similarity=3)
+
+
+def test_an_answer_that_was_looked_for_in_an_empty_book_is_not_kept_for_the_first_lesson(book, monkeypatch):
+    real = type(book._state.index).query_vector
+
+    def slow(self, *args):
+        found = real(self, *args)
+        if not len(book):
+            book.commit([Add(bullet=bullet())])
+        return found
+
+    monkeypatch.setattr(type(book._state.index), "query_vector", slow)
+    book.retrieve("order")
+    assert [b.id for b in book.retrieve("order")] == ["b-1"]

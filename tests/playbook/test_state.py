@@ -97,3 +97,16 @@ def test_a_book_in_memory_may_be_shared_by_threads(embedder):
             thread.join()
         assert errors == []
         assert len(book) == 60
+
+
+def test_a_damaged_row_is_named_when_it_is_written_to(tmp_path, embedder):
+    with Playbook.open(tmp_path / "b.db", embedder=embedder) as book:
+        book.add(section="Strategies", content="a")
+    with sqlite3.connect(tmp_path / "b.db") as connection:
+        connection.execute("UPDATE bullets SET bullet = '{'")
+    connection.close()
+    with (
+        Playbook.open(tmp_path / "b.db", embedder=embedder) as book,
+        pytest.raises(PlaybookError, match="b-1 cannot be read: its row is damaged"),
+    ):
+        book.commit([Tag(bullet_id="b-1", helpful=1)])

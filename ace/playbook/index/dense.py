@@ -72,7 +72,9 @@ class DenseIndex:
         if self._graph is not None:
             self._since.update(ids.tolist())
 
-    def search(self, vector: NDArray[np.float32], depth: int) -> tuple[list[int], list[float]]:
+    def search(
+        self, vector: NDArray[np.float32], depth: int, only: Sequence[int] | None = None
+    ) -> tuple[list[int], list[float]]:
         """The numbers of the nearest vectors, best first, and their inner products.
 
         Of equal ones the newest comes first: FAISS gives them as they lie in the index, and that depends on which process
@@ -81,6 +83,7 @@ class DenseIndex:
         Args:
             vector: Shape (dimension,).
             depth: How many at most.
+            only: Numbers that may come; None for all.
         """
         if not len(self):
             return [], []
@@ -89,8 +92,12 @@ class DenseIndex:
         threads = self._faiss.omp_get_max_threads()
         try:
             self._faiss.omp_set_num_threads(1)  # threads cost more than they bring to one query
-            exact = self.kind == "exact"
-            scores, numbers = self._flat.search(row, wanted) if exact else self._walk(row, wanted)
+            if only is not None:
+                scores, numbers = self._scan(row, wanted, np.asarray(only, dtype=np.int64))
+            elif self.kind == "exact":
+                scores, numbers = self._flat.search(row, wanted)
+            else:
+                scores, numbers = self._walk(row, wanted)
         finally:
             self._faiss.omp_set_num_threads(threads)
         numbers, scores = numbers[numbers >= 0], scores[numbers >= 0]
@@ -104,9 +111,15 @@ class DenseIndex:
             ids = self._faiss.vector_to_array(self._flat.id_map)
             self._graph.add_with_ids(self._flat.index.reconstruct_n(0, len(ids)), ids)
             self._since.clear()
-        late = self._faiss.IDSelectorBatch(np.fromiter(self._since, dtype=np.int64, count=len(self._since)))
-        others = self._faiss.IDSelectorNot(late)
+        late = np.fromiter(self._since, dtype=np.int64, count=len(self._since))
+        changed = self._faiss.IDSelectorBatch(late)
+        others = self._faiss.IDSelectorNot(changed)
         walking = self._faiss.SearchParametersHNSW(sel=others, efSearch=max(SEARCHED, wanted))
         found = self._graph.search(row, wanted, params=walking)
-        more = self._flat.search(row, wanted, params=self._faiss.SearchParameters(sel=late))
+        more = self._scan(row, wanted, late)
         return np.hstack([found[0], more[0]]), np.hstack([found[1], more[1]])
+
+    def _scan(self, row: NDArray[np.float32], wanted: int, numbers: NDArray[np.int64]) -> Found:
+        """The nearest of some."""
+        chosen = self._faiss.IDSelectorBatch(numbers)
+        return self._flat.search(row, wanted, params=self._faiss.SearchParameters(sel=chosen))

@@ -215,9 +215,22 @@ class BulletIndex:
             self._update()
             near: Ranking = ([], [])
             if self._dense is not None:
-                near = _allowed(partial(self._dense_index(len(vector)).search, vector), allow)
-            words = _allowed(partial(self._lexical.search, query.words, hidden=query.hidden), allow)
+                near = self._allowed(partial(self._dense_index(len(vector)).search, vector), allow)
+            words = self._allowed(partial(self._lexical.search, query.words, hidden=query.hidden), allow)
         return fuse(of_bullets(near), of_bullets(words))
+
+    def _allowed(self, search: Callable[..., Ranking], allow: Callable[[int], bool]) -> Ranking:
+        """The best entries of bullets that may come: out of what is found first, or, where few may, of these alone."""
+        wanted = 2 * DEPTH  # a bullet may have several entries
+        for depth in (wanted, 16 * wanted):
+            entries, scores = search(depth)
+            numbers = [entry // ENTRIES for entry in entries]
+            # a large lexical index knows of those that have left for a while
+            kept = [i for i, number in enumerate(numbers) if number in self._table and allow(number)][:wanted]
+            if len(kept) == wanted or len(entries) < depth:
+                return [entries[i] for i in kept], [scores[i] for i in kept]
+        chosen = [number * ENTRIES + i for number in self._table if allow(number) for i in range(ENTRIES)]
+        return search(wanted, only=chosen) if chosen else ([], [])
 
     def reset(self, table: BulletTable) -> None:
         """Forget everything that was made: another table takes its place."""
@@ -233,17 +246,6 @@ class BulletIndex:
         with self._lock:
             texts = {entry.meaning for bullet in self._table.values() for entry in self.entries(bullet)}
         return {self._embedder.name: set(map(text_key, texts))}
-
-
-def _allowed(search: Callable[[int], Ranking], allow: Callable[[int], bool]) -> Ranking:
-    """The best entries of bullets that may come; where many may not, more are looked at."""
-    depth, wanted = 2 * DEPTH, 2 * DEPTH  # a bullet may have several entries
-    while True:
-        entries, scores = search(depth)
-        kept = [i for i, entry in enumerate(entries) if allow(entry // ENTRIES)][:wanted]
-        if len(kept) == wanted or len(entries) < depth:
-            return [entries[i] for i in kept], [scores[i] for i in kept]
-        depth *= 16
 
 
 def of_bullets(ranking: Ranking) -> Ranking:

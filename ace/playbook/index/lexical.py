@@ -87,12 +87,15 @@ class LexicalIndex:
         starts = self._postings.starts
         return tuple(c for c in columns if len(starts) > 1 and starts[c] < starts[c + 1])
 
-    def search(self, query: str, depth: int, hidden: Sequence[int] = ()) -> tuple[list[int], list[float]]:
+    def search(
+        self, query: str, depth: int, only: Sequence[int] | None = None, hidden: Sequence[int] = ()
+    ) -> tuple[list[int], list[float]]:
         """The numbers of the texts that share words with the query, best first, and their scores.
 
         Args:
             query: Any text.
             depth: How many at most.
+            only: Numbers that may come; None for all.
             hidden: Columns of words that do not stand in the query as it is masked.
         """
         self._weigh_when_due()
@@ -107,6 +110,8 @@ class LexicalIndex:
         products = np.concatenate([weight * values[part] for weight, part in zip(weights, parts, strict=True)])
         numbers = self._numbers
         scores = np.bincount(where, products, len(numbers)).astype(np.float32)
+        if only is not None:
+            scores[~np.isin(numbers, only)] = 0
         norm = float(np.sqrt((weights**2).sum())) or 1.0
         # the best ones by score, equal ones by number
         least = np.partition(scores, -depth)[-depth] if len(scores) > depth else 0.0

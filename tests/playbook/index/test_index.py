@@ -11,6 +11,7 @@ from ace.playbook import (
     Update,
 )
 from ace.playbook.bullet import readable
+from ace.playbook.index import lexical
 from ace.playbook.plan import Call, Plan, Situation
 
 
@@ -78,3 +79,23 @@ def candidates(book, text, allow):
     index = book._state.index
     index.query_vector(query := index.asked(text))
     return sorted(index.candidates(query, index.query_vector(query), allow))
+
+
+def test_a_lesson_that_has_left_a_large_book_is_no_candidate_before_the_words_are_weighed_again(book, monkeypatch):
+    monkeypatch.setattr(lexical, "MANY", 10)
+    monkeypatch.setattr(lexical, "OUTDATED_SHARE", 0.5)
+    book.commit([Add(bullet=strategy(f"task number {n}", f"t{n}")) for n in range(30)])
+    book.add(section="Strategies", trigger="unicorn", content="x")
+    assert [b.id for b in book.retrieve("unicorn", k=1)] == ["b-31"]
+    book.commit([Remove(bullet_id="b-31")])
+    assert "b-31" not in [b.id for b in book.retrieve("unicorn")]
+    assert all(reason.bullet.id != "b-31" for reason in book.explain("unicorn").reasons)
+    assert book._state.index.similar("unicorn", "Strategies")
+
+
+def test_a_few_lessons_among_very_many_are_found_by_a_search_of_these_alone(book):
+    others = [Add(bullet=strategy("refund the order", f"t{n}", domain="bank")) for n in range(1_700)]
+    book.commit([*others, Add(bullet=strategy("refund", "far", domain="shop"))])
+    assert [b.id for b in book.retrieve("refund the order", "shop", k=1)] == ["b-1701"]
+    assert [s.number for s in candidates(book, "refund the order", lambda number: number > 1_699)] == [1_700, 1_701]
+    assert candidates(book, "refund the order", lambda number: False) == []
