@@ -322,3 +322,9 @@ class Feedback(BaseModel, frozen=True, extra="forbid", allow_inf_nan=False):
     def score(self) -> float:
         """1.0 or 0.0."""
         return float(self.success)
+
+
+def run_of(called: Any) -> Any:
+    """The run behind what a call gave, `run_of(agent.forward("x"))`: also where the signature has an `output` of its own."""
+    told: dict[str, Any] = getattr(called, "_told", None) or {}  # a prediction keeps it beside its fields
+    return told.get("output", called) if told else getattr(called, "output", called)

@@ -32,7 +32,7 @@ from ace.playbook.doors import check_names
 from ace.playbook.insight import Insight
 from ace.reflector import Reflector
 from ace.reflector.reflector import OUTAGES, beside
-from ace.tasks import Feedback, NoVerdict, TaskOutput
+from ace.tasks import Feedback, NoVerdict, TaskOutput, run_of
 from ace.tools import ToolRegistry
 
 _log = logging.getLogger(__name__)
@@ -232,7 +232,7 @@ class Learner:
             ValueError: There is neither feedback nor a judge.
             PlaybookError: The learner is closed.
         """
-        run: TaskOutput = getattr(output, "output", output)
+        run: TaskOutput = run_of(output)
         if feedback is None and self.judge is None:
             raise ValueError(
                 "observe needs feedback, from a metric, a verifier or a person; or give the Learner a judge"
@@ -385,6 +385,8 @@ class Learner:
 
     def _learn_in_time(self, run: ObservedRun, keep: bool = True) -> Feedback | None:
         """Learn from one run of several; one that takes too long is kept for later, and the others go on."""
+        if any(waiting.output.run_id == run.output.run_id for waiting in self._unread.values()):
+            self._read_again()  # an earlier verdict on it comes first
         try:
             return self._learn(run, keep)
         except PlaybookError as error:
@@ -431,9 +433,9 @@ class Learner:
         Raises:
             PlaybookError: The book has learned nothing from it.
         """
-        run = getattr(output, "output", output)
+        run = run_of(output)
         run_id = run if isinstance(run, str) else run.run_id
-        known = self.playbook.history.learned([run_id]).get(run_id)
+        known = self._known(run_id)
         if known is None:
             raise PlaybookError(
                 f"the playbook has learned nothing from run {run_id!r}; `ace playbook history` names the runs"
@@ -493,7 +495,7 @@ class Learner:
         Raises:
             ModelTransport: The model that reads runs could not be reached; nothing has changed.
         """
-        known = self.playbook.history.learned([run.output.run_id]).get(run.output.run_id)
+        known = self._known(run.output.run_id)
         if known is not None and known.success == feedback.success and self.reflector.lm is not None:
             taught = stored = known  # a language model might answer differently now
         else:
@@ -511,6 +513,12 @@ class Learner:
         else:
             self._correct(stored)
 
+    def _known(self, run_id: str) -> Learned | None:
+        """What the book has learned from a run; where its lessons wait for the gate, that decides first."""
+        if any(waiting.run_id == run_id for waiting, _, _ in self._proposed):
+            self._propose(now=True)
+        return self.playbook.history.learned([run_id]).get(run_id)
+
     def _read(self, run: ObservedRun, feedback: Feedback) -> Learned:
         if run.output.task.history and not run.output.structured_trace:
             # what can be answered out of a conversation cannot be answered at once without it
@@ -523,12 +531,18 @@ class Learner:
 
     def _read_again(self) -> None:
         """Learn from the runs whose reflection found no model."""
-        for key, run in list(self._unread.items()):
-            del self._unread[key]
-            self.report.unread -= 1
-            self._learn(run, keep=self._queue is not None and self._queue.get(key) is not None)
-            if key in self._unread:
-                return  # the model is still out of reach
+        with self._lock:
+            for key, run in list(self._unread.items()):
+                del self._unread[key]
+                self.report.unread -= 1
+                try:
+                    self._learn(run, keep=self._queue is not None and self._queue.get(key) is not None)
+                except BaseException:  # it waits on
+                    self._unread = {key: run, **self._unread}
+                    self.report.unread += 1
+                    raise
+                if key in self._unread:
+                    return  # the model is still out of reach
 
     # -- what is written ---------------------------------------------------------------------------------------------------
 
@@ -542,8 +556,7 @@ class Learner:
             self._commit(run, feedback, [] if run.output.termination_reason in OUTAGES else [stored], insights)
             return
         self._commit(run, feedback, [], [])
-        earlier = [one for one in self._proposed if one[0].run_id != stored.run_id]
-        self._proposed = [*earlier, (stored, insights, run.schema_hashes)]
+        self._proposed.append((stored, insights, run.schema_hashes))
 
     def _commit(
         self, run: ObservedRun, feedback: Feedback, learned: Sequence[Learned], insights: Sequence[Insight]
@@ -599,8 +612,10 @@ class Learner:
             proposed, self._proposed = self._proposed, []
             unmarked, self._unmarked = self._unmarked, []
             hashes = {name: digest for _, _, known in proposed for name, digest in known.items()}
+            refused = self.report.refused
 
             def write(at: int, _last: bool) -> Sequence[Delta]:
+                self.report.refused = refused  # counted once, however often others write meanwhile
                 deltas = self._accepted(proposed)
                 # what was tried in a copy names bullets as that one does
                 self.playbook.commit(deltas, author=self.author, tools=hashes, at=at)

@@ -5,11 +5,12 @@ Nothing of another framework is imported: objects are read by their attributes, 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, cast
 
-from ace.agent.history import TRAJECTORY, Message, read_messages
+from ace.agent.history import Message, read_messages
 from ace.core import clean_text, value_to_text
 
 MAX_NAME = 256
@@ -68,12 +69,24 @@ def field_of(thing: Any, name: str, default: Any = None) -> Any:
 # -- DSPy --------------------------------------------------------------------------------------------------------------
 
 
-def _trajectory(trace: Any, trajectory: Mapping[str, Any]) -> Iterator[TraceEvent]:
+def _trajectory(trace: Any, trajectory: Any) -> Iterator[TraceEvent]:
     """The flat dict of `dspy.ReAct`: thought_0, tool_name_0, tool_args_0, observation_0, thought_1 ..."""
-    said = (field_of(trace, name) for name in ("task", "question", "input", "query"))
-    asked = next((text for text in said if isinstance(text, str)), "")
-    entry = {"task": asked, TRAJECTORY: trajectory, "answer": field_of(trace, "answer")}
-    yield from message_events(read_messages([entry])[0])
+    if not isinstance(trajectory, Mapping):
+        raise ValueError(
+            f"its `trajectory` is {type(trajectory).__name__}, expected DSPy's dict: thought_0, tool_name_0 ..."
+        )
+    said = cast("Mapping[str, Any]", trajectory)
+    asked = (field_of(trace, name) for name in ("task", "question", "input", "query"))
+    if text := next((found for found in asked if isinstance(found, str)), ""):
+        yield TraceEvent("user", text)
+    for index in sorted(int(name.rpartition("_")[2]) for name in said if re.fullmatch(r"tool_name_\d+", name)):
+        yield TraceEvent("thought", value_to_text(said.get(f"thought_{index}") or ""))
+        if (name := str(said[f"tool_name_{index}"])) != "finish":
+            yield TraceEvent("call", name=name, args=said.get(f"tool_args_{index}"))
+            if (observed := said.get(f"observation_{index}")) is not None:
+                yield TraceEvent("result", value_to_text(observed))
+    answer = field_of(trace, "answer")
+    yield TraceEvent("answer", value_to_text(answer) if answer is not None else "")
 
 
 def _turns(_trace: Any, history: Any) -> Iterator[TraceEvent]:

@@ -18,7 +18,7 @@ from ace.playbook.masking import WORD
 from ace.reflector.mining import refused
 from ace.reflector.reflector import RECORDED
 from ace.reflector.values import fields, said_in
-from ace.tasks import ReasoningStep, StepError, TaskInput, TaskOutput
+from ace.tasks import ReasoningStep, StepError, TaskInput, TaskOutput, run_of
 
 FAILED = re.compile(
     r"^\s*(?:execution error|error\b|failed\b|exception\b|traceback|\w*Error:|\S+ is not a valid tool\b)", re.IGNORECASE
@@ -128,7 +128,7 @@ def read_requests(
 
 def _found(trace: Any) -> TaskOutput | list[TraceEvent]:
     """Our own run as it is, or the events of another's."""
-    held = getattr(trace, "output", trace)
+    held = run_of(trace)
     if isinstance(held, TaskOutput):
         return held
     if isinstance(trace, (str, bytes)):

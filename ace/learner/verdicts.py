@@ -83,11 +83,14 @@ class Replay:
         self._lost = {run for run, now in self._now.items() if self._heard_first[run] and not now.success}
         purged = {revision for revision, delta in journal if isinstance(delta, Purge) and delta.of_run}
         orphans = {d.bullet.id for revision, d in journal if isinstance(d, Add) and revision in purged}
-        start = self._first[change.run_id]
+        # beside a gate a run gives its credit before its lessons are written
+        given = [(delta.run_id, revision) for revision, delta in journal if isinstance(delta, (Learned, Tag))]
+        begins = dict(reversed(given))
+        start = begins[change.run_id]
         """The first revision that may have come out otherwise."""
         for revision, delta in reversed(heard):
             if delta.again and revision >= start:
-                start = min(start, self._first[delta.run_id])
+                start = min(start, begins[delta.run_id])
         self._original = fold((revision, delta) for revision, delta in journal if revision < start)
         known, heard_now = [*self._original.values(), *book.bullets], book.heard
         in_words = {digest: text for b in known for s in b.situations for digest, text in s.texts().items()}

@@ -17,6 +17,7 @@ from ace.optimization.teleprompter import ACE
 from ace.optimization.workload import EpisodeProgram, Workload
 from ace.playbook import Playbook
 from ace.react.tool_cards import without_catalog
+from ace.tasks import TaskOutput, run_of
 
 OptimizerName = Literal["ace", "gepa", "mipro", "simba", "bootstrap"]
 NAMES: tuple[OptimizerName, ...] = get_args(OptimizerName)
@@ -132,9 +133,9 @@ def _gepa(context: OptimizerContext) -> EpisodeProgram:
 
     def metric(gold: Any, pred: Any, trace: Any = None, pred_name: Any = None, pred_trace: Any = None) -> Any:
         feedback = work.feedback(gold, pred)
-        output = getattr(pred, "output", None)
+        output = run_of(pred)
         # GEPA shows one step of a predictor only: the feedback holds the whole run
-        parts = [feedback.text, output.reasoning_trace if output is not None else ""]
+        parts = [feedback.text, output.reasoning_trace if isinstance(output, TaskOutput) else ""]
         return dspy.Prediction(
             score=work.score(gold, pred), feedback="\n".join(filter(None, parts)) or "No more is known."
         )

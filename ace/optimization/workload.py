@@ -23,7 +23,7 @@ from ace.react import ReActGenerator, ReActPrediction
 from ace.suites.examples import Metric
 from ace.suites.protocol import Suite, SuiteTask, signature_of
 from ace.suites.splits import halves
-from ace.tasks import Feedback, TaskInput, TaskOutput
+from ace.tasks import Feedback, TaskInput, TaskOutput, run_of
 
 FEEDBACK = "feedback"
 """The key in a run's metadata for the feedback of its episode."""
@@ -119,8 +119,8 @@ class Workload:
         Raises:
             AceError: The metric raised an error, or gave something that is no score.
         """
-        output = getattr(prediction, "output", None)
-        if output is None:
+        output = run_of(prediction)
+        if not isinstance(output, TaskOutput):
             return Feedback(success=False, text="the run raised an error", details={"score": 0.0})
         if self.metric is None:
             return Feedback.model_validate(output.metadata[FEEDBACK])

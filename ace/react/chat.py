@@ -17,8 +17,8 @@ from ace.agent.record import RunSnapshot
 from ace.agent.states import Completed, Failed
 from ace.agent.streaming import AsyncRunStream, RunStream
 from ace.core import CancellationToken, Event, ResumeError, RunStoreError, SignatureError
-from ace.react.prediction import ReActPrediction, run_of
-from ace.tasks import Feedback, TaskOutput
+from ace.react.prediction import ReActPrediction
+from ace.tasks import Feedback, TaskOutput, run_of
 
 if TYPE_CHECKING:
     from ace.learner import LearningReport

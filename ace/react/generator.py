@@ -60,7 +60,7 @@ from ace.react.chat import Chat
 from ace.react.inputs import InputFields, RunOptions, check_json
 from ace.react.memory import MEMORY_TIMEOUT, Memory, PlaybookLearning
 from ace.react.model import PredictorModel, as_data_value
-from ace.react.prediction import ReActPrediction, run_of
+from ace.react.prediction import ReActPrediction
 from ace.react.program import (
     adopt_react_state,
     build_react,
@@ -75,7 +75,7 @@ from ace.react.program import (
 from ace.react.shared import Shared
 from ace.react.spans import Span, span
 from ace.react.tool_cards import TOOLS_KEY, adopt_cards, build_cards, descriptions, record_calls
-from ace.tasks import Feedback, TaskInput, TaskOutput
+from ace.tasks import Feedback, TaskInput, TaskOutput, run_of
 from ace.tools import Tool, ToolRegistry, TypedTool
 from ace.tools.changes import describe_tools
 

@@ -6,6 +6,7 @@ import contextvars
 import logging
 import threading
 import time
+from asyncio import CancelledError
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, wait
 from dataclasses import dataclass, field
@@ -84,7 +85,11 @@ class Memory:
             if job is None and self.timeout is not None:
                 return self._unavailable(f"no answer within memory_timeout={self.timeout:g} s")
             bullets = retrieve() if job is None else job.result()
-        except (Exception, SystemExit) as error:  # border to a foreign memory: whatever it raises, the run goes on
+        except (
+            Exception,
+            SystemExit,
+            CancelledError,
+        ) as error:  # border to a foreign memory: the run goes on
             return self._unavailable(describe_error(error))
         self._warned = False
         return Recalled(bullets, MemoryUse(status="used" if bullets else "empty"))

@@ -67,15 +67,6 @@ class ReActPrediction(dspy.Prediction):
         return getattr(self, key) if key in told and key not in own else super().__getitem__(key)  # pyright: ignore
 
 
-def run_of(called: Any) -> TaskOutput:
-    """The run behind what a call gave, `run_of(agent.forward("x"))`: also where the signature has an `output` of its own."""
-    return (
-        vars(called)["_told"].get("output", called)
-        if isinstance(called, ReActPrediction)
-        else getattr(called, "output", called)
-    )
-
-
 def as_history(so_far: SoFar) -> dspy.History:
     """A conversation as DSPy's ReAct gives it, with its calls as `dspy.ToolCalls`."""
     return dspy.History(messages=[_turn(entry) for entry in so_far.entries()])

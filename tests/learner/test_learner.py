@@ -1,5 +1,6 @@
 """The learner: online and offline."""
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import FrozenInstanceError
 from functools import partial
 
@@ -715,3 +716,74 @@ def test_what_waits_keeps_the_evidence_of_each_run_of_a_refused_batch(book):
         assert learner.report.refused == 1
     (bullet,) = book.bullets
     assert (bullet.stage, bullet.provenance.run_ids) == ("quarantined", ("r0", "r1"))
+
+
+class Unreliable(Reflector):
+    """A reflector whose model is out of reach while `down` says so."""
+
+    def read(self, output, feedback, **options):
+        if self.down:
+            raise self.down.pop(0) if isinstance(self.down, list) else ModelTransport("no answer")
+        return super().read(output, feedback, **options)
+
+
+def unreliable(book, down, **options):
+    reflector = Unreliable()
+    reflector.down = down
+    return Learner(book, reflector=reflector, **options)
+
+
+def test_threads_that_learn_after_an_outage_lose_no_run(book):
+    learner = unreliable(book, True)
+    for n in range(12):
+        learner.learn(numbered(n), GOOD)
+    learner.reflector.down = False
+    with ThreadPoolExecutor(6) as pool:
+        list(pool.map(lambda n: learner.learn(numbered(n), GOOD), range(12, 18)))
+    assert (learner.report.unread, learner.report.runs, len(book)) == (0, 18, 18)
+
+
+def test_a_later_verdict_on_a_run_that_waits_unread_wins(book):
+    with unreliable(book, [ModelTransport("no answer")]) as learner:
+        learner.observe(refund(1), True)
+        learner._worker.flush(None)
+        assert learner.report.unread == 1
+        learner.observe(refund(1), False)
+    assert book.history.learned(["r1"])["r1"].success is False
+    assert [bullet.section for bullet in book.bullets] == ["Pitfalls"]
+
+
+def test_a_run_that_fails_while_it_is_read_again_waits_on(book):
+    learner = unreliable(book, [ModelTransport("no answer"), OSError("disk")])
+    learner.learn(refund(1), GOOD)
+    with pytest.raises(OSError, match="disk"):
+        learner.flush()
+    assert learner.report.unread == 1
+    assert learner.flush()
+    assert (learner.report.unread, len(book)) == (0, 1)
+
+
+def test_a_later_verdict_before_the_gate_has_decided_takes_back_the_credit(book):
+    shown = book.add(section="Strategies", content="Look first.")
+    run = refund(1).model_copy(update={"injected_bullets": (shown.id,), "cited_bullets": (shown.id,)})
+    with Learner(book, gate=lambda book, deltas: GateVerdict(True, "fine")) as learner:
+        learner.learn(run, GOOD)
+        learner.learn(run, Feedback(success=False))
+    assert learner.report.runs == 1
+    assert book.history.learned(["r1"])["r1"].success is False
+    assert (book.get(shown.id).helpful_count, book.get(shown.id).harmful_count) == (0, 1)
+    with Learner(book, gate=lambda book, deltas: GateVerdict(True, "fine")) as learner:
+        learner.learn(refund(2), GOOD)
+        learner.retract("r2")
+    assert not any("r2" in bullet.provenance.run_ids for bullet in book.bullets)
+
+
+def test_a_refused_lesson_counts_once_however_often_others_write_meanwhile(book):
+    def gate(playbook, deltas):
+        if len(playbook.history.entries()) < 3:
+            playbook.add(section="Pitfalls", content="Meanwhile.")
+        return GateVerdict(False, "no")
+
+    with Learner(book, gate=gate) as learner:
+        learner.learn(refund(1), GOOD)
+    assert learner.report.refused == 1

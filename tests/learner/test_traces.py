@@ -527,3 +527,12 @@ def test_agreeing_asks_for_nothing_new_in_seven_languages(text):
 )
 def test_agreeing_and_asking_for_more_is_a_request(text):
     assert not traces._agrees(text)
+
+
+def test_a_call_of_a_trajectory_without_an_observation_was_interrupted():
+    cut = {"question": "Refund 17", "trajectory": {"tool_name_0": "submit", "tool_args_0": {"order": 17}}}
+    (step,) = read_trace(cut).structured_trace
+    assert (step.tool_name, step.outcome) == ("submit", "interrupted")
+    for wrong in ("text", [{"role": "assistant", "content": "x"}]):
+        with pytest.raises(ValueError, match="expected DSPy's dict"):
+            read_trace({"question": "Refund 17", "trajectory": wrong})

@@ -1,7 +1,9 @@
 """What a call returns: the fields, the run behind them, and its formatted form."""
 
 from ace import ReActGenerator
-from ace.tasks import TaskOutput
+from ace.learner import Learner
+from ace.playbook import CallableEmbedder, Playbook
+from ace.tasks import TaskOutput, run_of
 from ace.testing import ScriptedLM, decision
 from ace.tools import calculator
 
@@ -44,3 +46,18 @@ def test_an_output_that_is_called_output_hides_no_run():
     agent = ReActGenerator("task -> output", tools=[], lm=ScriptedLM([decision("submit", output="42")] * 2))
     chat = agent.chat()
     assert (chat.send("x").output, chat.waiting, agent.run("x").outputs) == ("42", None, {"output": "42"})
+
+
+def test_a_run_whose_output_is_called_output_is_learned_from_and_taken_back():
+    embedder = CallableEmbedder("toy", lambda texts: [[len(text), 1.0] for text in texts])
+    with Playbook(embedder=embedder) as book, Learner(book) as learner:
+        agent = ReActGenerator(
+            "task -> output", tools=[], playbook=book, lm=ScriptedLM([decision("submit", output="42")] * 3)
+        )
+        first, second = agent.forward("x"), agent.forward("y")
+        learner.observe(first, True)
+        assert learner.flush()
+        learner.learn_from_traces([second], [True])
+        assert set(book.history.heard()) == {run_of(first).run_id, run_of(second).run_id}
+        learner.retract(first)
+        assert book.history.heard()[run_of(first).run_id].success is None
