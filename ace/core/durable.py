@@ -13,7 +13,7 @@ import hashlib
 import json
 import logging
 import os
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, cast
@@ -153,16 +153,6 @@ def write_atomic(path: Path, text: str, *, power_cut: bool = False, private: boo
         os.close(file)
     if power_cut:
         sync_folder(path.parent)
-
-
-def move_into(folder: Path, fresh: Path, names: Sequence[str]) -> None:
-    """Move files of one folder into another, in order: the last one confirms that the others are complete.
-
-    It survives the process, in that a reader who checks the last file never takes old and new ones for one set.
-    """
-    folder.mkdir(parents=True, exist_ok=True)
-    for name in names:
-        os.replace(fresh / name, folder / name)
 
 
 def sync_folder(folder: Path) -> None:

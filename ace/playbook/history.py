@@ -105,7 +105,7 @@ class History:
             raise PlaybookError(f"there never was a bullet {bullet_id!r}")
         return [
             {"revision": e.revision, "author": e.author, "created_at": e.created_at, **e.delta.model_dump(mode="json")}
-            for e in found[-newest if newest is not None else 0 :]
+            for e in (found if newest is None else found[max(0, len(found) - newest) :])
         ]
 
     def deltas(self) -> list[tuple[int, Delta]]:
@@ -438,9 +438,9 @@ def _unlike(entries: Sequence[Entry], rows: Sequence[Row]) -> Iterator[str]:
         row = stored.pop(int(bullet_id.removeprefix("b-")), None)
         if row is None:
             yield f"{bullet_id} is missing from the table"
-        elif not row.says(bullet):
+        elif row.bullet != Row.of(bullet).bullet:
             yield f"{bullet_id} differs from the journal"
-        elif (row.filter_key, row.shape) != (bullet.filter_key, bullet.shape):
+        elif row != Row.of(bullet):
             yield f"{bullet_id} has a filter key that is not its own"
     yield from (f"b-{number} is in the table, but not in the journal" for number in stored)
 

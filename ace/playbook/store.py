@@ -60,15 +60,6 @@ class Row(NamedTuple):
         """A bullet as it is to be stored."""
         return cls(bullet.number, bullet.model_dump_json(), bullet.filter_key, bullet.shape)
 
-    def says(self, bullet: PlaybookBullet) -> bool:
-        """Whether it holds this bullet; an earlier release wrote fewer fields."""
-        if self.bullet == bullet.model_dump_json():
-            return True
-        try:
-            return PlaybookBullet.model_validate_json(self.bullet) == bullet
-        except ValueError:
-            return False
-
 
 @dataclass(frozen=True)
 class Entry:
@@ -244,7 +235,7 @@ class Rewriting:
         wanted = {bullet.number: bullet for bullet in bullets.values()}
         for number in stored.keys() | wanted.keys():
             row, bullet = stored.get(number), wanted.get(number)
-            if row is None or bullet is None or not row.says(bullet):
+            if bullet is None or row != Row.of(bullet):
                 _put(self._connection, f"b-{number}", bullet)
         _credit_again(self._connection)
 

@@ -7,7 +7,6 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from ace.core import AceError
-from ace.core.durable import move_into
 from ace.playbook import Playbook
 from ace.react.generator import ReActGenerator
 
@@ -20,7 +19,7 @@ def save_program(agent: ReActGenerator, folder: Path) -> None:
     alone.playbook = None
     with TemporaryDirectory(dir=folder, prefix=".") as fresh:
         alone.save(Path(fresh) / PROGRAM)  # pyright: ignore[reportUnknownMemberType]
-        move_into(folder, Path(fresh), [PROGRAM])
+        (Path(fresh) / PROGRAM).replace(folder / PROGRAM)
     if isinstance(agent.playbook, Playbook):
         agent.playbook.export_jsonl(folder / PLAYBOOK)
 

@@ -10,7 +10,7 @@ import pytest
 
 from ace import FolderRunStore, ReActGenerator
 from ace.core import AceError
-from ace.core.durable import JsonLog, claimed, digest, locked, move_into, same_job, write_atomic
+from ace.core.durable import JsonLog, claimed, digest, locked, same_job, write_atomic
 from ace.testing import ScriptedLM, decision
 
 
@@ -118,15 +118,6 @@ def test_what_survives_a_power_cut_is_on_the_disk_before_and_after_it_is_put_in_
     agent = ReActGenerator(tools=[], lm=ScriptedLM([decision("finish", answer="4")]), run_store=store)
     agent.run("x", run_id="r")
     assert [name for name, _ in disk[-3:]] == ["fsync", "replace", "fsync"]
-
-
-def test_files_move_in_order(tmp_path, disk):
-    fresh = tmp_path / "fresh"
-    fresh.mkdir()
-    for name in ("z", "a"):
-        (fresh / name).write_text(name)
-    move_into(tmp_path / "to", fresh, ("z", "a"))
-    assert [name for kind, name in disk if kind == "replace"] == ["z", "a"]
 
 
 def test_links_are_followed_and_pipes_written_to(tmp_path):

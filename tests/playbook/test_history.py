@@ -38,6 +38,7 @@ def test_history_is_read_in_parts(book):
     found = [(e["revision"], e["bullet"]["id"]) for e in book.history.entries(after=1, until=2)]
     assert found == [(2, "b-3"), (2, "b-4")]
     assert [e["bullet"]["id"] for e in book.history.entries(newest=1)] == ["b-6"]
+    assert book.history.entries(newest=0) == []
     assert book.history.entries("b-5", newest=5)[0]["revision"] == 3
 
 
