@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +21,7 @@ from ace.playbook.filters import Filters
 from ace.playbook.history import History
 from ace.playbook.index.embedders import as_embedder
 from ace.playbook.index.index import BulletIndex, text_key
-from ace.playbook.index.minilm import Embedder, MiniLMEmbedder
+from ace.playbook.index.minilm import Embedder
 from ace.playbook.insight import HeardValues
 from ace.playbook.maintenance import Maintenance
 from ace.playbook.masking import Masker, PatternMasker
@@ -36,6 +35,14 @@ from ace.playbook.state import PlaybookState
 from ace.playbook.store import Store
 from ace.playbook.transfer import read_bullets, untrusted, write_bullets
 from ace.tasks import TaskInput
+
+
+def _reopened(state: Mapping[str, Any], options: dict[str, Any]) -> Playbook:
+    """A playbook that was pickled.
+
+    A pickle holds no password of a server; where one is needed, ``PGPASSWORD`` or a ``.pgpass`` file has it.
+    """
+    return Playbook.load_state(state, **options)
 
 
 class Playbook:
@@ -144,11 +151,10 @@ class Playbook:
 
     def __reduce__(self) -> tuple[Any, ...]:
         embedder = self._state.embedder
-        options = {**self._options, **({} if isinstance(embedder, MiniLMEmbedder) else {"embedder": embedder})}
+        known = None if type(embedder).__module__.startswith("ace.") and not callable(embedder) else embedder
+        options = {**self._options, **({} if known is None else {"embedder": known})}
         address = self._state.store.address
-        # a pickle holds no password of a server; where one is needed, PGPASSWORD or a .pgpass file has it
-        state = self.dump_state() if address is None else {"path": address}
-        return partial(Playbook.load_state, state, **options), ()
+        return _reopened, (self.dump_state() if address is None else {"path": address}, options)
 
     def dump_state(self) -> dict[str, Any]:
         """The book as JSON for a saved program: where it is and a digest of it, or, of one in memory, its lessons."""
