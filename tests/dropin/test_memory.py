@@ -1,5 +1,6 @@
 """Memory is a help, never a condition: real files, disks, servers and models that fail, and what becomes of a run then."""
 
+import asyncio
 import contextlib
 import logging
 import os
@@ -160,6 +161,9 @@ def test_an_embedder_that_fails_or_hangs(path):
         it = agent(book)
         out = is_unavailable(it, "no route")
         assert it.learn(out, True).merged == 1  # a lesson that is known needs no embedder
+    cancelled = CallableEmbedder("toy", lambda texts: (_ for _ in ()).throw(asyncio.CancelledError()))
+    with Playbook.open(path, embedder=cancelled) as book:
+        is_unavailable(agent(book), "CancelledError")
     hanging = threading.Event()
     with Playbook.open(path, embedder=CallableEmbedder("toy", lambda texts: hanging.wait(60))) as book:
         it = agent(book)
