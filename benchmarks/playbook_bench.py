@@ -34,6 +34,7 @@ def _drop(store: str, schema: str) -> None:
     engine = sa.create_engine(sa.make_url(store).set(drivername="postgresql+psycopg"))
     with engine.begin() as connection:
         connection.exec_driver_sql(f'DROP SCHEMA IF EXISTS "{schema}" CASCADE')
+    engine.dispose()
 
 
 def torch_minilm() -> CallableEmbedder:

@@ -31,13 +31,12 @@ def schema_url(server: str, schema: str, *, fresh: bool = False) -> str:
             f"a store for several playbooks is a PostgreSQL server, postgresql://USER@HOST/DB; got {server!r}"
         )
     try:
-        engine = sa.create_engine(url)
+        engine = sa.create_engine(url, poolclass=sa.NullPool)
         quoted = engine.dialect.identifier_preparer.quote_identifier(schema)
         with engine.begin() as connection:
             if fresh:
                 connection.exec_driver_sql(f"DROP SCHEMA IF EXISTS {quoted} CASCADE")
             connection.exec_driver_sql(f"CREATE SCHEMA IF NOT EXISTS {quoted}")
-        engine.dispose()
     except DBAPIError as error:
         raise PlaybookError(
             f"cannot reach the schema {schema!r} in {url.render_as_string()!r}: {error.orig}"
