@@ -69,12 +69,12 @@ class Curator:
             schema_hashes: Of the tools the run had; a bullet remembers those it speaks of.
         """
         deltas: list[Delta] = []
-        seen = set[tuple[Any, ...]]()
+        seen: dict[tuple[Any, ...], set[str]] = {}
         gone: dict[str, PlaybookBullet | None] = {}
         for insight in insights:
             said = (insight.section, insight.trigger, insight.tool_sequence, words(insight.content))
-            told = (*said, insight.provenance.run_ids)
-            if told in seen:
+            runs = set(insight.provenance.run_ids)
+            if said in seen and runs <= seen[said]:
                 continue
             planned = self._planned(insight) if insight.shape else []
             same = self._match(insight) if insight.plan is None else None
@@ -91,7 +91,7 @@ class Curator:
             if same is not None and same.id in leaving:
                 same = None  # it takes the place of that one
             if same is None:
-                seen.add(told)
+                seen[said] = seen.get(said, set()) | runs
                 deltas.append(self._add(insight, schema_hashes))
             elif not set(insight.provenance.run_ids) <= set(same.provenance.run_ids):
                 merge = Merge(

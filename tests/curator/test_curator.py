@@ -478,3 +478,10 @@ def test_equal_words_about_other_calls_are_two_lessons(book):
         book.commit(Curator(book).curate([insight], {}))
     assert [bullet.tool_sequence for bullet in book.bullets] == [("find", "refund"), ("search", "refund")]
     assert book.get("b-1").provenance.run_ids == ("r0", "r2")
+
+
+def test_equal_lessons_of_the_same_runs_are_added_once(book):
+    def lesson(*runs):
+        return Insight(section="Pitfalls", trigger="", content="Ask first.", provenance=Provenance(run_ids=runs))
+
+    assert [delta.kind for delta in Curator(book).curate([lesson("r1", "r2"), lesson("r1")], {})] == ["add"]
