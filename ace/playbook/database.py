@@ -113,7 +113,10 @@ def _begin(connection: sa.Connection) -> None:
     writes = connection.get_execution_options().get("ace_write", False)
     if connection.dialect.name == "sqlite":
         # a writer takes the lock at once, so that two of them never find out at the end that they read the same revision
-        _take_turn(connection) if writes else connection.exec_driver_sql("BEGIN")
+        if writes:
+            _take_turn(connection)
+        else:
+            connection.exec_driver_sql("BEGIN")
     elif writes:
         # the lock is taken before the transaction's view of the data is
         connection.exec_driver_sql("SET TRANSACTION ISOLATION LEVEL READ COMMITTED")

@@ -85,11 +85,7 @@ class Memory:
             if job is None and self.timeout is not None:
                 return self._unavailable(f"no answer within memory_timeout={self.timeout:g} s")
             bullets = retrieve() if job is None else job.result()
-        except (
-            Exception,
-            SystemExit,
-            CancelledError,
-        ) as error:  # border to a foreign memory: the run goes on
+        except (Exception, SystemExit, CancelledError) as error:  # a foreign memory may raise anything
             return self._unavailable(describe_error(error))
         self._warned = False
         return Recalled(bullets, MemoryUse(status="used" if bullets else "empty"))
