@@ -53,6 +53,6 @@ def _check_weights(report: object) -> None:
     try:
         weights_folder()
     except PlaybookError as error:
-        report(False, str(error), "pip install --force-reinstall dspy-ace")
+        report(False, str(error), "install the package again")
         return
     report(True, "the embedder's weights are installed and have the right hash")

@@ -56,7 +56,7 @@ class Attempts:
 class Replay:
     """Writes the part of a journal that may depend on a verdict once more, into a copy, with the verdict that holds now.
 
-    What runs taught is curated anew, in the order in which they were first heard; what people and others wrote is written
+    What runs taught is curated again, in the order in which they were first heard; what people and others wrote is written
     again, as far as its lesson is there.
 
     Args:

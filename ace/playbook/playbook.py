@@ -504,7 +504,7 @@ class Playbook:
     def import_jsonl(self, path: str | Path, *, trust: bool = False, author: str = "import") -> int:
         """Add every bullet of a file that `export_jsonl` wrote, under new ids, as one commit; returns how many.
 
-        Whoever wrote the file has written these lessons: they come in as shadow, without counts, and are shown when a person
+        The lessons are those of the file's author: they come in as shadow, without counts, and are shown when a person
         says so, or when a run of this book's own made the same plan.
 
         Args:

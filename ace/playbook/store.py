@@ -520,7 +520,7 @@ class Store:
                         )
             except self.engine.dialect.loaded_dbapi.Error as error:
                 raise PlaybookError(
-                    f"what was purged may still be in free pages of {self.url!r}, which could not be written anew: {error}; "
+                    f"what was purged may still be in free pages of {self.url!r}, which could not be rewritten: {error}; "
                     "make room on the disk, and purge again"
                 ) from error
             finally:
@@ -550,7 +550,7 @@ class Store:
     # -- vectors -----------------------------------------------------------------------------------------------------
 
     def vectors(self, embedder: str, keys: Sequence[str]) -> dict[str, NDArray[np.float32]]:
-        """Stored vectors by text hash; one that was changed after it was written is left out, and so made anew."""
+        """Stored vectors by text hash; one that was changed after it was written is left out, and so computed again."""
         found: dict[str, NDArray[np.float32]] = {}
         table = schema.vectors
         with self._read() as connection:
@@ -630,7 +630,7 @@ def _broken_seals(connection: sa.Connection) -> Iterator[str]:
     """What of the vectors and of the table `meta` was changed after it was written."""
     broken = sum(_unsealed(*row) is None for row in connection.execute(sa.select(schema.vectors)))
     if broken:
-        yield f"{broken} vectors were changed after they were written; they are made anew when they are needed"
+        yield f"{broken} vectors were changed after they were written; they are computed again when they are needed"
     rows = {row.key: row.value for row in connection.execute(sa.select(schema.meta))}
     book_id = rows.get("book_id", "")
     for key, value in rows.items():

@@ -135,7 +135,7 @@ def test_verify_sees_what_was_changed_behind_its_back(tmp_path, embedder):
         target.close()
         with Playbook.open(copy, embedder=embedder) as book:
             report = book.history.verify()
-            if "vectors" in statement:  # they are made anew
+            if "vectors" in statement:  # they are computed again
                 assert [bullet.id for bullet in book.retrieve("a")] == found
         assert not report.ok
         assert any(words in problem for problem in report.problems), (statement, report.problems)

@@ -26,7 +26,7 @@ def weights_folder(packaged: Path = PACKAGED) -> Path:
     if not whole(packaged):
         raise PlaybookError(
             f"the embedder's weights are not in {packaged.name!r} of this installation, or are damaged: "
-            "pip install --force-reinstall --no-deps dspy-ace, with the package index in reach"
+            "install the package again as before, with pip's --force-reinstall --no-deps and the package index in reach"
         )
     return packaged
 
