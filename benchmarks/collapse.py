@@ -36,7 +36,7 @@ def hit_at_3(suite: Any, book: Playbook, tasks: list[Any]) -> float:
     found = 0
     for task in tasks:
         bullets = book.retrieve(task.task.text, domain=task.task.domain)
-        found += any(b.section == "Strategies" and b.key == changing(suite, task) for b in bullets)
+        found += any(b.section == "Strategies" and b.teaches(changing(suite, task)) for b in bullets)
     return 100 * found / len(tasks)
 
 
@@ -45,7 +45,7 @@ def served(suite: Any, book: Playbook, tasks: list[Any]) -> list[Any]:
     found: Counter[str] = Counter()
     for task in tasks:
         bullets = book.retrieve(task.task.text, domain=task.task.domain)
-        found.update([b.id for b in bullets if b.section == "Strategies" and b.key == changing(suite, task)][:1])
+        found.update([b.id for b in bullets if b.section == "Strategies" and b.teaches(changing(suite, task))][:1])
     return packed(book, sorted(book.bullets, key=lambda b: -found[b.id] / book.budget.tokens_of(b)))
 
 
@@ -54,7 +54,7 @@ def covering(suite: Any, book: Playbook, tasks: list[Any]) -> list[Any]:
     left, chosen, pool = list(tasks), [], [b for b in book.bullets if b.section == "Strategies"]
 
     def serves(bullet: Any, task: Any) -> bool:
-        return bullet.key == changing(suite, task) and bullet.domain in (None, task.task.domain)
+        return bullet.teaches(changing(suite, task)) and bullet.domain in (None, task.task.domain)
 
     while pool:
         gains = [(sum(serves(b, t) for t in left) / book.budget.tokens_of(b), b) for b in pool]

@@ -19,7 +19,7 @@ from itertools import permutations
 from pathlib import Path
 from typing import Any
 
-from lessons_conversations import CHANGES, CONVERSATIONS, calls, changing, teaches
+from lessons_conversations import CHANGES, CONVERSATIONS, calls, changing
 from rich.console import Console
 
 from ace import ReActGenerator
@@ -104,7 +104,7 @@ def main() -> None:
             hold(book, [first, second], reads)
             asked.append((second.task.inputs["task"], changing(second)))
         for words, wanted in asked:
-            hit = any(bullet.plan is not None and teaches(bullet, wanted) for bullet in book.retrieve(words))
+            hit = any(bullet.plan is not None and bullet.teaches(wanted) for bullet in book.retrieve(words))
             found += hit
             if not hit:
                 missed.append(f"{words[:200]!r} wants {wanted}")

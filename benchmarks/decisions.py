@@ -147,7 +147,7 @@ def _plain(
 
 def figures(decided: Sequence[Decided], memory: str) -> dict[str, Any]:
     """What could have been won, and what it could have cost."""
-    right = [any(b.section == "Strategies" and b.key == one.wanted for b in one.shown[memory]) for one in decided]
+    right = [any(b.section == "Strategies" and b.teaches(one.wanted) for b in one.shown[memory]) for one in decided]
     misled = [bool(one.shown[memory]) and not found for one, found in zip(decided, right, strict=True)]
     report: dict[str, Any] = {}
     for name, values, solved in (("won", right, False), ("cost", misled, True)):

@@ -54,7 +54,7 @@ def main(folder: Path, target: Path) -> None:
             report["blank_solved_without_calls"] += solved and not wanted
             continue
         shown = attempt.output.injected_bullets  # by the run's own retrieval, which knows its tools
-        right = bool(shown) and playbook.get(shown[0]).key == wanted
+        right = bool(shown) and playbook.get(shown[0]).teaches(wanted)
         report["n"] += 1
         report["top_right"] += right
         report["solved"] += solved

@@ -12,7 +12,6 @@ from __future__ import annotations
 import json
 import random
 import sys
-from collections.abc import Sequence
 from itertools import permutations
 from pathlib import Path
 from typing import Any
@@ -21,8 +20,7 @@ from rich.console import Console
 
 from ace.evaluation.stats import share_interval
 from ace.learner import Learner, read_requests
-from ace.playbook import Playbook, PlaybookBullet
-from ace.playbook.bullet import sequence_key
+from ace.playbook import Playbook
 
 CHANGES = {
     "book_reservation",
@@ -44,17 +42,6 @@ def calls(run: dict[str, Any]) -> list[str]:
 def changing(output: Any) -> list[str]:
     """The calls of a run that changed something."""
     return [step.tool_name for step in output.structured_trace if step.changes_state and step.outcome == "success"]
-
-
-def teaches(bullet: PlaybookBullet, tools: list[str]) -> bool:
-    """Whether these changing calls are the ones that a mined lesson teaches; what it does for each item counts once."""
-    assert bullet.plan is not None
-    each = {call.tool for call in bullet.plan.calls if call.times == "each"}
-
-    def once(names: Sequence[str]) -> list[str]:
-        return [name for i, name in enumerate(names) if name not in each or name not in names[:i]]
-
-    return sequence_key(once(tools)) == sequence_key(once(bullet.changing_tools))
 
 
 def reads_only(solved: list[dict[str, Any]], reads: set[str]) -> dict[str, Any]:
@@ -94,7 +81,7 @@ def second_requests(solved: list[dict[str, Any]], reads: set[str]) -> dict[str, 
                 missed.append(f"taken apart as {[changing(run) for run in runs]}")
         for words, wanted in asked:
             found = book.retrieve(words)
-            hit = any(bullet.plan is not None and teaches(bullet, wanted) for bullet in found)
+            hit = any(bullet.plan is not None and bullet.teaches(wanted) for bullet in found)
             hits += hit
             if not hit:
                 missed.append(f"{words[:200]!r} wants {wanted}, found {[list(b.changing_tools) for b in found]}")

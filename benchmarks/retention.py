@@ -68,7 +68,7 @@ class Asked:
         made = played(self.suite, self.tasks, self.seed, lm, lambda task: FixedBullets(shows(task)))
         for task, row in zip(self.tasks, made, strict=True):
             wanted = changing(self.suite, task)
-            hit = any(b.section == "Strategies" and b.key == wanted for b in shows(task))
+            hit = any(b.section == "Strategies" and b.teaches(wanted) for b in shows(task))
             self.rows.append(row | {"memory": memory, "when": when, "hit": float(hit)})
 
 

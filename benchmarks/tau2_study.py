@@ -59,7 +59,7 @@ def learned_from_recordings(suite: Suite, data: Path) -> dict[str, Any]:
             wanted = changing(suite, task)
             shown = book.retrieve(task.task.text)
             hits["held"].append(float(wanted in held))
-            hits["found"].append(float(any(b.section == "Strategies" and b.key == wanted for b in shown)))
+            hits["found"].append(float(any(b.section == "Strategies" and b.teaches(wanted) for b in shown)))
         families = [task.group for task in writing]
         found = {name: share(values, families) for name, values in hits.items()}
         return {

@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Literal
 
 from ace.playbook import PlaybookBullet, Tag
-from ace.playbook.bullet import sequence_key
 from ace.reflector.reflector import OUTAGES
 from ace.tasks import Feedback, ReasoningStep, TaskOutput
 
@@ -37,7 +36,7 @@ def level(bullet: PlaybookBullet, output: TaskOutput) -> Level:
 
 
 def alignment(bullet: PlaybookBullet, steps: Sequence[ReasoningStep]) -> float:
-    """How well a run's changing calls fit a bullet's: 1.0 for the same multiset, else by their longest common subsequence.
+    """How well a run's changing calls fit a bullet's: 1.0 where it teaches them, else by their longest common subsequence.
 
     Twice its length over the sum of both lengths (Sørensen-Dice), so that missing and extra calls count alike. A bullet
     without changing calls fits a run that changed nothing.
@@ -46,7 +45,7 @@ def alignment(bullet: PlaybookBullet, steps: Sequence[ReasoningStep]) -> float:
     if not done and not bullet.changing_tools and bullet.tool_sequence:  # then the reads are all there is
         read = [step.tool_name for step in steps if step.executed]
         return 2 * _common(bullet.tool_sequence, read) / (len(bullet.tool_sequence) + len(read)) if read else 0.0
-    if sequence_key(done) == bullet.key:
+    if bullet.teaches(done):
         return 1.0
     total = len(done) + len(bullet.changing_tools)
     return 2 * _common(bullet.changing_tools, done) / total

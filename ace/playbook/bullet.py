@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Sequence
 from functools import cached_property
 from typing import Annotated, Any, Literal, NamedTuple
 
@@ -39,6 +40,20 @@ def sequence_key(tools: Iterable[str]) -> tuple[str, ...]:
         True
     """
     return tuple(sorted(tools))
+
+
+def same_calls(said: Iterable[str], made: Iterable[str], repeated: Collection[str] = ()) -> bool:
+    """Return whether calls are those that a lesson says: each tool as often, a repeated one as often or more often.
+
+    Examples:
+        >>> same_calls(["find", "delete"], ["find", "delete", "delete"], repeated={"delete"})
+        True
+        >>> same_calls(["find", "delete"], ["find", "delete", "delete"])
+        False
+    """
+    expected, found = Counter(said), Counter(made)
+    more = {tool for tool in repeated if 0 < expected[tool] <= found[tool]}
+    return all(tool in more or expected[tool] == found[tool] for tool in expected | found)
 
 
 class FilterKey(NamedTuple):
@@ -194,6 +209,16 @@ class PlaybookBullet(BaseModel, frozen=True, extra="forbid"):
     def key(self) -> tuple[str, ...]:
         """See `sequence_key`."""
         return sequence_key(self.changing_tools)
+
+    def teaches(self, changing: Iterable[str]) -> bool:
+        """Return whether these are its changing calls; those that its plan makes for each item may be more.
+
+        Examples:
+            >>> PlaybookBullet(section="Strategies", content="Pay.", changing_tools=("pay",)).teaches(["pay", "pay"])
+            False
+        """
+        calls = self.plan.calls if self.plan is not None else ()
+        return same_calls(self.changing_tools, changing, {call.tool for call in calls if call.times == "each"})
 
 
 def readable(plan: Plan | None, situations: Sequence[Situation]) -> dict[str, Any]:

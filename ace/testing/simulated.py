@@ -18,7 +18,7 @@ from typing import Any, Literal, get_args
 
 from ace.agent.history import ENDS
 from ace.core import SuiteError
-from ace.playbook.bullet import sequence_key
+from ace.playbook.bullet import same_calls
 from ace.react.lm_engine import RolloutLM, current_rollout
 from ace.suites.protocol import GoldCall, Suite, SuiteTask, changing
 from ace.testing.engine import FunctionLM, Prompt, render_reply
@@ -35,6 +35,7 @@ _MAX_DECISIONS = 200
 _OUTAGE = re.compile(r"did not answer within|cannot be reached|out of service now")
 """How an observation shows that the tool, and not the call, is at fault."""
 _OUT_OF_SERVICE = re.compile(r"\b([\w.]+) (?:failed \d+ times in a row and )?is out of service now")
+_REPEATED = re.compile(r"for each [^:]*: ([\w./-]+)\(")
 _BULLET = re.compile(r"^\[(b-\d+)\] \((\w+)\) (?:For a task like <(.*?)>: )?(.*?)(?: Tools: (.*))?$")
 
 
@@ -146,7 +147,8 @@ class SimulatedLM(FunctionLM, RolloutLM):
         wanted = changing(self.suite, task)
         strategies = [bullet for bullet in bullets if bullet.section == "Strategies"]
         for bullet in strategies:
-            if sequence_key(name for name in bullet.tools if name in self.suite.writing_tools) == wanted:
+            said = [name for name in bullet.tools if name in self.suite.writing_tools]
+            if same_calls(said, wanted, _REPEATED.findall(bullet.content)):
                 return "with_bullet", bullet.id
         for bullet in strategies[:1]:
             if _overlap(bullet.trigger or bullet.content, task.task.text) >= MISLED_OVERLAP:

@@ -4,6 +4,8 @@ from learner.runs import run_of, step
 from ace import Feedback
 from ace.learner.credit import alignment, credit, level
 from ace.playbook import PlaybookBullet
+from ace.playbook.bullet import readable
+from ace.playbook.plan import Call, Plan
 
 GOOD, BAD = Feedback(success=True), Feedback(success=False)
 
@@ -40,6 +42,15 @@ def test_alignment(wanted, done, expected):
 def test_reads_do_not_count_and_calls_that_were_not_made_neither():
     steps = (step("look"), step("a", changes=True), step("b", changes=True).model_copy(update={"executed": False}))
     assert alignment(bullet("a"), steps) == 1.0
+
+
+@pytest.mark.parametrize(
+    ("done", "used"), [("d", "followed"), ("ddd", "followed"), ("", "injected"), ("dddx", "injected")]
+)
+def test_a_lesson_that_makes_a_call_for_each_item_is_followed_by_any_number(done, used):
+    plan = Plan(calls=(Call(tool="find"), Call(tool="d", changes=True, times="each", over="id")))
+    looped = PlaybookBullet(id="b-1", section="Strategies", **readable(plan, ()))
+    assert level(looped, run_of(step("find"), *trace(*done), injected_bullets=("b-1",))) == used
 
 
 def test_levels():

@@ -96,6 +96,16 @@ def test_a_misleading_bullet_misleads(office):
     assert lm._condition(task, bullets_in_prompt(render_bullets([far])))[0] == "without_bullet"
 
 
+def test_a_lesson_that_makes_a_call_for_each_item_fits_any_number(office):
+    lm, task = SimulatedLM(office), next(t for t in office.tasks if t.group == "cancel-order")
+    name = next(call.name for call in task.gold if call.name in office.writing_tools)
+    twice = task.model_copy(update={"gold": (*task.gold, *(call for call in task.gold if call.name == name))})
+    line = f"[b-1] (Strategies) {{}}{name}(id from find.id), then submit(...) Tools: find -> {name}"
+    for said, condition in (("for each id from find.id: ", "with_bullet"), ("", "without_bullet")):
+        assert lm._condition(twice, bullets_in_prompt(line.format(said)))[0] == condition
+        assert lm._condition(task, bullets_in_prompt(line.format(said)))[0] == "with_bullet"
+
+
 def test_an_unknown_preset_or_task_is_refused(office):
     with pytest.raises(SuiteError, match="oracle"):
         SimulatedLM(office, "genius")
