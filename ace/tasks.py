@@ -105,6 +105,8 @@ class ReasoningStep(BaseModel, frozen=True, extra="forbid", allow_inf_nan=False)
     """Whether the tool really ran."""
     attempts: int = Field(default=1, ge=1)
     """How often it was called for this one decision; more than 1 after transparent retries."""
+    plan: str = ""
+    """The lesson whose plan made the call; empty where the model asked for it."""
     error: StepError | None = None
     seconds: float = 0.0
     timestamp: float = 0.0

@@ -17,6 +17,7 @@ from ace.agent.hints import where_to_find
 from ace.agent.history import SUBMIT, Aside, SoFar, as_fields, call_ids, ends_run
 from ace.agent.hooks import Agent, AgentState, StepView
 from ace.agent.output import build_output
+from ace.agent.planned import PlanEnd, TakenPlan
 from ace.agent.policy import (
     LEGAL,
     AppendErrorAndContinue,
@@ -205,7 +206,7 @@ class AgentRun:
         if not state.asked:
             if (left := state.not_before - self.spec.clock.now()) > 0:
                 return Wait(left)
-            if state.purpose == "decide" and self._hook_decides(state):
+            if state.purpose == "decide" and (self._follow(state) or self._hook_decides(state)):
                 return None
             self.record.state = state = state.ask()
             self._emit("model_request_started", purpose=state.purpose)
@@ -261,7 +262,7 @@ class AgentRun:
         if problem := self._over():
             self._end(state.fail("budget_exceeded", problem))
             return
-        if state.purpose == "decide":
+        if state.purpose == "decide" and not self._following:
             limits = self.spec.limits
             if force is None and self.record.spent >= self.spec.max_iters:
                 force = "max_iterations"
@@ -367,6 +368,8 @@ class AgentRun:
         wanted = [RequestedTool(json_value(t.name), json_value(t.args), i) for t, i in zip(asked, ids, strict=True)]
         ends = [tool for tool in wanted if ends_run(tool.name)]
         calls = [tool for tool in wanted if not ends_run(tool.name)]
+        planned = [tool for tool in calls if self.spec.plan is not None and tool.name == self.spec.plan.tool.name][:1]
+        left, calls = ([tool.name for tool in calls if tool not in planned], planned) if planned else ([], calls)
         if not calls:
             self._commit(thought)
             self._finish(state, ends[-1].args, thought, reply.raw or json.dumps(ends[-1].args, ensure_ascii=False))
@@ -377,14 +380,58 @@ class AgentRun:
             self._invalid(state, wrong, thought, checked)
             return
         self._commit(thought)
-        remarks = [*map(_left_out, calls, right), _remark([*reply.unmade, *([SUBMIT] if ends else [])])]
-        ids = tuple(tool.id for tool in calls)
-        self._enter(state.act(right, thought, " ".join(filter(None, remarks)), ids))
+        remarks = [*map(_left_out, calls, right), _remark([*reply.unmade, *left, *([SUBMIT] if ends else [])])]
+        remark, ids = " ".join(filter(None, remarks)), tuple(tool.id for tool in calls)
+        if not planned:
+            self._enter(state.act(right, thought, remark, ids))
+            return
+        self.record.plan = TakenPlan(args=right[0].args, first=len(self.record.steps))
+        if remark:
+            self._tell(remark)
+        if not self._follow(state, thought):
+            self._think(state.think_again(committed=False))
+
+    @property
+    def _following(self) -> bool:
+        """Whether the run follows a plan."""
+        return self.record.plan is not None and self.record.plan.end is None
+
+    def _follow(self, state: Thinking, thought: str = "") -> bool:
+        """Make the next call of the plan that was taken; False where there is none, and the model goes on."""
+        plan, taken = self.spec.plan, self.record.plan
+        if plan is None or taken is None or taken.end is not None:
+            return False
+        found = plan.after(taken.args, self.record.steps[taken.first :])
+        if isinstance(found, RequestedTool):
+            checked = self._check(found, 1)
+            if isinstance(checked, ToolCall):
+                self._enter(state.act((checked,), thought))
+                return True
+            found = PlanEnd(why=checked.message)
+        self._end_plan(found)
+        self._think(state)  # what the plan has used up may end the run
+        return self.state != state
+
+    def _end_plan(self, end: PlanEnd) -> None:
+        """Give the run back to the model."""
+        plan, taken = self.spec.plan, self.record.plan
+        if plan is None or taken is None or taken.end is not None:
+            return
+        self.record.plan = taken.model_copy(update={"end": end})
+        if end.finished:
+            self._tell(f"{plan.tool.name} is done: all its calls stand above. Call {SUBMIT}, or do what is left.")
+        else:
+            self._tell(
+                f"{plan.tool.name} stopped: {end.why}. What it called stands above; do not call it again. Go on."
+            )
 
     def _check(self, wanted: RequestedTool, number: int, raw: str = "") -> ToolCall | InvalidModelAction:
         """The call that is meant, or what is wrong with it."""
         call_id = f"{self.record.step_id}-c{number}"
         try:
+            if self.record.plan is not None and self.spec.plan is not None and wanted.name == self.spec.plan.tool.name:
+                text = f"{wanted.name} was called already, and its calls stand above. Go on with the other tools."
+                raise InvalidModelAction("unknown_tool", text, tool_name=wanted.name)
             return check_call(self.spec.registry, wanted.name, wanted.args, call_id, self._excluded())
         except InvalidModelAction as error:
             if self._on_invalid == "forgive" and (found := self._without_surplus(wanted, call_id)):
@@ -811,6 +858,7 @@ class AgentRun:
             changes_state=not self.tool(call.call).read_only,
             executed=result.outcome != "denied" and not call.known,
             attempts=call.attempt,
+            plan=self.spec.plan.bullet_id if self._following and self.spec.plan is not None else "",
             error=None if result.outcome == "success" else error,
             seconds=result.seconds,
             timestamp=self._call_started.get(call.id, 0.0),
@@ -917,6 +965,9 @@ class AgentRun:
             self._advance(then)
         else:
             self._think(then)  # what was spent when it stopped counts
+        if state.cause == "cancelled" and isinstance(self.state, Thinking):
+            self._end_plan(PlanEnd(why="the run was cancelled"))
+            self._think(self.state)
 
     def _decided(self, call: CallState, kind: str, decision: Approve | Deny) -> CallState:
         """A call that waited, as it was decided."""

@@ -23,7 +23,7 @@ def build_output(record: RunSnapshot, steps: Sequence[ReasoningStep], usage: Run
     cited, state = list(dict.fromkeys(record.cited)), record.state
     invented = [bullet for bullet in cited if bullet not in record.injected_bullets]
     reason, message, operator_message = _end(record)
-    metadata = {**record.metadata, **_overflow(record)}
+    metadata = {**record.metadata, **_plan(record), **_overflow(record)}
     return TaskOutput(
         task_id=record.task.task_id,
         run_id=record.run_id,
@@ -63,6 +63,14 @@ def _end(record: RunSnapshot) -> tuple[TerminationReason, str, str]:
             forced = record.forced_by
             words = _FORCED | {"max_iterations": f"no answer after {record.max_iters} iterations"}
             return forced, words.get(forced, f"the answer was forced: {forced.replace('_', ' ')}"), ""
+
+
+def _plan(record: RunSnapshot) -> dict[str, Any]:
+    """What became of the plan that was offered."""
+    taken = record.plan
+    end = taken.end.model_dump() if taken is not None and taken.end is not None else None
+    offered = record.metadata.get("plan")
+    return {} if offered is None else {"plan": {**offered, "taken": taken is not None, "end": end}}
 
 
 def _overflow(record: RunSnapshot) -> dict[str, Any]:

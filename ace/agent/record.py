@@ -26,6 +26,7 @@ from ace.agent.history import (
     summary_note,
 )
 from ace.agent.hooks import Agent
+from ace.agent.planned import PlannedCalls, TakenPlan
 from ace.agent.policy import Policy, PolicyEngine
 from ace.agent.shortening import Shortening
 from ace.agent.states import STATE_CODEC, Idle, State
@@ -69,8 +70,10 @@ class RunSpec:
     listeners: tuple[Callable[[Event], None], ...] = ()
     """Called in the run's own thread, so only for functions of the library that neither raise nor wait."""
     injected_bullets: tuple[str, ...] = ()
+    plan: PlannedCalls | None = None
+    """A lesson's plan that the model may choose as one tool, which the registry holds."""
     context: Mapping[str, str] = field(default_factory=dict[str, str])
-    """What else the prompt holds, for a run that is resumed: the text of the playbook."""
+    """What else the prompt holds, for a run that is resumed: the text of the playbook, and the plan that is offered."""
     opening: Mapping[str, Any] = field(default_factory=dict[str, Any])
     """What the first request says: the inputs and the playbook, as a prompt may hold them."""
     metadata: Mapping[str, Any] = field(default_factory=dict[str, Any])
@@ -155,6 +158,8 @@ class RunSnapshot(BaseModel, extra="forbid"):
     """Steps that the prompt shows in part: index to the characters of the observation, 0 for a step that is left out."""
     levels: dict[int, int] = Field(default_factory=dict)
     """How far earlier turns of the conversation are shortened, see `ace.agent.history`."""
+    plan: TakenPlan | None = None
+    """The plan that it has taken."""
     closing: tuple[str, Any] | None = None
     """Thought and arguments of the call that ended it."""
     without_playbook: bool = False

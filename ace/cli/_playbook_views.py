@@ -77,6 +77,8 @@ def bullet_view(bullet: PlaybookBullet, item: ReviewItem | None = None) -> Table
     table.add_row("support", Text(support_text(bullet).replace("\n", ", ")))
     if item is not None:
         table.add_row("waits", Text(f"{item.why} (revision {item.revision}, by {item.author or 'nobody named'})"))
+    if said := ", ".join(filter(None, ["released" if bullet.released else "", bullet.plan_record])):
+        table.add_row("plan as a call", Text(said))
     for part in bullet.sources:
         of = f" of {part.tool}" if part.tool else ""
         table.add_row(Text(f"source of {part.part}"), Text(f"{part.source}{of}: {SOURCES[part.source]}"))
@@ -86,7 +88,7 @@ def bullet_view(bullet: PlaybookBullet, item: ReviewItem | None = None) -> Table
     return table
 
 
-_TOLD = frozenset({"trigger", "content", "stage", "trust", "words_from"})
+_TOLD = frozenset({"trigger", "content", "stage", "trust", "words_from", "plan_runs", "released"})
 """Fields that a view of a bullet shows in words."""
 
 

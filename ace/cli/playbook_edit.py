@@ -1,4 +1,4 @@
-"""`ace playbook`: what a person changes: add, edit, remove, pin, promote, trust, review."""
+"""`ace playbook`: what a person changes: add, edit, remove, pin, promote, trust, release, review."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from ace.cli.playbook_maintenance import NoteOption
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from ace.playbook import Playbook
+    from ace.playbook import Playbook, PlaybookBullet
     from ace.playbook.results import ReviewItem
     from ace.playbook.review import SetStage
 
 Change = Callable[..., Any]
-"""Does something to one bullet: ``change(book, bullet_id, author=..., note=...)``."""
+"""Does something to one bullet, as it was shown: ``change(book, bullet, author=..., note=...)``."""
 BulletsArgument = Annotated[list[str], typer.Argument(help="One or several, for example b-12 b-15.")]
 YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 SectionOption = Annotated[str | None, typer.Option(help="Strategies, Pitfalls or Observations.")]
@@ -120,19 +120,23 @@ def edit(
 
 
 def _staged(stage: SetStage) -> Change:
-    def change(book: Playbook, bullet_id: str, **said: str) -> None:
-        book.review.trust(bullet_id, **said)
-        book.review.set_stage(bullet_id, stage, **said)
+    def change(book: Playbook, bullet: PlaybookBullet, **said: str) -> None:
+        book.review.trust(bullet.id, **said)
+        book.review.set_stage(bullet.id, stage, **said)
 
     return change
 
 
-def _remove(book: Playbook, bullet_id: str, **said: str) -> None:
-    book.review.remove(bullet_id, **said)
+def _remove(book: Playbook, bullet: PlaybookBullet, **said: str) -> None:
+    book.review.remove(bullet.id, **said)
 
 
-def _trust(book: Playbook, bullet_id: str, **said: str) -> None:
-    book.review.trust(bullet_id, **said)
+def _trust(book: Playbook, bullet: PlaybookBullet, **said: str) -> None:
+    book.review.trust(bullet.id, **said)
+
+
+def _release(book: Playbook, bullet: PlaybookBullet, **said: str) -> None:
+    book.review.release(bullet.id, seen=bullet.updated_revision, **said)
 
 
 _CHANGES: dict[str, tuple[str, Change]] = {
@@ -146,6 +150,10 @@ _CHANGES: dict[str, tuple[str, Change]] = {
     "trust": (
         "Say that lessons may be believed: what waits for review becomes active, what was imported may be tried out.",
         _trust,
+    ),
+    "release": (
+        "Let agents with plans='approved' run the plans of lessons as one call, as long as they make these calls.",
+        _release,
     ),
 }
 
@@ -173,11 +181,14 @@ def _command(what: str, about: str, change: Change) -> None:
                 shows = "`ace playbook list --stage pinned` shows what is"
                 raise PlaybookError(f"{', '.join(others)} {are} not pinned; {shows}; nothing was changed")
             console.print(bullet_table(f"to {what}", bullets))
+            for bullet in bullets if what == "release" else ():
+                if bullet.plan is not None:  # a lesson may be shortened; what is released is shown to its last call
+                    console.print(Text(f"{bullet.id}: {bullet.plan.text}"), soft_wrap=True)
             if not yes:
                 typer.confirm(f"{what.capitalize()} {len(bullets)} of {len(book)} bullets?", abort=True)
             before = book.revision
             for bullet in bullets:
-                change(book, bullet.id, author=named(author), note=note)
+                change(book, bullet, author=named(author), note=note)
             _done(path, book, before, [bullet.id for bullet in bullets], json_file)
 
 

@@ -7,9 +7,10 @@ that were made are the bullet's), *randomized* (an experiment decided whether it
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Literal
+from typing import Any, Literal
 
 from ace.playbook import PlaybookBullet, Tag
+from ace.playbook.bullet import PlanRuns
 from ace.reflector.reflector import OUTAGES
 from ace.tasks import Feedback, ReasoningStep, TaskOutput
 
@@ -73,6 +74,7 @@ def credit(
     """
     if output.termination_reason in OUTAGES:
         return []
+    plan_of, plan_runs = _plan_runs(output)
     control = set(output.metadata.get("held_back_at_random_bullets", ()))
     treated = set(output.metadata.get("randomized_bullets", ()))
     tags: list[Tag] = []
@@ -81,7 +83,7 @@ def credit(
         arm: Literal["none", "treated", "control"] = "none"
         if bullet_id in control or bullet_id in treated:
             arm = "control" if bullet_id in control else "treated"
-        if used == "injected" and arm == "none":
+        if used == "injected" and arm == "none" and bullet_id != plan_of:
             continue
         counts = used != "injected"
         tags.append(
@@ -91,8 +93,20 @@ def credit(
                 harmful=int(counts and not feedback.success),
                 arm=arm,
                 success=None if arm == "none" else feedback.success,
+                plan_runs=plan_runs if bullet_id == plan_of else PlanRuns(),
                 run_id=output.run_id,
-                reason=used if counts else arm,
+                reason=used if counts else "offered" if arm == "none" else arm,
             )
         )
     return tags
+
+
+def _plan_runs(output: TaskOutput) -> tuple[str, PlanRuns]:
+    """The lesson whose plan the run was offered as one call, and what became of it."""
+    told: Mapping[str, Any] = output.metadata.get("plan") or {}
+    end: Mapping[str, Any] = told.get("end") or {}
+    finished = bool(end) and not end.get("why")
+    stops = {end["at"]: 1} if end.get("at") is not None else {}
+    return str(told.get("bullet", "")), PlanRuns(
+        offered=bool(told), taken=bool(told.get("taken")), finished=finished, stops=stops
+    )

@@ -105,6 +105,23 @@ class Provenance(BaseModel, frozen=True, extra="forbid"):
         return Provenance(**{name: tuple(found) for name, found in every.items()}, source=source)
 
 
+class PlanRuns(BaseModel, frozen=True, extra="forbid"):
+    """What became of a lesson's plan in the runs that could choose it as one call: `PlanRuns(offered=3, taken=1)`."""
+
+    offered: Count = 0
+    taken: Count = 0
+    finished: Count = 0
+    stops: dict[int, int] = Field(default_factory=dict)
+    """How often it stopped at each of its calls, from 0."""
+
+    def joined(self, *others: PlanRuns) -> PlanRuns:
+        """Return the sum with others: `bullet.plan_runs.joined(other.plan_runs)`."""
+        everyone = (self, *others)
+        stops = sum((Counter(one.stops) for one in everyone), Counter[int]())
+        sums = {name: sum(getattr(one, name) for one in everyone) for name in ("offered", "taken", "finished")}
+        return PlanRuns(**sums, stops=dict(sorted(stops.items())))
+
+
 class PlaybookBullet(BaseModel, frozen=True, extra="forbid"):
     """One lesson in the playbook.
 
@@ -148,6 +165,10 @@ class PlaybookBullet(BaseModel, frozen=True, extra="forbid"):
     """Runs that succeeded where the holdout let it through, used or not."""
     treated_failures: Count = 0
     """Runs that failed where the holdout let it through, used or not."""
+    plan_runs: PlanRuns = PlanRuns()
+    """What became of its plan where it could be one call."""
+    released: str = ""
+    """Of the plan that a person released to be run as one call: see `ace.playbook.release.release_of`."""
     stage: Stage = "active"
     tool_schema_hashes: dict[str, str] = Field(default_factory=dict)
     provenance: Provenance = Provenance()
@@ -190,6 +211,15 @@ class PlaybookBullet(BaseModel, frozen=True, extra="forbid"):
         return sources_of(
             self.plan, self.words_from, situations=bool(self.situations), taught=bool(self.provenance.run_ids)
         )
+
+    @property
+    def plan_record(self) -> str:
+        """What became of its plan where runs could choose it as one call, in words; empty where none could."""
+        runs, calls = self.plan_runs, self.plan.calls if self.plan is not None else ()
+        if not runs.offered:
+            return ""
+        stops = (f"stopped {n} times at {calls[at].tool if at < len(calls) else at}" for at, n in runs.stops.items())
+        return ", ".join([f"offered {runs.offered} times", f"taken {runs.taken}", f"finished {runs.finished}", *stops])
 
     @cached_property
     def filter_key(self) -> str:

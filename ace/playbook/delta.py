@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, Field, TypeAdapter, ValidationError, model_validator
 
 from ace.core import PlaybookError, clean_value
-from ace.playbook.bullet import HOLDOUT_COUNTERS, Count, PlaybookBullet, Provenance, readable
+from ace.playbook.bullet import HOLDOUT_COUNTERS, Count, PlanRuns, PlaybookBullet, Provenance, readable
 from ace.playbook.insight import Insight
 from ace.playbook.plan import Plan, Situation, added
 
@@ -83,6 +83,8 @@ class Tag(_Delta, frozen=True):
     """Of the experiment that decided, at random, whether the run was shown the bullet: it was, or it was not."""
     success: bool | None = None
     """Whether that run succeeded; needed with an arm."""
+    plan_runs: PlanRuns = PlanRuns()
+    """What became of the bullet's plan in that run, where it could be one call."""
     run_id: str = ""
     """The run that gives the credit: each counts once per bullet."""
 
@@ -297,6 +299,7 @@ def _inherited(old: PlaybookBullet, absorbed: Sequence[PlaybookBullet]) -> dict[
     distinct = dict.fromkeys(other for bullet in all_of_them for other in bullet.distinct_from if other not in names)
     return {
         **{name: sum(getattr(bullet, name) for bullet in all_of_them) for name in HOLDOUT_COUNTERS},
+        "plan_runs": old.plan_runs.joined(*(bullet.plan_runs for bullet in absorbed)),
         "tags": tuple(dict.fromkeys(tag for bullet in all_of_them for tag in bullet.tags)),
         "tool_schema_hashes": {k: v for bullet in reversed(all_of_them) for k, v in bullet.tool_schema_hashes.items()},
         "distinct_from": tuple(distinct),
@@ -307,6 +310,7 @@ def _credited(old: PlaybookBullet, tag: Tag) -> dict[str, Any]:
     changes: dict[str, Any] = {
         "helpful_count": old.helpful_count + tag.helpful,
         "harmful_count": old.harmful_count + tag.harmful,
+        "plan_runs": old.plan_runs.joined(tag.plan_runs),
     }
     if tag.arm != "none":
         name = f"{tag.arm}_{'successes' if tag.success else 'failures'}"

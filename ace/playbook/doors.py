@@ -76,6 +76,10 @@ def through_doors(
         if old is None or old.plan != bullet.plan:
             calls = bullet.plan.calls if bullet.plan is not None else ()
             check_names(bullet.tool_sequence, (name for call in calls for name in call.args))
+        if bullet.released and (old is None or old.released != bullet.released):
+            raise PlaybookError(
+                f"only a person releases the plan of {bullet_id}: `ace playbook release`; nothing was written"
+            )
         if bullet.stage == "quarantined":
             continue
         if old is not None and _waits(old) and not _waits(bullet) and bullet_id not in freed:

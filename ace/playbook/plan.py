@@ -152,6 +152,46 @@ class Plan(BaseModel, frozen=True, extra="forbid"):
         return hashlib.sha256(json.dumps(said, sort_keys=True, default=str).encode()).hexdigest()[:16]
 
     @property
+    def said(self) -> str:
+        """Its calls as they would be made, as one text: what counts runs, and other places of an argument, are left out."""
+        calls = [
+            [call.tool, call.times, call.over, call.loop, {n: _as_made(a) for n, a in sorted(call.args.items())}]
+            for call in self.calls
+        ]
+        return json.dumps(calls, sort_keys=True, default=str)
+
+    def as_data(self) -> list[dict[str, Any]]:
+        """Its calls for an agent that runs them itself: of each argument, where its value comes from.
+
+        Examples:
+            >>> Plan(calls=(Call(tool="find", args={"name": FromTask(slot="name")}),)).as_data()
+            [{'tool': 'find', 'args': {'name': {'from': 'task'}}}]
+        """
+        return [
+            {
+                "tool": call.tool,
+                "args": {name: self._source(binding) for name, binding in call.args.items()},
+                **({"for_each": call.over, "loop": call.loop} if call.times == "each" else {}),
+                **({"times": call.times} if isinstance(call.times, int) else {}),
+                **({"changes": True} if call.changes else {}),
+            }
+            for call in self.calls
+        ]
+
+    @staticmethod
+    def _source(binding: Binding) -> dict[str, Any]:
+        match binding:
+            case FromAnswer(call=index, path=path, unnamed=unnamed):
+                steps = ("[]" if step.replace("[]", "") in unnamed else step for step in path.split("."))
+                return {"from": "answer", "call": index, "path": ".".join(steps)}
+            case Constant(value=value):
+                return {"from": "plan", "value": value}
+            case FromTask():
+                return {"from": "task"}
+            case _:
+                return {"from": "model"}
+
+    @property
     def telling(self) -> list[Call]:
         """The calls that make it this plan: those that change something, else the first of each tool that is read."""
         firsts: dict[str, Call] = {}
@@ -265,6 +305,16 @@ def _shape(binding: Binding) -> str:
             return repr(value)
         case _:
             return "written"
+
+
+def _as_made(binding: Binding) -> list[Any]:
+    match binding:
+        case FromAnswer(call=index, path=path):
+            return ["answer", index, path]
+        case Constant(value=value):
+            return ["constant", value]
+        case _:
+            return ["slot"]
 
 
 def _digest(arg: Binding) -> str:

@@ -25,6 +25,7 @@ class Retrieved(list[PlaybookBullet]):
         held_back_at_random: Iterable[str] = (),
         randomized: Iterable[str] = (),
         outdated: Iterable[str] = (),
+        released: Iterable[str] = (),
     ) -> None:
         super().__init__(bullets)
         self.held_back_at_random = tuple(held_back_at_random)
@@ -33,6 +34,8 @@ class Retrieved(list[PlaybookBullet]):
         """Ids that are shown although the holdout might have left them out."""
         self.outdated = tuple(outdated)
         """Ids that are hidden because one of their tools has changed since."""
+        self.released = tuple(released)
+        """Ids of those whose plan a person has released to be run as one call."""
 
 
 class Reason(BaseModel, frozen=True):

@@ -17,6 +17,7 @@ from ace.playbook.explain import explain
 from ace.playbook.filters import Filters
 from ace.playbook.index.index import Masked
 from ace.playbook.ranking import Group, Scored, diversify, in_turn, nearness, pinned_first, without_reads
+from ace.playbook.release import is_released
 from ace.playbook.render import pack
 from ace.playbook.results import Explanation, Retrieved
 from ace.playbook.state import PlaybookState
@@ -205,6 +206,7 @@ class PlaybookView:
             experiment = replace(experiment, run=f"{task.task_id}/{number}")
         found = self._retriever.retrieve(query, experiment)
         found.outdated = outdated(self._state, tools, task.domain, task.tenant)
+        found.released = tuple(b.id for b in found if is_released(b, self._state.store.book_id))
         return found
 
 

@@ -10,6 +10,7 @@ from ace.playbook.bullet import SHOWN_STAGES, PlaybookBullet
 from ace.playbook.delta import Delta, Promote, Remove, Update
 from ace.playbook.doors import why_held
 from ace.playbook.plan import Situation
+from ace.playbook.release import is_released, release_of, why_no_call
 from ace.playbook.results import ReviewItem
 from ace.playbook.retriever import outdated
 from ace.playbook.state import PlaybookState
@@ -87,6 +88,32 @@ class ReviewQueue:
         with self._state.transaction(author) as tx:
             tx.add(Remove(bullet_id=self._quarantined(bullet_id, seen).id, reason=reason))
         return self._state.revision
+
+    def release(self, bullet_id: str, *, seen: int | None = None, author: str = "", note: str = "") -> int:
+        """Let agents with ``plans="approved"`` run a lesson's plan as one call, as long as its calls stay as they are.
+
+        Args:
+            bullet_id: The bullet.
+            seen: The `updated_revision` of the bullet that was looked at: when it changed since, it is not released.
+            author: Who releases it.
+            note: Why, for the journal.
+
+        Raises:
+            PlaybookError: There is no such bullet, its plan cannot be one call, or it has changed since it was looked at.
+        """
+        reason = clean_text(f"released: {note}" if note else "released")
+        with self._state.transaction(author, reviewed=True) as tx:
+            bullet = self._unchanged(bullet_id, seen)
+            if why := why_no_call(bullet):
+                raise PlaybookError(f"{why}; nothing was released")
+            assert bullet.plan is not None
+            changes = {"released": release_of(bullet.plan, self._state.store.book_id)}
+            tx.add(Update(bullet_id=bullet_id, changes=changes, reason=reason))
+        return self._state.revision
+
+    def is_released(self, bullet: PlaybookBullet) -> bool:
+        """Return whether a person released the plan of a bullet as it is now."""
+        return is_released(bullet, self._state.store.book_id)
 
     def set_stage(
         self,
@@ -212,14 +239,18 @@ class ReviewQueue:
         return Update(bullet_id=bullet_id, changes=changes, reason="confirmed for the tools as they are now")
 
     def _quarantined(self, bullet_id: str, seen: int | None = None) -> PlaybookBullet:
+        bullet = self._unchanged(bullet_id, seen)
+        if bullet.stage != "quarantined":
+            raise PlaybookError(
+                f"{bullet_id} is {bullet.stage} and waits for no review; `ace playbook review --list` shows what does"
+            )
+        return bullet
+
+    def _unchanged(self, bullet_id: str, seen: int | None) -> PlaybookBullet:
         bullet = self._state.get(bullet_id)
         if seen is not None and bullet.updated_revision != seen:
             raise PlaybookError(
                 f"{bullet_id} changed at revision {bullet.updated_revision}, after revision {seen} that was looked at; "
                 "look again: `ace playbook show`"
-            )
-        if bullet.stage != "quarantined":
-            raise PlaybookError(
-                f"{bullet_id} is {bullet.stage} and waits for no review; `ace playbook review --list` shows what does"
             )
         return bullet

@@ -9,7 +9,7 @@ import sqlalchemy as sa
 
 from ace.core import PlaybookError
 
-HEAD = "0014"
+HEAD = "0015"
 """The migration in `migrations/versions`, from nothing: books from before it are refused."""
 
 metadata = sa.MetaData()

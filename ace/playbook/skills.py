@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
@@ -147,7 +148,9 @@ def _metadata(path: Path) -> Mapping[str, Any]:
 def _item(bullet: PlaybookBullet) -> str:
     when = f"For a task like “{line(bullet.trigger)}”: " if bullet.trigger else ""
     tools = f" Tools: {' → '.join(map(line, bullet.tool_sequence))}." if bullet.tool_sequence else ""
-    return f"* {when}{line(bullet.content.removesuffix(ENDS))}{tools}"
+    calls = bullet.plan.as_data() if bullet.plan is not None else []
+    data = f"\n  ```json\n  {visible(json.dumps(calls, ensure_ascii=False))}\n  ```" if calls else ""
+    return f"* {when}{line(bullet.content.removesuffix(ENDS))}{tools}{data}"
 
 
 def line(text: str) -> str:

@@ -12,7 +12,7 @@ from pydantic import ValidationError
 
 from ace.core import PlaybookError, visible_json
 from ace.core.durable import write_atomic
-from ace.playbook.bullet import COUNTERS, PlaybookBullet
+from ace.playbook.bullet import COUNTERS, PlanRuns, PlaybookBullet
 from ace.playbook.store import Entry
 
 T = TypeVar("T")
@@ -31,6 +31,8 @@ def untrusted(bullet: PlaybookBullet) -> PlaybookBullet:
             "provenance": evidence,
             "tool_success_rate": None,
             "avg_iterations": None,
+            "plan_runs": PlanRuns(),
+            "released": "",
             **dict.fromkeys(COUNTERS, 0),
         }
     )

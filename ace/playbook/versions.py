@@ -12,7 +12,7 @@ from ace.playbook.bullet import COUNTERS, PlaybookBullet
 from ace.playbook.delta import Add, Delta, Merge, Restore, Tag, Update, apply
 from ace.playbook.store import Entry
 
-CREDIT_FIELDS = frozenset(COUNTERS)
+CREDIT_FIELDS = frozenset((*COUNTERS, "plan_runs"))
 """Counters: they change often, so that a diff shows them in one line."""
 BOOKKEEPING = frozenset({"updated_revision", "created_revision"})
 _EVIDENCE = CREDIT_FIELDS | {"provenance", "tool_success_rate", "avg_iterations"}

@@ -50,13 +50,16 @@ class ToolCatalog:
         registry: The tools.
         finish: Ends a run with its outputs.
         shown: Chooses the tools that a prompt shows; None where it shows all.
+        extra: Tools of one run alone.
     """
 
-    def __init__(self, registry: ToolRegistry, finish: Tool, shown: ShownTools | None = None) -> None:
+    def __init__(
+        self, registry: ToolRegistry, finish: Tool, shown: ShownTools | None = None, extra: tuple[Tool, ...] = ()
+    ) -> None:
         self.registry = registry
         self.finish = finish
         self.shown = shown
-        self._own = (finish,) if shown is None else (shown.more, finish)
+        self._own = (*extra, finish) if shown is None else (*extra, shown.more, finish)
         self._hidden: frozenset[str] = frozenset()
         self._text: tuple[tuple[str, ...], str] = ((), "")
         self._declared: dict[str, DeclaredTool] = {}
@@ -70,6 +73,14 @@ class ToolCatalog:
         """Whether a tool of that name changes nothing; to end a run changes nothing either."""
         own = ends_run(name) or any(name == tool.name for tool in self._own)
         return own or (self.reader.has(name) and self.registry.get(name).read_only)
+
+    def with_plan(self, plan: Tool | None) -> ToolCatalog:
+        """Return the catalog of a run that is offered a plan."""
+        if plan is None:
+            return self
+        offering = ToolCatalog(self.registry, self.finish, self.shown, (plan,))
+        offering.seen = self.seen
+        return offering
 
     def for_run(self, request: str, lessons: str) -> ToolCatalog:
         """The catalog as a run's prompts show it."""

@@ -55,11 +55,13 @@ from ace.core import (
 from ace.core.errors import AGENT_ERRORS
 from ace.playbook import Playbook
 from ace.playbook.bullet import PlaybookBullet
+from ace.playbook.release import PlanMode
 from ace.playbook.render import render_bullets
 from ace.react.chat import Chat
 from ace.react.inputs import InputFields, RunOptions, check_json
 from ace.react.memory import MEMORY_TIMEOUT, Memory, PlaybookLearning
 from ace.react.model import PredictorModel, as_data_value
+from ace.react.plans import PLAN, PlanTool, as_plan, offered
 from ace.react.prediction import ReActPrediction
 from ace.react.program import (
     adopt_react_state,
@@ -116,6 +118,9 @@ class ReActGenerator(dspy.Module, Agent):
             model is told what fits, and the run goes on. ``"lenient"`` asks again, ``"default"`` ends the run.
         tool_calling: ``text``: the catalog is part of the prompt and any model works. ``native``: it is the API's
             ``tools`` parameter, and the model may ask for several calls at once; those that only read run side by side.
+        plans: Offer the plan of a lesson as one tool: the model fills what it leaves open, and the run makes its calls, each
+            like any other; at the first surprise the model goes on. ``approved`` offers what a person released (`ace
+            playbook release`), ``proven`` also what was measured to help (`Experiment(holdout=...)`).
         tools_shown: Show only so many tools, those nearest to the request, and those that the lessons name; the model asks
             for others with `more_tools`. None shows all.
         replies: ``bound`` binds each reply of a text to a JSON schema, where the server can do that (`response_format`): the
@@ -157,6 +162,7 @@ class ReActGenerator(dspy.Module, Agent):
         limits: UsageLimits | None = None,
         policy: PolicyEngine | Literal["default", "forgiving", "lenient", "replay"] | None = None,
         tool_calling: Literal["text", "native"] = "text",
+        plans: PlanMode = "off",
         tools_shown: int | None = None,
         replies: Literal["free", "bound"] = "free",
         output_mode: OutputMode = "structured",
@@ -171,6 +177,7 @@ class ReActGenerator(dspy.Module, Agent):
         _check_one_of("tool_calling", tool_calling, ("text", "native"))
         _check_one_of("output_mode", output_mode, ("simple", "structured"))
         _check_one_of("replies", replies, ("free", "bound"))
+        _check_one_of("plans", plans, ("off", "approved", "proven"))
         if replies == "bound" and tool_calling == "native":
             raise SignatureError("replies='bound' is for tool_calling='text': with native calls the API writes them")
         _check_least("max_iters", max_iters, 0, f"{DEFAULT_MAX_ITERS} iterations")
@@ -186,6 +193,7 @@ class ReActGenerator(dspy.Module, Agent):
         self.cards: dict[str, Any] = {}
         self.tool_calling = tool_calling
         self.replies = replies
+        self.plans: PlanMode = plans
         self.output_mode: OutputMode = output_mode
         self.summary = summary
         self.summarizer = None if summary is None else build_summarizer(message)
@@ -649,17 +657,19 @@ class ReActGenerator(dspy.Module, Agent):
             if outer.seconds_left is not None:
                 limits = limits.tighter(UsageLimits(seconds=outer.seconds_left))
         check_prices(limits if outer is None else options.limits, self.prices)
-        text = as_data(clean_text(render_bullets(bullets)))
+        plan = offered(bullets, self.plans, self.registry)
+        text = as_data(clean_text(render_bullets(as_plan(bullets, plan))))
         spec = self._spec(
             given,
             text,
             options.cancellation,
             listener,
+            plan=plan,
             max_iters=limit if limits.iterations is None else min(limit, limits.iterations),
             limits=limits,
             injected_bullets=tuple(bullet.id for bullet in bullets),
-            context={"playbook": text},
-            metadata=_left_out(bullets),
+            context={"playbook": text} if plan is None else {"playbook": text, PLAN: plan.stored()},
+            metadata=_left_out(bullets) if plan is None else {**_left_out(bullets), **plan.told},
             memory=recalled.use,
         )
         run = AgentRun(spec, options.run_id)
@@ -685,22 +695,31 @@ class ReActGenerator(dspy.Module, Agent):
     ) -> tuple[AgentRun, PredictorModel]:
         stored: RunSnapshot = self.run_store.load(run_id)
         text = stored.context.get("playbook", "")
-        spec = self._spec(stored.task, text, cancellation, listener, max_iters=stored.max_iters)
+        plan = PlanTool.of_stored(stored.context[PLAN], self.registry) if PLAN in stored.context else None
+        spec = self._spec(stored.task, text, cancellation, listener, plan=plan, max_iters=stored.max_iters)
         run = AgentRun.restore(stored, spec)
         run.resume(decision)
         return run, self._model(run, RunOptions(lm=lm))
 
     def _spec(
-        self, task: TaskInput, playbook: str, cancellation: Token, listener: Listener | None, **options: Any
+        self,
+        task: TaskInput,
+        playbook: str,
+        cancellation: Token,
+        listener: Listener | None,
+        plan: PlanTool | None = None,
+        **options: Any,
     ) -> RunSpec:
         shown = self._shared.catalog.shown
+        own = [*([] if shown is None else [shown.more]), *([] if plan is None else [plan.tool])]
         said = {name: as_data_value(value) for name, value in task.inputs.items()}
         return RunSpec(
             task=task,
             opening={**said, PLAYBOOK: playbook} if playbook else said,
             cancellation=_linked(cancellation),
             listeners=(listener,) if listener else (),
-            registry=self.registry if shown is None else self.registry.extended(shown.more),
+            registry=self.registry.extended(*own) if own else self.registry,
+            plan=plan,
             finish=self.finish,
             policy=self.policy,
             summary=self.summary,
@@ -715,6 +734,7 @@ class ReActGenerator(dspy.Module, Agent):
         catalog = self._shared.catalog
         if self.cards:
             catalog = catalog.described(descriptions(self.cards))
+        catalog = catalog.with_plan(None if run.spec.plan is None else run.spec.plan.tool)
         catalog = catalog.for_run(run.spec.task.text, run.spec.context.get("playbook", ""))
         return PredictorModel(
             self.agent,
@@ -793,9 +813,9 @@ def _untyped(thing: Any) -> Any:
     return thing
 
 
-def _check_one_of(name: str, value: Any, legal: tuple[str, str]) -> None:
+def _check_one_of(name: str, value: Any, legal: tuple[str, ...]) -> None:
     if value not in legal:
-        raise SignatureError(f"{name} must be {legal[0]!r} or {legal[1]!r}, got {value!r}")
+        raise SignatureError(f"{name} must be {' or '.join(map(repr, legal))}, got {value!r}")
 
 
 def _check_least(name: str, value: int | None, least: int, default: str) -> None:

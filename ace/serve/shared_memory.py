@@ -45,6 +45,8 @@ class Lesson(BaseModel, frozen=True):
     content: str
     tools: tuple[str, ...]
     """The calls it teaches, in order."""
+    calls: tuple[dict[str, Any], ...] = ()
+    """The same with where each argument comes from, for an agent that makes them by itself; of a mined lesson only."""
     domain: str | None = None
     stage: str = "active"
 
@@ -57,6 +59,7 @@ class Lesson(BaseModel, frozen=True):
             trigger=visible(bullet.trigger),
             content=visible(bullet.content.removesuffix(ENDS)),
             tools=bullet.tool_sequence,
+            calls=tuple(bullet.plan.as_data()) if bullet.plan is not None else (),
             domain=bullet.domain,
             stage=bullet.stage,
         )

@@ -182,6 +182,25 @@ def test_a_person_changes_a_book_and_every_change_is_undone(path, tmp_path):
     assert [bullet["stage"] for bullet in added["bullets"]] == ["active"]
 
 
+def test_a_plan_is_shown_to_its_last_call_and_released(path):
+    from ace.playbook.bullet import readable
+    from ace.playbook.plan import Call, Plan
+
+    plan = Plan(calls=tuple(Call(tool=f"step_{number}", changes=True) for number in range(60)))
+    with Playbook.open(path) as book:
+        book.commit([Add(bullet=PlaybookBullet(section="Strategies", **readable(plan, ())))])
+        (lesson,) = (bullet for bullet in book.bullets if bullet.plan is not None)
+    assert "step_59" in ace("release", path, lesson.id, "--author", "eva", input="n\n", ok=1)
+    text = ace("release", path, lesson.id, "--author", "eva", "--yes")
+    assert "undo with" in text
+    assert "released" in ace("show", path, lesson.id)
+    with Playbook.open(path) as book:
+        assert book.review.is_released(book.get(lesson.id))
+        assert book.history.entries()[-1]["author"] == "eva"
+    refused = CliRunner().invoke(app, ["playbook", "release", path, "b-1", "--yes"])
+    assert "no plan" in str(refused.exception)
+
+
 def test_what_is_not_confirmed_or_makes_no_sense_changes_nothing(path):
     with Playbook.open(path) as book:
         revision = book.revision

@@ -184,3 +184,15 @@ def test_the_command_writes_them(book, tmp_path):
     assert set(written(tmp_path / "s")) == {"shop"}
     for arguments in ([], [str(tmp_path / "x.jsonl"), "--skills", str(tmp_path / "s")]):
         assert runner.invoke(app, ["playbook", "export", path, *arguments]).exit_code == 2
+
+
+def test_a_mined_plan_stands_there_as_data(book, tmp_path):
+    from ace.playbook.bullet import readable
+    from ace.playbook.plan import Call, FromTask, Plan
+
+    plan = Plan(calls=(Call(tool="find", args={"name": FromTask(slot="name")}), Call(tool="pay", changes=True)))
+    add(book, strategy("Pay a bill", "find", "pay").model_copy(update=readable(plan, ())))
+    write_skills(book.bullets, tmp_path)
+    (text,) = written(tmp_path).values()
+    data = json.loads(text.split("```json\n")[1].split("```")[0])
+    assert data == [{"tool": "find", "args": {"name": {"from": "task"}}}, {"tool": "pay", "args": {}, "changes": True}]

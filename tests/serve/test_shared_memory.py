@@ -35,6 +35,12 @@ def test_what_one_agent_did_another_is_told(book, memory):
     assert memory.recall("Refund the order o-99", "library").lessons == ()
 
 
+def test_a_lesson_comes_with_its_calls_as_data(memory):
+    memory.remember(conversation(), success=True, domain="shop")
+    (lesson,) = memory.recall("Refund the order o-99", "shop").lessons
+    assert lesson.calls == ({"tool": "refund", "args": {"order": {"from": "task"}}, "changes": True},)
+
+
 def test_the_same_conversation_counts_once(memory):
     first, again = (memory.remember(conversation(), success=True) for _ in range(2))
     assert (again.runs, again.added, again.known) == (0, 0, 1)

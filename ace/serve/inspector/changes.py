@@ -43,6 +43,7 @@ class Changes:
             "remove": self._remove,
             "restore": self._restore,
             "confirm": self._confirm,
+            "release": self._release,
         }
 
     def of_lesson(self, ask: Ask) -> Response:
@@ -137,6 +138,11 @@ class Changes:
             raise PlaybookError(f"{bullet.id} was another tenant's at revision {revision}")
         self._book.history.restore(bullet.id, revision, author=ask.person.name, note=ask.text("note"))
         return f"as at revision {revision}"
+
+    def _release(self, ask: Ask, bullet: PlaybookBullet) -> str:
+        seen = ask.number("seen", bullet.updated_revision)
+        self._book.review.release(bullet.id, seen=seen, author=ask.person.name, note=ask.text("note"))
+        return "released"
 
     def _confirm(self, ask: Ask, bullet: PlaybookBullet) -> str:
         self._book.review.confirm([bullet.id], self._access.tools(ask.person), author=ask.person.name)

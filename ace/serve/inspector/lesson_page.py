@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from ace.core import visible as as_visible
 from ace.playbook import Playbook, PlaybookBullet
 from ace.playbook.plan import Situation
+from ace.playbook.release import why_no_call
 from ace.playbook.results import ReviewItem
 from ace.playbook.sources import SOURCES
 from ace.playbook.statistics import credible_interval, record
@@ -109,6 +110,10 @@ class LessonPage(NamedTuple):
     gone: bool = False
     """Whether it was removed, or merged into another."""
     waiting: ReviewItem | None = None
+    released: bool = False
+    """Whether agents may run its plan as one call."""
+    why_no_call: str = ""
+    """Why nobody can release its plan."""
 
 
 def lesson_page(book: Playbook, bullet_id: str, visible: Callable[[PlaybookBullet], bool]) -> LessonPage | None:
@@ -135,6 +140,8 @@ def lesson_page(book: Playbook, bullet_id: str, visible: Callable[[PlaybookBulle
     return LessonPage(
         gone=versions[-1].bullet is None,
         waiting=next((i for i in book.review.pending() if i.bullet.id == bullet.id), None) if waits else None,
+        released=book.review.is_released(bullet),
+        why_no_call=why_no_call(bullet),
         bullet=bullet,
         steps=_steps(bullet),
         situations=tuple((pieces(situation.template), situation) for situation in bullet.situations),

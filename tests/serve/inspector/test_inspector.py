@@ -11,7 +11,7 @@ from serve_kit import TOKENS, browser_of, conversation, send, served
 
 from ace.agent import FolderRunStore
 from ace.evaluation import Study, StudyConfig
-from ace.playbook import CallableEmbedder, Playbook
+from ace.playbook import CallableEmbedder, Playbook, Update
 from ace.serve import SharedMemory
 from ace.testing import ScriptedLM, decision
 
@@ -75,6 +75,20 @@ def test_an_approval_is_journaled_and_undone(ana, book):
     undo = re.search(r'action="/lessons/b-2/restore".*?name="revision" value="(\d+)"', page.text, re.S)[1]
     assert "3 wait for review" in send(ana, "/lessons/b-2/restore", revision=undo, back="/review").text
     assert (book.get("b-2").stage, book.get("b-2").trust) == ("quarantined", "tainted")
+
+
+def test_a_plan_is_released_by_a_button_and_a_changed_one_is_not(ana, book):
+    assert "cannot run it as one call" in ana.get("/lessons/b-1").text
+    plan = {"calls": [{"tool": "find"}, {"tool": "refund", "changes": True}]}
+    book.commit([Update(bullet_id="b-1", changes={"plan": plan})])
+    seen = book.get("b-1").updated_revision
+    assert "Let agents run it as one call" in ana.get("/lessons/b-1").text
+    book.commit([Update(bullet_id="b-1", changes={"plan": {"calls": [{"tool": "find"}, {"tool": "pay"}]}})])
+    assert "look again" in send(ana, "/lessons/b-1/release", seen=seen).text
+    send(ana, "/lessons/b-1/release", seen=book.get("b-1").updated_revision)
+    assert book.review.is_released(book.get("b-1"))
+    assert "Agents may run it as one call" in ana.get("/lessons/b-1").text
+    assert book.history.entries()[-1]["author"] == "ana"
 
 
 def test_what_changed_meanwhile_is_neither_approved_refused_nor_overwritten(ana, book):

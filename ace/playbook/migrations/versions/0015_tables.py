@@ -4,7 +4,7 @@ from alembic import op
 
 from ace.playbook.schema import metadata
 
-revision = "0014"
+revision = "0015"
 down_revision = None
 
 

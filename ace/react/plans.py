@@ -1,0 +1,297 @@
+"""A lesson's plan as one tool: the model chooses it and fills its slots, and the run makes its calls.
+
+Nothing is guessed. Where an answer has not what the next call needs, or says more than the plan knows of, the plan ends
+there and the model goes on.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import groupby
+from typing import Any, cast
+
+from ace.agent.planned import PlanEnd
+from ace.agent.states import RequestedTool
+from ace.core import InvalidModelAction
+from ace.playbook.bullet import PlaybookBullet
+from ace.playbook.plan import ENDS, Binding, Call, Constant, FromAnswer, FromTask, Plan
+from ace.playbook.release import PlanMode, proven, why_changed, why_no_call
+from ace.reflector.values import as_key, leaves, slot_name, structure
+from ace.tasks import ReasoningStep
+from ace.tools import Tool, ToolRegistry
+from ace.tools.schema import SchemaArguments
+
+PLAN = "plan"
+"""Where a stored run holds the plan that it was offered."""
+MAX_ITEMS = 50
+"""Items that a plan goes over at most."""
+MAX_NAME = 64
+"""Characters of a plan's name."""
+_Place = tuple[int, str]
+"""An argument of a plan: the number of its call, and its name there."""
+
+
+class _StoppedError(Exception):
+    """The plan cannot go on: the number of the call that is not made, and why."""
+
+    def __init__(self, at: int, why: str) -> None:
+        super().__init__(why)
+        self.end = PlanEnd(at=at, why=why)
+
+
+class PlanTool:
+    """A lesson's plan as a run is offered it: `PlanTool("b-7", plan, registry, "Refund {order}")`.
+
+    Args:
+        bullet_id: The lesson.
+        plan: Its plan.
+        registry: The agent's tools.
+        situation: When it applies, in words.
+
+    Attributes:
+        tool: Takes what fills the slots: what the task says, and what the model writes.
+    """
+
+    def __init__(self, bullet_id: str, plan: Plan, registry: ToolRegistry, situation: str) -> None:
+        self.bullet_id = bullet_id
+        self.plan = plan
+        self.situation = situation
+        self._registry = registry
+        self._blocks = [list(block) for _, block in groupby(range(len(plan.calls)), self._block_of)]
+        self._slots: dict[_Place, str] = {}
+        self.tool = self._as_tool()
+
+    @classmethod
+    def of_stored(cls, text: str, registry: ToolRegistry) -> PlanTool:
+        """Read what `stored` gave."""
+        said = json.loads(text)
+        return cls(said["bullet_id"], Plan.model_validate(said["plan"]), registry, said["situation"])
+
+    def stored(self) -> str:
+        """As JSON, for a run that another process resumes."""
+        plan = self.plan.model_dump(mode="json")
+        return json.dumps({"bullet_id": self.bullet_id, "plan": plan, "situation": self.situation})
+
+    @property
+    def told(self) -> dict[str, Any]:
+        """What a run's metadata say of it."""
+        return {PLAN: {"bullet": self.bullet_id, "tool": self.tool.name}}
+
+    def after(self, args: Mapping[str, Any], made: Sequence[ReasoningStep]) -> RequestedTool | PlanEnd:
+        """Return the call that comes after those that were made, or how the plan ended."""
+        steps = list(made)
+        answers: dict[int, list[ReasoningStep]] = {}
+        try:
+            for index, item, own in self._turns(args, answers):
+                call = self.plan.calls[index]
+                if not steps:
+                    if made:
+                        self._check_answer(index, made[-1])
+                    return self._request(index, {**item, **self._filled(index, args, {**answers, **own}, item)})
+                step = steps.pop(0)
+                if step.tool_name != call.tool or step.outcome != "success" or not step.executed:
+                    raise _StoppedError(index, f"{call.tool} did not succeed")
+                own[index] = [step]
+                answers.setdefault(index, []).append(step)
+        except _StoppedError as stopped:
+            return stopped.end
+        return PlanEnd()
+
+    # -- what comes when -----------------------------------------------------------------------------------------------
+
+    def _block_of(self, index: int) -> int:
+        """Calls of one loop stand in one block."""
+        loop = self.plan.calls[index].loop
+        return -loop if self.plan.calls[index].times == "each" else index
+
+    def _turns(
+        self, args: Mapping[str, Any], answers: Mapping[int, Sequence[ReasoningStep]]
+    ) -> Iterator[tuple[int, dict[str, Any], dict[int, Sequence[ReasoningStep]]]]:
+        """Each call in turn: its number, the item that a loop is at, and the answers of this turn of the loop."""
+        for block in self._blocks:
+            calls = [self.plan.calls[index] for index in block]
+            if calls[0].times != "each":
+                yield block[0], {}, {}
+                continue
+            over = {
+                i: self._items(i, args, answers) for i, call in zip(block, calls, strict=True) if self._drives(call)
+            }
+            lengths = {len(items) for items in over.values()}
+            length = lengths.pop() if len(lengths) == 1 else 0
+            if not 0 < length <= MAX_ITEMS:
+                raise _StoppedError(block[0], f"{calls[0].tool} needs 1 to {MAX_ITEMS} items, and there are {length}")
+            for turn in range(length):
+                own: dict[int, Sequence[ReasoningStep]] = {}
+                for index in block:
+                    yield index, {self.plan.calls[index].over: over[index][turn]} if index in over else {}, own
+
+    def _drives(self, call: Call) -> bool:
+        """Whether a loop goes over an argument of this call, and not over the answers of another call of the loop."""
+        source = call.args.get(call.over)
+        inside = isinstance(source, FromAnswer) and self.plan.calls[source.call].loop == call.loop
+        return bool(call.over) and not inside
+
+    def _items(self, index: int, args: Mapping[str, Any], answers: Mapping[int, Sequence[ReasoningStep]]) -> list[Any]:
+        call = self.plan.calls[index]
+        source = call.args[call.over]
+        if isinstance(source, FromAnswer):
+            return self._values(index, call.over, answers)
+        return list(args.get(self._slots[index, call.over], ()))
+
+    # -- what a call is given ------------------------------------------------------------------------------------------
+
+    def _filled(
+        self,
+        index: int,
+        args: Mapping[str, Any],
+        answers: Mapping[int, Sequence[ReasoningStep]],
+        item: Mapping[str, Any],
+    ) -> dict[str, Any]:
+        """The arguments of a call; what the model may leave out, and did, is left out."""
+        filled: dict[str, Any] = {}
+        for name, binding in self.plan.calls[index].args.items():
+            if name in item:
+                continue
+            if isinstance(binding, Constant):
+                filled[name] = binding.value
+            elif isinstance(binding, FromAnswer):
+                filled[name] = self._one(index, name, answers)
+            elif (slot := self._slots[index, name]) in args:
+                filled[name] = args[slot]
+        return filled
+
+    def _one(self, index: int, name: str, answers: Mapping[int, Sequence[ReasoningStep]]) -> Any:
+        """The value of an argument that an answer gives; all of them for one that takes a list."""
+        values = self._values(index, name, answers)
+        call = self.plan.calls[index]
+        if self._part(call, name).get("type") == "array":
+            return values
+        if len(values) != 1:
+            found = f"{len(values)} values" if values else "no value"
+            raise _StoppedError(
+                index, f"{call.tool} needs one {slot_name(name)}, and the answers before it have {found}"
+            )
+        return values[0]
+
+    def _values(self, index: int, name: str, answers: Mapping[int, Sequence[ReasoningStep]]) -> list[Any]:
+        """What stands at every place from which an argument came so far, each once."""
+        places = [p for p in self.plan.calls[index].places(name) if isinstance(p, FromAnswer)]
+        first, *others = ({as_key(value): value for value in self._at(place, answers)} for place in places)
+        return [value for key, value in first.items() if all(key in other for other in others)]
+
+    @staticmethod
+    def _at(place: FromAnswer, answers: Mapping[int, Sequence[ReasoningStep]]) -> Iterator[Any]:
+        for step in answers.get(place.call, ()):
+            yield from (leaf for path, leaf in leaves(structure(step.observation)) if path == place.path)
+
+    def _request(self, index: int, args: Mapping[str, Any]) -> RequestedTool:
+        """The call, once its arguments fit."""
+        tool, nested = self._registry.get(self.plan.calls[index].tool), dict[str, Any]()
+        for name, value in args.items():
+            *objects, last = name.split(".")
+            inner = nested
+            for key in objects:
+                inner = inner.setdefault(key, {})
+            inner[last] = value
+        try:
+            tool.checked(nested)
+        except InvalidModelAction as error:
+            raise _StoppedError(index, error.message.rstrip(".")) from error
+        return RequestedTool(tool.name, nested)
+
+    def _check_answer(self, index: int, step: ReasoningStep) -> None:
+        """Stop where an answer of others names a changing tool that is not the next one: the plan knows nothing of it."""
+        if self._registry.get(step.tool_name).trusted:
+            return
+        following = self.plan.calls[index].tool
+        for tool in self._registry:
+            named = tool.name in step.observation and re.search(
+                rf"(?<!\w){re.escape(tool.name)}(?!\w)", step.observation
+            )
+            if named and tool.name != following and not tool.read_only:
+                raise _StoppedError(index, f"the answer of {step.tool_name} names {tool.name}")
+
+    # -- the tool ------------------------------------------------------------------------------------------------------
+
+    def _part(self, call: Call, name: str) -> dict[str, Any]:
+        """The JSON Schema of an argument."""
+        part = self._registry.get(call.tool).schema
+        for key in name.split("."):
+            part = cast("dict[str, Any]", part.get("properties", {}).get(key, {}))
+        return part
+
+    def _as_tool(self) -> Tool:
+        name, taken, number = self._name(), set(self._registry.names), 1
+        while name in taken:
+            number += 1
+            name = f"{self._name()[: MAX_NAME - 3]}_{number}"
+        properties: dict[str, Any] = {}
+        required: list[str] = []
+        definitions: dict[str, Any] = {}
+        for index, call in enumerate(self.plan.calls):
+            schema = self._registry.get(call.tool).schema
+            definitions |= schema.get("$defs", {})
+            for argument, binding in call.args.items():
+                if isinstance(binding, (Constant, FromAnswer)):
+                    continue
+                slot = self._slot(call, argument, properties)
+                self._slots[index, argument] = slot
+                properties[slot] = self._shown(call, argument, binding)
+                if isinstance(binding, FromTask) or argument in schema.get("required", ()):
+                    required.append(slot)
+        schema = {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
+        if definitions:
+            schema["$defs"] = definitions
+        said = f"For a task like <{self.situation}>: makes these calls at once: {self.plan.text.removesuffix(ENDS)}"
+        return Tool(name, said, _never_called, SchemaArguments(name, schema), read_only=False)
+
+    def _name(self) -> str:
+        tools = dict.fromkeys(re.sub(r"\W+", "_", call.tool) for call in self.plan.calls)
+        return f"plan_{'_'.join(tools)}"[:MAX_NAME]
+
+    def _slot(self, call: Call, argument: str, taken: Mapping[str, Any]) -> str:
+        """What an argument is called: by its own name, after that of its tool where there are two of the name."""
+        bare = slot_name(argument)
+        names = (bare, f"{re.sub(r'[^0-9a-zA-Z]+', '_', call.tool)}_{bare}")
+        return next((name for name in names if name not in taken), f"{bare}_{len(taken)}")
+
+    def _shown(self, call: Call, argument: str, binding: Binding) -> dict[str, Any]:
+        part = self._part(call, argument)
+        where = "from the task" if isinstance(binding, FromTask) else "in your words"
+        text = f"{part.get('description', '')} ({slot_name(argument)} of {call.tool}, {where})".strip()
+        if call.times == "each" and argument == call.over:
+            return {"type": "array", "items": part, "minItems": 1, "description": text}
+        return {**part, "description": text}
+
+
+def offered(bullets: Iterable[PlaybookBullet], mode: PlanMode, registry: ToolRegistry) -> PlanTool | None:
+    """Return the first plan that may run, of the lessons that are shown; None where there is none.
+
+    Args:
+        bullets: Best first, as a playbook gives them: it says which of their plans a person has released.
+        mode: What may run.
+        registry: The agent's tools.
+    """
+    if mode == "off":
+        return None
+    ids: Collection[str] = getattr(bullets, "released", ())
+    for bullet in bullets:
+        allowed = bullet.id in ids or (mode == "proven" and proven(bullet))
+        if allowed and not why_no_call(bullet) and not why_changed(bullet, registry.schema_hashes):
+            plan = cast(Plan, bullet.plan)
+            return PlanTool(bullet.id, plan, registry, bullet.trigger)
+    return None
+
+
+def as_plan(bullets: Iterable[PlaybookBullet], plan: PlanTool | None) -> list[PlaybookBullet]:
+    """Return the lessons as a prompt shows them: the one whose plan is offered names that in place of its calls."""
+    if plan is None:
+        return list(bullets)
+    said = {"content": f"{plan.tool.name}({', '.join(plan.tool.parameters)}){ENDS}"}
+    return [bullet.model_copy(update=said) if bullet.id == plan.bullet_id else bullet for bullet in bullets]
+
+
+def _never_called(**_arguments: Any) -> None:
+    """Stands for the calls of a plan: the run makes them itself."""
