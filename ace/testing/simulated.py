@@ -132,9 +132,14 @@ class SimulatedLM(FunctionLM, RolloutLM):
             plan = [Turn(call.name, call.args) for call in self._possible(task, offered)]
             return _at([*plan, Turn("submit", {"answer": task.answer})], done), "The next call of the plan."
         condition, used = self._condition(task, bullets)
-        key = (self._random_key, task.id, condition, tuple(offered))
+        plan = "" if condition != "with_bullet" else next((_plan_of(b, offered) for b in bullets if b.id == used), "")
+        if plan and f"{plan} stopped" in prompt.whole:
+            plan = ""  # the rest is done call by call
+        elif plan and f"{plan} is done" in prompt.whole:
+            done -= len(self._possible(task, offered)) - 1  # its calls stand there for the one that asked for them
+        key = (self._random_key, task.id, condition, tuple(offered), plan)
         if key not in self._memo:
-            self._memo[key] = self._turns(task, condition, offered)
+            self._memo[key] = self._turns(task, condition, offered, plan)
         turns = self._memo[key]
         turn = _at(turns, done)
         tries = len(prompt.rejected) + len(list(takewhile(bool, reversed(malformed))))
@@ -166,10 +171,19 @@ class SimulatedLM(FunctionLM, RolloutLM):
 
     # -- errors --------------------------------------------------------------------------------------------------------
 
-    def _turns(self, task: SuiteTask, condition: str, offered: Mapping[str, Any]) -> list[Turn]:
-        """All decisions of a run, in order: the reference solution with the errors of a condition."""
+    def _turns(self, task: SuiteTask, condition: str, offered: Mapping[str, Any], lesson: str = "") -> list[Turn]:
+        """All decisions of a run, in order: the reference solution with the errors of a condition.
+
+        Args:
+            task: The task.
+            condition: What the lessons are to it.
+            offered: The tools.
+            lesson: The tool that is a lesson's plan: to choose it is one decision.
+        """
         rates = self.rates[condition]
         plan = self._possible(task, offered)
+        if lesson:
+            plan = [GoldCall(name=lesson, args=_slots(plan, offered[lesson]["args"]["properties"]))]
         turns: list[Turn] = []
         for position, call in enumerate(plan):
             malformed = 0
@@ -211,7 +225,7 @@ class SimulatedLM(FunctionLM, RolloutLM):
     def _progress(
         self, task: SuiteTask, call: GoldCall, position: int, rates: Rates, offered: Mapping[str, Any], malformed: int
     ) -> Turn:
-        writes = call.name in self.suite.writing_tools
+        writes = call.name in self.suite.writing_tools or call.name.startswith("plan_")
         if writes and self._uniform(task, f"write/{position}") < rates["wrong_write"]:
             wrong = self._other_write(task, f"wrong/{position}", offered)
             if wrong:
@@ -241,6 +255,21 @@ class SimulatedLM(FunctionLM, RolloutLM):
         name = next(iter(free or reads or list(offered)))
         required = offered[name].get("args", {}).get("required", [])
         return name, dict.fromkeys(required, "nothing")
+
+
+def _plan_of(bullet: ShownBullet, offered: Mapping[str, Any]) -> str:
+    """The tool that a lesson's plan is offered as."""
+    name = bullet.content.partition("(")[0]
+    return name if name in offered and name not in bullet.tools else ""
+
+
+def _slots(calls: Sequence[GoldCall], slots: Iterable[str]) -> dict[str, Any]:
+    """What the slots of a plan are filled with: each with the argument that it is called after."""
+    filled: dict[str, Any] = {}
+    for slot in slots:
+        named = [call.args[n] for call in calls for n in call.args if slot in (n, f"{call.name.replace('.', '_')}_{n}")]
+        filled |= {slot: named[0]} if named else {}
+    return filled
 
 
 def _substitute(call: GoldCall, offered: Mapping[str, Any]) -> str | None:

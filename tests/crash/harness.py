@@ -1,6 +1,7 @@
 """Kills a run of an agent with SIGKILL, for real, and goes on with it in another process.
 
-Run as a script: ``harness.py FOLDER CASE...`` where a case is ``save:N`` (die right after the Nth state is on the disk) or
+Run as a script: ``harness.py FOLDER CASE...`` where a case is ``plan-save:N`` or ``plan-tool:SEED`` (the calls are those of a
+lesson's plan, which the model takes as one call), or without a plan ``save:N`` (die right after the Nth state is on the disk) or
 ``tool:SEED`` (the parent kills at a random moment inside a random tool call). One JSON line per case goes to stdout. Each run
 is a process of its own, forked from one that has imported everything, so that a hundred kills take seconds.
 """
@@ -18,9 +19,14 @@ from pathlib import Path
 
 from ace import FolderRunStore, ReActGenerator, tool
 from ace.agent import Acting, Thinking
+from ace.playbook import PlaybookBullet
+from ace.playbook.bullet import readable
+from ace.playbook.plan import Call, FromTask, Plan, Situation
+from ace.playbook.results import Retrieved
 from ace.testing import FunctionLM, decision
 
 STEPS = 30
+PLAN_NAME = "plan_append_put_look"
 
 
 def lm() -> FunctionLM:
@@ -28,11 +34,25 @@ def lm() -> FunctionLM:
 
     def answer(prompt):
         done = len(prompt.steps)
+        if PLAN_NAME in prompt.tools and not done:
+            slots = {name: list(range(first, STEPS, 3)) for first, name in enumerate(("n", "put_n", "look_n"))}
+            return decision(PLAN_NAME, **slots)
         if done >= STEPS:
             return decision("finish", answer=f"{done} steps")
         return decision(("append", "put", "look")[done % 3], n=done)
 
     return FunctionLM("test/crash", answer)
+
+
+class Lesson:
+    """A memory that holds one lesson, with a plan that was released: the thirty calls as a loop."""
+
+    def retrieve_for(self, task, tools) -> Retrieved:
+        said = {"args": {"n": FromTask(slot="n")}, "changes": True, "times": "each", "over": "n", "loop": 1}
+        plan = Plan(calls=tuple(Call(tool=name, **said) for name in ("append", "put", "look")))
+        fields = readable(plan, [Situation(template="x")])
+        bullet = PlaybookBullet(id="b-1", section="Strategies", tool_schema_hashes=dict(tools), **fields)
+        return Retrieved([bullet], released=["b-1"])
 
 
 def tools(world: Path, inside: int | None, seed: int):
@@ -92,8 +112,9 @@ class DeadlyStore(FolderRunStore):
 
 def agent(folder: Path, die_at: int | None = None, inside: int | None = None, seed: int = 0) -> ReActGenerator:
     (folder / "world").mkdir(parents=True, exist_ok=True)
-    store = DeadlyStore(folder / "runs", die_at)
-    return ReActGenerator(tools=tools(folder / "world", inside, seed), lm=lm(), run_store=store, max_iters=STEPS + 5)
+    planned = {"playbook": Lesson(), "plans": "approved"} if folder.name.startswith("plan-") else {}
+    store, made = DeadlyStore(folder / "runs", die_at), tools(folder / "world", inside, seed)
+    return ReActGenerator(tools=made, lm=lm(), run_store=store, max_iters=STEPS + 5, **planned)
 
 
 def state(folder: Path) -> list:
@@ -164,7 +185,7 @@ def die_at_save(folder: Path, n: int) -> bool:
 def case(folder: Path, spec: str) -> dict:
     kind, _, number = spec.partition(":")
     folder = folder / f"{kind}-{number}"
-    killed = die_at_save(folder, int(number)) if kind == "save" else die_in_tool(folder, int(number)) is None
+    killed = die_at_save(folder, int(number)) if kind.endswith("save") else die_in_tool(folder, int(number)) is None
     store = FolderRunStore(folder / "runs")
     (run_id,) = store.run_ids()
     stored = store.load(run_id)

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+PLANNED = 32
+"""With a plan: one decision and thirty calls, then the last decision."""
 SAVES = 62
 """30 decisions and 30 calls are each on the disk before they are made, then the last decision and the end."""
 
@@ -51,3 +53,18 @@ def test_killed_and_resumed(tmp_path):
 @pytest.mark.timeout(1_800)
 def test_killed_at_every_boundary_and_at_fifty_moments_inside_tools(tmp_path):
     examine(tmp_path, [*(f"save:{n}" for n in range(1, SAVES + 1)), *(f"tool:{n}" for n in range(100, 150))])
+
+
+def test_a_run_that_follows_a_plan_is_killed_and_resumed(tmp_path):
+    reports = examine(
+        tmp_path, [*(f"plan-save:{n}" for n in range(1, PLANNED, 6)), *(f"plan-tool:{n}" for n in range(6))]
+    )
+    assert any(report["out"] == ["append"] for report in reports)
+
+
+@pytest.mark.full
+@pytest.mark.timeout(1_800)
+def test_a_run_that_follows_a_plan_is_killed_two_hundred_times(tmp_path):
+    cases = [*(f"plan-save:{n}" for n in range(1, PLANNED + 1)), *(f"plan-tool:{n}" for n in range(200, 368))]
+    assert len(cases) == 200
+    examine(tmp_path, cases)
