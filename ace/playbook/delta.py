@@ -266,9 +266,12 @@ def _changed(
         case Quarantine():
             changes = {"stage": "quarantined"}
     try:
-        return PlaybookBullet.model_validate({**old.model_dump(), **changes, "updated_revision": revision})
+        new = PlaybookBullet.model_validate({**old.model_dump(), **changes, "updated_revision": revision})
     except ValidationError as error:
         raise PlaybookError(f"cannot {delta.kind} {old.id}: {error.errors(include_url=False)}") from error
+    if isinstance(delta, Update) and old.plan and new.plan and old.plan.said != new.plan.said:
+        return new.model_copy(update=dict.fromkeys(HOLDOUT_COUNTERS, 0))  # what chance has shown was of other calls
+    return new
 
 
 def _freed(old: PlaybookBullet, merge: Merge) -> dict[str, Any]:

@@ -517,7 +517,7 @@ class Playbook:
         """
         bullets = read_bullets(path)
         # ids of another book mean other bullets here, so what was kept apart is decided again
-        fresh = {"id": "", "distinct_from": ()}
+        fresh = {"id": "", "distinct_from": (), "released": ""}
         bullets = [(b.id, (b if trust else untrusted(b)).model_copy(update=fresh)) for b in bullets]
         self.commit([Add(bullet=b, reason=f"imported, was {was}") for was, b in bullets], author=author)
         return len(bullets)

@@ -32,7 +32,6 @@ def untrusted(bullet: PlaybookBullet) -> PlaybookBullet:
             "tool_success_rate": None,
             "avg_iterations": None,
             "plan_runs": PlanRuns(),
-            "released": "",
             **dict.fromkeys(COUNTERS, 0),
         }
     )

@@ -358,6 +358,23 @@ def test_proven_asks_chance():
     assert not offered(book_with(release=False, treated_successes=12, control_successes=12), plans="proven")
 
 
+def test_what_was_proven_of_other_calls_proves_nothing():
+    book = book_with(release=False, treated_successes=12, control_failures=12)
+    other = PLAN.model_copy(update={"calls": (FIND, REFUND.model_copy(update={"tool": "cancel_order"}))})
+    book.commit([Update(bullet_id="b-1", changes={"plan": other.model_dump()})])
+    assert not offered(book, plans="proven")
+
+
+def test_an_imported_plan_is_released_by_nobody(tmp_path):
+    book = book_with(treated_successes=12, control_failures=12)
+    book.export_jsonl(tmp_path / "book.jsonl")
+    for trust in (False, True):
+        other = Playbook(least_similarity=0)
+        other.import_jsonl(tmp_path / "book.jsonl", trust=trust)
+        assert not offered(other)
+    assert offered(other, plans="proven"), "who trusts a file trusts its counts"
+
+
 # -- what is counted ---------------------------------------------------------------------------------------------------
 
 
