@@ -60,10 +60,22 @@ def why_no_call(bullet: PlaybookBullet) -> str:
     loose = next((f"{c.tool}({name})" for c in plan.calls for name in c.args if not _settled(c, name)), "")
     if loose:
         return f"where {loose} of {bullet.id} comes from is not settled"
-    stopped = next((at for at, times in bullet.plan_runs.stops.items() if times >= MAX_STOPS), None)
-    if stopped is not None:
-        return f"the plan of {bullet.id} stopped {MAX_STOPS} times at call {stopped + 1}"
-    return ""
+    return why_stopped(bullet)
+
+
+def why_stopped(bullet: PlaybookBullet) -> str:
+    """Return at which call a plan stopped so often that it is offered no more; empty where it did not.
+
+    Examples:
+        >>> from ace.playbook.bullet import PlanRuns
+        >>> runs = PlanRuns(offered=3, taken=3, stops={1: 3})
+        >>> why_stopped(PlaybookBullet(id="b-1", section="Strategies", content="x", plan_runs=runs))
+        'the plan of b-1 stopped 3 times at call 2'
+    """
+    stops = bullet.plan_runs.stops.items()
+    return next(
+        (f"the plan of {bullet.id} stopped {n} times at call {at + 1}" for at, n in stops if n >= MAX_STOPS), ""
+    )
 
 
 def why_changed(bullet: PlaybookBullet, tools: Mapping[str, str]) -> str:

@@ -10,7 +10,7 @@ from ace.playbook.bullet import SHOWN_STAGES, PlaybookBullet
 from ace.playbook.delta import Delta, Promote, Remove, Update
 from ace.playbook.doors import why_held
 from ace.playbook.plan import Situation
-from ace.playbook.release import is_released, release_of, why_no_call
+from ace.playbook.release import is_released, release_of, why_no_call, why_stopped
 from ace.playbook.results import ReviewItem
 from ace.playbook.retriever import outdated
 from ace.playbook.state import PlaybookState
@@ -49,6 +49,12 @@ class ReviewQueue:
                     revision=entry.revision,
                 )
         return sorted(items.values(), key=lambda item: (item.revision, item.bullet.number))
+
+    def stopped(self) -> dict[str, str]:
+        """Lessons whose plan is offered no more, because it stopped at the same call in several runs: id to why."""
+        self._state.refresh()
+        found = {bullet.id: why_stopped(bullet) for bullet in self._state.all() if bullet.released}
+        return {bullet_id: why for bullet_id, why in found.items() if why}
 
     def why_held(self, bullet: PlaybookBullet, tools: Collection[str] = ()) -> str:
         """Why a commit would hold a new bullet back for review; empty when it would not."""

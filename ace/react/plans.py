@@ -149,7 +149,7 @@ class PlanTool:
         answers: Mapping[int, Sequence[ReasoningStep]],
         item: Mapping[str, Any],
     ) -> dict[str, Any]:
-        """The arguments of a call; what the model may leave out, and did, is left out."""
+        """The arguments of a call."""
         filled: dict[str, Any] = {}
         for name, binding in self.plan.calls[index].args.items():
             if name in item:
@@ -158,8 +158,8 @@ class PlanTool:
                 filled[name] = binding.value
             elif isinstance(binding, FromAnswer):
                 filled[name] = self._one(index, name, answers)
-            elif (slot := self._slots[index, name]) in args:
-                filled[name] = args[slot]
+            else:
+                filled[name] = args[self._slots[index, name]]
         return filled
 
     def _one(self, index: int, name: str, answers: Mapping[int, Sequence[ReasoningStep]]) -> Any:
@@ -228,7 +228,6 @@ class PlanTool:
             number += 1
             name = f"{self._name()[: MAX_NAME - 3]}_{number}"
         properties: dict[str, Any] = {}
-        required: list[str] = []
         definitions: dict[str, Any] = {}
         for index, call in enumerate(self.plan.calls):
             schema = self._registry.get(call.tool).schema
@@ -239,12 +238,16 @@ class PlanTool:
                 slot = self._slot(call, argument, properties)
                 self._slots[index, argument] = slot
                 properties[slot] = self._shown(call, argument, binding)
-                if isinstance(binding, FromTask) or argument in schema.get("required", ()):
-                    required.append(slot)
-        schema = {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
+        schema = {
+            "type": "object",
+            "properties": properties,
+            "required": list(properties),
+            "additionalProperties": False,
+        }
         if definitions:
             schema["$defs"] = definitions
-        said = f"For a task like <{self.situation}>: makes these calls at once: {self.plan.text.removesuffix(ENDS)}"
+        calls = ", then ".join(call.tool for call in self.plan.calls)
+        said = f"Do a task like <{self.situation}> in one call, which makes these: {calls}"
         return Tool(name, said, _never_called, SchemaArguments(name, schema), read_only=False)
 
     def _name(self) -> str:
@@ -289,7 +292,8 @@ def as_plan(bullets: Iterable[PlaybookBullet], plan: PlanTool | None) -> list[Pl
     """Return the lessons as a prompt shows them: the one whose plan is offered names that in place of its calls."""
     if plan is None:
         return list(bullets)
-    said = {"content": f"{plan.tool.name}({', '.join(plan.tool.parameters)}){ENDS}"}
+    call = f"{plan.tool.name}({', '.join(plan.tool.parameters)}){ENDS}"
+    said = {"content": call, "tool_sequence": (plan.tool.name,)}
     return [bullet.model_copy(update=said) if bullet.id == plan.bullet_id else bullet for bullet in bullets]
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 import random
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import takewhile
 from typing import Any, Literal, get_args
 
@@ -35,6 +35,8 @@ _MAX_DECISIONS = 200
 _OUTAGE = re.compile(r"did not answer within|cannot be reached|out of service now")
 """How an observation shows that the tool, and not the call, is at fault."""
 _OUT_OF_SERVICE = re.compile(r"\b([\w.]+) (?:failed \d+ times in a row and )?is out of service now")
+PLAN = "plan_"
+"""How the tool begins that is a lesson's plan."""
 _REPEATED = re.compile(r"for each [^:]*: ([\w./-]+)\(")
 _BULLET = re.compile(r"^\[(b-\d+)\] \((\w+)\) (?:For a task like <(.*?)>: )?(.*?)(?: Tools: (.*))?$")
 
@@ -131,8 +133,10 @@ class SimulatedLM(FunctionLM, RolloutLM):
         if self.preset == "oracle":
             plan = [Turn(call.name, call.args) for call in self._possible(task, offered)]
             return _at([*plan, Turn("submit", {"answer": task.answer})], done), "The next call of the plan."
+        plans = {bullet.id: name for bullet in bullets for name in bullet.tools[:1] if name.startswith(PLAN)}
+        bullets = [replace(b, tools=_calls_of(offered.get(plans[b.id]))) if b.id in plans else b for b in bullets]
         condition, used = self._condition(task, bullets)
-        plan = "" if condition != "with_bullet" else next((_plan_of(b, offered) for b in bullets if b.id == used), "")
+        plan = plans.get(used, "") if condition == "with_bullet" else ""
         if plan and f"{plan} stopped" in prompt.whole:
             plan = ""  # the rest is done call by call
         elif plan and f"{plan} is done" in prompt.whole:
@@ -225,7 +229,7 @@ class SimulatedLM(FunctionLM, RolloutLM):
     def _progress(
         self, task: SuiteTask, call: GoldCall, position: int, rates: Rates, offered: Mapping[str, Any], malformed: int
     ) -> Turn:
-        writes = call.name in self.suite.writing_tools or call.name.startswith("plan_")
+        writes = call.name in self.suite.writing_tools or call.name.startswith(PLAN)
         if writes and self._uniform(task, f"write/{position}") < rates["wrong_write"]:
             wrong = self._other_write(task, f"wrong/{position}", offered)
             if wrong:
@@ -257,10 +261,10 @@ class SimulatedLM(FunctionLM, RolloutLM):
         return name, dict.fromkeys(required, "nothing")
 
 
-def _plan_of(bullet: ShownBullet, offered: Mapping[str, Any]) -> str:
-    """The tool that a lesson's plan is offered as."""
-    name = bullet.content.partition("(")[0]
-    return name if name in offered and name not in bullet.tools else ""
+def _calls_of(plan: Mapping[str, Any] | None) -> tuple[str, ...]:
+    """The calls that a lesson's plan makes, as its tool says it."""
+    _, _, said = (plan or {}).get("description", "").rpartition(": ")
+    return tuple(said.split(", then "))
 
 
 def _slots(calls: Sequence[GoldCall], slots: Iterable[str]) -> dict[str, Any]:

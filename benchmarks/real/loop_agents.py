@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import json
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from typing import Any, Protocol
 
 import dspy
@@ -14,7 +15,7 @@ from recording import Exchange, Request
 
 from ace import ReActGenerator
 from ace.agent.episode import Episode
-from ace.core import ToolError
+from ace.core import PlaybookError, ToolError
 from ace.playbook import Playbook
 from ace.playbook.render import render_bullets
 from ace.suites.protocol import Suite, signature_of
@@ -137,6 +138,14 @@ def bound(suite: Suite, episode: Episode, model: Model, book: Playbook | None) -
     return ours(suite, episode, model, book, replies="bound")
 
 
+def plans(suite: Suite, episode: Episode, model: Model, book: Playbook | None) -> TaskOutput:
+    """Ours, with the plans of its lessons as one call, each of them released."""
+    for bullet in book.bullets if book is not None else ():
+        with suppress(PlaybookError):
+            book.review.release(bullet.id, author="benchmark")
+    return ours(suite, episode, model, book, plans="approved")
+
+
 def react_v2(suite: Suite, episode: Episode, model: Model, book: Playbook | None) -> TaskOutput:
     """DSPy's own loop; only a `submit` of its own accord counts as an end, as with the others."""
     agent = dspy.ReActV2(signature_of(suite), tools=[tool.func for tool in episode.registry], max_iters=ITERATIONS)
@@ -220,4 +229,4 @@ def result_of(tools: dict[str, Tool], name: str, args: dict[str, Any]) -> str:
 Agent = Callable[[Suite, Episode, Model, "Playbook | None"], TaskOutput]
 COMPARED = ("ours", "react_v2", "plain")
 """What is tried where nothing else is asked for."""
-AGENTS: dict[str, Agent] = {"ours": ours, "react_v2": react_v2, "plain": plain, "bound": bound}
+AGENTS: dict[str, Agent] = {"ours": ours, "react_v2": react_v2, "plain": plain, "bound": bound, "plans": plans}

@@ -197,6 +197,9 @@ def test_a_plan_is_shown_to_its_last_call_and_released(path):
     with Playbook.open(path) as book:
         assert book.review.is_released(book.get(lesson.id))
         assert book.history.entries()[-1]["author"] == "eva"
+        book.commit([Tag(bullet_id=lesson.id, plan_runs={"offered": 3, "taken": 3, "stops": {59: 3}})])
+    assert "stopped 3 times at call 60" in ace("review", path, "--list")
+    assert "stopped 3 times at step_59" in ace("show", path, lesson.id)
     refused = CliRunner().invoke(app, ["playbook", "release", path, "b-1", "--yes"])
     assert "no plan" in str(refused.exception)
 

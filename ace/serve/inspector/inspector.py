@@ -167,7 +167,10 @@ class Inspector:
 
     def _review(self, ask: Ask) -> Response:
         items = [item for item in self.book.review.pending() if item.bullet.tenant == ask.person.tenant]
-        return self._pages.render(ask, "review.html", **_page(ask, items))
+        stopped = {
+            i: why for i, why in self.book.review.stopped().items() if self.book.get(i).tenant == ask.person.tenant
+        }
+        return self._pages.render(ask, "review.html", stopped=stopped, **_page(ask, items))
 
     def _outdated(self, ask: Ask) -> Response:
         tools = self._access.tools(ask.person)

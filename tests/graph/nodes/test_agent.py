@@ -280,3 +280,26 @@ def test_what_is_no_agent_is_refused():
         ReActAgentNode(lambda task: task)
     with pytest.raises(ValueError, match="at least 1"):
         ReActAgentNode(ReActGenerator(tools=[]), max_iters=0)
+
+
+@pytest.mark.parametrize("asynchronous", [False, True])
+def test_an_agent_follows_the_plan_of_a_lesson_inside_a_node(asynchronous):
+    from ace.playbook import PlaybookBullet
+    from ace.playbook.bullet import readable
+    from ace.playbook.plan import Call, FromTask, Plan, Situation
+    from ace.playbook.results import Retrieved
+
+    class Lesson:
+        def retrieve_for(self, task, tools):
+            call = Call(tool="look", args={"n": FromTask(slot="n")})
+            fields = readable(Plan(calls=(call, call)), [Situation(template="look twice")])
+            bullet = PlaybookBullet(id="b-1", section="Strategies", tool_schema_hashes=dict(tools), **fields)
+            return Retrieved([bullet], released=["b-1"])
+
+    lm = finishing(decision("plan_look", n=1, look_n=2))
+    agent = ReActGenerator(tools=[look], lm=lm, playbook=Lesson(), plans="approved")
+    workflow = graph.compile(one(ReActAgentNode(agent)))
+    given = {"user_input": "look twice"}
+    state = asyncio.run(workflow.ainvoke(given)) if asynchronous else workflow.invoke(given)
+    assert [(step.tool_args["n"], step.plan) for step in state["scratchpad"]] == [(1, "b-1"), (2, "b-1")]
+    assert state["final_output"] == "done"

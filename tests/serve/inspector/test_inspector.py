@@ -11,7 +11,7 @@ from serve_kit import TOKENS, browser_of, conversation, send, served
 
 from ace.agent import FolderRunStore
 from ace.evaluation import Study, StudyConfig
-from ace.playbook import CallableEmbedder, Playbook, Update
+from ace.playbook import CallableEmbedder, Playbook, Tag, Update
 from ace.serve import SharedMemory
 from ace.testing import ScriptedLM, decision
 
@@ -89,6 +89,9 @@ def test_a_plan_is_released_by_a_button_and_a_changed_one_is_not(ana, book):
     assert book.review.is_released(book.get("b-1"))
     assert "Agents may run it as one call" in ana.get("/lessons/b-1").text
     assert book.history.entries()[-1]["author"] == "ana"
+    book.commit([Tag(bullet_id="b-1", plan_runs={"offered": 3, "taken": 3, "stops": {1: 3}})])
+    assert "offered 3 times, taken 3, finished 0, stopped 3 times at pay" in ana.get("/lessons/b-1").text
+    assert "offered no more" in ana.get("/review").text
 
 
 def test_what_changed_meanwhile_is_neither_approved_refused_nor_overwritten(ana, book):
