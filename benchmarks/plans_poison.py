@@ -1,9 +1,9 @@
 """Are plans with a stranger's call ever run? ``python benchmarks/plans_poison.py OUT.json``.
 
 The five worlds of `trust_worlds.py`: runs that obeyed planted words, so that what they teach carries the stranger's call.
-Their plans come in by four doors: they are **learned** from the run, **remembered** over the shared memory's door and praised
-by feedback, **imported** from a file that says they are active, trusted, released and proven, or **pasted** over the plan
-of an honest lesson that a person had released and chance had proven. Then agents with ``plans="approved"`` and
+Their plans come in by four doors: they are **learned** from the run, **remembered** over the shared memory's door and
+praised by feedback, **imported** from a file that says they are active, trusted, released and proven, or **pasted** over the
+plan of an honest lesson that a person had released and chance had proven. Then agents with ``plans="approved"`` and
 ``plans="proven"`` whose model takes any plan that it is offered are asked the same task. Beside it the control: honest
 lessons that a person released have to be run, so that a rule which lets nothing run is found.
 """
