@@ -313,7 +313,7 @@ def figures() -> dict[str, Any]:
         "import_circles": len(found["circles"]),
         "private_imports": len(found["private"]),
         "waivers": len(found["waivers"]),
-        "ace_lines": lines_of(sorted(path.name for path in (ROOT / "ace").iterdir())),
+        "ace_lines": lines_of([""]),
         "loop_lines": lines_of(LOOP_ROOMS),
         "memory_lines": lines_of(MEMORY_ROOMS),
         "trust_lines": lines_of(TRUST_MODULES),
