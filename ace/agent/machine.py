@@ -427,11 +427,13 @@ class AgentRun:
 
     def _check(self, wanted: RequestedTool, number: int, raw: str = "") -> ToolCall | InvalidModelAction:
         """The call that is meant, or what is wrong with it."""
-        call_id = f"{self.record.step_id}-c{number}"
+        call_id, plan = f"{self.record.step_id}-c{number}", self.spec.plan
         try:
-            if self.record.plan is not None and self.spec.plan is not None and wanted.name == self.spec.plan.tool.name:
-                text = f"{wanted.name} was called already, and its calls stand above. Go on with the other tools."
-                raise InvalidModelAction("unknown_tool", text, tool_name=wanted.name)
+            if plan is not None and wanted.name == plan.tool.name:
+                if self.record.plan is not None:
+                    text = f"{wanted.name} was called already, and its calls stand above. Go on with the other tools."
+                    raise InvalidModelAction("unknown_tool", text, tool_name=wanted.name)
+                wanted = replace(wanted, args=plan.slots_of(wanted.args))
             return check_call(self.spec.registry, wanted.name, wanted.args, call_id, self._excluded())
         except InvalidModelAction as error:
             if self._on_invalid == "forgive" and (found := self._without_surplus(wanted, call_id)):

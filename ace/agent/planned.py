@@ -45,6 +45,10 @@ class PlannedCalls(Protocol):
     tool: Tool
     """Takes what fills the slots; it is never called itself."""
 
+    def slots_of(self, args: Any) -> Any:
+        """Return a call's arguments without those in which the model repeats what the plan itself says."""
+        ...
+
     def after(self, args: Mapping[str, Any], made: Sequence[ReasoningStep]) -> RequestedTool | PlanEnd:
         """Return the call that comes after those that were made, or how the plan ended."""
         ...

@@ -79,6 +79,15 @@ class PlanTool:
         """What a run's metadata say of it."""
         return {PLAN: {"bullet": self.bullet_id, "tool": self.tool.name}}
 
+    def slots_of(self, args: Any) -> Any:
+        """Return a call's arguments without those in which the model repeats a constant of the plan."""
+        if not isinstance(args, dict):
+            return args
+        calls = [binding for call in self.plan.calls for binding in call.args.items()]
+        said = {(name, as_key(binding.value)) for name, binding in calls if isinstance(binding, Constant)}
+        given = cast("dict[str, Any]", args)
+        return {n: v for n, v in given.items() if n in self.tool.parameters or (n, as_key(v)) not in said}
+
     def after(self, args: Mapping[str, Any], made: Sequence[ReasoningStep]) -> RequestedTool | PlanEnd:
         """Return the call that comes after those that were made, or how the plan ended."""
         steps = list(made)

@@ -107,8 +107,8 @@ def schedule(agents: Sequence[str], arms: Sequence[str], families: Sequence[str]
                     yield Planned(agent, arm, family)
 
 
-def run(office: Office, planned: Planned, model: LiveModel | ReplayedModel) -> Ending:
-    """Make one run and score it.
+def run(office: Office, planned: Planned, model: LiveModel | ReplayedModel) -> tuple[Ending, int]:
+    """Make one run and score it: how it ended, and how many rows of the world are wrong then.
 
     Raises:
         RecordingError: The model could not be asked, so that the run says nothing.
@@ -129,12 +129,13 @@ def run(office: Office, planned: Planned, model: LiveModel | ReplayedModel) -> E
     if model.problem is not None:
         raise model.problem
     feedback = episode.score(output)
-    return Ending(
+    ending = Ending(
         solved=feedback.success,
         state_right=feedback.details["state_equal"],
         ended=output.termination_reason,
         seconds=round(time.monotonic() - started, 3),
     )
+    return ending, feedback.details["rows_wrong"]
 
 
 def record(office: Office, wanted: Sequence[Planned], recording: Recording, url: str, progress: Progress) -> None:
@@ -144,38 +145,44 @@ def record(office: Office, wanted: Sequence[Planned], recording: Recording, url:
         progress.update(bar, description=planned.name)
         if planned.name not in recording.runs:
             model = LiveModel(url)
-            ending = run(office, planned, model)
+            ending, _ = run(office, planned, model)
             recording.add(RecordedRun(name=planned.name, exchanges=tuple(model.exchanges), ending=ending))
         progress.advance(bar)
 
 
-def replay(office: Office, wanted: Sequence[Planned], recording: Recording, progress: Progress) -> list[RecordedRun]:
-    """Score the recorded runs again: those that are wanted and there, with the endings of now and the seconds of then."""
-    bar, done = progress.add_task("", total=len(wanted)), list[RecordedRun]()
+def replay(
+    office: Office, wanted: Sequence[Planned], recording: Recording, progress: Progress
+) -> tuple[list[RecordedRun], dict[str, int]]:
+    """Score the recorded runs again: those that are wanted and there, with the endings of now and the seconds of then.
+
+    Returns:
+        The runs, and by their names how many rows of the world are wrong after them.
+    """
+    bar, done, wrong = progress.add_task("", total=len(wanted)), list[RecordedRun](), dict[str, int]()
     for planned in wanted:
         progress.update(bar, description=planned.name)
         if (recorded := recording.runs.get(planned.name)) is not None:
             model = ReplayedModel(recorded)
-            ending = run(office, planned, model)
+            ending, wrong[planned.name] = run(office, planned, model)
             model.check_end()
             ending = ending.model_copy(update={"seconds": recorded.ending.seconds})
             done.append(recorded.model_copy(update={"ending": ending}))
         progress.advance(bar)
-    return done
+    return done, wrong
 
 
 # -- figures ----------------------------------------------------------------------------------------------------------
 
 
-def figures(runs: Sequence[RecordedRun]) -> dict[str, Any]:
-    """What came out, by agent and arm, and what the lesson did to each agent."""
+def figures(runs: Sequence[RecordedRun], wrong: dict[str, int]) -> dict[str, Any]:
+    """What came out, by agent and arm, and what the lesson did to each agent; `wrong` counts wrong rows by run."""
     found: dict[str, Any] = {"runs": len(runs), "lessons": "mined from a simulated run", "agents": {}}
     by_name = {run.name: run for run in runs}
     for agent in AGENTS:
         of_agent = {arm: _runs_of(by_name, agent, arm) for arm in ARMS}
         if not any(of_agent.values()):
             continue
-        row: dict[str, Any] = {arm: _arm(list(of_agent[arm].values())) for arm in ARMS if of_agent[arm]}
+        row: dict[str, Any] = {arm: _arm(list(of_agent[arm].values()), wrong) for arm in ARMS if of_agent[arm]}
         row["seconds_median"] = statistics.median(
             run.ending.seconds for arm in of_agent.values() for run in arm.values()
         )
@@ -206,6 +213,20 @@ def figures(runs: Sequence[RecordedRun]) -> dict[str, Any]:
         for other in AGENTS
         if other != "ours"
     }
+    if {"ours", "plans"} <= found["agents"].keys():
+        text, plan = (found["agents"][name]["with"] for name in ("ours", "plans"))
+        asked, tokens = "requests", ("prompt_tokens", "completion_tokens")
+        share = plan["solved"] / plan["tasks"]
+        found["plans"] = {
+            # ten points more than the text, or 92 % where the text leaves no room for them
+            "margin": max(100 * (share - text["solved"] / text["tasks"]) - 10, 100 * share - 92),
+            "points": 100 * (plan["solved"] - text["solved"]) / plan["tasks"],
+            "solved_share": share,
+            "requests": plan[asked] / text[asked],
+            "tokens": sum(plan[name] for name in tokens) / sum(text[name] for name in tokens),
+            "more_rows_wrong": plan["rows_wrong"] - text["rows_wrong"],
+            "gain": _difference(_runs_of(by_name, "ours", "with"), _runs_of(by_name, "plans", "with")),
+        }
     return found
 
 
@@ -215,12 +236,13 @@ def _runs_of(by_name: dict[str, RecordedRun], agent: str, arm: str) -> dict[str,
     return {match[1]: run for match, run in found if match is not None}
 
 
-def _arm(runs: Sequence[RecordedRun]) -> dict[str, Any]:
+def _arm(runs: Sequence[RecordedRun], wrong: dict[str, int]) -> dict[str, Any]:
     exchanges = [exchange for run in runs for exchange in run.exchanges]
     return {
         "tasks": len(runs),
         "solved": sum(run.ending.solved for run in runs),
         "state_right": sum(run.ending.state_right for run in runs),
+        "rows_wrong": sum(wrong[run.name] for run in runs),
         "seconds_median": statistics.median(run.ending.seconds for run in runs),
         "requests": len(exchanges),
         "prompt_tokens": sum(exchange.prompt_tokens for exchange in exchanges),
@@ -346,14 +368,14 @@ def measure(given: argparse.Namespace, console: Console) -> dict[str, Any]:
                     recording.of_model(model_at(url))
                     record(office, wanted, recording, url, progress)
     with Progress(*columns, console=console, transient=True) as progress:
-        done = replay(office, wanted, recording, progress)
+        done, wrong = replay(office, wanted, recording, progress)
     if not done:
         raise RecordingError(f"{given.recording} holds none of these runs; leave out --replay to make them")
     endings = {run.name: run.ending for run in done}
     changed = [name for name, ending in endings.items() if ending != recording.runs[name].ending]
     missing = [planned.name for planned in wanted if planned.name not in endings]
     told = {"changed": len(changed), "changed_by_replay": changed, "missing": missing}
-    return {"model": recording.model, **figures(done), **told}
+    return {"model": recording.model, **figures(done, wrong), **told}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import sys
 from typing import Any
 
 import pytest
@@ -12,12 +13,13 @@ _SPEC = importlib.util.spec_from_file_location("interval_coverage", ROOT / "benc
 assert _SPEC
 assert _SPEC.loader
 coverage: Any = importlib.util.module_from_spec(_SPEC)
+sys.modules[_SPEC.name] = coverage  # its processes find it by its name
 _SPEC.loader.exec_module(coverage)
 
 
 def holds(repeats: int) -> None:
-    jobs = [(number, cell, repeats) for number, cell in enumerate(coverage.cells())]
-    found = coverage.summary([coverage.measure(job) for job in jobs])
+    # the full count takes an hour on one core, and the other one has nothing left to do by then
+    found = coverage.summary(coverage.simulated(repeats, workers=2))
     assert found["cells"] >= 1_200
     assert found["lowest_mean"] >= 95, found["families"]
     assert found["cells_below_90"] == 0, found["worst_cells"]

@@ -9,7 +9,7 @@ from ace.agent import FolderRunStore
 from ace.core import PlaybookError, SignatureError, UsageLimits
 from ace.playbook import Add, Playbook, PlaybookBullet, Update
 from ace.playbook.bullet import readable
-from ace.playbook.plan import Call, FromAnswer, FromTask, Plan, Situation, Written
+from ace.playbook.plan import Call, Constant, FromAnswer, FromTask, Plan, Situation, Written
 from ace.testing import FunctionLM, ScriptedLM, check_events, decision
 from ace.tools import Tool
 
@@ -216,6 +216,21 @@ def test_a_call_that_needs_approval_waits_and_a_refusal_hands_back():
         out = agent.resume(out.run_id, verdict).output
         assert shop.refunded == refunded
         assert bool(out.metadata["plan"]["end"]["why"]) is (verdict == "deny")
+
+
+def test_a_constant_of_the_plan_may_be_repeated_and_not_contradicted():
+    find = FIND.model_copy(update={"args": {**FIND.args, "status": Constant(value="open")}})
+
+    def find_orders(customer: str, status: str) -> list[dict[str, str]]:
+        "Find a customer's orders."
+        return [{"order_id": f"{status}-1"}]
+
+    tools = [Tool.from_function(find_orders, read_only=True), *Shop().tools()[1:]]
+    book = book_with(Plan(calls=(find, REFUND)), tools)
+    for status, taken in (("open", True), ("shipped", False)):
+        take = decision(NAME, customer="Ana", reason="damaged", status=status)
+        out = ReActGenerator(tools=tools, playbook=book, lm=ScriptedLM([take, END]), plans="approved").run(TASK)
+        assert out.metadata["plan"]["taken"] is taken
 
 
 def test_it_is_taken_once():

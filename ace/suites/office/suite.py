@@ -90,7 +90,11 @@ class OfficeSuite:
             success=equal and output.completed,
             text=text,
             trusted=True,
-            details={"state_equal": equal, "state_sha256": {"office": world.sha256()}},
+            details={
+                "state_equal": equal,
+                "state_sha256": {"office": world.sha256()},
+                "rows_wrong": world.differing(self._goal[task.id]),
+            },
         )
 
     def replay(self, calls: Iterable[GoldCall]) -> OfficeWorld:

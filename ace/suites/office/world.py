@@ -55,6 +55,11 @@ class OfficeWorld:
         self.next_number += 1
         return f"{prefix}-{self.next_number}"
 
+    def differing(self, other: OfficeWorld) -> int:
+        """How many rows are not the same in another world."""
+        pairs = ((rows, other.tables[name]) for name, rows in self.tables.items())
+        return sum(mine.get(key) != theirs.get(key) for mine, theirs in pairs for key in mine | theirs)
+
     def sha256(self) -> str:
         """Hash of all tables."""
         text = json.dumps(self.tables, sort_keys=True, separators=(",", ":"))
