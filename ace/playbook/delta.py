@@ -269,8 +269,8 @@ def _changed(
         new = PlaybookBullet.model_validate({**old.model_dump(), **changes, "updated_revision": revision})
     except ValidationError as error:
         raise PlaybookError(f"cannot {delta.kind} {old.id}: {error.errors(include_url=False)}") from error
-    if isinstance(delta, Update) and old.plan and new.plan and old.plan.said != new.plan.said:
-        return new.model_copy(update=dict.fromkeys(HOLDOUT_COUNTERS, 0))  # what chance has shown was of other calls
+    if old.plan and new.plan and old.plan.said != new.plan.said:  # what was seen was of other calls
+        return new.model_copy(update={**dict.fromkeys(HOLDOUT_COUNTERS, 0), "plan_runs": PlanRuns()})
     return new
 
 
@@ -302,11 +302,15 @@ def _inherited(old: PlaybookBullet, absorbed: Sequence[PlaybookBullet]) -> dict[
     distinct = dict.fromkeys(other for bullet in all_of_them for other in bullet.distinct_from if other not in names)
     return {
         **{name: sum(getattr(bullet, name) for bullet in all_of_them) for name in HOLDOUT_COUNTERS},
-        "plan_runs": old.plan_runs.joined(*(bullet.plan_runs for bullet in absorbed)),
+        "plan_runs": old.plan_runs.joined(*(b.plan_runs for b in absorbed if _same_calls(old, b))),
         "tags": tuple(dict.fromkeys(tag for bullet in all_of_them for tag in bullet.tags)),
         "tool_schema_hashes": {k: v for bullet in reversed(all_of_them) for k, v in bullet.tool_schema_hashes.items()},
         "distinct_from": tuple(distinct),
     }
+
+
+def _same_calls(one: PlaybookBullet, other: PlaybookBullet) -> bool:
+    return one.plan is not None and other.plan is not None and one.plan.said == other.plan.said
 
 
 def _credited(old: PlaybookBullet, tag: Tag) -> dict[str, Any]:

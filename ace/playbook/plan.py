@@ -153,9 +153,9 @@ class Plan(BaseModel, frozen=True, extra="forbid"):
 
     @property
     def said(self) -> str:
-        """Its calls as they would be made, as one text: what counts runs, and other places of an argument, are left out."""
+        """Its calls as they would be made, as one text; what only counts runs is left out."""
         calls = [
-            [call.tool, call.times, call.over, call.loop, {n: _as_made(a) for n, a in sorted(call.args.items())}]
+            [call.tool, call.times, call.over, call.loop, {n: [*map(_as_made, call.places(n))] for n in call.args}]
             for call in self.calls
         ]
         return json.dumps(calls, sort_keys=True, default=str)

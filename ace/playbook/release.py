@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 from typing import Literal
 
 from ace.playbook.bullet import SHOWN_STAGES, PlaybookBullet
-from ace.playbook.plan import Call, FromAnswer, Plan, digest_of
+from ace.playbook.plan import Call, Constant, FromAnswer, Plan
 from ace.playbook.sources import Source
 from ace.playbook.statistics import Record, effect
 
@@ -26,7 +27,7 @@ def release_of(plan: Plan, book_id: str | None) -> str:
         >>> release_of(Plan(calls=(Call(tool="f"),)), "a") == release_of(Plan(calls=(Call(tool="g"),)), "a")
         False
     """
-    return digest_of(f"{book_id} {plan.said}")
+    return hashlib.sha256(f"{book_id} {plan.said}".encode("utf-8", "replace")).hexdigest()[:16]
 
 
 def is_released(bullet: PlaybookBullet, book_id: str | None) -> bool:
@@ -60,6 +61,10 @@ def why_no_call(bullet: PlaybookBullet) -> str:
     loose = next((f"{c.tool}({name})" for c in plan.calls for name in c.args if not _settled(c, name)), "")
     if loose:
         return f"where {loose} of {bullet.id} comes from is not settled"
+    loops = {call.loop for call in plan.calls if call.times == "each"}
+    driven = {call.loop for call in plan.calls if call.loop and _drives(plan, call)}
+    if loops != driven:
+        return f"what a loop of {bullet.id} goes over is not settled"
     return why_stopped(bullet)
 
 
@@ -106,10 +111,15 @@ def proven(bullet: PlaybookBullet) -> bool:
 
 
 def _settled(call: Call, name: str) -> bool:
-    """Whether the engine can tell where an argument comes from."""
-    place = call.args[name]
-    return not (
-        "[]" in name
-        or isinstance(call.times, int)
-        or (isinstance(place, FromAnswer) and (not place.path or place.unnamed))
-    )
+    """Whether the engine can tell where an argument comes from: of an answer, all that it came from so far are fields."""
+    places = call.places(name) if isinstance(call.args[name], FromAnswer) else ()
+    fields = all(isinstance(place, FromAnswer) and place.path and not place.unnamed for place in places)
+    varies = not call.over or (call.over in call.args and not isinstance(call.args[call.over], Constant))
+    return fields and varies and "[]" not in name and not isinstance(call.times, int)
+
+
+def _drives(plan: Plan, call: Call) -> bool:
+    """Whether a loop goes over an argument of this call, and not over the answers of another call of the loop."""
+    source = call.args.get(call.over)
+    inside = isinstance(source, FromAnswer) and plan.calls[source.call].loop == call.loop
+    return source is not None and not inside

@@ -14,11 +14,11 @@ from typing import Any, cast
 
 from ace.agent.planned import PlanEnd
 from ace.agent.states import RequestedTool
-from ace.core import InvalidModelAction
+from ace.core import InvalidModelAction, RunStoreError, ToolError
 from ace.playbook.bullet import PlaybookBullet
 from ace.playbook.plan import ENDS, Binding, Call, Constant, FromAnswer, FromTask, Plan
 from ace.playbook.release import PlanMode, proven, why_changed, why_no_call
-from ace.reflector.values import as_key, leaves, slot_name, structure
+from ace.reflector.values import as_key, exact_key, slot_name, structure
 from ace.tasks import ReasoningStep
 from ace.tools import Tool, ToolRegistry
 from ace.tools.schema import SchemaArguments
@@ -27,6 +27,9 @@ PLAN = "plan"
 """Where a stored run holds the plan that it was offered."""
 MAX_ITEMS = 50
 """Items that a plan goes over at most."""
+MAX_DEPTH = 8
+"""References in references of a schema that are followed."""
+_REFERENCES = frozenset({"$ref", "$defs", "definitions"})
 MAX_NAME = 64
 """Characters of a plan's name."""
 _Place = tuple[int, str]
@@ -36,7 +39,7 @@ _Place = tuple[int, str]
 class _StoppedError(Exception):
     """The plan cannot go on: the number of the call that is not made, and why."""
 
-    def __init__(self, at: int, why: str) -> None:
+    def __init__(self, at: int | None, why: str) -> None:
         super().__init__(why)
         self.end = PlanEnd(at=at, why=why)
 
@@ -59,15 +62,24 @@ class PlanTool:
         self.plan = plan
         self.situation = situation
         self._registry = registry
+        self._schemas = {call.tool: _inlined(registry.get(call.tool).schema) for call in plan.calls}
         self._blocks = [list(block) for _, block in groupby(range(len(plan.calls)), self._block_of)]
         self._slots: dict[_Place, str] = {}
         self.tool = self._as_tool()
 
     @classmethod
     def of_stored(cls, text: str, registry: ToolRegistry) -> PlanTool:
-        """Read what `stored` gave."""
+        """Read what `stored` gave.
+
+        Raises:
+            RunStoreError: The agent lacks a tool of the plan.
+        """
         said = json.loads(text)
-        return cls(said["bullet_id"], Plan.model_validate(said["plan"]), registry, said["situation"])
+        plan, bullet_id = Plan.model_validate(said["plan"]), said["bullet_id"]
+        if missing := sorted({call.tool for call in plan.calls if not registry.has(call.tool)}):
+            needed = f"the plan of {bullet_id}, which needs {', '.join(missing)}"
+            raise RunStoreError(f"the run began with {needed}; resume it with the agent that started it")
+        return cls(bullet_id, plan, registry, said["situation"])
 
     def stored(self) -> str:
         """As JSON, for a run that another process resumes."""
@@ -100,6 +112,8 @@ class PlanTool:
                         self._check_answer(index, made[-1])
                     return self._request(index, {**item, **self._filled(index, args, {**answers, **own}, item)})
                 step = steps.pop(0)
+                if step.outcome == "denied":  # by a person or a budget: that says nothing about the plan
+                    raise _StoppedError(None, f"{call.tool} was not called")
                 if step.tool_name != call.tool or step.outcome != "success" or not step.executed:
                     raise _StoppedError(index, f"{call.tool} did not succeed")
                 own[index] = [step]
@@ -110,10 +124,10 @@ class PlanTool:
 
     # -- what comes when -----------------------------------------------------------------------------------------------
 
-    def _block_of(self, index: int) -> int:
+    def _block_of(self, index: int) -> tuple[bool, int]:
         """Calls of one loop stand in one block."""
-        loop = self.plan.calls[index].loop
-        return -loop if self.plan.calls[index].times == "each" else index
+        call = self.plan.calls[index]
+        return (True, call.loop) if call.times == "each" else (False, index)
 
     def _turns(
         self, args: Mapping[str, Any], answers: Mapping[int, Sequence[ReasoningStep]]
@@ -127,11 +141,11 @@ class PlanTool:
             over = {
                 i: self._items(i, args, answers) for i, call in zip(block, calls, strict=True) if self._drives(call)
             }
-            lengths = {len(items) for items in over.values()}
-            length = lengths.pop() if len(lengths) == 1 else 0
-            if not 0 < length <= MAX_ITEMS:
-                raise _StoppedError(block[0], f"{calls[0].tool} needs 1 to {MAX_ITEMS} items, and there are {length}")
-            for turn in range(length):
+            lengths = sorted({len(items) for items in over.values()})
+            if len(lengths) != 1 or not 0 < lengths[0] <= MAX_ITEMS:
+                found = " and ".join(map(str, lengths))
+                raise _StoppedError(block[0], f"{calls[0].tool} needs 1 to {MAX_ITEMS} items, and there are {found}")
+            for turn in range(lengths[0]):
                 own: dict[int, Sequence[ReasoningStep]] = {}
                 for index in block:
                     yield index, {self.plan.calls[index].over: over[index][turn]} if index in over else {}, own
@@ -147,7 +161,7 @@ class PlanTool:
         source = call.args[call.over]
         if isinstance(source, FromAnswer):
             return self._values(index, call.over, answers)
-        return list(args.get(self._slots[index, call.over], ()))
+        return list({exact_key(item): item for item in args[self._slots[index, call.over]]}.values())
 
     # -- what a call is given ------------------------------------------------------------------------------------------
 
@@ -175,8 +189,9 @@ class PlanTool:
         """The value of an argument that an answer gives; all of them for one that takes a list."""
         values = self._values(index, name, answers)
         call = self.plan.calls[index]
-        if self._part(call, name).get("type") == "array":
-            return values
+        first, *others = call.places(name)
+        if values and _branch(self._part(call, name)).get("type") == "array":
+            return values if others else self._rows(index, cast(FromAnswer, first), answers)
         if len(values) != 1:
             found = f"{len(values)} values" if values else "no value"
             raise _StoppedError(
@@ -187,13 +202,20 @@ class PlanTool:
     def _values(self, index: int, name: str, answers: Mapping[int, Sequence[ReasoningStep]]) -> list[Any]:
         """What stands at every place from which an argument came so far, each once."""
         places = [p for p in self.plan.calls[index].places(name) if isinstance(p, FromAnswer)]
-        first, *others = ({as_key(value): value for value in self._at(place, answers)} for place in places)
+        first, *others = ({exact_key(v): v for v in self._rows(index, place, answers)} for place in places)
         return [value for key, value in first.items() if all(key in other for other in others)]
 
-    @staticmethod
-    def _at(place: FromAnswer, answers: Mapping[int, Sequence[ReasoningStep]]) -> Iterator[Any]:
-        for step in answers.get(place.call, ()):
-            yield from (leaf for path, leaf in leaves(structure(step.observation)) if path == place.path)
+    def _rows(
+        self, index: int, place: FromAnswer, answers: Mapping[int, Sequence[ReasoningStep]]
+    ) -> list[str | int | float]:
+        """What stands at a place, one value for each row: where one row lacks it, nobody knows which value is whose."""
+        steps = re.findall(r"\[\]|[^.\[\]]+", place.path)
+        rows = [value for step in answers.get(place.call, ()) for value in _at(structure(step.observation), steps)]
+        found = [value for value in rows if isinstance(value, (str, int, float)) and not isinstance(value, bool)]
+        if 0 < len(found) < len(rows):
+            tools = (self.plan.calls[index].tool, self.plan.calls[place.call].tool)
+            raise _StoppedError(index, f"{tools[0]} needs {steps[-1]}, which some rows of {tools[1]} lack")
+        return found
 
     def _request(self, index: int, args: Mapping[str, Any]) -> RequestedTool:
         """The call, once its arguments fit."""
@@ -226,9 +248,9 @@ class PlanTool:
 
     def _part(self, call: Call, name: str) -> dict[str, Any]:
         """The JSON Schema of an argument."""
-        part = self._registry.get(call.tool).schema
+        part = self._schemas[call.tool]
         for key in name.split("."):
-            part = cast("dict[str, Any]", part.get("properties", {}).get(key, {}))
+            part = _branch(part).get("properties", {}).get(key, {})
         return part
 
     def _as_tool(self) -> Tool:
@@ -237,10 +259,7 @@ class PlanTool:
             number += 1
             name = f"{self._name()[: MAX_NAME - 3]}_{number}"
         properties: dict[str, Any] = {}
-        definitions: dict[str, Any] = {}
         for index, call in enumerate(self.plan.calls):
-            schema = self._registry.get(call.tool).schema
-            definitions |= schema.get("$defs", {})
             for argument, binding in call.args.items():
                 if isinstance(binding, (Constant, FromAnswer)):
                     continue
@@ -253,8 +272,6 @@ class PlanTool:
             "required": list(properties),
             "additionalProperties": False,
         }
-        if definitions:
-            schema["$defs"] = definitions
         calls = ", then ".join(call.tool for call in self.plan.calls)
         said = f"Do a task like <{self.situation}> in one call, which makes these: {calls}"
         return Tool(name, said, _never_called, SchemaArguments(name, schema), read_only=False)
@@ -306,5 +323,37 @@ def as_plan(bullets: Iterable[PlaybookBullet], plan: PlanTool | None) -> list[Pl
     return [bullet.model_copy(update=said) if bullet.id == plan.bullet_id else bullet for bullet in bullets]
 
 
+def _at(value: Any, steps: Sequence[str]) -> Iterator[Any]:
+    """What stands at a path of an answer, once for each row; None where a row lacks it."""
+    if not steps:
+        yield value
+    elif steps[0] == "[]":
+        items = cast("Mapping[str, Any]", value).values() if isinstance(value, Mapping) else value
+        for item in cast("Iterable[Any]", items) if isinstance(value, (Mapping, list, tuple)) else (None,):
+            yield from _at(item, steps[1:])
+    else:
+        known = isinstance(value, Mapping) and steps[0] in value
+        yield from _at(cast("Mapping[str, Any]", value)[steps[0]], steps[1:]) if known else (None,)
+
+
+def _inlined(node: Any, known: Mapping[str, Any] | None = None, depth: int = 0) -> Any:
+    """A schema with what its references name in their place; of one that refers to itself only the beginning."""
+    if isinstance(node, list):
+        return [_inlined(item, known, depth) for item in cast("list[Any]", node)]
+    if not isinstance(node, dict):
+        return node
+    part = cast("dict[str, Any]", node)
+    known = known if known is not None else {**part.get("definitions", {}), **part.get("$defs", {})}
+    kept = {key: _inlined(item, known, depth) for key, item in part.items() if key not in _REFERENCES}
+    name = str(part.get("$ref", "")).rpartition("/")[2]
+    return kept if name not in known or depth > MAX_DEPTH else {**_inlined(known[name], known, depth + 1), **kept}
+
+
+def _branch(part: dict[str, Any]) -> dict[str, Any]:
+    """What a value has to be where it is not null."""
+    options: list[dict[str, Any]] = part.get("anyOf") or part.get("oneOf") or [part]
+    return next((option for option in options if option.get("type") != "null"), part)
+
+
 def _never_called(**_arguments: Any) -> None:
-    """Stands for the calls of a plan: the run makes them itself."""
+    raise ToolError("exception", "A plan is chosen by the model, and its calls are made by the run.")

@@ -158,8 +158,13 @@ def spellings(value: Any) -> Iterator[str]:
 
 def as_key(value: Any) -> str:
     """A value as text, in lower case; 77.0 is 77."""
+    return exact_key(value).lower()
+
+
+def exact_key(value: Any) -> str:
+    """A value as text; 77.0 is 77."""
     whole_number = isinstance(value, float) and value.is_integer() and abs(value) < 1e15
-    return as_text(int(value) if whole_number else value).lower()
+    return as_text(int(value) if whole_number else value)
 
 
 def as_text(value: Any) -> str:

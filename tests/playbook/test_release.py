@@ -33,6 +33,11 @@ def with_args(call, **args):
         (lesson(FIND.model_copy(update={"trusted": True}), with_args(PAY, order=FromAnswer(call=0))), "not settled"),
         (lesson(FIND, with_args(PAY, order=FromAnswer(call=0, path="x.id", unnamed=("x",)))), "not settled"),
         (lesson(FIND, PAY.model_copy(update={"times": 3})), "not settled"),
+        (lesson(FIND, PAY.model_copy(update={"also": {"order": (FromTask(slot="order"),)}})), "not settled"),
+        (lesson(FIND, PAY.model_copy(update={"also": {"order": (FromAnswer(call=0),)}})), "not settled"),
+        (lesson(FIND, PAY.model_copy(update={"times": "each", "over": "why", "loop": 1})), "not settled"),
+        (lesson(FIND, PAY.model_copy(update={"times": "each", "over": "", "loop": 1})), "not settled"),
+        (lesson(FIND, PAY.model_copy(update={"times": "each", "over": "order"})), "not settled"),
         (lesson(FIND, with_args(PAY, **{"items[].sku": FromTask(slot="sku")})), "not settled"),
         (lesson(FIND, PAY, plan_runs=PlanRuns(stops={1: 3})), "stopped 3 times at call 2"),
         (lesson(FIND, PAY, plan_runs=PlanRuns(stops={0: 2, 1: 2})), ""),
@@ -58,6 +63,12 @@ def test_a_release_is_of_these_calls_and_of_this_book():
         assert not is_released(bullet.model_copy(update={"plan": Plan(calls=(FIND, call))}), "book")
     counted = FIND.model_copy(update={"args": {"name": FromTask(slot="name", seen=4)}})
     assert is_released(bullet.model_copy(update={"plan": Plan(calls=(counted, PAY))}), "book"), "evidence is no change"
+    also = PAY.model_copy(update={"also": {"order": (FromAnswer(call=0, path="other"),)}})
+    assert not is_released(bullet.model_copy(update={"plan": Plan(calls=(FIND, also))}), "book"), (
+        "it decides which value"
+    )
+    loud = with_args(PAY, why=Constant(value="DUE"))
+    assert not is_released(bullet.model_copy(update={"plan": Plan(calls=(FIND, loud))}), "book")
 
 
 def test_another_schema_of_any_of_its_tools_counts():

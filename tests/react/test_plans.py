@@ -5,13 +5,14 @@ import asyncio
 import pytest
 
 from ace import ReActGenerator
-from ace.agent import FolderRunStore
-from ace.core import PlaybookError, SignatureError, UsageLimits
-from ace.playbook import Add, Playbook, PlaybookBullet, Update
-from ace.playbook.bullet import readable
+from ace.agent import AskModel, CallTool, FolderRunStore
+from ace.core import PlaybookError, RunStoreError, SignatureError, UsageLimits
+from ace.playbook import Add, Merge, Playbook, PlaybookBullet, Tag, Update
+from ace.playbook.bullet import PlanRuns, readable
 from ace.playbook.plan import Call, Constant, FromAnswer, FromTask, Plan, Situation, Written
 from ace.testing import FunctionLM, ScriptedLM, check_events, decision
 from ace.tools import Tool
+from ace.tools.schema import SchemaArguments
 
 FIND = Call(tool="find_orders", args={"customer": FromTask(slot="customer")})
 REFUND = Call(
@@ -177,9 +178,129 @@ def test_what_two_answers_have_in_common_is_one_value():
         assert shop.refunded == refunded
 
 
+EACH = REFUND.model_copy(update={"times": "each", "over": "order_id", "loop": 1})
+
+
+def paid(answer, plan_args, orders=None, schema=None):
+    """What a plan of two calls pays, where the first one answers so, and how the plan ended."""
+    done = []
+
+    def look(x: str) -> list[dict[str, object]]:
+        "Look."
+        return answer
+
+    def pay(**args) -> str:
+        "Pay."
+        done.append(args)
+        return "paid"
+
+    names = {"type": "object", "properties": schema or {name: {} for name in plan_args[0]}}
+    tools = [Tool.from_function(look, read_only=True), Tool("pay", "Pay.", pay, SchemaArguments("pay", names))]
+    args, how = plan_args
+    call = Call(tool="pay", args={n: FromAnswer(call=0, path=p) for n, p in args.items()}, changes=True, **how)
+    book = book_with(Plan(calls=(Call(tool="look", args={"x": FromTask(slot="x")}), call)), tools)
+    lm = ScriptedLM([decision("plan_look_pay", x="x"), END])
+    out = ReActGenerator(tools=tools, playbook=book, lm=lm, plans="approved").run("x")
+    return done, out.metadata["plan"]["end"]["why"]
+
+
+LOOP = {"times": "each", "over": "order", "loop": 1}
+
+
+def test_values_that_differ_in_case_are_two():
+    assert "2 values" in paid([{"id": "Ab"}, {"id": "aB"}], ({"order": "[].id"}, {}))[1]
+    assert paid([{"id": "Ab"}, {"id": "aB"}, {"id": "aB"}], ({"order": "[].id"}, LOOP))[0] == [
+        {"order": "Ab"},
+        {"order": "aB"},
+    ]
+
+
+def test_a_row_that_lacks_a_field_is_paired_with_no_other():
+    rows = [{"id": "o1", "amount": 5}, {"id": "o2", "amount": None}]
+    assert paid(rows, ({"order": "[].id", "amount": "[].amount"}, LOOP)) == (
+        [], "pay needs amount, which some rows of look lack",
+    )  # fmt: skip
+    assert paid([{"sku": "a"}, {"n": 9}], ({"sku": "[].sku", "n": "[].n"}, {}))[0] == []
+
+
+def test_a_list_is_given_whole_or_not_at_all():
+    lists = {"skus": {"anyOf": [{"type": "array"}, {"type": "null"}]}, "counts": {"type": "array"}}
+    args = ({"skus": "[].sku", "counts": "[].n"}, {})
+    assert paid([{"sku": "a", "n": 1}, {"sku": "b", "n": 1}], args, schema=lists)[0] == [
+        {"skus": ["a", "b"], "counts": [1, 1]}
+    ]
+    assert paid([{"name": "a"}], args, schema=lists) == (
+        [],
+        "pay needs one skus, and the answers before it have no value",
+    )
+
+
+def test_the_models_own_list_is_gone_over_once_each():
+    each = EACH.model_copy(update={"args": {"order_id": FromTask(slot="order_id"), "reason": FromTask(slot="reason")}})
+    shop = Shop()
+    take = decision(NAME, customer="Ana", order_id=["o1", "o1"], reason="x")
+    agent_of(shop, book_with(Plan(calls=(FIND, each))), take, END).run(TASK)
+    assert shop.refunded == ["o1"]
+
+
+def test_a_schema_with_references_is_asked_for_as_it_is():
+    from pydantic import BaseModel
+
+    class Place(BaseModel):
+        city: str
+        tags: list[str]
+
+    def look(x: str) -> dict[str, list[str]]:
+        "Look."
+        return {"tags": ["a", "b"]}
+
+    sent = []
+
+    def ship(to: Place) -> str:
+        "Ship."
+        sent.append(to)
+        return "sent"
+
+    args = {"to.city": FromTask(slot="city"), "to.tags": FromAnswer(call=0, path="tags[]")}
+    tools = [Tool.from_function(look, read_only=True), Tool.from_function(ship)]
+    plan = Plan(calls=(Call(tool="look", args={"x": FromTask(slot="x")}), Call(tool="ship", args=args, changes=True)))
+    lm = ScriptedLM([decision("plan_look_ship", x="x", city="Rome"), END])
+    agent = ReActGenerator(tools=tools, playbook=book_with(plan, tools), lm=lm, plans="approved")
+    assert agent.run("x").metadata["plan"]["end"]["why"] == ""
+    assert sent == [Place(city="Rome", tags=["a", "b"])]
+
+
+def test_what_a_person_or_a_budget_refuses_is_no_stop_of_the_plan():
+    book = book_with()
+    for number in range(3):
+        agent = agent_of(Shop(), book, TAKE, END, limits=UsageLimits(tool_calls=1))
+        agent.learn(agent.run(f"{TASK} {number}"), success=False)
+    assert book.get("b-1").plan_runs.stops == {}
+    assert offered(book)
+
+
+def test_a_hook_cannot_ask_for_a_plan():
+    class Eager(ReActGenerator):
+        def execute_step(self, state):
+            return CallTool.of(NAME, customer="Ana", reason="x") if not state.steps else AskModel("decide")
+
+    shop = Shop()
+    out = Eager(tools=shop.tools(), playbook=book_with(), lm=ScriptedLM([END]), plans="approved").run(TASK)
+    assert out.structured_trace[0].outcome == "failed"
+    assert shop.refunded == []
+
+
+def test_a_resume_without_a_tool_of_the_plan_names_it():
+    shop = Shop(requires_approval=True)
+    agent = agent_of(shop, book_with(), TAKE, END)
+    out = agent.run(TASK)
+    other = ReActGenerator(tools=shop.tools()[:1], lm=ScriptedLM([END]), run_store=agent.run_store)
+    with pytest.raises(RunStoreError, match="refund_order"):
+        other.resume(out.run_id, "approve")
+
+
 def test_a_loop_goes_over_all_items():
-    each = REFUND.model_copy(update={"times": "each", "over": "order_id", "loop": 1})
-    shop = Shop(["o-1", "o-2", "o-3"])
+    shop, each = Shop(["o-1", "o-2", "o-3"]), EACH
     out = agent_of(shop, book_with(Plan(calls=(FIND, each))), TAKE, END).run(TASK)
     assert shop.refunded == ["o-1", "o-2", "o-3"]
     assert out.metadata["plan"]["end"]["why"] == ""
@@ -373,10 +494,13 @@ def test_proven_asks_chance():
 
 
 def test_what_was_proven_of_other_calls_proves_nothing():
-    book = book_with(release=False, treated_successes=12, control_failures=12)
     other = PLAN.model_copy(update={"calls": (FIND, REFUND.model_copy(update={"tool": "cancel_order"}))})
-    book.commit([Update(bullet_id="b-1", changes={"plan": other.model_dump()})])
-    assert not offered(book, plans="proven")
+    for change in (Update(bullet_id="b-1", changes={"plan": other.model_dump()}), Merge(bullet_id="b-1", plan=other)):
+        book = book_with(release=False, treated_successes=12, control_failures=12)
+        book.commit([Tag(bullet_id="b-1", plan_runs=PlanRuns(offered=3, taken=3, stops={1: 3}))])
+        book.commit([change])
+        assert not offered(book, plans="proven")
+        assert book.get("b-1").plan_runs == PlanRuns(), "and what stopped was another call"
 
 
 def test_an_imported_plan_is_released_by_nobody(tmp_path):
