@@ -25,7 +25,7 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -174,7 +174,7 @@ def replay(
 # -- figures ----------------------------------------------------------------------------------------------------------
 
 
-def figures(runs: Sequence[RecordedRun], wrong: dict[str, int]) -> dict[str, Any]:
+def figures(runs: Sequence[RecordedRun], wrong: Mapping[str, int]) -> dict[str, Any]:
     """What came out, by agent and arm, and what the lesson did to each agent; `wrong` counts wrong rows by run."""
     found: dict[str, Any] = {"runs": len(runs), "lessons": "mined from a simulated run", "agents": {}}
     by_name = {run.name: run for run in runs}
@@ -236,7 +236,7 @@ def _runs_of(by_name: dict[str, RecordedRun], agent: str, arm: str) -> dict[str,
     return {match[1]: run for match, run in found if match is not None}
 
 
-def _arm(runs: Sequence[RecordedRun], wrong: dict[str, int]) -> dict[str, Any]:
+def _arm(runs: Sequence[RecordedRun], wrong: Mapping[str, int]) -> dict[str, Any]:
     exchanges = [exchange for run in runs for exchange in run.exchanges]
     return {
         "tasks": len(runs),

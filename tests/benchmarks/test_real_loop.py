@@ -237,7 +237,7 @@ def test_the_figures_say_what_the_lesson_did_and_what_it_cost():
     runs = [made("plain", "without", f, n < 2, 10.0) for n, f in enumerate(families)]
     runs += [made("plain", "with", f, n < 8, 10.0) for n, f in enumerate(families)]
     runs += [made("ours", "without", f, n < 3, 12.0) for n, f in enumerate(families)]
-    found = loop.figures(runs)
+    found = loop.figures(runs, {run.name: 1 for run in runs})
     gain = found["agents"]["plain"]["gain"]
     assert (gain["tasks"], gain["of"]) == (6, 10)
     assert 0 < gain["low"] < 6 < gain["high"] < 10
@@ -245,6 +245,7 @@ def test_the_figures_say_what_the_lesson_did_and_what_it_cost():
         "tasks": 10,
         "solved": 8,
         "state_right": 10,
+        "rows_wrong": 10,
         "seconds_median": 10.0,
         "requests": 10,
         "prompt_tokens": 1000,
@@ -257,7 +258,7 @@ def test_the_figures_say_what_the_lesson_did_and_what_it_cost():
 
 def test_few_families_have_no_interval():
     runs = [made("plain", arm, f, arm == "with", 1.0) for arm in loop.ARMS for f in ("a", "b")]
-    gain = loop.figures(runs)["agents"]["plain"]["gain"]
+    gain = loop.figures(runs, {run.name: 0 for run in runs})["agents"]["plain"]["gain"]
     assert (gain["tasks"], gain["low"], gain["high"], gain["p"]) == (2, None, None, None)
 
 

@@ -1,6 +1,7 @@
 """`ace playbook`: history, review and housekeeping from a shell."""
 
 import json
+import re
 
 import pytest
 from command import ace as process, valid
@@ -199,7 +200,8 @@ def test_a_plan_is_shown_to_its_last_call_and_released(path):
         assert book.history.entries()[-1]["author"] == "eva"
         book.commit([Tag(bullet_id=lesson.id, plan_runs={"offered": 3, "taken": 3, "stops": {59: 3}})])
     assert "stopped 3 times at call 60" in ace("review", path, "--list")
-    assert "stopped 3 times at step_59" in ace("show", path, lesson.id)
+    shown = re.sub(r"[\s│]", "", ace("show", path, lesson.id))  # a narrow table folds it anywhere
+    assert "stopped3timesatstep_59" in shown
     refused = CliRunner().invoke(app, ["playbook", "release", path, "b-1", "--yes"])
     assert "no plan" in str(refused.exception)
 

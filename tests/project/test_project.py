@@ -31,6 +31,7 @@ ISSUES = (
     "reach",
     "memory",
     "trust2",
+    "plans",
 )
 
 
