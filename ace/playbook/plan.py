@@ -285,6 +285,10 @@ class Plan(BaseModel, frozen=True, extra="forbid"):
         steps = (step for step in binding.path.replace("[]", "").split(".") if step and step not in binding.unnamed)
         return ".".join((self.calls[binding.call].tool, *steps))
 
+    def drives(self, call: Call) -> bool:
+        """Return whether a loop goes over an argument of this call, and not over the answers of another call of it."""
+        return call.over in call.args and not self._from_loop(call)
+
     def _from_loop(self, call: Call) -> bool:
         """Whether what a loop goes over is the answer of another call of it."""
         source = call.args.get(call.over)

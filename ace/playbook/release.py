@@ -37,11 +37,12 @@ def is_released(bullet: PlaybookBullet, book_id: str | None) -> bool:
         >>> is_released(PlaybookBullet(section="Pitfalls", content="Ask first."), "a")
         False
     """
-    return bullet.plan is not None and bullet.released == release_of(bullet.plan, book_id)
+    # most lessons are not released, and every retrieval asks
+    return bool(bullet.released) and bullet.plan is not None and bullet.released == release_of(bullet.plan, book_id)
 
 
 def why_no_call(bullet: PlaybookBullet) -> str:
-    """Return why a lesson's plan cannot be one call, whoever would release it; empty when it can.
+    """Return why a lesson's plan cannot be one call, also when a person releases it; empty when it can.
 
     Examples:
         >>> why_no_call(PlaybookBullet(id="b-1", section="Strategies", content="Ask first."))
@@ -62,7 +63,7 @@ def why_no_call(bullet: PlaybookBullet) -> str:
     if loose:
         return f"where {loose} of {bullet.id} comes from is not settled"
     loops = {call.loop for call in plan.calls if call.times == "each"}
-    driven = {call.loop for call in plan.calls if call.loop and _drives(plan, call)}
+    driven = {call.loop for call in plan.calls if call.loop and plan.drives(call)}
     if loops != driven:
         return f"what a loop of {bullet.id} goes over is not settled"
     return why_stopped(bullet)
@@ -116,10 +117,3 @@ def _settled(call: Call, name: str) -> bool:
     fields = all(isinstance(place, FromAnswer) and place.path and not place.unnamed for place in places)
     varies = not call.over or (call.over in call.args and not isinstance(call.args[call.over], Constant))
     return fields and varies and "[]" not in name and not isinstance(call.times, int)
-
-
-def _drives(plan: Plan, call: Call) -> bool:
-    """Whether a loop goes over an argument of this call, and not over the answers of another call of the loop."""
-    source = call.args.get(call.over)
-    inside = isinstance(source, FromAnswer) and plan.calls[source.call].loop == call.loop
-    return source is not None and not inside

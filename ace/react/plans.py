@@ -139,7 +139,7 @@ class PlanTool:
                 yield block[0], {}, {}
                 continue
             over = {
-                i: self._items(i, args, answers) for i, call in zip(block, calls, strict=True) if self._drives(call)
+                i: self._items(i, args, answers) for i, call in zip(block, calls, strict=True) if self.plan.drives(call)
             }
             lengths = sorted({len(items) for items in over.values()})
             if len(lengths) != 1 or not 0 < lengths[0] <= MAX_ITEMS:
@@ -149,12 +149,6 @@ class PlanTool:
                 own: dict[int, Sequence[ReasoningStep]] = {}
                 for index in block:
                     yield index, {self.plan.calls[index].over: over[index][turn]} if index in over else {}, own
-
-    def _drives(self, call: Call) -> bool:
-        """Whether a loop goes over an argument of this call, and not over the answers of another call of the loop."""
-        source = call.args.get(call.over)
-        inside = isinstance(source, FromAnswer) and self.plan.calls[source.call].loop == call.loop
-        return bool(call.over) and not inside
 
     def _items(self, index: int, args: Mapping[str, Any], answers: Mapping[int, Sequence[ReasoningStep]]) -> list[Any]:
         call = self.plan.calls[index]

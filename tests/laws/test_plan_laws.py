@@ -93,7 +93,7 @@ class Ran:
 
 
 def perform(case: Case) -> Ran:
-    """Take the plan, then end; whoever waits is answered."""
+    """Take the plan, then end; each call that waits is decided."""
     world, approved = World(case.answers, stop_at=case.stop_at), []
     tools = world.tools()
     hashes = {tool.name: tool.schema_hash for tool in tools} | dict.fromkeys(filter(None, [case.changed_tool]), "other")
