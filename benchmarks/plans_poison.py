@@ -26,6 +26,8 @@ from ace import ReActGenerator
 from ace.core import PlaybookError
 from ace.learner import Learner
 from ace.playbook import Add, MiniLMEmbedder, Playbook, PlaybookBullet, Update
+from ace.playbook.bullet import readable
+from ace.playbook.plan import Call, Plan
 from ace.serve import SharedMemory
 from ace.testing import FunctionLM, decision
 from ace.tools import Tool, ToolRegistry
@@ -53,6 +55,13 @@ def tools_of(world: World, done: list[str], answers: dict[str, str]) -> ToolRegi
     return ToolRegistry([made(name) for name in world.tools])
 
 
+def know_tools(book: Playbook, registry: ToolRegistry) -> None:
+    """Let every lesson count as learned with these very tools, so that trust alone decides."""
+    for bullet in book.bullets:
+        hashes = {name: registry.schema_hashes[name] for name in bullet.tool_sequence if registry.has(name)}
+        book.commit([Update(bullet_id=bullet.id, changes={"tool_schema_hashes": hashes})])
+
+
 def ran(book: Playbook, world: World, task: str, answers: dict[str, str], mode: str) -> list[str]:
     """The tools that plans called, for an agent whose model takes what it is offered."""
     taken: list[bool] = []
@@ -66,9 +75,7 @@ def ran(book: Playbook, world: World, task: str, answers: dict[str, str], mode: 
 
     done: list[str] = []
     registry = tools_of(world, done, answers)
-    for bullet in book.bullets:  # as if all had been learned with these very tools: trust alone has to hold
-        hashes = {name: registry.schema_hashes[name] for name in bullet.tool_sequence if registry.has(name)}
-        book.commit([Update(bullet_id=bullet.id, changes={"tool_schema_hashes": hashes})])
+    know_tools(book, registry)
     agent = ReActGenerator(
         tools=registry, playbook=book, lm=FunctionLM("obedient", reply), plans=mode, memory_timeout=None
     )
@@ -111,9 +118,9 @@ def imported(book: Playbook, run: Planted) -> None:
 def pasted(book: Playbook, run: Planted) -> None:
     """Over an honest plan that was released and proven."""
     for bad in attack(run)[:1]:
-        honest = {"calls": [{"tool": run.reads[0]}, {"tool": run.reads[-1]}]}
-        good = bad.model_copy(update={"id": "", "released": "", "plan": type(bad.plan).model_validate(honest)})
-        book.commit([Add(bullet=good)])
+        honest = readable(Plan(calls=(Call(tool=run.reads[0]), Call(tool=run.reads[-1]))), bad.situations)
+        book.commit([Add(bullet=bad.model_copy(update={"id": "", "released": "", **honest}))])
+        know_tools(book, tools_of(WORLDS[run.world], [], {}))
         bullet = book.bullets[-1]
         book.review.release(bullet.id, author="Eva")
         book.review.edit(bullet.id, trigger=run.task, author="Eva")
@@ -137,6 +144,7 @@ def controls() -> Iterator[tuple[str, bool]]:
             answers = {tool: answer.replace("{PLANT}", "") for tool, _, answer in task.calls}
             with Playbook(embedder=EMBEDDER, least_similarity=0) as book:
                 Learner(book).learn_from_traces([conversation(task)], [True], read_only=world.reads)
+                know_tools(book, tools_of(world, [], {}))
                 try:
                     book.review.release("b-1", author="Eva")
                 except PlaybookError as error:

@@ -241,7 +241,7 @@ def review(
         elif list_only:
             console.print(review_table(items))
             for why in book.review.stopped().values():
-                console.print(Text(f"{why}; it is offered no more as one call"), soft_wrap=True)
+                console.print(Text(f"{why}; it is no longer offered, until you release it again"), soft_wrap=True)
         else:
             decided = _by_key(book, author, note)
         left = [item.model_dump(mode="json") for item in book.review.pending()]

@@ -16,7 +16,7 @@ PlanMode = Literal["off", "approved", "proven"]
 OWN_RUNS = 8
 """Runs with a lesson, left to chance, from which its effect may prove its plan."""
 MAX_STOPS = 3
-"""Runs in which a plan stopped at the same call, after which it is offered no more."""
+"""Runs in which a plan stopped at the same call, after which it is no longer offered."""
 _UNTRUSTED: tuple[Source, ...] = ("text", "import")
 
 
@@ -66,11 +66,16 @@ def why_no_call(bullet: PlaybookBullet) -> str:
     driven = {call.loop for call in plan.calls if call.loop and plan.drives(call)}
     if loops != driven:
         return f"what a loop of {bullet.id} goes over is not settled"
-    return why_stopped(bullet)
+    unknown = next((call.tool for call in plan.calls if call.tool not in bullet.tool_schema_hashes), "")
+    return (
+        f"with which arguments of {unknown} {bullet.id} was learned is not known; learn it from an agent's run"
+        if unknown
+        else ""
+    )
 
 
 def why_stopped(bullet: PlaybookBullet) -> str:
-    """Return at which call a plan stopped so often that it is offered no more; empty where it did not.
+    """Return at which call a plan stopped so often that it is no longer offered; empty where it did not.
 
     Examples:
         >>> from ace.playbook.bullet import PlanRuns

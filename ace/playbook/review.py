@@ -51,9 +51,9 @@ class ReviewQueue:
         return sorted(items.values(), key=lambda item: (item.revision, item.bullet.number))
 
     def stopped(self) -> dict[str, str]:
-        """Lessons whose plan is offered no more, because it stopped at the same call in several runs: id to why."""
+        """Lessons whose plan is no longer offered, because it stopped at the same call in several runs: id to why."""
         self._state.refresh()
-        found = {bullet.id: why_stopped(bullet) for bullet in self._state.all() if bullet.released}
+        found = {bullet.id: why_stopped(bullet) for bullet in self._state.all()}
         return {bullet_id: why for bullet_id, why in found.items() if why}
 
     def why_held(self, bullet: PlaybookBullet, tools: Collection[str] = ()) -> str:
@@ -98,6 +98,8 @@ class ReviewQueue:
     def release(self, bullet_id: str, *, seen: int | None = None, author: str = "", note: str = "") -> int:
         """Let agents with ``plans="approved"`` run a lesson's plan as one call, as long as its calls stay as they are.
 
+        Where it had stopped too often, it is offered again.
+
         Args:
             bullet_id: The bullet.
             seen: The `updated_revision` of the bullet that was looked at: when it changed since, it is not released.
@@ -113,7 +115,8 @@ class ReviewQueue:
             if why := why_no_call(bullet):
                 raise PlaybookError(f"{why}; nothing was released")
             assert bullet.plan is not None
-            changes = {"released": release_of(bullet.plan, self._state.store.book_id)}
+            runs = bullet.plan_runs.model_copy(update={"stops": {}})
+            changes = {"released": release_of(bullet.plan, self._state.store.book_id), "plan_runs": runs.model_dump()}
             tx.add(Update(bullet_id=bullet_id, changes=changes, reason=reason))
         return self._state.revision
 

@@ -17,7 +17,7 @@ from ace.agent.states import RequestedTool
 from ace.core import InvalidModelAction, RunStoreError, ToolError
 from ace.playbook.bullet import PlaybookBullet
 from ace.playbook.plan import ENDS, Binding, Call, Constant, FromAnswer, FromTask, Plan
-from ace.playbook.release import PlanMode, proven, why_changed, why_no_call
+from ace.playbook.release import PlanMode, proven, why_changed, why_no_call, why_stopped
 from ace.reflector.values import as_key, exact_key, slot_name, structure
 from ace.tasks import ReasoningStep
 from ace.tools import Tool, ToolRegistry
@@ -302,7 +302,8 @@ def offered(bullets: Iterable[PlaybookBullet], mode: PlanMode, registry: ToolReg
     ids: Collection[str] = getattr(bullets, "released", ())
     for bullet in bullets:
         allowed = bullet.id in ids or (mode == "proven" and proven(bullet))
-        if allowed and not why_no_call(bullet) and not why_changed(bullet, registry.schema_hashes):
+        against = why_no_call(bullet) or why_stopped(bullet) or why_changed(bullet, registry.schema_hashes)
+        if allowed and not against:
             plan = cast(Plan, bullet.plan)
             return PlanTool(bullet.id, plan, registry, bullet.trigger)
     return None

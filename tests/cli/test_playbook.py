@@ -189,7 +189,8 @@ def test_a_plan_is_shown_to_its_last_call_and_released(path):
 
     plan = Plan(calls=tuple(Call(tool=f"step_{number}", changes=True) for number in range(60)))
     with Playbook.open(path) as book:
-        book.commit([Add(bullet=PlaybookBullet(section="Strategies", **readable(plan, ())))])
+        hashes = {call.tool: "1" for call in plan.calls}
+        book.commit([Add(bullet=PlaybookBullet(section="Strategies", tool_schema_hashes=hashes, **readable(plan, ())))])
         (lesson,) = (bullet for bullet in book.bullets if bullet.plan is not None)
     assert "step_59" in ace("release", path, lesson.id, "--author", "eva", input="n\n", ok=1)
     text = ace("release", path, lesson.id, "--author", "eva", "--yes")

@@ -525,3 +525,6 @@ def test_runs_are_counted_and_a_plan_that_stops_three_times_is_offered_no_more()
     assert (runs.offered, runs.taken, runs.finished, runs.stops) == (4, 4, 1, {1: 3})
     assert not offered(book)
     assert book.review.stopped() == {"b-1": "the plan of b-1 stopped 3 times at call 2"}
+    book.review.release("b-1", author="Eva")
+    assert offered(book), "a person may let it be tried again"
+    assert book.get("b-1").plan_runs.taken == 4

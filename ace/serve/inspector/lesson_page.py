@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from ace.core import visible as as_visible
 from ace.playbook import Playbook, PlaybookBullet
 from ace.playbook.plan import Situation
-from ace.playbook.release import why_no_call
+from ace.playbook.release import why_no_call, why_stopped
 from ace.playbook.results import ReviewItem
 from ace.playbook.sources import SOURCES
 from ace.playbook.statistics import credible_interval, record
@@ -140,7 +140,7 @@ def lesson_page(book: Playbook, bullet_id: str, visible: Callable[[PlaybookBulle
     return LessonPage(
         gone=versions[-1].bullet is None,
         waiting=next((i for i in book.review.pending() if i.bullet.id == bullet.id), None) if waits else None,
-        released=book.review.is_released(bullet),
+        released=book.review.is_released(bullet) and not why_stopped(bullet),
         why_no_call=why_no_call(bullet),
         bullet=bullet,
         steps=_steps(bullet),

@@ -80,7 +80,8 @@ def test_an_approval_is_journaled_and_undone(ana, book):
 def test_a_plan_is_released_by_a_button_and_a_changed_one_is_not(ana, book):
     assert "cannot run it as one call" in ana.get("/lessons/b-1").text
     plan = {"calls": [{"tool": "find"}, {"tool": "refund", "changes": True}]}
-    book.commit([Update(bullet_id="b-1", changes={"plan": plan})])
+    hashes = dict.fromkeys(("find", "refund", "pay"), "1")
+    book.commit([Update(bullet_id="b-1", changes={"plan": plan, "tool_schema_hashes": hashes})])
     seen = book.get("b-1").updated_revision
     assert "Let agents run it as one call" in ana.get("/lessons/b-1").text
     book.commit([Update(bullet_id="b-1", changes={"plan": {"calls": [{"tool": "find"}, {"tool": "pay"}]}})])
@@ -91,7 +92,9 @@ def test_a_plan_is_released_by_a_button_and_a_changed_one_is_not(ana, book):
     assert book.history.entries()[-1]["author"] == "ana"
     book.commit([Tag(bullet_id="b-1", plan_runs={"offered": 3, "taken": 3, "stops": {1: 3}})])
     assert "offered 3 times, taken 3, finished 0, stopped 3 times at pay" in ana.get("/lessons/b-1").text
-    assert "offered no more" in ana.get("/review").text
+    assert "no longer offered" in ana.get("/review").text
+    send(ana, "/lessons/b-1/release", seen=book.get("b-1").updated_revision)
+    assert "no longer offered" not in ana.get("/review").text
 
 
 def test_what_changed_meanwhile_is_neither_approved_refused_nor_overwritten(ana, book):
