@@ -90,11 +90,13 @@ def played(
     lm: Any,
     source_of: Callable[[SuiteTask], Source],
     arm: str = "",
+    plans: str = "off",
 ) -> list[Row]:
-    """Run each task with what a memory shows for it."""
+    """Run each task with what a memory shows for it; `plans` says which plans may be one call."""
     pools, rows = pools_of(suite, POLICY), list[Row]()
     for task in tasks:
         agent, given, finish = set_up(suite, pools, "", lm, task, source_of(task))
+        agent.plans = plans
         found = finish(agent.run(given))
         rows.append(
             {
@@ -105,6 +107,8 @@ def played(
                 "success": float(found.feedback.success),
                 "iterations": float(found.output.usage.iterations),
                 "tokens": float(found.memory_tokens),
+                "all_tokens": float(found.output.usage.input_tokens + found.output.usage.output_tokens),
+                "plan": found.output.metadata.get("plan"),
             }
         )
     return rows

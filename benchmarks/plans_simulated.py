@@ -13,7 +13,7 @@ from typing import Any
 
 from by_seed import in_processes, options
 from curves import MIDDLE
-from memory_study import POLICY, Reader, compared, learning, span
+from memory_study import Reader, compared, learning, played, span
 from rich.console import Console
 from rich.table import Table
 
@@ -23,7 +23,6 @@ ARMS = ("off", "approved")
 def one_book(seed: int) -> list[dict[str, Any]]:
     """Learn one book, release its plans, and run the held-out tasks in both arms."""
     from ace.core import PlaybookError
-    from ace.evaluation.episodes import pools_of, set_up
     from ace.playbook import MiniLMEmbedder, Playbook
     from ace.suites import load_suite, split
 
@@ -38,26 +37,7 @@ def one_book(seed: int) -> list[dict[str, Any]]:
             with suppress(PlaybookError):
                 book.review.release(bullet.id, author="benchmark")
         for arm in ARMS:
-            pools, lm = pools_of(suite, POLICY), Reader(suite, MIDDLE[2], seed)
-            for task in test:
-                agent, given, finish = set_up(suite, pools, "", lm, task, book)
-                agent.plans = arm
-                found = finish(agent.run(given))
-                plan = found.output.metadata.get("plan") or {}
-                rows.append(
-                    {
-                        "arm": arm,
-                        "seed": seed,
-                        "task": f"{seed}/{task.id}",
-                        "family": task.group,
-                        "success": float(found.feedback.success),
-                        "iterations": float(found.output.usage.iterations),
-                        "tokens": float(found.output.usage.input_tokens + found.output.usage.output_tokens),
-                        "offered": bool(plan),
-                        "taken": bool(plan.get("taken")),
-                        "finished": bool(plan.get("end")) and not plan["end"]["why"],
-                    }
-                )
+            rows += played(suite, test, seed, Reader(suite, MIDDLE[2], seed), lambda task: book, arm, plans=arm)
     return rows
 
 
@@ -77,12 +57,14 @@ def main() -> None:
         "tasks": len(plan),
         "iterations_of_solved": means,
         "iterations_ratio": means["approved"] / means["off"],
-        "tokens_ratio": sum(row["tokens"] for row in plan) / sum(row["tokens"] for row in text),
+        "tokens_ratio": sum(row["all_tokens"] for row in plan) / sum(row["all_tokens"] for row in text),
         "success_text": 100 * sum(row["success"] for row in text) / len(text),
         "success_plan": found["success"],
         "gain": found["gain_success"],
         "gain_points": found["gain_success"]["value"],
-        **{name: sum(row[name] for row in plan) for name in ("offered", "taken", "finished")},
+        "offered": sum(row["plan"] is not None for row in plan),
+        "taken": sum(row["plan"]["taken"] for row in plan if row["plan"]),
+        "finished": sum(row["plan"]["end"]["why"] == "" for row in plan if row["plan"] and row["plan"]["end"]),
     }
     table = Table(title="held-out office tasks (simulated): plans as one call beside the same lessons as text")
     for name in ("arm", "solved, %", "iterations of solved runs"):

@@ -407,7 +407,7 @@ class AgentRun:
             if isinstance(checked, ToolCall):
                 self._enter(state.act((checked,), thought))
                 return True
-            found = PlanEnd(why=checked.message)
+            found = PlanEnd(why=checked.message.rstrip("."))
         self._end_plan(found)
         self._think(state)  # what the plan has used up may end the run
         return self.state != state

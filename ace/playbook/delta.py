@@ -269,7 +269,7 @@ def _changed(
         new = PlaybookBullet.model_validate({**old.model_dump(), **changes, "updated_revision": revision})
     except ValidationError as error:
         raise PlaybookError(f"cannot {delta.kind} {old.id}: {error.errors(include_url=False)}") from error
-    if old.plan and new.plan and old.plan.said != new.plan.said:  # what was seen was of other calls
+    if old.plan and new.plan and old.plan.canonical != new.plan.canonical:  # what was seen was of other calls
         return new.model_copy(update={**dict.fromkeys(HOLDOUT_COUNTERS, 0), "plan_runs": PlanRuns()})
     return new
 
@@ -310,7 +310,7 @@ def _inherited(old: PlaybookBullet, absorbed: Sequence[PlaybookBullet]) -> dict[
 
 
 def _same_calls(one: PlaybookBullet, other: PlaybookBullet) -> bool:
-    return one.plan is not None and other.plan is not None and one.plan.said == other.plan.said
+    return one.plan is not None and other.plan is not None and one.plan.canonical == other.plan.canonical
 
 
 def _credited(old: PlaybookBullet, tag: Tag) -> dict[str, Any]:

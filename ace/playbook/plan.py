@@ -152,8 +152,8 @@ class Plan(BaseModel, frozen=True, extra="forbid"):
         return hashlib.sha256(json.dumps(said, sort_keys=True, default=str).encode()).hexdigest()[:16]
 
     @property
-    def said(self) -> str:
-        """Its calls as they would be made, as one text; what only counts runs is left out."""
+    def canonical(self) -> str:
+        """Its calls as they would be made, as one text: plans with the same text make the same calls."""
         calls = [
             [call.tool, call.times, call.over, call.loop, {n: [*map(_as_made, call.places(n))] for n in call.args}]
             for call in self.calls

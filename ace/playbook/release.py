@@ -27,7 +27,7 @@ def release_of(plan: Plan, book_id: str | None) -> str:
         >>> release_of(Plan(calls=(Call(tool="f"),)), "a") == release_of(Plan(calls=(Call(tool="g"),)), "a")
         False
     """
-    return hashlib.sha256(f"{book_id} {plan.said}".encode("utf-8", "replace")).hexdigest()[:16]
+    return hashlib.sha256(f"{book_id} {plan.canonical}".encode("utf-8", "replace")).hexdigest()[:16]
 
 
 def is_released(bullet: PlaybookBullet, book_id: str | None) -> bool:

@@ -669,7 +669,7 @@ class ReActGenerator(dspy.Module, Agent):
             limits=limits,
             injected_bullets=tuple(bullet.id for bullet in bullets),
             context={"playbook": text} if plan is None else {"playbook": text, PLAN: plan.stored()},
-            metadata=_left_out(bullets) if plan is None else {**_left_out(bullets), **plan.told},
+            metadata=_left_out(bullets) if plan is None else {**_left_out(bullets), **plan.metadata},
             memory=recalled.use,
         )
         run = AgentRun(spec, options.run_id)

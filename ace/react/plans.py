@@ -23,6 +23,8 @@ from ace.tasks import ReasoningStep
 from ace.tools import Tool, ToolRegistry
 from ace.tools.schema import SchemaArguments
 
+PREFIX = "plan_"
+"""How the name of a tool begins that is a plan."""
 PLAN = "plan"
 """Where a stored run holds the plan that it was offered."""
 MAX_ITEMS = 50
@@ -87,8 +89,8 @@ class PlanTool:
         return json.dumps({"bullet_id": self.bullet_id, "plan": plan, "situation": self.situation})
 
     @property
-    def told(self) -> dict[str, Any]:
-        """What a run's metadata say of it."""
+    def metadata(self) -> dict[str, Any]:
+        """What the metadata of a run say of it."""
         return {PLAN: {"bullet": self.bullet_id, "tool": self.tool.name}}
 
     def slots_of(self, args: Any) -> Any:
@@ -272,7 +274,7 @@ class PlanTool:
 
     def _name(self) -> str:
         tools = dict.fromkeys(re.sub(r"\W+", "_", call.tool) for call in self.plan.calls)
-        return f"plan_{'_'.join(tools)}"[:MAX_NAME]
+        return f"{PREFIX}{'_'.join(tools)}"[:MAX_NAME]
 
     def _slot(self, call: Call, argument: str, taken: Mapping[str, Any]) -> str:
         """What an argument is called: by its own name, after that of its tool where there are two of the name."""

@@ -20,6 +20,7 @@ from ace.agent.history import ENDS
 from ace.core import SuiteError
 from ace.playbook.bullet import same_calls
 from ace.react.lm_engine import RolloutLM, current_rollout
+from ace.react.plans import PREFIX
 from ace.suites.protocol import GoldCall, Suite, SuiteTask, changing
 from ace.testing.engine import FunctionLM, Prompt, render_reply
 from ace.testing.rates import Rates, load_rates
@@ -35,8 +36,6 @@ _MAX_DECISIONS = 200
 _OUTAGE = re.compile(r"did not answer within|cannot be reached|out of service now")
 """How an observation shows that the tool, and not the call, is at fault."""
 _OUT_OF_SERVICE = re.compile(r"\b([\w.]+) (?:failed \d+ times in a row and )?is out of service now")
-PLAN = "plan_"
-"""How the tool begins that is a lesson's plan."""
 _REPEATED = re.compile(r"for each [^:]*: ([\w./-]+)\(")
 _BULLET = re.compile(r"^\[(b-\d+)\] \((\w+)\) (?:For a task like <(.*?)>: )?(.*?)(?: Tools: (.*))?$")
 
@@ -133,7 +132,7 @@ class SimulatedLM(FunctionLM, RolloutLM):
         if self.preset == "oracle":
             plan = [Turn(call.name, call.args) for call in self._possible(task, offered)]
             return _at([*plan, Turn("submit", {"answer": task.answer})], done), "The next call of the plan."
-        plans = {bullet.id: name for bullet in bullets for name in bullet.tools[:1] if name.startswith(PLAN)}
+        plans = {bullet.id: name for bullet in bullets for name in bullet.tools[:1] if name.startswith(PREFIX)}
         bullets = [replace(b, tools=_calls_of(offered.get(plans[b.id]))) if b.id in plans else b for b in bullets]
         condition, used = self._condition(task, bullets)
         plan = plans.get(used, "") if condition == "with_bullet" else ""
@@ -229,7 +228,7 @@ class SimulatedLM(FunctionLM, RolloutLM):
     def _progress(
         self, task: SuiteTask, call: GoldCall, position: int, rates: Rates, offered: Mapping[str, Any], malformed: int
     ) -> Turn:
-        writes = call.name in self.suite.writing_tools or call.name.startswith(PLAN)
+        writes = call.name in self.suite.writing_tools or call.name.startswith(PREFIX)
         if writes and self._uniform(task, f"write/{position}") < rates["wrong_write"]:
             wrong = self._other_write(task, f"wrong/{position}", offered)
             if wrong:
