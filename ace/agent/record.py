@@ -183,7 +183,7 @@ class RunSnapshot(BaseModel, extra="forbid"):
         return cls(run_id=run_id, tools=spec.registry.schema_hashes, **given)
 
     def copied(self, **changes: Any) -> RunSnapshot:
-        """The run as it is now, which what comes later does not change; what is derived of its data is made anew."""
+        """The run as it is now, which what comes later does not change; what is derived of its data is computed again."""
         data = {name: getattr(self, name) for name in RunSnapshot.model_fields}
         held = {
             name: copy(cast(Any, value)) if isinstance(value, (list, dict)) else value for name, value in data.items()

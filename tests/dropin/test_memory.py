@@ -257,7 +257,7 @@ def test_a_disk_that_is_full_or_read_only(tmp_path):
             filler.unlink()
             it.learn(it("What is 6 times 7?"), True)
             assert len({run for bullet in book.bullets for run in bullet.provenance.run_ids}) == 3
-            book._state.store.engine.dispose()  # whoever opens the file from now on finds it read-only
+            book._state.store.engine.dispose()  # a connection that is opened from now on is read-only
             subprocess.run(["mount", "--bind", str(disk), str(disk)], check=True)
             subprocess.run(["mount", "-o", "bind,remount,ro", str(disk)], check=True)
             out, _ = goes_on(it)
