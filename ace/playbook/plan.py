@@ -51,7 +51,8 @@ class FromAnswer(BaseModel, frozen=True, extra="forbid"):
     path: str = ""
     """Its field, ``[]`` for any item of a list; empty when it stands somewhere in the text."""
     unnamed: tuple[str, ...] = ()
-    """Keys of the path that no schema names and only one task's answers had: a stranger may have written them, and no prompt shows them."""
+    """Keys of the path that no schema names and only one task's answers had: no prompt shows what a stranger may have
+    written."""
 
 
 class Constant(BaseModel, frozen=True, extra="forbid"):
