@@ -23,8 +23,15 @@ class _Server(http.server.ThreadingHTTPServer):
 
 
 @contextmanager
-def serve(answer: Answer) -> Generator[tuple[str, list[dict[str, Any]]]]:
+def serve(
+    answer: Answer, port: int = 0, meta: dict[str, Any] | None = None
+) -> Generator[tuple[str, list[dict[str, Any]]]]:
     """Serve chat completions; gives the base URL and the list of request bodies.
+
+    Args:
+        answer: The model.
+        port: A free one by default.
+        meta: What the list of models tells of it.
 
     Examples:
         >>> import urllib.request
@@ -42,6 +49,10 @@ def serve(answer: Answer) -> Generator[tuple[str, list[dict[str, Any]]]]:
 
         def log_message(self, format: str, *args: Any) -> None:
             """Say nothing."""
+
+        def do_GET(self) -> None:
+            """The list of models."""
+            self._send(200, {"object": "list", "data": [{"id": "test", "object": "model", "meta": meta or {}}]})
 
         def do_POST(self) -> None:
             """One completion."""
@@ -86,7 +97,7 @@ def serve(answer: Answer) -> Generator[tuple[str, list[dict[str, Any]]]]:
             with suppress(ConnectionError):  # who asked may be gone by now
                 self.wfile.write(data)
 
-    server = _Server(("127.0.0.1", 0), Handler)
+    server = _Server(("127.0.0.1", port), Handler)
     thread = threading.Thread(target=server.serve_forever, daemon=True)
     thread.start()
     try:

@@ -54,10 +54,19 @@ class ChatModel:
         grammar: From a JSON schema to a grammar of the engine; raises when the schema cannot be bound.
         name: What the model is called in replies.
         max_tokens: No reply is longer.
+        file: What tells the model's file from another, for clients that keep replies.
     """
 
-    def __init__(self, llama: Any, grammar: Callable[[dict[str, Any]], Any], name: str, max_tokens: int) -> None:
+    def __init__(
+        self,
+        llama: Any,
+        grammar: Callable[[dict[str, Any]], Any],
+        name: str,
+        max_tokens: int,
+        file: dict[str, Any] | None = None,
+    ) -> None:
         self.llama, self.grammar, self.name, self.max_tokens = llama, grammar, name, max_tokens
+        self.file = file or {}
         self.lock = threading.Lock()
 
     def options(self, body: dict[str, Any]) -> dict[str, Any]:
@@ -166,7 +175,7 @@ def server(model: ChatModel, port: int = 0) -> ThreadingHTTPServer:
         def do_GET(self) -> None:
             """The list of models, which is this one."""
             found = self.path.rstrip("/").endswith("/models")
-            models = {"object": "list", "data": [{"id": model.name, "object": "model"}]}
+            models = {"object": "list", "data": [{"id": model.name, "object": "model", "meta": model.file}]}
             self.send(200, models) if found else self.refuse(404, f"there is nothing at {self.path}", "not_found")
 
         def do_POST(self) -> None:
@@ -244,8 +253,13 @@ def load(path: Path, context: int, threads: int, max_tokens: int) -> ChatModel:
     if not path.is_file():
         raise SystemExit(f"there is no file {path}; name a GGUF file, or run `make real-model` for a small model")
     llama = Llama(str(path), n_ctx=context, n_threads=threads, n_threads_batch=threads, verbose=False)
+    told = path.stat()
     return ChatModel(
-        llama, lambda schema: LlamaGrammar.from_json_schema(json.dumps(schema), verbose=False), path.stem, max_tokens
+        llama,
+        lambda schema: LlamaGrammar.from_json_schema(json.dumps(schema), verbose=False),
+        path.stem,
+        max_tokens,
+        {"file": path.name, "bytes": told.st_size, "changed": told.st_mtime},
     )
 
 

@@ -30,7 +30,7 @@ def shop_assistant(prompt: Prompt) -> str:
 
 
 @contextmanager
-def openai_server(answer=shop_assistant):
+def openai_server(answer=shop_assistant, **options):
     """Serve a text model; yields the base URL and the list of request bodies."""
-    with serve(lambda prompt, native: answer(prompt)) as served:
+    with serve(lambda prompt, native: answer(prompt), **options) as served:
         yield served

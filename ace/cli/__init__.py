@@ -34,7 +34,7 @@ app.add_typer(suite.app, name="suite")
 
 
 def main() -> None:
-    """Run the command line; errors of this library are one line and exit code 2, Ctrl-C is 130."""
+    """Run the command line; errors of this library are one line and exit code 1, wrong options 2, Ctrl-C 130."""
     from ace.core import AceError, visible
 
     insist_on_ctrl_c()
@@ -42,7 +42,7 @@ def main() -> None:
         code = app(standalone_mode=False) or 0
     except AceError as error:
         typer.secho(f"error: {visible(str(error))}", fg="red", err=True)
-        sys.exit(2)
+        sys.exit(1)
     except (KeyboardInterrupt, typer.Abort):  # before the command began; inside it, Typer makes it exit code 130
         code = INTERRUPTED
     except Exception as error:

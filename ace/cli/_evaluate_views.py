@@ -22,7 +22,7 @@ def show(report: EvaluateReport, by_domain: Sequence[str]) -> None:
     for arm in by_domain:
         console.print(_domains(report, arm, label))
     console.print(arms_table(f"arms{label}", report.arms))
-    for sentence in report.verdicts:
+    for sentence in (*report.verdicts, *report.notes):
         console.print(sentence, highlight=False)
     if report.comparisons:
         console.print(_comparisons(report.comparisons, first_arm, label))

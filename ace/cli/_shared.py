@@ -75,6 +75,12 @@ ToolsOption = Annotated[
 ]
 CorpusOption = Annotated[Path | None, typer.Option(help="A folder of texts that the agent may search.")]
 DomainOption = Annotated[str | None, typer.Option(help="Narrow the bullets to a domain.")]
+CacheOption = Annotated[
+    bool,
+    typer.Option(
+        "--cache", help="Let DSPy's cache on this machine answer what was asked before; never done by default."
+    ),
+]
 ApiBaseOption = Annotated[
     str | None, typer.Option("--api-base", envvar="ACE_API_BASE", help="Base URL of an OpenAI-compatible server.")
 ]

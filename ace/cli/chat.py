@@ -12,6 +12,7 @@ import typer
 
 from ace.cli._shared import (
     ApiBaseOption,
+    CacheOption,
     CorpusOption,
     DomainOption,
     JsonOption,
@@ -56,11 +57,13 @@ def chat(
         Path | None, typer.Option(help="The folder that keeps conversations; by default in your own settings.")
     ] = None,
     api_base: ApiBaseOption = None,
+    cache: CacheOption = False,
     json_file: JsonOption = None,
 ) -> None:
     """Talk with the agent. Every step is on the disk before it is shown."""
     from ace.cli.run import named_tools
     from ace.core import RunStoreError, SuiteError
+    from ace.evaluation.hosted import ModelServer
     from ace.evaluation.models import choose_model
     from ace.playbook import Playbook
     from ace.react import ReActGenerator
@@ -74,7 +77,7 @@ def chat(
         if not latest.exists():
             raise RunStoreError(f"there is no conversation in {str(folder)!r} yet; begin one without --resume")
         name = latest.read_text(encoding="utf-8").strip()
-    choice = choose_model(lm, None, api_base)
+    choice = choose_model(lm, None, ModelServer(api_base, cache))
     agent = ReActGenerator(
         tools=named_tools(tools or [], corpus),
         playbook=Playbook.open(playbook) if playbook is not None else None,

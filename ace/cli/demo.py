@@ -44,7 +44,7 @@ def demo(
     from ace.suites.splits import halves
 
     suite = OfficeSuite(suite_seed)
-    choice = choose_model("simulated", suite, None)
+    choice = choose_model("simulated", suite)
     train, test = halves(suite.tasks)
     path, times = _fresh_file(out), f"{seeds} times each" if seeds > 1 else "once each"
     console.print("Does an agent get better by what it learned from its own runs? About two minutes:", style="bold")

@@ -9,6 +9,7 @@ import typer
 
 from ace.cli._shared import (
     ApiBaseOption,
+    CacheOption,
     JsonOption,
     JudgeOption,
     LmOption,
@@ -30,8 +31,8 @@ EXAMPLES = (
 ArmsOption = Annotated[
     str,
     typer.Option(
-        help="Comma-separated: none, playbook, online, gold, random, full-history; or NAME=PLAYBOOK.db, or "
-        "NAME=PLAYBOOK.db@REVISION; or NAME=lm:MODEL."
+        help="Comma-separated: none, playbook, online, gold, random, full-history, program; or NAME=PLAYBOOK.db, or "
+        "NAME=PLAYBOOK.db@REVISION; or NAME=lm:MODEL. By default none, and with --program none,program."
     ),
 ]
 PlaybookOption = Annotated[
@@ -42,7 +43,11 @@ PlaybookOption = Annotated[
     ),
 ]
 ProgramOption = Annotated[
-    Path | None, typer.Option(help="A folder of `ace optimize`: its instructions, tool descriptions and playbook.")
+    Path | None,
+    typer.Option(
+        help="A folder of `ace optimize`: its instructions and tool descriptions in all arms, its playbook in the arm "
+        "program."
+    ),
 ]
 PartOption = Annotated[
     str, typer.Option(help="Which part of the split: all, first, second. The second where a playbook is learned.")
@@ -65,7 +70,7 @@ HtmlOption = Annotated[Path | None, typer.Option("--html", help="Also write the 
 def evaluate(
     suite: Annotated[str, typer.Argument(help=SUITE_SPECS)],
     lm: LmOption = "",
-    arms: ArmsOption = "none",
+    arms: ArmsOption = "",
     seeds: Annotated[int, typer.Option(min=1, help="Runs per task and arm.")] = 1,
     playbook: PlaybookOption = "",
     epochs: Annotated[int, typer.Option(min=1, help="Where a playbook is learned: how often a task is tried.")] = 5,
@@ -85,6 +90,7 @@ def evaluate(
     out: OutOption = None,
     judge_lm: JudgeOption = "",
     api_base: ApiBaseOption = None,
+    cache: CacheOption = False,
     json_file: JsonOption = None,
     markdown_file: MarkdownOption = None,
     html_file: HtmlOption = None,
@@ -106,6 +112,7 @@ def evaluate(
 
     if html_file is not None:
         page_template()  # what is missing shows before anything has been spent
+    arms = arms or ("none" if program is None else "none,program")
     named = arms_of(arms)
     if not lm and suite == "office" and set(named.names) - set(named.models):
         lm = "simulated"
@@ -131,6 +138,7 @@ def evaluate(
             out=out,
             judge_lm=judge_lm,
             api_base=api_base,
+            cache=cache,
         )
     )
     with Watched() as watched:

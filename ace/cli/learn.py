@@ -11,6 +11,7 @@ import typer
 
 from ace.cli._shared import (
     ApiBaseOption,
+    CacheOption,
     JsonOption,
     JudgeOption,
     SplitOption,
@@ -52,6 +53,7 @@ def learn(
     split: SplitOption = "",
     judge_lm: JudgeOption = "",
     api_base: ApiBaseOption = None,
+    cache: CacheOption = False,
     json_file: JsonOption = None,
 ) -> None:
     """Learn from the runs of one part of the suite's tasks, and look up the other part.
@@ -60,6 +62,7 @@ def learn(
     """
     check_writable(json_file)
     from ace.core import SuiteError
+    from ace.evaluation.hosted import ModelServer
     from ace.evaluation.models import choose_model, load_suite_for
     from ace.evaluation.report.models import LearnReport
     from ace.learner import LearningReport
@@ -69,8 +72,9 @@ def learn(
     if bool(runs) == bool(lm):
         raise SuiteError("pass either --runs RUN (recorded) or --lm NAME")
     specs = [f"recorded:{run}" for run in runs] if runs else [lm]
-    suite = load_suite_for(source, specs[0], judge_lm, api_base)
-    choices = [choose_model(spec, suite, api_base) for spec in specs]
+    server = ModelServer(api_base, cache)
+    suite = load_suite_for(source, specs[0], judge_lm, server)
+    choices = [choose_model(spec, suite, server) for spec in specs]
     train, test = split_of(suite.tasks, split)
     for choice in choices:
         if not any(choice.knows(task) for task in train):

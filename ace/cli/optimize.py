@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.table import Table
 
-from ace.cli._shared import ApiBaseOption, JsonOption, LmOption, check_writable, console, write_json
+from ace.cli._shared import ApiBaseOption, CacheOption, JsonOption, LmOption, check_writable, console, write_json
 from ace.evaluation.report.wording import span
 from ace.suites.registry import SUITE_SPECS
 
@@ -42,6 +42,7 @@ def optimize(
     price_in: Annotated[float | None, typer.Option(min=0, help="Dollars per million prompt tokens of --lm.")] = None,
     price_out: Annotated[float | None, typer.Option(min=0, help="Dollars per million completion tokens.")] = None,
     api_base: ApiBaseOption = None,
+    cache: CacheOption = False,
     json_file: JsonOption = None,
 ) -> None:
     """Optimize the agent on a suite, and measure it before and after on tasks that the optimizer never saw.
@@ -51,6 +52,7 @@ def optimize(
     """
     check_writable(json_file)
     from ace.core import SuiteError, TokenPrices
+    from ace.evaluation.hosted import ModelServer
     from ace.evaluation.models import choose_model, reflection_for
     from ace.optimization import JobConfig, optimize as run, suite_workload
     from ace.optimization.optimizers import NAMES
@@ -59,10 +61,11 @@ def optimize(
     if optimizer not in NAMES:
         raise SuiteError(f"--optimizer {optimizer!r}: expected one of {', '.join(NAMES)}")
     loaded = load_suite(suite, toolkits="all")  # one program, one set of tools
-    choice = choose_model(lm, loaded, api_base)
+    server = ModelServer(api_base, cache)
+    choice = choose_model(lm, loaded, server)
     if choice.replays:
         raise SuiteError("a recorded run cannot be optimized: its answers do not depend on the prompt")
-    reflection = reflection_for(reflection_lm, choice, seed, api_base)
+    reflection = reflection_for(reflection_lm, choice, seed, server)
     config = JobConfig(
         optimizer=optimizer,
         workload=suite,

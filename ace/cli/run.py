@@ -9,6 +9,7 @@ import typer
 
 from ace.cli._shared import (
     ApiBaseOption,
+    CacheOption,
     CorpusOption,
     DomainOption,
     JsonOption,
@@ -55,12 +56,14 @@ def run(
     decision: Annotated[str | None, typer.Option(help="approve or deny, for a run that waits for one.")] = None,
     judge_lm: JudgeOption = "",
     api_base: ApiBaseOption = None,
+    cache: CacheOption = False,
     json_file: JsonOption = None,
 ) -> None:
     """Solve one task and show how."""
     check_writable(json_file)
     _write_spans(trace)
     from ace.core import SuiteError
+    from ace.evaluation.hosted import ModelServer
     from ace.evaluation.models import choose_model, load_suite_for
 
     if output_mode not in ("simple", "structured"):
@@ -71,8 +74,9 @@ def run(
         raise SuiteError(f"--suite needs --task ID, a task of it; see: ace suite list {suite}")
     if resume is not None and run_store is None:
         raise SuiteError("--resume needs --run-store, the folder that holds the run")
-    loaded = load_suite_for(suite, lm, judge_lm, api_base) if suite else None
-    choice = choose_model(lm, loaded, api_base)
+    server = ModelServer(api_base, cache)
+    loaded = load_suite_for(suite, lm, judge_lm, server) if suite else None
+    choice = choose_model(lm, loaded, server)
     from ace.playbook import Playbook
     from ace.playbook.database import check_there
     from ace.react import ReActGenerator

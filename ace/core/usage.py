@@ -19,6 +19,8 @@ class RunUsage(BaseModel, frozen=True, extra="forbid"):
     """Committed model decisions, `finish` and invalid ones included."""
     lm_calls: int = 0
     """Requests to the language model, of every kind: decisions, reprompts, retries, summaries, the final answer."""
+    cached: int = 0
+    """Of these, how many a cache answered (``--cache``); their tokens are counted as what they would have cost."""
     reprompts: int = 0
     """Replies that were rejected and asked for again."""
     retries: int = 0

@@ -17,13 +17,13 @@ from ace.playbook import DEFAULT_K, Filters, Playbook, PlaybookBullet
 from ace.playbook.database import check_there
 from ace.suites.protocol import Suite, SuiteTask, changing
 
-Arm = Literal["none", "playbook", "online", "gold", "random", "full-history"]
+Arm = Literal["none", "playbook", "online", "gold", "random", "full-history", "program"]
 ARMS: tuple[Arm, ...] = get_args(Arm)
 """The arms that are built in."""
 LEARNING: tuple[Arm, ...] = ("online", "full-history")
 """These learn from each run before the next, and run their tasks one after another, in an order drawn from the seed."""
-FIXED: tuple[Arm, ...] = tuple(arm for arm in ARMS if arm not in LEARNING)
-"""These show the same whatever was run before."""
+FIXED: tuple[Arm, ...] = ("none", "playbook", "gold", "random")
+"""These show the same whatever was run before, and need no program."""
 
 
 def gold_bullet(suite: Suite, task: SuiteTask) -> PlaybookBullet:
@@ -46,6 +46,7 @@ def arm_source(
     *,
     seed: int = 0,
     unseen: bool = False,
+    program: bool = False,
 ):
     """What the agent's `playbook` is in an arm, for one task.
 
@@ -56,15 +57,23 @@ def arm_source(
         playbook: Needed by `playbook` and `random`.
         seed: Of the random draw.
         unseen: Whether the lessons of the task's whole family are left out too.
+        program: Whether the agents come from a program, which may bring a playbook of its own.
+
+    Returns:
+        None for what the agent brings itself.
 
     Raises:
-        SuiteError: There is no such arm, or it needs a playbook.
+        SuiteError: There is no such arm, or it needs a playbook or a program.
     """
     if arm not in ARMS:
         raise SuiteError(f"no arm {arm!r}; there are {', '.join(ARMS)}")
     if arm in LEARNING:
         raise SuiteError(f"the arm {arm!r} has a memory of its own for each seed; use ace.evaluation.evaluate")
     if arm == "none":
+        return FixedBullets([]) if program else None
+    if arm == "program":
+        if not program:
+            raise SuiteError("the arm 'program' needs a folder of `ace optimize` (--program FOLDER)")
         return None
     if arm == "gold":
         if not task.gold and not any(some.gold for some in suite.tasks):

@@ -76,6 +76,7 @@ class Attempt:
             correct=self.feedback.success,
             iterations=usage.iterations,
             lm_calls=usage.lm_calls,
+            cached=usage.cached,
             termination=self.output.termination_reason,
             state_sha256=hashlib.sha256(json.dumps(tables, sort_keys=True).encode()).hexdigest(),
             tables_sha256=tables,

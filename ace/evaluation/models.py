@@ -6,7 +6,6 @@ of one; its name stands before the colon, as in ``recorded:RUN``.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from importlib.metadata import entry_points
@@ -14,6 +13,7 @@ from typing import Any, Protocol
 
 from ace.agent import Policy
 from ace.core import SuiteError
+from ace.evaluation.hosted import PROVIDERS, ModelServer
 from ace.suites.protocol import Suite, SuiteTask
 from ace.suites.registry import load_suite, loaded
 
@@ -60,14 +60,14 @@ class ModelSource(Protocol):
 
 
 def load_suite_for(
-    spec: str, lm: str = "", judge: str = "", api_base: str | None = None, others: Iterable[str] = ()
+    spec: str, lm: str = "", judge: str = "", server: ModelServer = PROVIDERS, others: Iterable[str] = ()
 ) -> Suite:
     """A suite as its models need it.
 
     Raises:
         SuiteError: They need it with different options.
     """
-    options: dict[str, Any] = {"judge": _hosted(judge, api_base)} if judge else {}
+    options: dict[str, Any] = {"judge": server.lm(judge)} if judge else {}
     needed: dict[str, tuple[str, Any]] = {}
     for name in (lm, *others):
         source, argument = _source(name)
@@ -82,11 +82,11 @@ def load_suite_for(
     return load_suite(spec, **options, **{option: value for option, (_, value) in needed.items()})
 
 
-def choose_model(spec: str, suite: Suite | None, api_base: str | None = None) -> ModelChoice:
+def choose_model(spec: str, suite: Suite | None, server: ModelServer = PROVIDERS) -> ModelChoice:
     """The model that `--lm` names.
 
     Raises:
-        SuiteError: The name is empty, or needs another suite.
+        SuiteError: The name is empty, or needs another suite; or no server answers at its address.
     """
     kind, _, argument = spec.partition(":")
     if not spec:
@@ -100,12 +100,12 @@ def choose_model(spec: str, suite: Suite | None, api_base: str | None = None) ->
         raise SuiteError(
             f"no model {spec!r}: no installed package registers {kind!r}; dspy-ace-suites brings 'recorded'"
         )
-    model = _hosted(spec, api_base)
+    model = server.lm(spec)
     return ModelChoice(spec, "", Policy.forgiving(), lambda seed: model)
 
 
 def with_others(
-    lm: str, others: Mapping[str, str], suite: Suite, api_base: str | None = None, arms: Iterable[str] = ()
+    lm: str, others: Mapping[str, str], suite: Suite, server: ModelServer = PROVIDERS, arms: Iterable[str] = ()
 ) -> ModelChoice:
     """The model that `--lm` names, and those that `arms` name for themselves; `--lm` may be left out when all do.
 
@@ -115,8 +115,8 @@ def with_others(
     without = [arm for arm in arms if arm not in others]
     if without and not lm:
         raise SuiteError(f"no language model for the arms {', '.join(without)}; name one (--lm NAME)")
-    found = {arm: choose_model(spec, suite, api_base) for arm, spec in others.items()}
-    chosen = [*([choose_model(lm, suite, api_base)] if lm or not found else []), *found.values()]
+    found = {arm: choose_model(spec, suite, server) for arm, spec in others.items()}
+    chosen = [*([choose_model(lm, suite, server)] if lm or not found else []), *found.values()]
     replay = next((choice.policy for choice in chosen if choice.replays), None)
     return ModelChoice(
         name=", ".join(dict.fromkeys(choice.name for choice in chosen)),
@@ -144,24 +144,13 @@ def _source(spec: str) -> tuple[ModelSource | None, str]:
     return (source() if isinstance(source, type) else source), argument
 
 
-def reflection_for(spec: str, choice: ModelChoice, seed: int, api_base: str | None = None) -> Any:
+def reflection_for(spec: str, choice: ModelChoice, seed: int, server: ModelServer = PROVIDERS) -> Any:
     """The model that `--reflection-lm` names; by default the agent's own, and for a simulated one its stand-in."""
     if spec == "simulated" or (not spec and choice.label == "simulated"):
         from ace.testing import SimulatedProposer
 
         return SimulatedProposer()
-    return _hosted(spec, api_base) if spec else choice.lm_for(seed)
-
-
-def _hosted(spec: str, api_base: str | None) -> Any:
-    import dspy
-
-    # restricted: what lies in the cache folder must not be able to run code
-    dspy.configure_cache(restrict_pickle=True)
-    options: dict[str, Any] = (
-        {"api_base": api_base, "api_key": os.environ.get("OPENAI_API_KEY", "none")} if api_base else {}
-    )
-    return dspy.LM(spec, **options)
+    return server.lm(spec) if spec else choice.lm_for(seed)
 
 
 def _simulated(spec: str, preset: str, suite: Suite | None) -> ModelChoice:

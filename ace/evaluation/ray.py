@@ -23,6 +23,7 @@ from typing import Any
 from ace.core import AceError, SuiteError, describe_error
 from ace.evaluation.engines import Work, without_dspy_history
 from ace.evaluation.episodes import AgentPool, EpisodeResult, pools_of, set_up
+from ace.evaluation.hosted import ModelServer
 from ace.evaluation.memories import FixedBullets
 from ace.evaluation.models import load_suite_for, with_others
 from ace.playbook import Filters, Playbook, PlaybookBullet
@@ -78,9 +79,9 @@ class WorkerSetup:
 
 def setup_of(options: Mapping[str, Any]) -> WorkerSetup:
     """The suite, the models and the agents that a `StudyConfig` names; what a worker of `Study` builds."""
-    lm, models, api_base = options["lm"], options["models"], options["api_base"]
-    suite = load_suite_for(options["suite"], lm, options["judge_lm"], api_base, models.values())
-    choice = with_others(lm, models, suite, api_base)
+    lm, models, server = options["lm"], options["models"], ModelServer(options["api_base"], options["cache"])
+    suite = load_suite_for(options["suite"], lm, options["judge_lm"], server, models.values())
+    choice = with_others(lm, models, suite, server)
     prepare = partial(load_optimized, Path(options["program"])) if options["program"] else None
     return WorkerSetup(suite, choice.lm_for, pools_of(suite, choice.policy, prepare), choice.others)
 

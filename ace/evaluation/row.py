@@ -29,6 +29,8 @@ class RunReport(ReportModel):
     correct: bool
     iterations: int
     lm_calls: int
+    cached: int = 0
+    """Of these, how many a cache answered; their tokens are counted as what they would have cost."""
     termination: str
     state_sha256: str
     """Hash over the hashes of all tables after the run."""

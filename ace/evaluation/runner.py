@@ -33,6 +33,8 @@ from ace.tasks import TaskInput, TaskOutput
 
 TRANSIENT = ("LMRateLimitError", "LMServerError", "LMTimeoutError", "LMTransportError")
 """DSPy's names of temporary errors: the run is made again."""
+UNREACHED = "LMTransportError"
+"""That of a server that does not answer."""
 FATAL = ("LMAuthError", "LMBillingError", "LMConfigurationError", "LMNotConfiguredError", "LMUnsupportedModelError")
 """And of lasting ones: no further run can succeed."""
 NO_PROVIDER = "LLM Provider NOT provided"
@@ -108,6 +110,7 @@ class Evaluation(Iterator[Attempt]):
         self._begun = time.monotonic()
         self._pause, self._again_at = PAUSE_SECONDS, 0.0
         self._error: Exception | None = None
+        self._answered = log is not None and bool(log.done)
 
     @property
     def under_way(self) -> int:
@@ -201,6 +204,10 @@ class Evaluation(Iterator[Attempt]):
             self._pause = min(60.0, 2 * self._pause)
             self._waiting.appendleft(job)
             return False
+        if message.startswith(UNREACHED) and not self._answered:  # no outage: it has never answered
+            self.stop(message)
+            raise SuiteError(f"the language model cannot be reached: {message}; nothing was run")
+        self._answered = True
         if not outage:
             self._limit, self._pause = min(self._engine.workers, self._limit + 1), PAUSE_SECONDS
         self.spent += attempt.output.usage
@@ -270,7 +277,7 @@ def evaluate(
             return None
         book = books[job.arm] if job.arm in books else playbook[job.seed] if isinstance(playbook, Mapping) else playbook
         arm = "playbook" if job.arm in books else job.arm
-        return arm_source(arm, suite, task, book, seed=job.seed, unseen=unseen)
+        return arm_source(arm, suite, task, book, seed=job.seed, unseen=unseen, program=callable(prepare))
 
     jobs: list[_Job] = []
     for arm in arms:

@@ -19,6 +19,7 @@ from ace.core.durable import claimed, digest, same_job, write_atomic
 from ace.evaluation.arms import Arms, arms_of, open_revision
 from ace.evaluation.engines import Engine, engine_of
 from ace.evaluation.episodes import AgentPool, Attempt
+from ace.evaluation.hosted import ModelServer
 from ace.evaluation.log import RunLog
 from ace.evaluation.models import load_suite_for, with_others
 from ace.evaluation.report.build import Books, build_report, quote_bullets
@@ -54,7 +55,7 @@ class StudyConfig:
     lm: str = ""
     """Any DSPy model name, ``simulated[:PRESET]``, or that of an installed source; for all arms that name none."""
     arms: str = "none"
-    """Comma-separated: none, playbook, online, gold, random, full-history, ``NAME=PLAYBOOK.db[@REVISION]``,
+    """Comma-separated: none, playbook, online, gold, random, full-history, program, ``NAME=PLAYBOOK.db[@REVISION]``,
     ``NAME=lm:MODEL``."""
     seeds: int = 1
     """Runs per task and arm."""
@@ -67,7 +68,7 @@ class StudyConfig:
     limit: int | None = None
     """Only the first tasks."""
     program: Path | None = None
-    """A folder of `ace optimize`."""
+    """A folder of `ace optimize`: its instructions and tool descriptions for all arms, its playbook for the arm program."""
     split: str = ""
     """See `ace.suites.split`."""
     part: str = ""
@@ -88,6 +89,8 @@ class StudyConfig:
     """The model that judges, where a suite's tasks have criteria."""
     api_base: str | None = None
     """Base URL of an OpenAI-compatible server."""
+    cache: bool = False
+    """Whether DSPy's cache may answer; see `ModelServer`."""
 
 
 class StudyObserver:
@@ -144,8 +147,9 @@ class Study:
             raise SuiteError(f"part {config.part!r}: expected all, first or second")
         self.arms: Arms = arms_of(config.arms)
         models = self.arms.models
-        self.suite: Suite = load_suite_for(config.suite, config.lm, config.judge_lm, config.api_base, models.values())
-        self.choice = with_others(config.lm, models, self.suite, config.api_base, self.arms.names if models else ())
+        server = ModelServer(config.api_base, config.cache)
+        self.suite: Suite = load_suite_for(config.suite, config.lm, config.judge_lm, server, models.values())
+        self.choice = with_others(config.lm, models, self.suite, server, self.arms.names if models else ())
         self.learns = not config.playbook and bool({"playbook", "random"} & set(self.arms.names))
         if self.learns and self.choice.replays:
             raise SuiteError("recorded runs can not learn: the arms playbook and random need a playbook")
@@ -256,7 +260,7 @@ class Study:
         from ace.evaluation.ray import BUILD, RayCluster
 
         options = {"suite": config.suite, "lm": config.lm, "models": self.arms.models, "judge_lm": config.judge_lm}
-        options |= {"api_base": config.api_base, "program": str(config.program or "")}
+        options |= {"api_base": config.api_base, "cache": config.cache, "program": str(config.program or "")}
         cluster = RayCluster(config.workers, BUILD, options, address=config.ray_address or None)
         stack.callback(cluster.close)
         return cluster

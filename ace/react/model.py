@@ -40,6 +40,8 @@ from ace.react.shown_tools import MORE
 from ace.tasks import RunSummary, answer_field
 from ace.tools.media import Media
 
+CACHED = "cached_replies"
+"""In a usage tracker's entry: that a cache answered."""
 _DSPY: Any = dspy
 _SETTINGS: Any = dspy.settings
 """What DSPy leaves untyped."""
@@ -371,6 +373,7 @@ class _Asked:
             lm_calls=max(1, sum(len(entries) for entries in self.tracker.usage_data.values())),
             input_tokens=sum(int(t.get("prompt_tokens") or 0) for t in tokens),
             output_tokens=sum(int(t.get("completion_tokens") or 0) for t in tokens),
+            cached=sum(int(t.get(CACHED) or 0) for t in tokens),
         )
 
     def ended(self) -> str:

@@ -73,8 +73,8 @@ def test_what_was_right_is_learned(tmp_path):
 
 
 def test_without_a_conversation_there_is_nothing_to_resume(tmp_path):
-    assert "no conversation" in talk(tmp_path, "", "--resume", code=2)
-    assert "not both" in talk(tmp_path, "", "--resume", "--name", "x", code=2)
+    assert "no conversation" in talk(tmp_path, "", "--resume", code=1)
+    assert "not both" in talk(tmp_path, "", "--resume", "--name", "x", code=1)
     assert "needs an agent with a playbook" in talk(tmp_path, "Find Ana's order\n/good\n")
 
 
@@ -82,7 +82,7 @@ def test_a_message_is_given_up_only_when_a_person_says_so(tmp_path):
     talk(tmp_path, "Find Ana's order\nRefund it\n", "--name", "ana")
     other = ("--name", "ana", "--tools", "ace.tools:calculator")  # one tool more: the run cannot go on
     for typed in ("", "n\n"):
-        text = talk(tmp_path, typed, *other, code=2)
+        text = talk(tmp_path, typed, *other, code=1)
         assert "Give this message up?" in text
         assert "began with other tools" in text
     text = talk(tmp_path, "y\n", *other)

@@ -43,10 +43,7 @@ def test_help_has_examples(command):
         (["run"], "--suite"),
         (["run", "x"], "--lm"),
         (["run", "x", "--lm", "simulated"], "suite"),
-        (
-            ["run", "x", "--lm", "openai/x", "--api-base", "http://127.0.0.1:1", "--tools", "nowhere:tools"],
-            "MODULE:NAME",
-        ),
+        (["run", "x", "--lm", "openai/x", "--tools", "nowhere:tools"], "MODULE:NAME"),
         (["run", "--suite", "office", "--task", "zzz", "--lm", "simulated"], "ace suite list"),
         (["learn", "--from", "office", "--playbook", "x.db"], "--runs"),
         (["playbook", "list", "nowhere.db"], "no playbook"),
@@ -60,7 +57,8 @@ def test_help_has_examples(command):
     ],
 )
 def test_errors_are_one_clear_line(words, says, tmp_path):
-    text = ace(*words, cwd=tmp_path, code=2, ACE_LM="")
+    wrong_words = says in ("frobnicate", "seeds")  # not how the command is called
+    text = ace(*words, cwd=tmp_path, code=2 if wrong_words else 1, ACE_LM="")
     assert says in text
 
 

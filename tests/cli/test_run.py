@@ -37,10 +37,13 @@ def test_own_tools_are_loaded_from_a_module(tmp_path):
 
 
 def test_a_run_that_fails_says_so_by_its_exit_code(tmp_path):
-    text = ace(
-        "run", "x", "--lm", "openai/x", "--api-base", "http://127.0.0.1:1/v1", code=1, DSPY_CACHEDIR=str(tmp_path)
-    )
+    def broken(prompt):
+        raise ValueError("out of order")
+
+    with openai_server(broken) as (url, _):
+        text = ace("run", "x", "--lm", "openai/x", "--api-base", url, code=1, DSPY_CACHEDIR=str(tmp_path))
     assert "model_transport" in text
+    assert "out of order" in text
 
 
 def test_a_run_waits_for_a_decision_and_goes_on_in_another_process(tmp_path):
@@ -56,7 +59,7 @@ def test_a_run_waits_for_a_decision_and_goes_on_in_another_process(tmp_path):
         text = ace("run", "Refund Ana's order", *options, cwd=tmp_path, code=1, **cache)
         assert "waits for a decision about refund({'order_id': 'o-1'})" in text
         (file,) = (tmp_path / "runs").glob("*.json")
-        wrong = ace("run", "--resume", file.stem, *options, cwd=tmp_path, code=2, **cache)
+        wrong = ace("run", "--resume", file.stem, *options, cwd=tmp_path, code=1, **cache)
         assert "pass decision='approve'" in wrong
         text = ace(
             "run", "--resume", file.stem, "--decision", "approve", "--output", "simple", *options, cwd=tmp_path, **cache
@@ -67,4 +70,4 @@ def test_a_run_waits_for_a_decision_and_goes_on_in_another_process(tmp_path):
         (["x", "--output", "json"], "simple or structured"),
         (["x", "--resume", "y", "--run-store", "runs"], "pass one of"),
     ):
-        assert problem in ace("run", *words, "--lm", "simulated:oracle", cwd=tmp_path, code=2)
+        assert problem in ace("run", *words, "--lm", "simulated:oracle", cwd=tmp_path, code=1)

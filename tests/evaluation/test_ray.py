@@ -17,7 +17,15 @@ from ace.testing import SimulatedLM
 ray = pytest.importorskip("ray", reason="no Ray: pip install 'dspy-ace[dev]'")
 ACE = Path(sys.executable).with_name("ace")
 ARMS = "none,playbook,online,gold,random,full-history"
-CONFIG = {"suite": "office", "lm": "simulated", "models": {}, "judge_lm": "", "api_base": None, "program": ""}
+CONFIG = {
+    "suite": "office",
+    "lm": "simulated",
+    "models": {},
+    "judge_lm": "",
+    "api_base": None,
+    "cache": False,
+    "program": "",
+}
 
 
 def command(folder, *words):

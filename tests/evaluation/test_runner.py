@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 
 import pytest
-from dspy.utils.exceptions import LMAuthError, LMRateLimitError
+from dspy.utils.exceptions import LMAuthError, LMRateLimitError, LMTransportError
 
 from ace import Playbook, PlaybookBullet
 from ace.core import SuiteError
@@ -175,6 +175,14 @@ def test_a_model_that_takes_no_request_ends_it(tmp_path):
         with pytest.raises(SuiteError, match="takes no request: LMAuthError"):
             list(runs)
         assert list(log.rows()) == [], "it is no wrong answer"
+
+
+def test_a_model_that_never_answers_ends_it(monkeypatch):
+    monkeypatch.setattr("ace.evaluation.runner.PAUSE_SECONDS", 0.0)
+    away = Flaky(fails=10_000, error=LMTransportError)
+    runs = evaluate(SUITE, lambda seed: away, tasks=TASKS)
+    with pytest.raises(SuiteError, match="cannot be reached: LMTransportError"):
+        list(runs)
 
 
 def test_a_scorer_that_fails_is_named():

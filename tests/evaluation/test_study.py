@@ -9,6 +9,9 @@ from ace.core import AceError, SuiteError
 from ace.core.durable import claimed
 from ace.evaluation import Caps, Study, StudyConfig, StudyObserver
 from ace.evaluation.study import CONFIG, RUNS
+from ace.optimization import JobConfig, optimize, suite_workload
+from ace.suites import load_suite
+from ace.testing import SimulatedLM
 
 
 def config(folder, **changes):
@@ -56,6 +59,20 @@ def test_a_playbook_is_learned_where_none_is_given(tmp_path):
     assert 0 < seen.tried == seen.runs
     assert report.label == "simulated"
     assert list(tmp_path.glob("**/*.db"))
+
+
+def test_none_is_nothing_also_with_a_program_and_the_program_has_its_playbook(tmp_path):
+    suite = load_suite("office", toolkits="all")
+    work = suite_workload(suite, train=12, val=1, test=1)
+    optimize(work, JobConfig(optimizer="ace"), SimulatedLM(suite), out=tmp_path / "job")
+    compared = {"part": "second", "limit": 20}
+    report = Study(config(tmp_path / "a", arms="none,program", program=tmp_path / "job", **compared)).run()
+    assert report.arms["none"].memory_tokens == 0 < report.arms["program"].memory_tokens
+    assert report.verdicts[0].count("program") >= 1
+    alone = Study(config(tmp_path / "b", arms="none", **compared)).run()
+    assert figures(report)["none"] == figures(alone)["none"]
+    with pytest.raises(SuiteError, match="'program' needs a folder of `ace optimize`"):
+        Study(config(tmp_path / "c", arms="none,program")).run()
 
 
 @pytest.mark.parametrize(

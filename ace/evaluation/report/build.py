@@ -52,6 +52,7 @@ def build_report(
             for name in told
         ]
         or [nothing_to_compare(arms[0])],
+        notes=_notes(rows),
         closed=ways_closed(rows, seeded),
         families=[effect for found in pairs.values() for effect in findings.families(found)],
         bullets=[effect for name, found in shows.items() for effect in findings.bullets(found, name in seeded)],
@@ -59,6 +60,16 @@ def build_report(
         curves=[point for name in arms for point in findings.curve(rows, name)],
         calibrations=findings.calibrations(rows),
     )
+
+
+def _notes(rows: Sequence[RunReport]) -> list[str]:
+    cached, asked = sum(row.cached for row in rows), sum(row.lm_calls for row in rows)
+    if not cached:
+        return []
+    return [
+        f"{cached} of {asked} requests were answered by the cache (--cache), and no model was asked; their tokens are "
+        "counted as what they would have cost."
+    ]
 
 
 def quote_bullets(effects: Sequence[BulletEffect], books: Books, own: Mapping[str, Playbook]) -> None:

@@ -14,7 +14,7 @@ def markdown(report: EvaluateReport) -> str:
     """The tables of a report as Markdown; whatever a stand-in produced is labelled."""
     label = f", **{report.label}**" if report.label else ""
     parts = [f"# {report.suite}: {report.run}{label}", f"Policy `{report.policy}`, {len(report.runs)} runs."]
-    parts += report.verdicts
+    parts += [*report.verdicts, *report.notes]
     if report.tasks:
         parts += ["## Tasks", _tasks(report)]
     parts += ["## Arms", _arms(report)]

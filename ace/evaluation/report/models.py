@@ -187,6 +187,8 @@ class EvaluateReport(ReportModel):
     verdicts: list[str] = Field(default_factory=list)
     """One sentence for each arm with a memory, or model, of its own: whether it helped, on how many tasks, how sure that is,
     and what it cost; or that there is nothing to compare with."""
+    notes: list[str] = Field(default_factory=list)
+    """What else a reader has to know, a sentence each."""
     tasks: list[TaskEffect] = Field(default_factory=list)
     curves: list[CurvePoint] = Field(default_factory=list)
     calibrations: dict[str, CalibrationReport] = Field(default_factory=dict)

@@ -1,0 +1,133 @@
+"""Hosted models by name: where they are asked, and whether replies may come out of a cache."""
+
+from __future__ import annotations
+
+import json
+import os
+import urllib.error
+import urllib.request
+from collections.abc import Mapping
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import Any, cast
+
+import dspy
+from dspy.clients import Cache
+
+from ace.core import SuiteError
+from ace.react.model import CACHED
+
+ADDRESSES: dict[str, tuple[tuple[str, ...], str]] = {
+    "openai": (("OPENAI_API_BASE", "OPENAI_BASE_URL"), ""),
+    "ollama": (("OLLAMA_API_BASE",), "http://localhost:11434"),
+    "ollama_chat": (("OLLAMA_API_BASE",), "http://localhost:11434"),
+    "lm_studio": (("LM_STUDIO_API_BASE",), ""),
+    "hosted_vllm": (("HOSTED_VLLM_API_BASE",), ""),
+}
+"""By provider, the variables that name its server, and the address where it is by default."""
+SECONDS = 5.0
+"""How long a server may take to tell which models it has."""
+DESCRIPTIONS = ("{base}/models", "{root}/props", "{root}/api/tags")
+"""Where servers tell what they have loaded: OpenAI's API, llama.cpp with the file's path, Ollama with digests."""
+CHANGING = frozenset({"created", "modified_at", "expires_at", "is_processing", "total_slots"})
+"""What changes in those answers while the model stays the same."""
+
+
+@dataclass(frozen=True)
+class ModelServer:
+    """How hosted models are reached, `ModelServer("http://127.0.0.1:8080/v1").lm("openai/local")`.
+
+    Args:
+        api_base: Base URL of an OpenAI-compatible server; by default the provider's own.
+        cache: Whether DSPy's cache may answer. The server's address and what it tells about its models are part of a
+            request's key, and `RunUsage.cached` counts the replies.
+    """
+
+    api_base: str | None = None
+    cache: bool = False
+
+    def lm(self, spec: str) -> dspy.LM:
+        """The model of a name.
+
+        Raises:
+            SuiteError: No server answers at its address; nothing was spent.
+        """
+        base = self._address(spec)
+        told = self._described(base, spec) if base else ""
+        if self.cache:
+            cast(Any, dspy).cache = ReplyCache(f"{base} {told}")
+        key = {"api_base": self.api_base, "api_key": os.environ.get("OPENAI_API_KEY", "none")} if self.api_base else {}
+        return dspy.LM(spec, cache=self.cache, **cast("dict[str, Any]", key))
+
+    def _address(self, spec: str) -> str:
+        names, default = ADDRESSES.get(spec.partition("/")[0], ((), ""))
+        return self.api_base or next(filter(None, map(os.environ.get, names)), default)
+
+    def _described(self, base: str, spec: str) -> str:
+        """What a server tells about its models, as far as the cache needs it."""
+        base = base.rstrip("/")
+        if not base.startswith(("http://", "https://")):
+            raise SuiteError(f"{base!r} is no address of a model server; expected http://HOST:PORT/v1 or https://...")
+        told: list[Any] = []
+        for place in DESCRIPTIONS if self.cache else DESCRIPTIONS[:1]:
+            request = urllib.request.Request(place.format(base=base, root=base.removesuffix("/v1")))
+            if self.api_base:  # the key goes nowhere where the requests themselves would not take it
+                request.add_header("Authorization", f"Bearer {os.environ.get('OPENAI_API_KEY', 'none')}")
+            try:
+                with urllib.request.urlopen(request, timeout=SECONDS) as answer:
+                    told.append(_lasting(json.load(answer)))
+            except (urllib.error.HTTPError, ValueError, TimeoutError):  # it is there, and tells nothing here
+                told.append(None)
+            except OSError as error:
+                why = getattr(error, "reason", error)
+                raise SuiteError(
+                    f"no model server answers at {base} for {spec!r} ({why}); start it, or name another with --api-base"
+                ) from error
+        return json.dumps(told, sort_keys=True)
+
+
+PROVIDERS = ModelServer()
+"""Each provider's own server, and no cache."""
+
+
+class ReplyCache(Cache):
+    """DSPy's cache of replies on this machine, for one server; what is taken out of it is counted with its tokens.
+
+    Args:
+        server: The server's address and what it tells of its models.
+    """
+
+    def __init__(self, server: str) -> None:
+        self.server = sha256(server.encode()).hexdigest()
+        # restricted: what lies in the cache folder must not be able to run code
+        super().__init__(
+            enable_disk_cache=True,
+            enable_memory_cache=True,
+            disk_cache_dir=dspy.clients.DISK_CACHE_DIR,
+            disk_size_limit_bytes=int(os.environ.get("DSPY_CACHE_LIMIT", 3e10)),
+            restrict_pickle=True,
+        )
+
+    def cache_key(self, request: dict[str, Any], ignored_args_for_cache_key: list[str] | None = None) -> str:
+        """As DSPy's, for this server alone."""
+        return super().cache_key({**request, "server": self.server}, ignored_args_for_cache_key)
+
+    def get(self, request: dict[str, Any], ignored_args_for_cache_key: list[str] | None = None) -> Any:
+        """As DSPy's, which tells the request's tracker nothing of a reply that it finds."""
+        found = super().get(request, ignored_args_for_cache_key)
+        tracker: Any = cast(Any, dspy.settings).usage_tracker
+        if found is not None and tracker is not None:
+            key, entries = (
+                self.cache_key(request, ignored_args_for_cache_key),
+                cast("Mapping[str, Any]", self.memory_cache),
+            )
+            kept = entries[key]  # where the usage still stands; `found` is a copy without it
+            usage: Any = cast("Any", kept)["usage"] if isinstance(kept, dict) else getattr(kept, "usage", None)
+            tracker.add_usage("cached", {**dict(usage or {}), CACHED: 1})
+        return found
+
+
+def _lasting(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _lasting(item) for name, item in cast("dict[str, Any]", value).items() if name not in CHANGING}
+    return [_lasting(item) for item in cast("list[Any]", value)] if isinstance(value, list) else value
