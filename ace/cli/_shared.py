@@ -11,16 +11,15 @@ import typer
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.segment import Segment
-from rich.table import Table
+from rich.table import Table as RichTable
 from rich.text import Text as RichText
 
 from ace.core import visible, visible_json
-from ace.evaluation.report.wording import span
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
 
-    from ace.evaluation.report.models import ArmReport
+    from ace.evaluation.report.tables import Table
 
 
 class Text(RichText):
@@ -144,20 +143,11 @@ def progress_bar(title: str, total: int) -> Generator[Any]:
         yield advance
 
 
-def arms_table(title: str, arms: dict[str, ArmReport]) -> Table:
-    """Success and iterations per arm, with intervals."""
-    table = Table(title=title, title_justify="left")
-    table.add_column("arm", overflow="fold")
-    for name in ("success", "95 %", "iterations", "95 %", "LM calls", "n"):
-        table.add_column(name, justify="right")
-    for name, arm in arms.items():
-        table.add_row(
-            name,
-            f"{100 * arm.success:.1f} %",
-            span(arm.success_interval, 100, to=" - "),
-            f"{arm.iterations:.2f}",
-            span(arm.iterations_interval, digits=2, to=" - "),
-            f"{arm.lm_calls:.2f}",
-            str(arm.n),
-        )
-    return table
+def shown(table: Table, label: str = "") -> RichTable:
+    """A report's table for the terminal."""
+    found = RichTable(title=f"{table.title}{f' ({label})' if label else ''}", title_justify="left")
+    for place, name in enumerate(table.head):
+        found.add_column(name, justify="right" if place else "left", overflow="fold")
+    for row in table.rows:
+        found.add_row(*row)
+    return found

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ace.cli._shared import JsonOption, arms_table, check_writable, console, progress_bar, write_json
+from ace.cli._shared import JsonOption, check_writable, console, progress_bar, shown, write_json
 
 if TYPE_CHECKING:
     from ace.agent import Policy
@@ -32,9 +32,11 @@ def demo(
     """Learn on half of each office family's tasks; run the other half without and with what was learned."""
     check_writable(json_file)
     started = time.monotonic()
+    from ace.cli._evaluate_views import COLUMNS
     from ace.core.durable import write_atomic
     from ace.evaluation.arms import FIXED
     from ace.evaluation.models import choose_model
+    from ace.evaluation.report import tables
     from ace.evaluation.report.build import build_report, quote_bullets
     from ace.evaluation.report.html import html
     from ace.evaluation.report.models import DemoReport
@@ -77,8 +79,11 @@ def demo(
             report_path=str(page),
             seconds=time.monotonic() - started,
         )
-        console.print(arms_table(f"held-out tasks of seen families (simulated, {seeds} seeds)", arms))
-        console.print(arms_table("unseen families: all lessons of the task's own family left out (simulated)", others))
+        for title, of in (
+            (f"held-out tasks of seen families, {seeds} seeds", arms),
+            ("unseen families: all lessons of the task's own family left out", others),
+        ):
+            console.print(shown(tables.arms(title, of).only(*COLUMNS), "simulated"))
         for arm in ("playbook", "random"):
             share = report.closed[arm]["iterations"]
             console.print(f"{arm}: {100 * share:.0f} % of the way from none to gold bullets in iterations (simulated)")

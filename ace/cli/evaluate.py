@@ -145,7 +145,7 @@ def evaluate(
         report = study.run(watched)
     if html_file is not None:
         study.write_html(report, html_file)
-    show(report, [named.names[0], *(name for name in named.models if name != named.names[0])])
+    show(report)
     write_json(report, json_file)
     if html_file is not None:
         console.print(f"HTML: {html_file}", highlight=False)

@@ -114,15 +114,14 @@ def _show(report: OptimizeReport, folder: Path) -> None:
         )
     console.print(table)
     low, high = report.gain_interval
-    verdict = (
-        "more than chance"
-        if low is not None and low > 0
-        else "less than before"
-        if high is not None and high < 0
-        else "no difference that chance would not make"
-    )
-    interval = span(report.gain_interval, digits=3, sign="+")
-    console.print(f"gain {report.gain:+.3f}, 95 % {interval}: {verdict}", highlight=False)
+    if low is None or high is None:
+        found = (
+            "the test tasks are of too few families to tell whether others would gain (4 are needed, 6 to show a gain)"
+        )
+    else:
+        word = "more than" if low > 0 else "less than" if high < 0 else "not shown to differ from"
+        found = f"95 % {span(report.gain_interval, digits=3, sign='+')}: {word} before"
+    console.print(f"gain {report.gain:+.3f}, {found}", highlight=False)
     what = ", ".join(f"{count} {name.replace('_', ' ')}" for name, count in report.changed.items())
     money = f", ${report.cost:.2f}" if report.cost is not None else ""
     console.print(

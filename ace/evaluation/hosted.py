@@ -9,6 +9,7 @@ import urllib.request
 from collections.abc import Mapping
 from dataclasses import dataclass
 from hashlib import sha256
+from pathlib import Path
 from typing import Any, cast
 
 import dspy
@@ -91,19 +92,20 @@ PROVIDERS = ModelServer()
 
 
 class ReplyCache(Cache):
-    """DSPy's cache of replies on this machine, for one server; what is taken out of it is counted with its tokens.
+    """DSPy's cache of replies, for one server; what is taken out of it is counted with its tokens.
 
     Args:
         server: The server's address and what it tells of its models.
+        folder: Where replies are kept; DSPy's own folder by default.
     """
 
-    def __init__(self, server: str) -> None:
+    def __init__(self, server: str, folder: Path | None = None) -> None:
         self.server = sha256(server.encode()).hexdigest()
         # restricted: what lies in the cache folder must not be able to run code
         super().__init__(
             enable_disk_cache=True,
             enable_memory_cache=True,
-            disk_cache_dir=dspy.clients.DISK_CACHE_DIR,
+            disk_cache_dir=str(folder or dspy.clients.DISK_CACHE_DIR),
             disk_size_limit_bytes=int(os.environ.get("DSPY_CACHE_LIMIT", 3e10)),
             restrict_pickle=True,
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
 
 from ace.evaluation.arms import LEARNING
 from ace.evaluation.models import ModelChoice
@@ -57,6 +58,7 @@ def build_report(
         families=[effect for found in pairs.values() for effect in findings.families(found)],
         bullets=[effect for name, found in shows.items() for effect in findings.bullets(found, name in seeded)],
         tasks=[row for name in told for row in findings.tasks(pairs[name])],
+        created=f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC",
         curves=[point for name in arms for point in findings.curve(rows, name)],
         calibrations=findings.calibrations(rows),
     )

@@ -9,9 +9,10 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ace.core import SuiteError
+from ace.evaluation.report import tables
 from ace.evaluation.report.findings import OUTCOMES
 from ace.evaluation.report.models import EvaluateReport, Interval, TaskEffect
-from ace.evaluation.report.wording import interval_rules, p_value, span
+from ace.evaluation.report.wording import count as count_of
 
 if TYPE_CHECKING:
     from ace.evaluation.log import RunLog
@@ -23,12 +24,12 @@ MOST_TRACES = 1_000
 
 
 class Mark(NamedTuple):
-    """One line of a plot: a dot with its interval, in the plot's own units."""
+    """One line of a plot: a dot with its interval, where there is one, in the plot's own units."""
 
     name: str
     value: float
-    low: float
-    high: float
+    low: float | None
+    high: float | None
     note: str
 
 
@@ -40,8 +41,10 @@ class Axis(NamedTuple):
     ticks: tuple[float, ...]
     unit: str
 
-    def at(self, value: float) -> float:
-        """Where a value lies, from 0 to 100, inside the plot."""
+    def at(self, value: float | None, beyond: float = 0.0) -> float:
+        """Where a value lies, from 0 to 100, inside the plot; `beyond` for none."""
+        if value is None:
+            return beyond
         return 100 * (min(max(value, self.start), self.end) - self.start) / (self.end - self.start or 1.0)
 
 
@@ -59,7 +62,8 @@ def page_template() -> Any:
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("ace.evaluation.report"), autoescape=True, trim_blocks=True, lstrip_blocks=True
     )
-    environment.filters.update(span=span, p=p_value)
+    filters: Any = environment.filters
+    filters["count"] = count_of
     return environment.get_template("report.html.j2")
 
 
@@ -77,8 +81,8 @@ def html(report: EvaluateReport, traces: Mapping[Trace, str] | None = None) -> s
     return page_template().render(
         report=report,
         base=next(iter(report.arms), ""),
-        rules=interval_rules(report),
-        could_show=_could_show(report),
+        tables=tables.tables(report),
+        bounded=any(arm.success_interval != (None, None) for arm in report.arms.values()),
         seeds=len({run.seed for run in report.runs}),
         tasks=len({run.id for run in report.runs}),
         success=[
@@ -137,22 +141,9 @@ def _tasks(report: EvaluateReport, traces: Mapping[Trace, str]) -> dict[str, dic
     return found
 
 
-def _could_show(report: EvaluateReport) -> str:
-    """Of how many comparisons it is known which difference would have shown: `all`, `some` or none."""
-    known = [row.smallest_effect is not None for row in report.comparisons]
-    return "all" if all(known) else "some" if any(known) else ""
-
-
 def _mark(name: str, value: float, interval: Interval, times: float, note: str) -> Mark:
-    low, high = interval
-    endless = float("inf")
-    return Mark(
-        name,
-        times * value,
-        -endless if low is None else times * low,
-        endless if high is None else times * high,
-        note,
-    )
+    low, high = (None if bound is None else times * bound for bound in interval)
+    return Mark(name, times * value, low, high, note)
 
 
 def _steps(most: float) -> Axis:

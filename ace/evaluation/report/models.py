@@ -32,6 +32,8 @@ class ArmReport(ReportModel):
     """Mean wall time per run."""
     cost: float = 0.0
     """US dollars of all runs, where prices are known."""
+    unfinished: int = 0
+    """Runs that did not end by the model's own finish."""
     pass_hat_k: dict[int, float] = Field(default_factory=dict)
     """The chance that k runs of a task all succeed, where each task has several."""
 
@@ -198,7 +200,14 @@ class EvaluateReport(ReportModel):
     """Which cap ended the evaluation before all runs were made."""
     folder: str = ""
     """The folder of all runs with their traces."""
+    created: str = ""
+    """When the report was made: ``2026-11-28 14:05 UTC``."""
     seconds: float = 0.0
+
+    @property
+    def title(self) -> str:
+        """Suite, arms and model."""
+        return f"{self.suite}: {', '.join(self.arms)} with {self.run}"
 
 
 class LearnReport(ReportModel):

@@ -53,6 +53,7 @@ def _arm(rows: Sequence[RunReport]) -> ArmReport:
         tokens=sum(value_of(row, "tokens") for row in rows) / len(rows),
         seconds=sum(row.seconds for row in rows) / len(rows),
         cost=sum(row.cost for row in rows),
+        unfinished=sum(row.termination != "completed" for row in rows),
         pass_hat_k={k: pass_hat_k(repeats, k).value for k in range(1, most + 1)} if most > 1 else {},
     )
 

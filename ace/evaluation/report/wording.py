@@ -1,35 +1,45 @@
-"""How reports word intervals and p values."""
+"""How reports word counts, intervals and p values; what is not known is left out."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:  # the command line words things before it needs pydantic
-    from ace.evaluation.report.models import EvaluateReport, Interval
+    from ace.evaluation.report.models import Interval
+
+
+def count(number: int, one: str, several: str = "") -> str:
+    """A number with its noun.
+
+    Examples:
+        >>> count(1, "family", "families"), count(3, "task")
+        ('1 family', '3 tasks')
+    """
+    return f"{number:,} {one if number == 1 else several or f'{one}s'}"
 
 
 def span(interval: Interval, times: float = 1.0, digits: int = 1, *, sign: str = "", to: str = " to ") -> str:
-    """An interval; a question mark where nothing bounds it.
+    """An interval; empty where nothing bounds it.
 
     Examples:
-        >>> span((0.1234, None), 100)
-        '12.3 to ?'
+        >>> span((0.1234, None), 100), span((None, None))
+        ('at least 12.3', '')
         >>> span((-1.0, 2.0), digits=0, sign="+", to=", ")
         '-1, +2'
     """
-    return to.join("?" if bound is None else f"{times * bound:{sign}.{digits}f}" for bound in interval)
+    low, high = (None if bound is None else f"{times * bound:{sign}.{digits}f}" for bound in interval)
+    if low is not None and high is not None:
+        return f"{low}{to}{high}"
+    return f"at least {low}" if low is not None else f"at most {high}" if high is not None else ""
 
 
-def interval_rules(report: EvaluateReport) -> list[str]:
-    """How the intervals of the comparisons were made, or why there are none, each rule once."""
-    return list(dict.fromkeys(f"{row.metric}: {row.rule}" for row in report.comparisons if row.rule))
-
-
-def p_value(value: float | None) -> str:
-    """A p value with three digits.
+def p_value(value: float | None, *, equals: bool = False) -> str:
+    """A p value with three digits; empty where there is none.
 
     Examples:
-        >>> p_value(0.0002), p_value(0.25), p_value(None)
-        ('< 0.001', '0.250', '?')
+        >>> p_value(0.0002), p_value(0.25), p_value(None), p_value(0.25, equals=True)
+        ('< 0.001', '0.250', '', '= 0.250')
     """
-    return "?" if value is None else "< 0.001" if value < 0.001 else f"{value:.3f}"
+    if value is None:
+        return ""
+    return "< 0.001" if value < 0.001 else f"{'= ' if equals else ''}{value:.3f}"

@@ -17,6 +17,7 @@ from .paired import (
     compare as compare,
     holm as holm,
     mcnemar as mcnemar,
+    sign_test as sign_test,
     smallest_effect as smallest_effect,
 )
 from .repeats import calibration as calibration, learning_curve as learning_curve, pass_hat_k as pass_hat_k

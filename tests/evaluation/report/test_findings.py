@@ -75,7 +75,11 @@ def test_every_task_is_won_lost_or_equal_and_names_a_seed_to_look_at(rows):
     [
         (lambda arm, n: arm == "mine", "mine helped (simulated): it solved 100 % of runs where none solved 0 %"),
         (lambda arm, n: arm == "none", "mine hurt (simulated)"),
-        (lambda arm, n: n % 2, "It was not shown that mine helps more than none (simulated)"),
+        (lambda arm, n: n % 2, "mine and none do not differ here (simulated)"),
+        (
+            lambda arm, n: n % 2 if arm == "mine" else n < 4,
+            "It was not shown that mine helps more than none (simulated)",
+        ),
     ],
 )
 def test_the_first_sentence_says_whether_it_helped_and_how_sure_that_is(solved, start):
@@ -90,8 +94,30 @@ def test_the_first_sentence_says_whether_it_helped_and_how_sure_that_is(solved, 
     few = [r for r in rows if r.id < "x3"]
     pairs = findings.pairs_of(few, "none", "mine")
     unsure = verdict(comparisons(few), pairs)
-    assert unsure.startswith("Whether mine helps more than none cannot be said yet")
-    assert "too few for an interval" in unsure
+    assert "(exact sign test over tasks within these 3 families: p = " in unsure or "do not differ" in unsure
+    assert " to " not in unsure.partition("A run took")[0].replace("to tell", "").replace("to show", ""), "no interval"
+
+
+@pytest.mark.parametrize(
+    ("solved", "said"),
+    [
+        (1, "both solved all, on 8 tasks of 2 families; harder ones"),
+        (0, "neither solved a run, on 8 tasks of 2 families"),
+    ],
+)
+def test_arms_without_a_difference_are_told_apart_from_unknown_ones(solved, said):
+    rows = [row(arm, f"x{n % 2}#{n}", 0, bool(solved)) for arm in ("none", "mine") for n in range(8)]
+    sentence = verdict(comparisons(rows), findings.pairs_of(rows, "none", "mine"))
+    assert sentence.startswith("mine and none do not differ here: " + said)
+
+
+def test_few_families_are_named_where_they_are_why_nothing_was_shown():
+    rows = [row(arm, f"x{n % 4}#{n}", 0, arm == "mine") for arm in ("none", "mine") for n in range(8)]
+    sentence = verdict(comparisons(rows), findings.pairs_of(rows, "none", "mine"))
+    assert sentence.startswith(
+        "It was not shown that mine helps more than none: it solved 100 % of runs where none solved 0 %"
+    )
+    assert "on 8 tasks of 4 families, where 6 families are needed to show a difference" in sentence
 
 
 def told(arms, rows):
@@ -177,10 +203,10 @@ def test_markdown_holds_every_table_and_the_label(rows):
         curves=findings.curve(rows, "mine"),
     )
     text = markdown(report)
-    assert text.startswith("# office | mine: simulated, **simulated**")
+    assert text.startswith("# office | mine: none, mine with simulated, **simulated**")
     for part in (
         "## Arms",
-        "## Against `none`",
+        "## Against none",
         "## Families",
         "## Bullets",
         "## While it learns",
