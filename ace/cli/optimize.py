@@ -129,6 +129,4 @@ def _show(report: OptimizeReport, folder: Path) -> None:
         f"{report.input_tokens + report.output_tokens} tokens{money}, {report.runs} runs while optimizing",
         highlight=False,
     )
-    console.print(
-        f"{folder / 'diff.md'} lists the differences; program, scores and journal lie beside it", highlight=False
-    )
+    console.print(f"{folder / 'diff.md'} lists the differences; program and scores lie beside it", highlight=False)

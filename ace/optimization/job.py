@@ -13,19 +13,22 @@ from pathlib import Path
 from typing import Any
 
 import dspy
+from dspy.utils.callback import BaseCallback
+from dspy.utils.exceptions import LMInvalidRequestError, LMUnsupportedModelError
+from dspy.utils.usage_tracker import UsageTracker
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from ace.core import AceError, TokenPrices
 from ace.core.durable import claimed, same_job, write_atomic
+from ace.evaluation.hosted import ReplyCache
 from ace.evaluation.report.models import ArmReport, OptimizedTask, OptimizeReport
 from ace.evaluation.stats import difference, mean, share
-from ace.optimization.journal import CompletionJournal, JournaledLM, StopSwitch
 from ace.optimization.optimizers import JobConfig, OptimizerContext, check, compile_with, runs_of
-from ace.optimization.results import CONFIG, DIFF, JOURNAL, LOG, SCORES, changes, digests_of, finished, own_lm
-from ace.optimization.tool_results import ToolResults
-from ace.optimization.workload import EpisodeProgram, Workload, score_of
+from ace.optimization.results import CONFIG, DIFF, LOG, REPLIES, SCORES, changes
+from ace.optimization.workload import EpisodeProgram, StopSwitch, Workload, score_of
 from ace.playbook import Playbook
+from ace.react.model import CACHED
 from ace.react.saved_program import save_program
 from ace.tasks import Feedback, TaskOutput
 
@@ -42,10 +45,9 @@ def optimize(
 ) -> OptimizeReport:
     """Optimize a program, `optimize(workload, JobConfig(optimizer="bootstrap"), lm, out="job")`, and measure it on others.
 
-    The folder holds ``config.json``, ``journal.jsonl``, ``program.json``, ``playbook.jsonl``, ``scores.json``, ``diff.md``
-    and ``optimizer.log``, the output of the optimizer itself. After an interruption, run the job again with the same
-    arguments: completions and tool results that were paid for come out of the journal. With more than one thread, requests
-    of the same kind may change their order.
+    The folder holds ``config.json``, ``program.json``, ``playbook.jsonl``, ``scores.json``, ``diff.md``, ``optimizer.log``,
+    the output of the optimizer itself, and ``replies``, a cache. After an interruption, run the job again with the same
+    arguments: it begins anew, and replies that were paid for come out of that cache. Tools are called again.
 
     Args:
         workload: From `suite_workload` or `program_workload`.
@@ -60,13 +62,15 @@ def optimize(
         What is in ``scores.json``.
 
     Raises:
-        AceError: Something is missing, the folder belongs to another job, or a model failed; what was paid for is kept.
+        AceError: Something is missing, the folder holds another job or one that is done, or a model failed; what was paid
+            for is kept.
     """
     folder = Path(out).absolute()
-    lm = lm or own_lm(workload.program.agent) or dspy.settings.lm
+    agent = workload.program.agent
+    lm = lm or agent.lm or agent.agent.react.lm or dspy.settings.lm
     if lm is None:
         raise AceError("there is no language model: pass lm=, give the agent one, or call dspy.configure(lm=...)")
-    workload = replace(workload, program=workload.program.for_job(), stop=StopSwitch())
+    workload = replace(workload, program=workload.program.for_job())
     config = config.model_copy(
         update={
             "workload": config.workload or workload.name,
@@ -79,15 +83,10 @@ def optimize(
     )
     check(config, workload)
     with claimed(folder):
-        same_job(folder / CONFIG, config.model_dump(mode="json"), digests_of(workload, lm, reflection_lm))
-        done = finished(folder)
-        if done is not None:
-            return done
-        journal = CompletionJournal(folder / JOURNAL)
-        try:
-            return _Job(workload, config, lm, reflection_lm, prices, folder, journal).run(console)
-        finally:
-            journal.close()
+        if (folder / SCORES).exists():
+            raise AceError(f"the job in {str(folder)!r} is done, see {SCORES} and {DIFF} there; name another folder")
+        same_job(folder / CONFIG, config.model_dump(mode="json"), {})
+        return _Job(workload, config, lm, reflection_lm, prices, folder).run(console)
 
 
 @dataclass
@@ -98,13 +97,14 @@ class _Job:
     reflection_lm: dspy.LM | None
     prices: TokenPrices | None
     folder: Path
-    journal: CompletionJournal
     runs: int = 0
+    requests: int = 0
+    usage: Any = field(default_factory=UsageTracker)
     started: float = field(default_factory=time.monotonic)
 
     def run(self, console: Console | None) -> OptimizeReport:
         work = self.workload
-        models = [JournaledLM(lm, self.journal, stop=work.stop) for lm in (self.lm, self.reflection_lm or self.lm)]
+        models = [lm.copy(cache=True) for lm in (self.lm, self.reflection_lm or self.lm)]
         expected = 2 * len(work.testset) + runs_of(self.config, work)
         with _bar(console, self.config.optimizer, expected) as show, _output_to(self.folder / LOG):
 
@@ -113,7 +113,9 @@ class _Job:
                 show(self._spent())
 
             work.program.watch(ran)
-            with dspy.context(lm=models[0]), _kept_results(work, self.journal), _stopped_by_ctrl_c(work.stop):
+            callbacks = [*dspy.settings.callbacks, _Requests(self)]
+            settings = {"lm": models[0], "callbacks": callbacks, "usage_tracker": self.usage}
+            with dspy.context(**settings), _kept_replies(self.folder / REPLIES), _stopped_by_ctrl_c(work.program.stop):
                 if self.config.optimizer != "bootstrap" and self.reflection_lm is not None:
                     # a wrong name or key shows before the agent has spent anything
                     models[1]("Answer with the word: ready")
@@ -124,7 +126,7 @@ class _Job:
                 after = self._tested(compiled)
         return self._finish(compiled, before, after, optimizing)
 
-    def _compiled(self, models: Sequence[JournaledLM]) -> EpisodeProgram:
+    def _compiled(self, models: Sequence[dspy.LM]) -> EpisodeProgram:
         own = self.workload.program.agent.playbook
         book = own.fork() if isinstance(own, Playbook) else Playbook()
         reflect = self.reflection_lm is not None
@@ -142,7 +144,7 @@ class _Job:
         Raises:
             AceError: One has failed; the message says what to do.
         """
-        reason = self.workload.stop.reason
+        reason = self.workload.program.stop.reason
         if reason is None:
             return
         if isinstance(reason, (AceError, KeyboardInterrupt)):
@@ -167,6 +169,7 @@ class _Job:
         scores = [[score_of(feedback) for _, feedback in rows] for rows in (before, after)]
         gains = [late - early for early, late in zip(*scores, strict=True)]
         text, changed = changes(work.program.agent, compiled.agent)
+        read, written = self._tokens()
         report = OptimizeReport(
             workload=work.name,
             optimizer=config.optimizer,
@@ -179,11 +182,11 @@ class _Job:
             gain_interval=difference(scores[0], scores[1], families).interval,
             changed=changed,
             runs=optimizing,
-            requests=self.journal.bought + self.journal.replayed,
-            replayed=self.journal.replayed,
-            input_tokens=self.journal.tokens[0],
-            output_tokens=self.journal.tokens[1],
-            cost=self.prices.cost(*self.journal.tokens) if self.prices else None,
+            requests=self.requests,
+            replayed=self._spent_of(CACHED),
+            input_tokens=read,
+            output_tokens=written,
+            cost=self.prices.cost(read, written) if self.prices else None,
             seconds=time.monotonic() - self.started,
             tasks=[
                 OptimizedTask(id=output.task_id, before=early, after=late)
@@ -199,13 +202,33 @@ class _Job:
         write_atomic(self.folder / SCORES, report.model_dump_json(indent=1))  # last: this file marks the job as done
         return report
 
-    def _spent(self) -> str:
-        read, written = self.journal.tokens
-        money = f", ${self.prices.cost(read, written):.2f}" if self.prices else ""
-        old = f" ({self.journal.replayed} replayed)" if self.journal.replayed else ""
-        return (
-            f"{self.journal.bought + self.journal.replayed} requests{old}, {(read + written) / 1000:.0f}k tokens{money}"
+    def _tokens(self) -> tuple[int, int]:
+        return self._spent_of("prompt_tokens"), self._spent_of("completion_tokens")
+
+    def _spent_of(self, name: str) -> int:
+        return sum(
+            int(entry.get(name) or 0) for entries in list(self.usage.usage_data.values()) for entry in list(entries)
         )
+
+    def _spent(self) -> str:
+        read, written = self._tokens()
+        money = f", ${self.prices.cost(read, written):.2f}" if self.prices else ""
+        replayed = self._spent_of(CACHED)
+        old = f" ({replayed} replayed)" if replayed else ""
+        return f"{self.requests} requests{old}, {(read + written) / 1000:.0f}k tokens{money}"
+
+
+class _Requests(BaseCallback):
+    """Counts the requests of a job; one that fails stops it, unless the model's API refused what the program asked."""
+
+    def __init__(self, job: _Job) -> None:
+        self.job = job
+
+    def on_lm_end(self, call_id: str, outputs: Any, exception: BaseException | None = None) -> None:
+        """As DSPy calls it."""
+        self.job.requests += exception is None
+        if exception is not None and not isinstance(exception, (LMInvalidRequestError, LMUnsupportedModelError)):
+            self.job.workload.program.stop.stop(exception)
 
 
 @contextmanager
@@ -227,16 +250,15 @@ def _stopped_by_ctrl_c(stop: StopSwitch) -> Generator[None]:
 
 
 @contextmanager
-def _kept_results(workload: Workload, journal: CompletionJournal) -> Generator[None]:
-    """Journal the results of tools, unless each run has a fresh world, where a repeated call does no harm."""
-    if workload.metric is None:
-        yield
-        return
-    workload.program.keep_results(ToolResults(workload.program.agent.registry, journal))
+def _kept_replies(folder: Path) -> Generator[None]:
+    """Let DSPy keep replies in the job's folder, unless the user has chosen a cache for them."""
+    before = dspy.cache
+    if not isinstance(before, ReplyCache):
+        dspy.cache = ReplyCache("", folder)
     try:
         yield
     finally:
-        workload.program.keep_results(None)
+        dspy.cache = before
 
 
 def _arm(rows: Sequence[tuple[TaskOutput, Feedback]], families: Sequence[str]) -> ArmReport:

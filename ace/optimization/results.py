@@ -5,25 +5,14 @@
 from __future__ import annotations
 
 import difflib
-import inspect
-from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any
 
-import dspy
-from dspy.clients.backend_selection import CLIENT_KEYS
-from pydantic import ValidationError
-
-from ace.core import AceError, value_to_text
-from ace.core.durable import digest
-from ace.evaluation.report.models import OptimizeReport
-from ace.optimization.workload import Workload
+from ace.core import value_to_text
 from ace.playbook import Playbook
 from ace.react import ReActGenerator
 from ace.react.tool_cards import descriptions
-from ace.tools.changes import describe_tools
 
-DIFF, SCORES, CONFIG, JOURNAL, LOG = "diff.md", "scores.json", "config.json", "journal.jsonl", "optimizer.log"
+DIFF, SCORES, CONFIG, REPLIES, LOG = "diff.md", "scores.json", "config.json", "replies", "optimizer.log"
 """The files of a job's folder, besides those of the optimized program."""
 
 
@@ -76,57 +65,3 @@ def _bullets(agent: ReActGenerator) -> dict[str, None]:
     if not isinstance(agent.playbook, Playbook):
         return {}
     return {f"({b.section}) {b.trigger + ': ' if b.trigger else ''}{b.content}": None for b in agent.playbook.bullets}
-
-
-def finished(folder: Path) -> OptimizeReport | None:
-    """The report of a job that has ended; None while it has not.
-
-    Raises:
-        AceError: The file is damaged.
-    """
-    path = folder / SCORES
-    if not path.exists():
-        return None
-    try:
-        return OptimizeReport.model_validate_json(path.read_text(encoding="utf-8"))
-    except (ValidationError, UnicodeDecodeError) as error:
-        raise AceError(
-            f"{str(path)!r} is damaged; delete it and run the job again: its requests are in the journal"
-        ) from error
-
-
-def own_lm(agent: ReActGenerator) -> Any:
-    """The language model that an agent or its predictors were given."""
-    return agent.lm or agent.agent.react.lm
-
-
-def digests_of(workload: Workload, lm: dspy.LM, reflection_lm: dspy.LM | None) -> dict[str, str]:
-    """Digests of everything that decides what a job asks and how it is scored."""
-    agent = workload.program.agent
-    book = agent.playbook
-    examples = [
-        [value_to_text(dict(e)) for e in some] for some in (workload.trainset, workload.valset, workload.testset)
-    ]
-    return {
-        "program": digest([agent.dump_state(), agent.signature.dump_state(), agent.max_iters, agent.tool_calling]),
-        "policy": digest([getattr(agent.policy, "name", ""), type(agent.policy).__name__, agent.limits.model_dump()]),
-        "tools": digest(describe_tools(agent.registry)),
-        "code of the tools": digest([_source(tool.func) for tool in agent.registry] if workload.metric else ""),
-        "metric": digest(_source(workload.metric) if workload.metric else ""),
-        "playbook": digest([b.model_dump(mode="json") for b in book.bullets] if isinstance(book, Playbook) else ""),
-        "examples": digest(examples),
-        "language model": digest(_settings([lm])),
-        "reflection model": digest(_settings([reflection_lm] if reflection_lm else [])),
-    }
-
-
-def _settings(models: Sequence[Any]) -> list[Any]:
-    """Names and options, without what concerns the connection."""
-    return [[lm.model, {k: str(v) for k, v in lm.kwargs.items() if k not in CLIENT_KEYS}] for lm in models]
-
-
-def _source(func: Callable[..., Any]) -> str:
-    try:
-        return inspect.getsource(func)
-    except (OSError, TypeError):  # a partial, a built-in, something defined at run time: its name must do
-        return str(getattr(func, "__qualname__", type(func).__qualname__))

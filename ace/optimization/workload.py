@@ -8,7 +8,7 @@ import json
 import math
 import random
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import dspy
@@ -17,8 +17,6 @@ from ace.agent import Policy
 from ace.agent.episode import Episode
 from ace.agent.history import ENDS
 from ace.core import AceError, SignatureError, SuiteError, value_to_text
-from ace.optimization.journal import StopSwitch
-from ace.optimization.tool_results import ToolResults
 from ace.react import ReActGenerator, ReActPrediction
 from ace.suites.examples import Metric
 from ace.suites.protocol import Suite, SuiteTask, signature_of
@@ -27,6 +25,29 @@ from ace.tasks import Feedback, TaskInput, TaskOutput, run_of
 
 FEEDBACK = "feedback"
 """The key in a run's metadata for the feedback of its episode."""
+
+
+class StopSwitch:
+    """Once it is set, no run begins: an optimizer would take what follows for the program's failures.
+
+    Attributes:
+        reason: Why it was set; None before.
+    """
+
+    def __init__(self) -> None:
+        self.reason: BaseException | None = None
+
+    def stop(self, reason: BaseException) -> None:
+        """Set it; the first reason stays."""
+        self.reason = self.reason or reason
+
+    def check(self) -> None:
+        """Raise the reason, if it is set."""
+        if self.reason is not None:
+            raise self.reason
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> StopSwitch:
+        return self
 
 
 class SharedReference:
@@ -47,7 +68,7 @@ class EpisodeProgram(dspy.Module):
         self.agent = agent
         self._attempt = SharedReference(attempt)
         self._callbacks: SharedReference = SharedReference([])
-        self._kept: SharedReference = SharedReference(None)
+        self.stop = StopSwitch()
 
     def forward(self, **inputs: Any) -> ReActPrediction:
         """Solve one task in a world of its own."""
@@ -59,6 +80,7 @@ class EpisodeProgram(dspy.Module):
 
     def episode(self, inputs: Mapping[str, Any]) -> Episode:
         """A fresh world for some inputs."""
+        self.stop.check()
         episode = self._attempt.value(dict(inputs))
 
         def score(output: TaskOutput) -> Feedback:
@@ -67,17 +89,11 @@ class EpisodeProgram(dspy.Module):
                 callback(output, feedback)
             return feedback
 
-        kept: ToolResults | None = self._kept.value
-        registry = episode.registry if kept is None else kept.for_run(inputs)
-        return replace(episode, registry=registry, score=score)
+        return replace(episode, score=score)
 
     def watch(self, callback: Callable[[TaskOutput, Feedback], None]) -> None:
         """Call a function after every run, of copies of this program too."""
         self._callbacks.value.append(callback)
-
-    def keep_results(self, kept: ToolResults | None) -> None:
-        """Use tools whose results are kept in a journal, in copies of this program too; None for the tools themselves."""
-        self._kept.value = kept
 
     def set_lm(self, lm: Any) -> None:
         """Set the model of both predictors, in place of the agent's own."""
@@ -86,7 +102,7 @@ class EpisodeProgram(dspy.Module):
     def for_job(self) -> EpisodeProgram:
         """A copy without callbacks that uses DSPy's configured model, and whose failed runs are outputs, not errors."""
         fresh = self.deepcopy()
-        fresh._callbacks, fresh._kept = SharedReference([]), SharedReference(None)
+        fresh._callbacks, fresh.stop = SharedReference([]), StopSwitch()
         fresh.agent.raise_on_failure = False
         fresh.set_lm(None)
         return fresh
@@ -110,8 +126,6 @@ class Workload:
     """None when the program's episodes score their runs."""
     label: str = ""
     """What results are labelled with, `simulated` for example."""
-    stop: StopSwitch = field(default_factory=StopSwitch)
-    """Set when the metric fails: optimizers would take that for a score of 0."""
 
     def feedback(self, example: dspy.Example, prediction: Any) -> Feedback:
         """The feedback on a run; a run that raised an error has failed.
@@ -133,7 +147,7 @@ class Workload:
                 f"the metric failed on {str(dict(example.inputs()))[:200]}: {type(error).__name__}: {error}; expected True, "
                 "False, a number, Feedback, or a prediction with score and feedback"
             )
-            self.stop.stop(problem)
+            self.program.stop.stop(problem)
             raise problem from error
         return feedback
 

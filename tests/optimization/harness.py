@@ -61,7 +61,7 @@ class Server:
     def job(self, out, *options):
         """Start `ace optimize`."""
         command = [sys.executable, "-m", "ace", "optimize", "office", "--lm", "openai/test", "--api-base", self.url]
-        # DSPy's own cache would answer in place of the journal
+        # a cache of its own for each process: what is kept is kept in the job's folder
         environment = {**os.environ, "DSPY_CACHEDIR": f"{out}-cache-{len(self.asked)}", "COLUMNS": "200"}
         self.victim = subprocess.Popen(
             [*command, "--out", str(out), *SMALL, *options],

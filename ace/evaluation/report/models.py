@@ -258,9 +258,9 @@ class OptimizeReport(ReportModel):
     runs: int
     """Runs of the agent while optimizing."""
     requests: int
-    """Requests to language models, those of interrupted processes included."""
+    """Requests to language models."""
     replayed: int
-    """Requests that an interrupted process had paid for, and that were not sent again."""
+    """Of these, how many were answered as before and not sent again; their tokens are counted like the others'."""
     input_tokens: int
     output_tokens: int
     cost: float | None
