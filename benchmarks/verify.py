@@ -1,11 +1,12 @@
 """Measures every claim of ``claims.toml`` and prints claimed beside measured: ``make verify``.
 
-``ISSUE=first-light`` or ``ONLY=name`` narrows it, ``FAST=1`` to the rows that CI measures; ``JSON=file`` or ``--json file``
-writes the rows. The benchmark data are read from the folder that ``ACE_DATA`` names (``../shared/data`` by default).
+``ISSUE=first-light`` or ``ONLY=name`` (of a row or a figure) narrows it, ``FAST=1`` to what CI measures; ``JSON=file`` or
+``--json file`` writes the figures. Benchmark data come from the folder that ``ACE_DATA`` names (``../shared/data`` by
+default).
 
-A row is red when its figure falls short, and as well when it could not be measured: the command ends with another exit code
-than 0 or writes no JSON, the figure is missing or no finite number, or what it counts over (``of``) is empty. Exit code 1 if
-a row is red, or ``claims.toml`` holds what is no claim.
+A row is red when one of its figures falls short, and as well when one could not be measured: the command ends with another
+exit code than 0 or writes no JSON, the figure is missing or no finite number, or what it counts over (``of``) is empty. Exit
+code 1 if a row is red, or ``claims.toml`` holds what is no claim.
 """
 
 from __future__ import annotations
@@ -31,14 +32,12 @@ from rich.markup import escape
 from rich.table import Table
 
 
-class Claim(BaseModel, extra="forbid"):
-    """One row of ``claims.toml``."""
+class Figure(BaseModel, extra="forbid"):
+    """One figure of a row, and its bound."""
 
     name: str
-    issue: str
     says: str
-    command: str
-    figure: str
+    at: str
     """Where it stands in the JSON: keys, with ``/`` between."""
     bound: str = Field(pattern=r"^(>=|<=|==|<) \d+(\.\d+)?$")
     unit: str
@@ -46,6 +45,20 @@ class Claim(BaseModel, extra="forbid"):
     """Where the JSON says how many were looked at; a count over nothing is no evidence."""
     fast: bool = False
     """Whether CI measures it."""
+
+
+class Claim(BaseModel, extra="forbid"):
+    """One row of ``claims.toml``: what one command measures for an issue; red when one of its figures is."""
+
+    name: str
+    issue: str
+    command: str
+    figures: list[Figure] = Field(min_length=1)
+
+    def only(self, name: str, fast: bool) -> Claim | None:
+        """The row with the figures that are asked for: by its own name, or by theirs."""
+        chosen = [one for one in self.figures if name in ("", self.name, one.name) and (one.fast or not fast)]
+        return self.model_copy(update={"figures": chosen}) if chosen else None
 
 
 class Claims(BaseModel, extra="forbid"):
@@ -56,16 +69,18 @@ class Claims(BaseModel, extra="forbid"):
     @field_validator("claim")
     @classmethod
     def _named_once(cls, claims: list[Claim]) -> list[Claim]:
-        twice = [name for name, count in Counter(claim.name for claim in claims).items() if count > 1]
+        rows, figures = ([c.name for c in claims], [one.name for c in claims for one in c.figures])
+        twice = [name for name, count in (Counter(rows) | Counter(figures)).items() if count > 1]
         if twice:
-            raise ValueError(f"more than one row is named {', '.join(map(repr, twice))}")
+            raise ValueError(f"more than one row or figure is named {', '.join(map(repr, twice))}")
         return claims
 
 
 class VerifyRow(BaseModel):
-    """One row of ``make verify``."""
+    """One figure of ``make verify``."""
 
     name: str
+    claim: str
     issue: str
     claimed: str
     measured: float | None
@@ -129,21 +144,21 @@ def report_of(command: str, folder: Path, data: Path) -> Any:
         raise Unmeasured(f"no JSON: {error}") from error
 
 
-def measured(claim: Claim, report: Any) -> float:
-    """The figure of a claim.
+def measured(one: Figure, report: Any) -> float:
+    """A figure, out of what its command wrote.
 
     Raises:
         Unmeasured: There is none.
     """
     if isinstance(report, Unmeasured):
         raise report
-    if claim.of and figure(report, claim.of) <= 0:
-        raise Unmeasured(f"it counts over nothing: {claim.of!r} is 0")
-    return figure(report, claim.figure)
+    if one.of and figure(report, one.of) <= 0:
+        raise Unmeasured(f"it counts over nothing: {one.of!r} is 0")
+    return figure(report, one.at)
 
 
 def rows_of(claims: list[Claim], data: Path, console: Console) -> list[VerifyRow]:
-    """Measure each command once, and judge its rows."""
+    """Measure each command once, and judge its figures."""
     reports: dict[str, tuple[Any, float]] = {}
     rows: list[VerifyRow] = []
     with tempfile.TemporaryDirectory() as folder:
@@ -156,22 +171,29 @@ def rows_of(claims: list[Claim], data: Path, console: Console) -> list[VerifyRow
                 except Unmeasured as error:
                     report = error
                 reports[claim.command] = report, time.monotonic() - started
-            report, seconds = reports[claim.command]
-            row = VerifyRow(
-                **claim.model_dump(include={"name", "issue", "unit"}),
-                claimed=claim.bound,
-                measured=None,
-                ok=False,
-                seconds=round(seconds, 1),
-            )
-            try:
-                row.measured = measured(claim, report)
-                sign, bound = claim.bound.split()
-                row.ok = COMPARE[sign](row.measured, float(bound))
-            except Unmeasured as error:
-                row.problem = str(error)
-            rows.append(row)
+            rows += [judged(claim, one, *reports[claim.command]) for one in claim.figures]
     return rows
+
+
+def judged(claim: Claim, one: Figure, report: Any, seconds: float) -> VerifyRow:
+    """A figure beside its bound."""
+    row = VerifyRow(
+        name=one.name,
+        claim=claim.name,
+        issue=claim.issue,
+        claimed=one.bound,
+        measured=None,
+        unit=one.unit,
+        ok=False,
+        seconds=round(seconds, 1),
+    )
+    try:
+        row.measured = measured(one, report)
+        sign, bound = one.bound.split()
+        row.ok = COMPARE[sign](row.measured, float(bound))
+    except Unmeasured as error:
+        row.problem = str(error)
+    return row
 
 
 def show(rows: list[VerifyRow], console: Console) -> None:
@@ -184,6 +206,8 @@ def show(rows: list[VerifyRow], console: Console) -> None:
         mark = "[green]ok[/green]" if row.ok else "[red]SHORT[/red]"
         table.add_row(row.name, row.claimed, shown, row.unit, mark, f"{row.seconds:.0f}")
     console.print(table)
+    red = {row.claim for row in rows if not row.ok}
+    console.print(f"{len({row.claim for row in rows})} rows, {len(red)} of them red")
 
 
 def main() -> int:
@@ -199,11 +223,8 @@ def main() -> int:
         print(f"{file}: {error}", file=sys.stderr)
         return 1
     issue, only, fast = (os.environ.get(name) for name in ("ISSUE", "ONLY", "FAST"))
-    chosen = [
-        claim
-        for claim in claims
-        if issue in (None, "", claim.issue) and only in (None, "", claim.name) and (claim.fast or not fast)
-    ]
+    asked = [claim for claim in claims if issue in (None, "", claim.issue)]
+    chosen = [some for claim in asked if (some := claim.only(only or "", bool(fast))) is not None]
     if not chosen:
         console.print(f"no claim with ISSUE={issue} ONLY={only} FAST={fast}; see benchmarks/claims.toml")
         return 1

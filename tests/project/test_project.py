@@ -58,26 +58,32 @@ def test_the_links_of_the_top_level_are_links():
         assert (ROOT / name).resolve() == (ROOT / "ace" / name).resolve()
 
 
+FIGURE = '[[claim.figures]]\nsays = "s"\nat = "a"\nunit = "u"\n'
+
+
 def test_claims_are_complete_and_name_known_issues():
     verify = load(ROOT / "benchmarks" / "verify.py")
     claims = tomllib.loads((ROOT / "benchmarks" / "claims.toml").read_text(encoding="utf-8"))["claim"]
-    assert len({claim["name"] for claim in claims}) == len(claims) > 20
+    assert 20 < len(claims) <= 110
     for claim in claims:
         row = verify.Claim(**claim)
-        assert row.of or row.bound != "== 0", f"{row.name}: a count of 0 says of how many (`of`)"
+        for figure in row.figures:
+            assert figure.of or figure.bound != "== 0", f"{figure.name}: a count of 0 says of how many (`of`)"
         assert claim["issue"] in ISSUES
         script = re.search(r"benchmarks/\w+\.py", claim["command"])
         source = claim["command"] + (" " + (ROOT / script[0]).read_text(encoding="utf-8") if script else "")
         if re.search(r"SimulatedLM|simulated:|StandIn", source):
-            assert "simulated" in claim["says"], f"{claim['name']}: what a stand-in produced is called so"
+            for figure in row.figures:
+                assert "simulated" in figure.says, f"{figure.name}: what a stand-in produced is called so"
 
 
 def test_verify_says_missing_and_fails(tmp_path, monkeypatch, capsys):
     verify = load(ROOT / "benchmarks" / "verify.py")
     (tmp_path / "benchmarks").mkdir()
     (tmp_path / "benchmarks" / "claims.toml").write_text(
-        '[[claim]]\nname = "x"\nissue = "evidence"\nsays = "s"\ncommand = "nonsense {json}"\nfigure = "a"\nbound = ">= 1"\nunit = "u"\n'
-        '[[claim]]\nname = "y"\nissue = "playbook"\nsays = "s"\ncommand = "python -c \'import sys; open(sys.argv[1], \\"w\\").write(chr(53))\' {json}"\nfigure = ""\nbound = ">= 1"\nunit = "u"\n'
+        f'[[claim]]\nname = "x"\nissue = "evidence"\ncommand = "nonsense {{json}}"\n{FIGURE}name = "x"\nbound = ">= 1"\n'
+        '[[claim]]\nname = "y"\nissue = "playbook"\ncommand = "python -c \'import sys; open(sys.argv[1], \\"w\\").write(chr(53))\' {json}"\n'
+        f'{FIGURE}name = "y"\nbound = ">= 1"\n'
     )
     monkeypatch.setattr(verify, "ROOT", tmp_path)
     monkeypatch.setenv("JSON", str(tmp_path / "rows.json"))
@@ -88,7 +94,7 @@ def test_verify_says_missing_and_fails(tmp_path, monkeypatch, capsys):
 
 
 WRITES = """import sys; open(sys.argv[1], 'w').write('{{"a": 0}}')"""
-CLAIM = 'name = "x"\nissue = "i"\nsays = "s"\ncommand = "c"\nfigure = "a"\nunit = "u"\n'
+CLAIM = f'name = "x"\nissue = "i"\ncommand = "c"\n{FIGURE}name = "x"\n'
 
 
 @pytest.mark.parametrize(
@@ -96,7 +102,7 @@ CLAIM = 'name = "x"\nissue = "i"\nsays = "s"\ncommand = "c"\nfigure = "a"\nunit 
     [
         (f'[[claim]]\n{CLAIM}bound = "== 0"\n[[claims]]\n{CLAIM}bound = "== 0"\n', "claims\n"),
         (f'[[claim]]\n{CLAIM}bound = "== 0"\n' * 2, "named 'x'"),
-        (f'[[claim]]\n{CLAIM}bound = "== 1.2.3"\n', "claim.0.bound\n"),
+        (f'[[claim]]\n{CLAIM}bound = "== 1.2.3"\n', "claim.0.figures.0.bound\n"),
     ],
 )
 def test_claims_that_cannot_be_read_are_an_error(text, named, tmp_path, monkeypatch, capsys):
@@ -134,12 +140,8 @@ def test_what_could_not_be_measured_is_red(code, of, problem):
     claim = verify.Claim(
         name="x",
         issue="i",
-        says="",
         command=command.replace("{{json}}", "{json}"),
-        figure="a",
-        bound="== 0",
-        unit="",
-        of=of,
+        figures=[{"name": "x", "says": "", "at": "a", "bound": "== 0", "unit": "", "of": of}],
     )
     (row,) = verify.rows_of([claim], ROOT, Console(quiet=True))
     assert (row.ok, problem in row.problem, row.measured) == (not problem, True, None if problem else 0.0), row
@@ -148,7 +150,7 @@ def test_what_could_not_be_measured_is_red(code, of, problem):
 @pytest.mark.parametrize("command", ["python {jsn}", "python {}", "python {", "python '", "", "no/such {json}"])
 def test_a_command_that_cannot_be_filled_in_makes_its_own_row_red(command):
     verify = load(ROOT / "benchmarks" / "verify.py")
-    rest = {"issue": "i", "says": "", "figure": "a", "bound": "== 0", "unit": ""}
+    rest = {"issue": "i", "figures": [{"name": "x", "says": "", "at": "a", "bound": "== 0", "unit": ""}]}
     good = f"python -c {shlex.quote(WRITES)} {{json}}"
     claims = [verify.Claim(name="bad", command=command, **rest), verify.Claim(name="good", command=good, **rest)]
     bad, good = verify.rows_of(claims, ROOT, Console(quiet=True))
@@ -158,7 +160,15 @@ def test_a_command_that_cannot_be_filled_in_makes_its_own_row_red(command):
 def test_a_problem_is_shown_as_it_is(capsys):
     verify = load(ROOT / "benchmarks" / "verify.py")
     row = verify.VerifyRow(
-        name="x", issue="i", claimed="== 0", measured=None, unit="", ok=False, seconds=0, problem="[/no] [tag]"
+        name="x",
+        claim="x",
+        issue="i",
+        claimed="== 0",
+        measured=None,
+        unit="",
+        ok=False,
+        seconds=0,
+        problem="[/no] [tag]",
     )
     verify.show([row], Console(width=200))
     assert "missing: [/no] [tag]" in capsys.readouterr().out
@@ -167,7 +177,7 @@ def test_a_problem_is_shown_as_it_is(capsys):
 def test_a_claim_with_an_unknown_key_is_refused():
     with pytest.raises(ValidationError, match="bond"):
         load(ROOT / "benchmarks" / "verify.py").Claim(
-            name="x", issue="i", says="", command="c", figure="a", bond="== 0", unit=""
+            name="x", issue="i", command="c", figures=[{"name": "x", "says": "", "at": "a", "bond": "== 0", "unit": ""}]
         )
 
 

@@ -1,7 +1,13 @@
-"""How many tests of a folder pass, fail and are skipped."""
+"""How many of some tests pass at their full counts.
+
+``python benchmarks/tests.py OUT.json laws=tests/laws chaos=tests/chaos``
+
+A test that is skipped shows nothing: it is told apart, and is `unshown` like one that fails.
+"""
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 import tempfile
@@ -14,7 +20,7 @@ _RAN = (0, 1)
 
 
 def count(tests: str) -> dict[str, int]:
-    """Run tests at their full count; skipped ones are told apart, and are `unshown` like those that fail.
+    """Run tests at their full count.
 
     Raises:
         RuntimeError: None ran: there is no such file, it could not be collected, or pytest broke.
@@ -29,3 +35,15 @@ def count(tests: str) -> dict[str, int]:
     failed, skipped = (sum(bool(tags & kinds) for tags in cases) for kinds in ({"failure", "error"}, {"skipped"}))
     passed = len(cases) - failed - skipped
     return {"tests": len(cases), "passed": passed, "failed": failed, "skipped": skipped, "unshown": failed + skipped}
+
+
+def main() -> None:
+    """Run each, print, write."""
+    target, *parts = sys.argv[1:]
+    report = {name: count(tests) for name, _, tests in (part.partition("=") for part in parts)}
+    print(json.dumps(report))
+    Path(target).write_text(json.dumps(report, indent=1), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
