@@ -19,9 +19,8 @@ from typing import Any
 import dspy
 
 from ace import Policy, ReActGenerator, UsageLimits
-from ace.react.lm_engine import AsyncLMEngine, LMEngine
 from ace.testing import FunctionLM, decision
-from ace.testing.engine import render_reply
+from ace.testing.engine import AsyncEngine, FunctionEngine, render_reply
 from ace.tools import tool
 
 MODEL_SECONDS, BUDGET, CALLS = 30.0, 2.0, 200
@@ -31,7 +30,7 @@ class SleepingLM(dspy.LM):
     """Answers after thirty seconds."""
 
     def __init__(self) -> None:
-        class Engine(LMEngine):
+        class Engine(FunctionEngine):
             supports_function_calling = supports_response_schema = supports_reasoning = False
             supported_params = frozenset({"temperature"})
 
@@ -39,8 +38,8 @@ class SleepingLM(dspy.LM):
                 time.sleep(MODEL_SECONDS)
                 raise TimeoutError
 
-        engine = Engine()
-        super().__init__("test/sleeping", engine=engine, async_engine=AsyncLMEngine(engine), cache=False, num_retries=0)
+        engine = Engine(str)
+        super().__init__("test/sleeping", engine=engine, async_engine=AsyncEngine(engine), cache=False, num_retries=0)
 
 
 @tool(timeout=0.2, read_only=True)

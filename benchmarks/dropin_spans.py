@@ -19,8 +19,8 @@ from dspy import lm15
 from dspy.utils.callback import BaseCallback
 
 from ace import ReActGenerator
-from ace.react.lm_engine import AsyncLMEngine, LMEngine
 from ace.testing import ScriptedLM, decision
+from ace.testing.engine import AsyncEngine, FunctionEngine
 from ace.tools import tool
 
 MODES = ("sync", "async", "native", "parallel")
@@ -44,7 +44,7 @@ class CallingLM(dspy.LM):
     """Answers with native calls, one list after another."""
 
     def __init__(self, replies: list[list[tuple[str, dict[str, Any]]]]) -> None:
-        class Engine(LMEngine):
+        class Engine(FunctionEngine):
             supports_function_calling = True
             supports_response_schema = supports_reasoning = False
             supported_params = frozenset({"tools", "tool_choice"})
@@ -58,8 +58,8 @@ class CallingLM(dspy.LM):
                 message = lm15.Message.assistant(calls)
                 return lm15.Response(id=None, model="m", message=message, finish_reason="tool_call", usage=usage)
 
-        engine = Engine()
-        super().__init__("test/calls", engine=engine, async_engine=AsyncLMEngine(engine, in_thread=False), cache=False)
+        engine = Engine(str)
+        super().__init__("test/calls", engine=engine, async_engine=AsyncEngine(engine), cache=False)
 
 
 def run(mode: str) -> dspy.Prediction:

@@ -5,14 +5,13 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterable, Mapping
+from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Any, cast
 
 import dspy
 from dspy import lm15
-
-from ace.react.lm_engine import AsyncLMEngine, LMEngine
 
 
 @dataclass(frozen=True)
@@ -204,8 +203,8 @@ def render_reply(**fields: Any) -> str:
     return "\n\n".join([*parts, "[[ ## completed ## ]]\n"])
 
 
-class _Engine(LMEngine):
-    """Answers with a function of the prompt."""
+class FunctionEngine:
+    """The engine contract of DSPy 3.4: answers with a function of the prompt."""
 
     supports_function_calling = False
     supports_response_schema = False
@@ -214,6 +213,16 @@ class _Engine(LMEngine):
 
     def __init__(self, answer: Callable[[Prompt], str]) -> None:
         self.answer = answer
+
+    def stream(self, request: lm15.Request) -> Any:
+        """The whole answer, as the events of a stream."""
+        yield from lm15.response_to_events(self.complete(request))
+
+    def close(self) -> None:
+        """Nothing to close."""
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> FunctionEngine:
+        return self
 
     def complete(self, request: Any) -> Any:
         """The function's answer; tokens are counted as four characters each."""
@@ -227,6 +236,40 @@ class _Engine(LMEngine):
         usage = lm15.Usage(input_tokens=spent_in, output_tokens=spent_out, total_tokens=spent_in + spent_out)
         message = lm15.Message.assistant([lm15.TextPart(reply)])
         return lm15.Response(id=None, model=request.model, message=message, finish_reason="stop", usage=usage)
+
+
+class AsyncEngine:
+    """An engine for async callers: `AsyncEngine(FunctionEngine(answer))`.
+
+    Args:
+        engine: What answers, without blocking.
+    """
+
+    def __init__(self, engine: FunctionEngine) -> None:
+        self.engine = engine
+
+    async def complete(self, request: lm15.Request) -> lm15.Response:
+        """The answer to one request."""
+        return self.engine.complete(request)
+
+    async def stream(self, request: lm15.Request) -> Any:
+        """The whole answer, as the events of a stream."""
+        for event in lm15.response_to_events(self.engine.complete(request)):
+            yield event
+
+    async def aclose(self) -> None:
+        """Nothing to close."""
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> AsyncEngine:
+        return self
+
+
+_ROLLOUT: ContextVar[int | None] = ContextVar("rollout", default=None)
+
+
+def current_rollout() -> int | None:
+    """Of the request under way, which DSPy does not pass on to an engine; None when it names none."""
+    return _ROLLOUT.get()
 
 
 class FunctionLM(dspy.LM):
@@ -243,9 +286,24 @@ class FunctionLM(dspy.LM):
     """What results are labelled with; empty for none."""
 
     def __init__(self, model: str, answer: Callable[[Prompt], str]) -> None:
-        engine = _Engine(answer)
-        asynchronous = AsyncLMEngine(engine, in_thread=False)
-        cast(Any, super()).__init__(model, engine=engine, async_engine=asynchronous, cache=False, num_retries=0)
+        engine = FunctionEngine(answer)
+        cast(Any, super()).__init__(model, engine=engine, async_engine=AsyncEngine(engine), cache=False, num_retries=0)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """As `dspy.LM`."""
+        before = _ROLLOUT.set(kwargs.get("rollout_id", self.kwargs.get("rollout_id")))
+        try:
+            return cast(Any, super()).__call__(*args, **kwargs)
+        finally:
+            _ROLLOUT.reset(before)
+
+    async def acall(self, *args: Any, **kwargs: Any) -> Any:
+        """As `dspy.LM`."""
+        before = _ROLLOUT.set(kwargs.get("rollout_id", self.kwargs.get("rollout_id")))
+        try:
+            return await cast(Any, super()).acall(*args, **kwargs)
+        finally:
+            _ROLLOUT.reset(before)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> FunctionLM:
         return self

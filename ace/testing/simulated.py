@@ -19,10 +19,9 @@ from typing import Any, Literal, get_args
 from ace.agent.history import ENDS
 from ace.core import SuiteError
 from ace.playbook.bullet import same_calls
-from ace.react.lm_engine import RolloutLM, current_rollout
 from ace.react.plans import PREFIX
 from ace.suites.protocol import GoldCall, Suite, SuiteTask, changing
-from ace.testing.engine import FunctionLM, Prompt, render_reply
+from ace.testing.engine import FunctionLM, Prompt, current_rollout, render_reply
 from ace.testing.rates import Rates, load_rates
 from ace.testing.scripted import decision
 
@@ -70,7 +69,7 @@ def bullets_in_prompt(text: str) -> list[ShownBullet]:
     ]
 
 
-class SimulatedLM(FunctionLM, RolloutLM):
+class SimulatedLM(FunctionLM):
     """The stand-in for a language model: `SimulatedLM(suite, preset="oracle", seed=1)`.
 
     Args:

@@ -24,8 +24,7 @@ from ace.core import ToolError
 from ace.evaluation.memories import FixedBullets
 from ace.playbook import PlaybookBullet
 from ace.react.adapter import TurnsAdapter
-from ace.react.lm_engine import AsyncLMEngine, LMEngine
-from ace.testing.engine import render_reply
+from ace.testing.engine import AsyncEngine, FunctionEngine, render_reply
 from ace.tools import tool
 
 SHORT, FULL, MOST = 12, 400, 200
@@ -85,7 +84,7 @@ class RecordingLM(dspy.LM):
         self.requests: list[Any] = []
         left, requests = list(replies), self.requests
 
-        class Engine(LMEngine):
+        class Engine(FunctionEngine):
             supports_function_calling = native
             supports_response_schema = False
             supports_reasoning = False
@@ -99,8 +98,8 @@ class RecordingLM(dspy.LM):
                 message = lm15.Message.assistant(parts)
                 return lm15.Response(id=None, model="m", message=message, finish_reason="stop", usage=usage)
 
-        engine = Engine()
-        asynchronous = AsyncLMEngine(engine, in_thread=False)
+        engine = Engine(str)
+        asynchronous = AsyncEngine(engine)
         super().__init__("test/recording", engine=engine, async_engine=asynchronous, cache=False, num_retries=0)
 
 
