@@ -18,6 +18,7 @@ from ace.agent.episode import Episode
 from ace.core import PlaybookError, ToolError
 from ace.playbook import Playbook
 from ace.playbook.render import render_bullets
+from ace.react import BulletSource
 from ace.suites.protocol import Suite, signature_of
 from ace.tasks import TaskOutput, TerminationReason
 from ace.tools import Tool
@@ -85,7 +86,8 @@ def chat_request(request: lm15.Request) -> Request:
             raise TypeError(f"a message of the role {message.role!r} is no text; this benchmark asks in text mode")
         messages.append({"role": message.role, "content": message.text})
     config = request.config
-    asked = {"max_tokens": config.max_tokens, "temperature": config.temperature, "stop": list(config.stop)}
+    asked: dict[str, Any] = {"max_tokens": config.max_tokens, "temperature": config.temperature}
+    asked |= {"stop": list(config.stop), "seed": config.seed}
     wanted = dict(config.response_format or {})
     if wanted.get("type") == "json_schema":  # DSPy has the schema beside the type, the chat API below it
         wanted = {
@@ -96,9 +98,9 @@ def chat_request(request: lm15.Request) -> Request:
     return {"messages": messages, **{name: value for name, value in asked.items() if value not in (None, [])}}
 
 
-def language_model(model: Model) -> dspy.LM:
+def language_model(model: Model, **settings: Any) -> dspy.LM:
     """A model for DSPy: no cache, no second try."""
-    return dspy.LM("openai/local", engine=ModelEngine(model), cache=False, num_retries=0, **SETTINGS)
+    return dspy.LM("openai/local", engine=ModelEngine(model), cache=False, num_retries=0, **SETTINGS | settings)
 
 
 def lessons_for(episode: Episode, book: Playbook | None) -> str:
@@ -119,16 +121,13 @@ def ended(episode: Episode, reason: TerminationReason, answer: Any = None) -> Ta
     )
 
 
-def ours(suite: Suite, episode: Episode, model: Model, book: Playbook | None, **settings: Any) -> TaskOutput:
+def ours(suite: Suite, episode: Episode, model: Model, book: BulletSource | None, **settings: Any) -> TaskOutput:
     """`ReActGenerator` as it is, without settings of its own unless some are given."""
     agent = ReActGenerator(
         signature_of(suite),
         tools=episode.registry,
         playbook=book,
-        lm=language_model(model),
-        max_iters=ITERATIONS,
-        memory_timeout=None,
-        **settings,
+        **{"lm": language_model(model), "max_iters": ITERATIONS, "memory_timeout": None} | settings,
     )
     return agent.run(episode.task)
 
