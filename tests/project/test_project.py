@@ -15,6 +15,7 @@ from pydantic import ValidationError
 from rich.console import Console
 
 ISSUES = (
+    "real",
     "loop",
     "first-light",
     "run-time",
