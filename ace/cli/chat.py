@@ -10,18 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ace.cli._shared import (
-    ApiBaseOption,
-    CacheOption,
-    CorpusOption,
-    DomainOption,
-    JsonOption,
-    LmOption,
-    ToolsOption,
-    check_writable,
-    console,
-    write_json,
-)
+from ace.cli import _shared as shared
+from ace.cli._shared import check_writable, console, write_json
 
 if TYPE_CHECKING:
     from ace.core import Event
@@ -44,21 +34,21 @@ LATEST = "latest"
 
 
 def chat(
-    lm: LmOption = "",
-    tools: ToolsOption = None,
-    corpus: CorpusOption = None,
+    lm: shared.LmOption = "",
+    tools: shared.ToolsOption = None,
+    corpus: shared.CorpusOption = None,
     playbook: Annotated[
         Path | None, typer.Option(help="Retrieve bullets from this playbook, and learn into it (/good, /bad).")
     ] = None,
-    domain: DomainOption = None,
+    domain: shared.DomainOption = None,
     name: Annotated[str | None, typer.Option(help="The conversation's name: a new one, or one to go on with.")] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with the last conversation.")] = False,
     chats: Annotated[
         Path | None, typer.Option(help="The folder that keeps conversations; by default in your own settings.")
     ] = None,
-    api_base: ApiBaseOption = None,
-    cache: CacheOption = False,
-    json_file: JsonOption = None,
+    api_base: shared.ApiBaseOption = None,
+    cache: shared.CacheOption = False,
+    json_file: shared.JsonOption = None,
 ) -> None:
     """Talk with the agent. Every step is on the disk before it is shown."""
     from ace.cli.run import named_tools
