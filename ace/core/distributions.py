@@ -103,10 +103,16 @@ def student_quantile(p: float, df: float) -> float:
         return -student_quantile(1 - p, df)
     if p == 0.5 or math.isinf(df):
         return normal_quantile(p)
-    high = 4.0
-    while student_cdf(high, df) < p:
-        high *= 2
-    return bisect(lambda t: student_cdf(t, df) - p, 0.0, high)
+    # right of 0 the density falls: Newton's steps from the normal quantile, which is nearer to 0, never pass the place
+    log_peak = math.lgamma((df + 1) / 2) - math.lgamma(df / 2) - math.log(df * math.pi) / 2
+    t = normal_quantile(p)
+    for _ in range(_MOST_TERMS):
+        density = math.exp(log_peak - (df + 1) / 2 * math.log1p(t * t / df))
+        further = t + (p - student_cdf(t, df)) / density
+        if not further > t:
+            break
+        t = further
+    return t
 
 
 def bisect(function: Callable[[float], float], low: float, high: float) -> float:
