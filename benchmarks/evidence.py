@@ -1,6 +1,6 @@
 """Makes the evidence that `docs/evidence.md` shows: ``make evidence`` (at most 60 minutes on two cores).
 
-``python benchmarks/evidence.py [--data DATA] [--only PART ...] [--show]``. Each part is a study of its own that writes JSON
+``python -m benchmarks evidence [--data DATA] [--only PART ...] [--show]``. Each part is a study of its own that writes JSON
 into ``evidence/``; one that is there already, made by the same code, is not made again, so an interrupted run goes on. At
 the end ``benchmarks/evidence.json``, the tables between the marks in `docs/evidence.md` and the plot beside it are written
 again, from what this code made; the rest stays as it was. ``--show`` only writes these. Parts that need the public data are
@@ -22,19 +22,20 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from memory_study import span
 from rich.console import Console
+
+from benchmarks.learning.memory_study import span
 
 ROOT = Path(__file__).resolve().parent.parent
 FOLDER = ROOT / "evidence"
 KEPT, PAGE, PLOT = ROOT / "benchmarks" / "evidence.json", ROOT / "docs" / "evidence.md", ROOT / "docs" / "evidence.svg"
 PARTS: Mapping[str, tuple[str, ...]] = {
-    "coverage": ("interval_coverage.py", "{out}"),
-    "curves": ("curves.py", "{out}"),
-    "peers": ("fair_peers.py", "{out}"),
-    "retention": ("retention.py", "{out}"),
-    "decisions": ("decisions.py", "{data}", "{out}"),
-    "tau2": ("tau2_study.py", "{out}", "--data", "{data}"),
+    "coverage": ("evaluation.coverage", "{out}"),
+    "curves": ("learning.curves", "{out}"),
+    "peers": ("learning.memories", "{out}"),
+    "retention": ("learning.retention", "{out}"),
+    "decisions": ("retrieval.decisions", "{data}", "{out}"),
+    "tau2": ("retrieval.tau2", "{out}", "--data", "{data}"),
 }
 """Each study and its arguments."""
 KINDS = {"ace": (".py", ".toml", ".json", ".jsonl", ".gz"), "benchmarks": (".py", ".toml")}
@@ -78,7 +79,7 @@ def make(names: Iterable[str], data: Path, console: Console) -> list[str]:
         console.print(f"{name}: running ...")
         fresh = FOLDER / f"{name}.fresh.json"
         filled = [word.format(out=fresh, data=data) for word in arguments]
-        subprocess.run([sys.executable, ROOT / "benchmarks" / script, *filled], check=True)
+        subprocess.run([sys.executable, "-m", f"benchmarks.{script}", *filled], cwd=ROOT, check=True)
         os.replace(fresh, out)
         stamp.write_text(digest, encoding="utf-8")
         console.print(f"{name}: done in {time.monotonic() - started:.0f} s")

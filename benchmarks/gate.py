@@ -1,6 +1,6 @@
 """The benchmark gate: base and head interleaved in one run; slower, fatter or newly failing code does not pass.
 
-``python benchmarks/gate.py --base HEAD~1 [--head .]``: each side is a commit or a folder. Four scenarios (short answer,
+``python -m benchmarks gate --base HEAD~1 [--head .]``: each side is a commit or a folder. Four scenarios (short answer,
 one hop, multi-hop chain, malformed-reply recovery) run in turn in both. A figure fails when the lower 95 % bound of its
 ratio is above +10 % at p95 or +5 % in memory, or when an error is new; +7 % at p50 prints REVIEW.
 ``benchmarks/signoff.toml`` accepts a figure by name, with a reason. ``--scenarios`` chooses others: a scripted run of
@@ -8,7 +8,7 @@ five steps, retrievals from a playbook of 2,000 bullets, commits to it, learning
 scenario the geometric mean of head's median to base's, one ratio per pair of processes.
 
 Examples:
-    python benchmarks/gate.py --base 72ef5dd --pairs 40 --rounds 4 --scenarios five_steps retrieve add --json /tmp/speed.json
+    python -m benchmarks gate --base 72ef5dd --pairs 40 --rounds 4 --scenarios five_steps retrieve add --json /tmp/speed.json
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ import numpy as np
 from rich.console import Console
 from rich.progress import track
 from rich.table import Table
-from worker import Worker
+
+from benchmarks.worker import Worker
 
 ROOT = Path(__file__).resolve().parent.parent
 SCENARIOS = ("short_answer", "one_hop", "multi_hop", "malformed_recovery")

@@ -1,4 +1,4 @@
-"""The package on each Python that this machine offers: ``python benchmarks/matrix.py [--smoke]``.
+"""The package on each Python that this machine offers: ``python -m benchmarks.matrix [--smoke]``.
 
 ``--smoke``: every other Python gets an environment with nothing but the package, and does what `tests/smoke.py` asks.
 Without it every Python, this one included, runs the tests twice: with the newest dependencies, and with the lowest direct

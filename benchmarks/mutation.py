@@ -1,6 +1,6 @@
 """A mutation run: small wrong changes, and whether a test notices.
 
-``python benchmarks/mutation.py OUT.json [--part run] [--sample 240] [--seed 0] [--workers 1] [--kept]``. Parts: ``run`` is
+``python -m benchmarks.mutation OUT.json [--part run] [--sample 240] [--seed 0] [--workers 1] [--kept]``. Parts: ``run`` is
 policy, budget and the state machine; ``memory`` is playbook, learner and statistics. Each mutant runs in a process forked
 from one that has imported DSPy, against the tests that reach its line (found once, with coverage.py), nearest first; one
 that makes a test hang counts as caught, one that no test reaches survives. What was tried is kept in ``evidence/``, so that
@@ -266,9 +266,18 @@ def reached(part: Part) -> dict[str, dict[int, list[str]]]:
                 "run",
                 f"--data-file={data}",
             ]
-            plugin = ["-m", "pytest", "-q", "-p", "coverage_contexts", "-p", "no:cacheprovider", "-m", "not full"]
-            environment = os.environ | {"PYTHONPATH": str(ROOT / "benchmarks")}
-            done = subprocess.run([*command, *plugin, *part.tests], cwd=ROOT, env=environment, stdout=sys.stderr)
+            plugin = [
+                "-m",
+                "pytest",
+                "-q",
+                "-p",
+                "benchmarks.coverage_contexts",
+                "-p",
+                "no:cacheprovider",
+                "-m",
+                "not full",
+            ]
+            done = subprocess.run([*command, *plugin, *part.tests], cwd=ROOT, stdout=sys.stderr)
             if done.returncode:
                 raise SystemExit("the tests fail without any change; mend them first")
             known.write_text(json.dumps(_by_line(data, part.files)), encoding="utf-8")

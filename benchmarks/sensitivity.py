@@ -1,7 +1,7 @@
 """Can a claim turn red? ``make verify-sensitivity`` breaks ten rows on purpose and expects each to be red.
 
 Each break is made in a copy of the project: something that a row stands for is spoiled, or its measurement is. Before, the
-same row has to be green there, or its red would show nothing. ``python benchmarks/sensitivity.py [OUT.json] [NAME ...]``.
+same row has to be green there, or its red would show nothing. ``python -m benchmarks sensitivity [OUT.json] [NAME ...]``.
 Exit code 1 if a broken row stays green, or one was red before.
 """
 
@@ -81,14 +81,14 @@ BREAKS = (
     Break(
         "conversations-lost",
         "it writes its figure, and fails",
-        "benchmarks/conversations_kept.py",
+        "benchmarks/agent/conversations_kept.py",
         "\n    main()\n",
         "\n    main()\n    raise SystemExit(3)\n",
     ),
     Break(
         "conversations-prefix",
         "its figure is no number",
-        "benchmarks/conversations_prompts.py",
+        "benchmarks/agent/conversations_prompts.py",
         '"broken_prefixes": sum(',
         '"broken_prefixes": float("nan") * sum(',
     ),

@@ -1,11 +1,11 @@
-"""Figures of the package's structure: ``python benchmarks/structure.py OUT.json``, or without a file to print them.
+"""Figures of the package's structure: ``python -m benchmarks.structure OUT.json``, or without a file to print them.
 
 Lines, copied places, import circles, private imports across packages, files that waive strict types, the longest function,
 base classes that one class uses, and files of benchmarks in the wheel. `tests/project/test_structure.py` holds the same
 functions to their bounds, and names the exceptions.
 
 Examples:
-    python benchmarks/structure.py /tmp/structure.json
+    python -m benchmarks.structure /tmp/structure.json
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """How many of some tests pass at their full counts.
 
-``python benchmarks/tests.py OUT.json laws=tests/laws chaos=tests/chaos``
+``python -m benchmarks.tests OUT.json laws=tests/laws chaos=tests/chaos``
 
 A test that is skipped shows nothing: it is told apart, and is `unshown` like one that fails.
 """

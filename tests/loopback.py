@@ -6,10 +6,9 @@ import json
 import re
 from contextlib import contextmanager
 
-from model_server import serve
-
 from ace.testing.engine import Prompt, render_reply
 from ace.testing.scripted import decision
+from benchmarks.model_server import serve
 
 
 def shop_assistant(prompt: Prompt) -> str:

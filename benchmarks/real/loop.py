@@ -1,8 +1,8 @@
 """A small real model in three loops on the 25 families of `office`, with and without a lesson of another task of the family.
 
-    python benchmarks/real/loop.py RECORDING.jsonl.gz --replay --json OUT.json     (no model needed, less than a minute)
-    python benchmarks/real/loop.py RECORDING.jsonl.gz                              (hours; goes on where it was stopped)
-    python benchmarks/real/loop.py RECORDING.jsonl.gz --agents plain --families label,relocate --arm with --again
+    python -m benchmarks.real.loop RECORDING.jsonl.gz --replay --json OUT.json     (no model needed, less than a minute)
+    python -m benchmarks.real.loop RECORDING.jsonl.gz                              (hours; goes on where it was stopped)
+    python -m benchmarks.real.loop RECORDING.jsonl.gz --agents plain --families label,relocate --arm with --again
 
 Each agent (`ReActGenerator`, `dspy.ReActV2`, and a plain loop of chat turns) does task number 3 of each family, with at most
 8 replies, greedily. The lesson is mined from number 5: the stand-in plays its reference solution (simulated), the agent
@@ -31,9 +31,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.request import urlopen
 
-import install
-from loop_agents import AGENTS, COMPARED, ITERATIONS
-from recording import Ending, LiveModel, RecordedRun, Recording, RecordingError, ReplayedModel
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
@@ -44,6 +41,9 @@ from ace.playbook import Playbook
 from ace.suites.office import OfficeSuite
 from ace.suites.protocol import SuiteTask, signature_of
 from ace.testing import SimulatedLM
+from benchmarks.real import install
+from benchmarks.real.loop_agents import AGENTS, COMPARED, ITERATIONS
+from benchmarks.real.recording import Ending, LiveModel, RecordedRun, Recording, RecordingError, ReplayedModel
 
 ROOT = Path(__file__).resolve().parents[2]
 ARMS = ("without", "with")

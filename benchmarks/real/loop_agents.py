@@ -11,7 +11,6 @@ from typing import Any, Protocol
 import dspy
 from dspy import lm15
 from dspy.utils.exceptions import AdapterParseError, ContextWindowExceededError
-from recording import Exchange, Request
 
 from ace import ReActGenerator
 from ace.agent.episode import Episode
@@ -22,6 +21,7 @@ from ace.react import BulletSource
 from ace.suites.protocol import Suite, signature_of
 from ace.tasks import TaskOutput, TerminationReason
 from ace.tools import Tool
+from benchmarks.real.recording import Exchange, Request
 
 ITERATIONS = 8
 SETTINGS: Request = {"max_tokens": 300, "temperature": 0.0}

@@ -1,7 +1,7 @@
 """What memories do for a small real model on `office`: two training tasks and two test tasks of each of 25 families.
 
-    python benchmarks/real/study.py RECORDING.jsonl.gz --replay --json OUT.json     (no model needed)
-    python benchmarks/real/study.py RECORDING.jsonl.gz --minutes 60                 (a part; goes on where it was stopped)
+    python -m benchmarks.real.study RECORDING.jsonl.gz --replay --json OUT.json     (no model needed)
+    python -m benchmarks.real.study RECORDING.jsonl.gz --minutes 60                 (a part; goes on where it was stopped)
 
 Arms, all in our agent but the last one, greedily and with at most 8 replies:
 
@@ -31,9 +31,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from loop import chosen, model_at, own_server
-from loop_agents import ITERATIONS, language_model, ours, react_v2
-from recording import Ending, LiveModel, RecordedRun, Recording, RecordingError, ReplayedModel
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
@@ -47,6 +44,9 @@ from ace.suites.office import OfficeSuite
 from ace.suites.protocol import SuiteTask, signature_of
 from ace.tasks import Feedback, TaskOutput
 from ace.testing import SimulatedLM
+from benchmarks.real.loop import chosen, model_at, own_server
+from benchmarks.real.loop_agents import ITERATIONS, language_model, ours, react_v2
+from benchmarks.real.recording import Ending, LiveModel, RecordedRun, Recording, RecordingError, ReplayedModel
 
 LEARN, TEST = (0, 1), (3, 4)
 """Numbers of the tasks in each family: those that are learned from, and those that are tried."""

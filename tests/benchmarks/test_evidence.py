@@ -2,9 +2,10 @@
 
 import sys
 
-import evidence
 import pytest
 from rich.console import Console
+
+from benchmarks import evidence
 
 
 @pytest.fixture
@@ -27,7 +28,7 @@ def project(tmp_path, monkeypatch):
         ("ace/words.txt.gz", True),
         ("ace/some.json", True),
         ("ace/playbook/index/minilm/tokenizer.json", False),
-        ("benchmarks/curves.py", True),
+        ("benchmarks/learning/curves.py", True),
         ("benchmarks/suites/pyproject.toml", True),
         ("benchmarks/claims.toml", False),
         ("benchmarks/mutation_equivalents.toml", False),
@@ -37,6 +38,7 @@ def project(tmp_path, monkeypatch):
 )
 def test_the_digest_is_of_code_and_data_that_a_figure_can_rest_on(file, counts, project):
     before = evidence.code_digest()
+    (project / file).parent.mkdir(exist_ok=True)
     (project / file).write_text("changed", encoding="utf-8")
     assert (evidence.code_digest() != before) == counts
 

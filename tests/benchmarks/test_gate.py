@@ -16,8 +16,7 @@ def gate(tmp_path, base, head, **constants):
         "PAIRS, ROUNDS, RUNS, RESAMPLES = 3, 12, 6, 2_000", "PAIRS, ROUNDS, RUNS, RESAMPLES = 1, 8, 4, 400"
     )
     script.write_text(text, encoding="utf-8")
-    for name in ("scenarios.py", "worker.py"):
-        shutil.copy(ROOT / "benchmarks" / name, tmp_path)
+    shutil.copy(ROOT / "benchmarks" / "scenarios.py", tmp_path)
     signoff = tmp_path / "signoff.toml"
     signoff.write_text(constants.get("signoff", ""), encoding="utf-8")
     report = tmp_path / "report.json"

@@ -1,7 +1,8 @@
-"""`benchmarks/languages.py`: lessons in the user's own language are found, and name nobody."""
+"""`benchmarks/playbook/languages.py`: lessons in the user's own language are found, and name nobody."""
 
 import pytest
-from languages import REQUESTS, hits_of
+
+from benchmarks.playbook.languages import REQUESTS, hits_of
 
 SHORT = ("de", "ru", "zh", "ko", "ar", "hi")
 

@@ -3,8 +3,9 @@
 import json
 import sys
 
-import mutation
 import pytest
+
+from benchmarks import mutation
 
 
 def run(report, tmp_path, monkeypatch, *words):

@@ -1,11 +1,11 @@
-"""`benchmarks/playbook_bench.py`: sizes, copies, stores, and no file left over."""
+"""`benchmarks/playbook/bench.py`: sizes, copies, stores, and no file left over."""
 
 import pytest
 import sqlalchemy as sa
-from playbook_bench import bench_playbook, bullets, sentences, steps
 
 from ace.core import PlaybookError
 from ace.playbook import CallableEmbedder, Playbook
+from benchmarks.playbook.bench import bench_playbook, bullets, sentences, steps
 
 
 def toy(texts):

@@ -5,9 +5,10 @@ import sys
 import zipfile
 from pathlib import Path
 
-import install
 import pytest
-from install import InstallError, install_engine, install_model, make_environment, model_file
+
+from benchmarks.real import install
+from benchmarks.real.install import InstallError, install_engine, install_model, make_environment, model_file
 
 PIECES = [b"GGUF", b"-the-", b"model"]
 PYTHON = Path(sys.executable)

@@ -5,15 +5,14 @@ import json
 import sys
 
 import dspy
-import install
-import loop
 import pytest
 from chat_llama import served
-from loop_agents import ended, first_call, language_model, lessons_for, signature_line
-from recording import Ending, Exchange, LiveModel, RecordedRun, Recording, RecordingError
 
 from ace.suites.office import OfficeSuite
 from ace.testing import decision
+from benchmarks.real import install, loop
+from benchmarks.real.loop_agents import ended, first_call, language_model, lessons_for, signature_line
+from benchmarks.real.recording import Ending, Exchange, LiveModel, RecordedRun, Recording, RecordingError
 
 SUITE = OfficeSuite()
 GOLD = {task.task.text: [(call.name, call.args) for call in task.gold] for task in SUITE.tasks}
@@ -112,7 +111,7 @@ def test_a_changed_prompt_is_named(tmp_path, capsys, monkeypatch):
     path, chosen = tmp_path / "r.jsonl", ["--agents", "plain", "--families", "label", "--arm", "with"]
     with served(Assistant()) as (url, _):
         run_loop(capsys, path, *chosen, "--server", url)
-    monkeypatch.setattr("loop_agents.PLAIN", "Be quick. {instructions}{catalogue}")
+    monkeypatch.setattr("benchmarks.real.loop_agents.PLAIN", "Be quick. {instructions}{catalogue}")
     code, found, said = run_loop(capsys, path, *chosen, "--replay")
     assert (code, found) == (1, None)
     assert (

@@ -4,7 +4,8 @@ import gzip
 
 import pytest
 from chat_llama import served
-from recording import (
+
+from benchmarks.real.recording import (
     Ending,
     Exchange,
     LiveModel,

@@ -3,12 +3,12 @@
 import json
 
 import pytest
-import study
 from chat_llama import served
-from recording import Recording
 
 from ace.suites.office import OfficeSuite
 from ace.testing import decision
+from benchmarks.real import study
+from benchmarks.real.recording import Recording
 
 SUITE = OfficeSuite()
 GOLD = {task.task.text: [(call.name, call.args) for call in task.gold] for task in SUITE.tasks}

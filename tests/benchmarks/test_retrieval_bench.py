@@ -2,10 +2,10 @@ import json
 
 import pytest
 from conftest import DATA, needs_data, needs_workbench
-from retrieval_bench import BenchTask, bench_retrieval, read_tasks, suite_tasks
 
 from ace.core import SuiteError
 from ace.playbook import Playbook
+from benchmarks.retrieval.bench import BenchTask, bench_retrieval, read_tasks, suite_tasks
 
 
 def tasks():

@@ -89,7 +89,7 @@ def test_links_out_of_the_folder_stay_right_on_the_site():
 
 
 def test_examples_in_docstrings_are_named_as_griffe_reads_them():
-    files = [*(ROOT / "ace").rglob("*.py"), *(ROOT / "benchmarks").glob("*.py")]
+    files = [*(ROOT / "ace").rglob("*.py"), *(ROOT / "benchmarks").rglob("*.py")]
     assert [path.name for path in files if re.search(r"^ *Example:$", path.read_text("utf-8"), re.MULTILINE)] == []
 
 

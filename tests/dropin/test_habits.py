@@ -195,7 +195,7 @@ def test_a_model_of_the_users_own_may_reply_with_objects_of_any_class():
 
 @needs_data
 def test_dspys_own_tests_of_react_pass_with_the_class_replaced():
-    import dropin_dspy
+    from benchmarks.dropin import dspy_tests as dropin_dspy
 
     source = (DATA / "dspy_tests" / "test_react_v2.py").read_text(encoding="utf-8")
     theirs, ours = dropin_dspy.outcomes(source), dropin_dspy.outcomes(dropin_dspy.replaced(source))

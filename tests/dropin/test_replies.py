@@ -5,16 +5,16 @@ import time
 
 import dspy
 import pytest
-from dropin_replies import ADAPTERS, guessed, play, same
 from hypothesis import given, settings, strategies as st
 from react.test_native import NativeLM
-from reply_shapes import OWN_SHAPES, SHAPES, TAUGHT_SHAPES, cut_off, hostile, readable
 
 from ace import ReActGenerator
 from ace.core import InvalidModelAction
 from ace.react.reading.reader import CallReader
 from ace.testing import ScriptedLM, decision
 from ace.tools import tool
+from benchmarks.dropin.replies import ADAPTERS, guessed, play, same
+from benchmarks.dropin.reply_shapes import OWN_SHAPES, SHAPES, TAUGHT_SHAPES, cut_off, hostile, readable
 
 SCHEMAS = {
     "refund": {"type": "object", "properties": {"order_id": {"type": "string"}, "amount": {"type": "number"}}},

@@ -4,7 +4,6 @@ import json
 import subprocess
 import sys
 
-import dropin_spans
 import dspy
 import pytest
 from conftest import ROOT
@@ -13,6 +12,7 @@ from ace import Playbook, ReActGenerator
 from ace.playbook import CallableEmbedder
 from ace.testing import FunctionLM, ScriptedLM, decision
 from ace.tools import tool
+from benchmarks.dropin import spans as dropin_spans
 
 pytest.importorskip("opentelemetry.sdk", reason="no tracer: pip install 'dspy-ace[dev]'")
 TOY = CallableEmbedder("toy", lambda texts: [[float(len(text)), 1.0] for text in texts])
@@ -21,7 +21,7 @@ TOY = CallableEmbedder("toy", lambda texts: [[float(len(text)), 1.0] for text in
 def test_each_call_is_seen_once_with_parent_and_error(tmp_path):
     pytest.importorskip("openinference.instrumentation.dspy", reason="no tracer: pip install 'dspy-ace[dev]'")
     out = tmp_path / "out.json"
-    subprocess.run([sys.executable, ROOT / "benchmarks" / "dropin_spans.py", out], check=True, capture_output=True)
+    subprocess.run([sys.executable, ROOT / "benchmarks" / "dropin" / "spans.py", out], check=True, capture_output=True)
     report = json.loads(out.read_text())
     assert (report["wrong"], report["checked"]) == (0, 12), report["examples"]
 

@@ -1,9 +1,7 @@
-"""The estimators against closed forms, other libraries and simulated truth; full counts in `benchmarks/estimators.py`."""
+"""The estimators against closed forms, other libraries and simulated truth; full counts in `benchmarks/evaluation/estimators.py`."""
 
-import importlib.util
 import math
 from dataclasses import FrozenInstanceError
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -27,6 +25,7 @@ from ace.evaluation.stats import (
     spread,
 )
 from ace.evaluation.stats.paired import mid_p
+from benchmarks.evaluation import estimators
 
 VALUES = np.random.default_rng(0).normal(3, 1, 40)
 
@@ -286,10 +285,6 @@ def test_a_learning_curve_has_points_of_equally_many_runs():
 
 
 def test_intervals_cover_and_tests_keep_their_size():
-    path = Path(__file__).parents[2] / "benchmarks" / "estimators.py"
-    spec = importlib.util.spec_from_file_location("estimators", path)
-    estimators = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(estimators)
     rng = np.random.default_rng(7)
     found = estimators.coverage(estimators.WORLDS["different"], 0.7, 400, rng)
     for name in ("share", "difference", "share closed"):

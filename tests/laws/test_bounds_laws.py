@@ -2,17 +2,10 @@
 
 from __future__ import annotations
 
-import importlib.util
-from typing import Any
-
 import pytest
-from conftest import ROOT
 
-_SPEC = importlib.util.spec_from_file_location("trust_bounds", ROOT / "benchmarks" / "trust_bounds.py")
-assert _SPEC
-assert _SPEC.loader
-bounds: Any = importlib.util.module_from_spec(_SPEC)
-_SPEC.loader.exec_module(bounds)
+from benchmarks.trust import bounds
+
 MOST = 4.0
 """Seconds: what is quadratic takes twenty and more, whatever else the machine does."""
 

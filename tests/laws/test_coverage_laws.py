@@ -2,23 +2,13 @@
 
 from __future__ import annotations
 
-import importlib.util
-import sys
-from typing import Any
-
 import pytest
-from conftest import ROOT
 
-_SPEC = importlib.util.spec_from_file_location("interval_coverage", ROOT / "benchmarks" / "interval_coverage.py")
-assert _SPEC
-assert _SPEC.loader
-coverage: Any = importlib.util.module_from_spec(_SPEC)
-sys.modules[_SPEC.name] = coverage  # its processes find it by its name
-_SPEC.loader.exec_module(coverage)
+from benchmarks.evaluation import coverage
 
 
 def holds(repeats: int) -> None:
-    # the full count takes an hour on one core, and the other one has nothing left to do by then
+    # in two processes: by then the other tests are mostly done
     found = coverage.summary(coverage.simulated(repeats, workers=2))
     assert found["cells"] >= 1_200
     assert found["lowest_mean"] >= 95, found["families"]

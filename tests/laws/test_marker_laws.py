@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-import importlib.util
 from itertools import product
-from typing import Any
 
 import pytest
-from conftest import ROOT
 
-_SPEC = importlib.util.spec_from_file_location("trust_markers", ROOT / "benchmarks" / "trust_markers.py")
-assert _SPEC
-assert _SPEC.loader
-markers: Any = importlib.util.module_from_spec(_SPEC)
-_SPEC.loader.exec_module(markers)
+from benchmarks.trust import markers
+
 CASES = list(
     product(
         markers.ADAPTERS,

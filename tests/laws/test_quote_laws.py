@@ -2,17 +2,10 @@
 
 from __future__ import annotations
 
-import importlib.util
-from typing import Any
-
 import pytest
-from conftest import ROOT
 
-_SPEC = importlib.util.spec_from_file_location("trust_quotes", ROOT / "benchmarks" / "trust_quotes.py")
-assert _SPEC
-assert _SPEC.loader
-quotes: Any = importlib.util.module_from_spec(_SPEC)
-_SPEC.loader.exec_module(quotes)
+from benchmarks.trust import quotes
+
 CASES = list(quotes.cases())
 
 

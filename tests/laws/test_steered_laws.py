@@ -2,19 +2,9 @@
 
 from __future__ import annotations
 
-import importlib.util
-import sys
-from typing import Any
-
 import pytest
-from conftest import ROOT
 
-sys.path.append(str(ROOT / "benchmarks"))  # it takes its worlds from a module beside it
-_SPEC = importlib.util.spec_from_file_location("trust_steered", ROOT / "benchmarks" / "trust_steered.py")
-assert _SPEC
-assert _SPEC.loader
-steered: Any = importlib.util.module_from_spec(_SPEC)
-_SPEC.loader.exec_module(steered)
+from benchmarks.trust import steered
 
 
 def shares(every: int) -> dict[str, float]:

@@ -8,13 +8,12 @@ import time
 from collections import Counter
 from contextlib import contextmanager
 
-from model_server import serve
-
 from ace.suites.registry import load_suite
 from ace.testing import SimulatedLM, SimulatedProposer
 from ace.testing.engine import Prompt
 from ace.testing.proposer import ADVICE
 from ace.testing.rates import load_rates
+from benchmarks.model_server import serve
 
 SMALL = ["--train", "8", "--val", "4", "--test", "4", "--budget", "80"]
 

@@ -72,7 +72,7 @@ with dspy.context(lm=AdvisedLM()):
     print(json.dumps([work.score(e, work.program(**e.inputs())) for e in work.testset]))
 """
     tests = Path(__file__).parents[1]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, (tests, tests.parent / "benchmarks")))}
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, (tests, tests.parent)))}
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, env=environment)
     assert done.returncode == 0, done.stderr
     printed = done.stdout

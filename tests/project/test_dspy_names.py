@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import structure
+from benchmarks import structure
 
 WITH_ITS_JOBS = "dspy._vendor.lm15.serde."
 """The journal of a job stores requests; DSPy shows no public way to write one as JSON."""

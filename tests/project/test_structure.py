@@ -11,9 +11,10 @@ import inspect
 import re
 
 import pytest
-import structure
 from conftest import ROOT
 from public_names import docstring, exported
+
+from benchmarks import structure
 
 DSPY = "dspy.Module, Signature and Prediction are untyped, "
 WAIVERS = {

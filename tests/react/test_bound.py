@@ -5,7 +5,6 @@ from typing import Literal
 import dspy
 import jsonschema
 import pytest
-from model_server import serve
 from pydantic import BaseModel
 
 from ace import ReActGenerator
@@ -13,6 +12,7 @@ from ace.core import SignatureError
 from ace.react.bound import response_format
 from ace.testing import FunctionLM, ScriptedLM, decision
 from ace.tools import Tool, from_json_schema, tool
+from benchmarks.model_server import serve
 
 
 class Place(BaseModel):

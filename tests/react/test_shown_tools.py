@@ -3,13 +3,13 @@
 import cloudpickle
 import dspy
 import pytest
-from model_server import serve
 
 from ace import ReActGenerator
 from ace.core import SignatureError
 from ace.playbook import Playbook
 from ace.testing import FunctionLM, ScriptedLM, decision
 from ace.tools import Tool, calculator
+from benchmarks.model_server import serve
 
 NAMES = {
     "find_orders": "Find a customer's orders.",

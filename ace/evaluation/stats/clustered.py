@@ -2,7 +2,8 @@
 
 With a dozen families the usual percentile bootstrap is too narrow: its "95 %" covers in 90 %. Here variances are those of
 families (CR2, Bell and McCaffrey 2002), quantiles are Student's with Satterthwaite's degrees of freedom, and shares have
-Wilson's shape with the effective number of tasks (Korn and Graubard 1998). How often they cover: `benchmarks/estimators.py`.
+Wilson's shape with the effective number of tasks (Korn and Graubard 1998). How often they cover:
+`benchmarks/evaluation/estimators.py`.
 """
 
 from __future__ import annotations

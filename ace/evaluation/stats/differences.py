@@ -4,7 +4,7 @@ Student's interval fails where differences hardly vary: six tasks gained of six 
 Newcombe's square-and-add of two Wilson intervals for pairs (Newcombe, Statistics in Medicine 1998), for the number of
 independent runs that makes the 2x2 table vary as much as the families do, with Student's quantile at Satterthwaite's
 degrees of freedom. The correlation of the arms is shrunk where it is positive, by half a run more gained and half a run
-more lost. How often it covers: `benchmarks/interval_coverage.py`.
+more lost. How often it covers: `benchmarks/evaluation/coverage.py`.
 """
 
 from __future__ import annotations

@@ -11,13 +11,13 @@ from ace_suites.workbench.recorded_lm import RecordedLM
 from ace_suites.workbench.recordings import RecordedStep, Recording
 from ace_suites.workbench.suite import parse_call
 from conftest import WORKBENCH, needs_workbench
-from retrieval_bench import suite_tasks
 
 from ace import Policy
 from ace.core import SuiteError
 from ace.evaluation.report.summary import by_domain
 from ace.evaluation.runner import evaluate
 from ace.suites.splits import halves
+from benchmarks.retrieval.bench import suite_tasks
 
 pytestmark = needs_workbench
 
@@ -108,7 +108,7 @@ SHORT = [("gpt-4_domains", "email"), ("gpt-3.5_domains", "analytics"), ("llama2-
 
 @pytest.mark.parametrize(("run", "domain"), SHORT)
 def test_recorded_runs_give_the_published_scores(run, domain, tmp_path):
-    """The short form; `benchmarks/recorded.py` and the full test drive all four runs whole."""
+    """The short form; `benchmarks/agent/recorded.py` and the full test drive all four runs whole."""
     # neither the calls nor the outcome may be read: the columns are gone and the rows are shuffled
     for path in (WORKBENCH / "runs").glob(f"*/{run}.csv"):
         csv.field_size_limit(10**9)

@@ -5,11 +5,11 @@ import importlib.util
 
 import numpy as np
 import pytest
-from playbook_bench import torch_minilm
 from playbook_kit import bullets
 
 from ace.core import PlaybookError
 from ace.playbook import CallableEmbedder, MiniLMEmbedder, Playbook, as_embedder
+from benchmarks.playbook.bench import torch_minilm
 
 needs_torch = pytest.mark.skipif(
     importlib.util.find_spec("sentence_transformers") is None,

@@ -1,0 +1,1 @@
+"""What is measured: `python -m benchmarks verify`, `gate`, `sensitivity` and `evidence`."""

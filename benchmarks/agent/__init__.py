@@ -1,0 +1,1 @@
+"""The run-time: calls, recorded decisions, prompts, conversations, overhead."""

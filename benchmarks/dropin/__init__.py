@@ -1,0 +1,1 @@
+"""In DSPy's place: its tests, replies, traces, limits."""

@@ -1,0 +1,1 @@
+"""Whether intervals hold, and evaluations survive."""

@@ -1,0 +1,1 @@
+"""What learning delivers, with stand-ins."""

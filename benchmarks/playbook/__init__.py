@@ -1,0 +1,1 @@
+"""The book: speed, duplicates, merging, privacy, languages."""

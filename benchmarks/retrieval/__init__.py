@@ -1,0 +1,1 @@
+"""Whether the right lesson is found."""

@@ -1,0 +1,191 @@
+"""What memory could have won, and cost, where real models decided.
+
+``python -m benchmarks.retrieval.decisions DATA OUT.json``
+
+DATA/workbench holds runs that four real models recorded in WorkBench, DATA/tau_airline_runs GPT-4o's conversations with
+airline customers. For each model every memory learns from its recorded runs on one half of the tasks (of each template; of
+the airline's tasks, every other one), and is asked for the other half:
+
+* **won**: of the tasks where the recorded model failed, the share for which a shown lesson holds the right plan (the gold
+  multiset of changing calls);
+* **cost**: of the tasks where it succeeded, the share for which lessons are shown and all of them are wrong.
+
+Nothing is run again and no model is asked: a real model may ignore a right lesson as well as a wrong one, so these are upper
+ends of both. Beside our playbook: the last three runs that succeeded (``episodic``), the three most like the task
+(``exprag``), and three at random. Intervals: Wilson's shape, families of tasks drawn as a whole.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.progress import track
+from rich.table import Table
+
+from ace.evaluation import evaluate
+from ace.evaluation.models import choose_model
+from ace.evaluation.stats import share
+from ace.learner import Learner
+from ace.playbook import MiniLMEmbedder, Playbook, PlaybookBullet
+from ace.playbook.bullet import sequence_key
+from ace.playbook.render import render_bullet
+from ace.suites.protocol import changing
+from ace.suites.registry import load_suite
+from ace.suites.splits import halves
+from benchmarks.learning.memories import notes_of, simple
+from benchmarks.learning.memory_study import span
+from benchmarks.retrieval.turns import CHANGES, calls
+
+RUNS = ("gpt-4_domains", "gpt-4_all", "gpt-3.5_domains", "llama2-70b_domains")
+MEMORIES = ("ours", "episodic", "exprag", "random")
+
+
+@dataclass(frozen=True)
+class Decided:
+    """A task of the second half, and how the recorded model did."""
+
+    text: str
+    family: str
+    solved: bool
+    wanted: tuple[str, ...]
+    shown: dict[str, Sequence[PlaybookBullet]]
+    """By memory."""
+
+
+def workbench(data: Path, run: str) -> list[Decided]:
+    """One model's recorded runs."""
+    suite = load_suite(f"workbench:{data / 'workbench'}", toolkits="all" if run.endswith("_all") else "domains")
+    choice = choose_model(f"recorded:{run}", suite)
+    train, test = ([task for task in half if choice.knows(task)] for half in halves(suite.tasks))
+    early, late = (list(evaluate(suite, choice.lm_for, tasks=half, policy=choice.policy)) for half in (train, test))
+    with Playbook() as book:
+        learner = Learner(book)
+        for attempt in early:
+            hashes = suite.episode(attempt.task).registry.schema_hashes
+            learner.learn(attempt.output, attempt.feedback, hashes, group=attempt.task.group)
+        plain = _plain(notes_of(suite, early), [attempt.task.task.text for attempt in late])
+        return [
+            Decided(
+                text=attempt.task.task.text,
+                family=attempt.task.group,
+                solved=attempt.feedback.success,
+                wanted=changing(suite, attempt.task),
+                shown={
+                    "ours": book.retrieve(attempt.task.task.text, domain=attempt.task.task.domain),
+                    **{name: shows(attempt.task) for name, shows in plain.items()},
+                },
+            )
+            for attempt in late
+        ]
+
+
+def airline(data: Path) -> list[Decided]:
+    """GPT-4o's conversations; each task was tried four times."""
+    lines = (data / "tau_airline_runs" / "runs.jsonl").read_text(encoding="utf-8").splitlines()
+    runs = [json.loads(line) for line in lines]
+    tasks = sorted({run["task_id"] for run in runs})
+    taught = set(tasks[::2])
+    early, late = ([run for run in runs if (run["task_id"] in taught) is side] for side in (True, False))
+    reads = {name for run in runs for name in calls(run)} - CHANGES
+    notes = [
+        PlaybookBullet(
+            id=f"b-{number}",
+            section="Strategies" if run["reward"] == 1 else "Pitfalls",
+            trigger=_asked(run),
+            content="This worked." if run["reward"] == 1 else "This did not work.",
+            tool_sequence=tuple(calls(run)),
+            changing_tools=tuple(name for name in calls(run) if name in CHANGES),
+        )
+        for number, run in enumerate(early, start=1)
+        if calls(run)
+    ]
+    with Playbook() as book:
+        learner = Learner(book)
+        learner.learn_from_traces(
+            [run["traj"] for run in early], [run["reward"] == 1 for run in early], read_only=reads
+        )
+        plain = _plain(notes, [_asked(run) for run in late])
+        return [
+            Decided(
+                text=_asked(run),
+                family=str(run["task_id"]),
+                solved=run["reward"] == 1,
+                wanted=sequence_key(a["name"] for a in run["info"]["task"]["actions"] if a["name"] in CHANGES),
+                shown={
+                    "ours": book.retrieve(_asked(run)),
+                    **{name: shows(_Task(run)) for name, shows in plain.items()},
+                },
+            )
+            for run in late
+        ]
+
+
+class _Task:
+    """A recorded conversation as the plain memories take a task."""
+
+    def __init__(self, run: dict[str, Any]) -> None:
+        self.id, self.task = f"{run['task_id']}/{run['trial']}", self
+        self.text = _asked(run)
+
+
+def _asked(run: dict[str, Any]) -> str:
+    """What the user said first."""
+    return next(message["content"] for message in run["traj"] if message["role"] == "user")
+
+
+def _plain(
+    notes: Sequence[PlaybookBullet], asked: Sequence[str]
+) -> dict[str, Callable[[Any], Sequence[PlaybookBullet]]]:
+    solved = [note for note in notes if note.section == "Strategies"]  # they serve these memories best
+    texts = [*map(render_bullet, solved), *asked]
+    return simple(solved, dict(zip(texts, MiniLMEmbedder().embed(texts), strict=True)), 0)
+
+
+def figures(decided: Sequence[Decided], memory: str) -> dict[str, Any]:
+    """What could have been won, and what it could have cost."""
+    right = [any(b.section == "Strategies" and b.teaches(one.wanted) for b in one.shown[memory]) for one in decided]
+    misled = [bool(one.shown[memory]) and not found for one, found in zip(decided, right, strict=True)]
+    report: dict[str, Any] = {}
+    for name, values, solved in (("won", right, False), ("cost", misled, True)):
+        chosen = [
+            (float(value), one.family) for value, one in zip(values, decided, strict=True) if one.solved is solved
+        ]
+        found = share([value for value, _ in chosen], [family for _, family in chosen])
+        report[name] = {"n": len(chosen), "value": 100 * found.value, "low": 100 * found.low, "high": 100 * found.high}
+    return report
+
+
+def everything(data: Path) -> Iterator[tuple[str, Callable[[], list[Decided]]]]:
+    """The recorded models."""
+    for run in RUNS:
+        yield f"WorkBench, {run}", lambda run=run: workbench(data, run)
+    yield "airline, gpt-4o", lambda: airline(data)
+
+
+def main() -> None:
+    """Learn, look up, print, write."""
+    data, target = Path(sys.argv[1]), Path(sys.argv[2])
+    report: dict[str, Any] = {"models": {}}
+    table = Table(title="recorded decisions of real models: what memory could have won, and cost, %")
+    for name in ("recorded model", "memory", "failed", "won", "succeeded", "cost"):
+        table.add_column(name)
+    for name, decided_by in track(list(everything(data)), "models", console=Console(stderr=True)):
+        decided = decided_by()
+        report["models"][name] = {"tasks": len(decided), "families": len({one.family for one in decided})}
+        for memory in MEMORIES:
+            found = report["models"][name][memory] = figures(decided, memory)
+            cells = [(str(found[key]["n"]), span(found[key])) for key in ("won", "cost")]
+            table.add_row(name, memory, *cells[0], *cells[1])
+    report["tasks"] = sum(row["tasks"] for row in report["models"].values())
+    Console(width=140).print(table)
+    target.write_text(json.dumps(report, indent=1), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""Attacks on what is learned, and honest runs beside them."""
