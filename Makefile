@@ -11,7 +11,7 @@ export TOKENIZERS_PARALLELISM ?= false
 export LITELLM_LOCAL_MODEL_COST_MAP ?= True
 
 .DEFAULT_GOAL := help
-.PHONY: help demo docs picture test test-all dist smoke test-matrix test-torch check fix bench bench-peers coverage gate verify verify-fast verify-sensitivity evidence mutation contracts rates real-model clean
+.PHONY: help demo docs picture test test-all dist smoke test-matrix test-torch check fix bench bench-peers coverage gate verify verify-fast verify-sensitivity evidence evidence-real mutation contracts rates real-model clean
 
 help: ## show this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -112,6 +112,9 @@ rates: $(VENV)/.dev ## estimate ace/testing/rates.toml again: make rates WORKBEN
 
 real-model: ## install a small real model and its engine into ~/.cache/ace-real-model (1.5 GB, about 15 minutes)
 	$(PYTHON) benchmarks/real/install.py
+
+evidence-real: $(VENV)/.dev ## record what memories do for the small real model, for 60 minutes; goes on where it was stopped
+	$(BIN)/python -m benchmarks.real.study benchmarks/real/office.jsonl.gz --minutes 60
 
 clean: ## remove the virtual environment and caches
 	rm -rf $(VENV) .pytest_cache .ruff_cache .hypothesis dist build site

@@ -13,6 +13,7 @@ SHOWS = {
     ("tool_approval.py", "--yes"): ["the agent wants: pay", "paid 12.50 to Ana -> settled"],
     ("tool_approval.py", "--no"): ["not this month -> not paid"],
     ("model_server.py", "--help"): ["dspy.LM(", "--context CONTEXT", "tokens of prompt and reply together"],
+    ("state_bench_agent.py", "--help"): ["--learn-only", "run_batch", "AcePlaybookAgent"],
     ("graph_retrieval.py",): ["Orders are sent on Mondays.", "answer: On Monday."],
     ("graph_agent.py",): ["agent_event agent tool_call_completed", "answer: 40.8 after 2 iterations"],
 }

@@ -172,7 +172,7 @@ def test_the_command_takes_a_run_back_and_says_how_to_undo_it(tmp_path):
     assert "undo with: ace playbook rollback" in " ".join(told.split())
     with Playbook.open(path) as book:
         assert not book.bullets
-    ace("playbook", "retract", path, "r9", "--yes", code=2)
+    ace("playbook", "retract", path, "r9", "--yes", code=1)
 
 
 def test_an_agent_of_another_framework_corrects_itself(book):
