@@ -16,6 +16,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import anyio.to_thread
 import dspy
 
 from ace import Policy, ReActGenerator, UsageLimits
@@ -38,8 +39,12 @@ class SleepingLM(dspy.LM):
                 time.sleep(MODEL_SECONDS)
                 raise TimeoutError
 
+        class InThread(AsyncEngine):
+            async def complete(self, request: Any) -> Any:
+                return await anyio.to_thread.run_sync(self.engine.complete, request)
+
         engine = Engine(str)
-        super().__init__("test/sleeping", engine=engine, async_engine=AsyncEngine(engine), cache=False, num_retries=0)
+        super().__init__("test/sleeping", engine=engine, async_engine=InThread(engine), cache=False, num_retries=0)
 
 
 @tool(timeout=0.2, read_only=True)
