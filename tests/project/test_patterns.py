@@ -177,10 +177,14 @@ def _grows(pattern: re.Pattern[str], how: str, opening: str, character: str) -> 
 
 
 def test_finds_patterns_whose_time_grows_faster_than_the_text() -> None:
-    assert slow(re.compile(r"^\s*[-*]?\s*([\w ./-]{1,40})\s*[:=]\s*(.+?)\s*,?\s*$"), "match")
-    assert slow(re.compile(r"\s+$"), "search")
-    assert slow(re.compile(r"(?:then|and)\s*,?\s+(?=\w)"), "search")
-    assert slow(re.compile(r"(\w+_?)+:"), "match")
+    for text, how in (
+        (r"^\s*[-*]?\s*([\w ./-]{1,40})\s*[:=]\s*(.+?)\s*,?\s*$", "match"),
+        (r"\s+$", "search"),
+        (r"(?:then|and)\s*,?\s+(?=\w)", "search"),
+        (r"(\w+_?)+:", "match"),
+    ):
+        # a machine that stops for a moment over the short text hides how much longer the long one takes
+        assert any(slow(re.compile(text), how) for _ in range(5)), text
     assert not slow(re.compile(r"\s+$"), "match")
     assert not slow(re.compile(r"[\w.]{1,128}@"), "search")
 
