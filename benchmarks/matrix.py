@@ -52,7 +52,7 @@ def digest() -> str:
 
 
 def environment(name: str, python: str, *packages: str, constraints: Path | None = None) -> Path:
-    """An environment's interpreter, made anew when the metadata changed."""
+    """An environment's interpreter, made again when the metadata changed."""
     folder = FOLDER / name
     stamp, binary = folder / "made-of", folder / "bin" / "python"
     if stamp.exists() and stamp.read_text() == digest():

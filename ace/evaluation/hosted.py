@@ -56,7 +56,9 @@ class ModelServer:
         base = self._address(spec)
         told = self._described(base, spec) if base else ""
         if self.cache:
-            cast(Any, dspy).cache = ReplyCache(f"{base} {told}")
+            before = vars(dspy).get("cache")
+            known = before.servers if isinstance(before, ReplyCache) else frozenset[str]()
+            cast(Any, dspy).cache = ReplyCache(known | {f"{base} {told}"})
         key = {"api_base": self.api_base, "api_key": os.environ.get("OPENAI_API_KEY", "none")} if self.api_base else {}
         return dspy.LM(spec, cache=self.cache, **cast("dict[str, Any]", key))
 
@@ -92,15 +94,16 @@ PROVIDERS = ModelServer()
 
 
 class ReplyCache(Cache):
-    """DSPy's cache of replies, for one server; what is taken out of it is counted with its tokens.
+    """DSPy's cache of replies, for some servers; what is taken out of it is counted with its tokens.
 
     Args:
-        server: The server's address and what it tells of its models.
+        servers: The address of each server that is asked, and what it tells of its models.
         folder: Where replies are kept; DSPy's own folder by default.
     """
 
-    def __init__(self, server: str, folder: Path | None = None) -> None:
-        self.server = sha256(server.encode()).hexdigest()
+    def __init__(self, servers: frozenset[str] = frozenset(), folder: Path | None = None) -> None:
+        self.servers = servers
+        self._key = sha256("\n".join(sorted(servers)).encode()).hexdigest()
         # restricted: what lies in the cache folder must not be able to run code
         super().__init__(
             enable_disk_cache=True,
@@ -111,8 +114,8 @@ class ReplyCache(Cache):
         )
 
     def cache_key(self, request: dict[str, Any], ignored_args_for_cache_key: list[str] | None = None) -> str:
-        """As DSPy's, for this server alone."""
-        return super().cache_key({**request, "server": self.server}, ignored_args_for_cache_key)
+        """As DSPy's, for these servers alone."""
+        return super().cache_key({**request, "servers": self._key}, ignored_args_for_cache_key)
 
     def get(self, request: dict[str, Any], ignored_args_for_cache_key: list[str] | None = None) -> Any:
         """As DSPy's, which tells the request's tracker nothing of a reply that it finds."""

@@ -47,7 +47,7 @@ def optimize(
 
     The folder holds ``config.json``, ``program.json``, ``playbook.jsonl``, ``scores.json``, ``diff.md``, ``optimizer.log``,
     the output of the optimizer itself, and ``replies``, a cache. After an interruption, run the job again with the same
-    arguments: it begins anew, and replies that were paid for come out of that cache. Tools are called again.
+    arguments: it starts from the beginning, and replies that were paid for come out of that cache. Tools are called again.
 
     Args:
         workload: From `suite_workload` or `program_workload`.
@@ -254,7 +254,7 @@ def _kept_replies(folder: Path) -> Generator[None]:
     """Let DSPy keep replies in the job's folder, unless the user has chosen a cache for them."""
     before = dspy.cache
     if not isinstance(before, ReplyCache):
-        dspy.cache = ReplyCache("", folder)
+        dspy.cache = ReplyCache(folder=folder)
     try:
         yield
     finally:

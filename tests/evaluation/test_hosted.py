@@ -2,12 +2,13 @@
 
 import json
 
+import dspy
 import pytest
 from command import ace, valid
 from loopback import openai_server, shop_assistant
 
 from ace.core import SuiteError
-from ace.evaluation.hosted import ModelServer
+from ace.evaluation.hosted import ModelServer, ReplyCache
 from ace.testing.engine import render_reply
 
 DEAD = "http://127.0.0.1:1/v1"
@@ -123,3 +124,13 @@ def test_a_report_counts_what_the_cache_answered(tmp_path):
     assert note in (tmp_path / "2.md").read_text(encoding="utf-8")
     assert note in (tmp_path / "2.html").read_text(encoding="utf-8")
     assert reports[0]["arms"]["none"]["tokens"] == reports[1]["arms"]["none"]["tokens"] > 0
+
+
+def test_the_key_holds_every_server_that_is_asked(monkeypatch):
+    monkeypatch.setattr(dspy, "cache", None, raising=False)
+    with openai_server() as (one, _), openai_server() as (other, _):
+        for url in (one, other, one):
+            ModelServer(url, cache=True).lm("openai/x")
+        assert sorted(server.partition(" ")[0] for server in dspy.cache.servers) == sorted([one, other])
+        known = dspy.cache.cache_key({"model": "m"})
+    assert known != ReplyCache(dspy.cache.servers - {next(iter(dspy.cache.servers))}).cache_key({"model": "m"})
