@@ -79,7 +79,7 @@ def _within(arm: str, base: str, how: str, pairs: Pairs, families: int) -> str:
     return (
         f"{found}{how}: {won} won and {lost} lost of {len(outcomes)} against {base} (exact sign test over tasks within "
         f"{here}: p {p_value(chance, equals=True)}). Of other families nothing is known yet: an interval needs "
-        f"{LEAST_FAMILIES}, and at least {LEAST_FAMILIES_FOR_A_FINDING} to show a difference."
+        f"{LEAST_FAMILIES} families, and showing a difference at least {LEAST_FAMILIES_FOR_A_FINDING}."
     )
 
 

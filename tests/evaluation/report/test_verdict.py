@@ -12,7 +12,7 @@ from ace.testing.engine import render_reply
 
 BEGINNINGS = {
     (3, 8): "On these tasks best helped (simulated): 24 won and 0 lost of 24 against small (exact sign test over tasks "
-    "within these 3 families: p < 0.001). Of other families nothing is known yet: an interval needs 4, and at least 6 to show",
+    "within these 3 families: p < 0.001). Of other families nothing is known yet: an interval needs 4 families, and showing a difference",
     (
         1,
         1,
