@@ -13,6 +13,7 @@ import hashlib
 import json
 import os
 import re
+import subprocess
 import time
 import urllib.error
 import urllib.request
@@ -67,6 +68,14 @@ class RecordedRun(BaseModel, frozen=True, extra="forbid"):
     name: str
     exchanges: tuple[Exchange, ...]
     ending: Ending
+    commit: str = ""
+    """Whose prompts these are; empty where that was not kept."""
+
+
+def commit() -> str:
+    """The commit of this folder, with ``-dirty`` where files differ from it; empty where it is no clone."""
+    asked = ["git", "-C", str(Path(__file__).parent), "describe", "--always", "--dirty", "--exclude=*"]
+    return subprocess.run(asked, capture_output=True, text=True, check=False).stdout.strip()
 
 
 def key_of(request: Request) -> str:
@@ -114,7 +123,7 @@ class Recording:
                 name = row.pop("run")
                 if "ending" in row:
                     exchanges = tuple(waiting.pop(name, ()))
-                    self.runs[name] = RecordedRun(name=name, exchanges=exchanges, ending=Ending(**row["ending"]))
+                    self.runs[name] = RecordedRun(name=name, exchanges=exchanges, **row)
                 else:
                     waiting.setdefault(name, []).append(Exchange(**row))
 
@@ -144,7 +153,7 @@ class Recording:
         lines: list[Any] = [{"recording": 1, "model": self.model}]
         for run in self.runs.values():
             lines += [{"run": run.name, **exchange.model_dump()} for exchange in run.exchanges]
-            lines.append({"run": run.name, "ending": run.ending.model_dump()})
+            lines.append({"run": run.name, **run.model_dump(include={"ending", "commit"}, exclude_defaults=True)})
         data = "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines).encode()
         if self.path.suffix == ".gz":
             data = gzip.compress(data, mtime=0)  # without the time, equal recordings are equal files

@@ -46,7 +46,7 @@ from ace.tasks import Feedback, TaskOutput
 from ace.testing import SimulatedLM
 from benchmarks.real.loop import chosen, model_at, own_server
 from benchmarks.real.loop_agents import ITERATIONS, language_model, ours, react_v2
-from benchmarks.real.recording import Ending, LiveModel, RecordedRun, Recording, RecordingError, ReplayedModel
+from benchmarks.real.recording import Ending, LiveModel, RecordedRun, Recording, RecordingError, ReplayedModel, commit
 
 LEARN, TEST = (0, 1), (3, 4)
 """Numbers of the tasks in each family: those that are learned from, and those that are tried."""
@@ -242,8 +242,9 @@ class Study:
             return None
         live = LiveModel(self.url)
         seen, ending = self.office.play(planned, live)
-        self.done[planned.name] = RecordedRun(name=planned.name, exchanges=tuple(live.exchanges), ending=ending)
-        self.recording.add(self.done[planned.name])
+        run = RecordedRun(name=planned.name, exchanges=tuple(live.exchanges), ending=ending, commit=commit())
+        self.done[planned.name] = run
+        self.recording.add(run)
         return seen
 
     def train(self, families: Sequence[str], advance: Callable[[], None]) -> None:
