@@ -19,9 +19,9 @@ from ace.playbook import Playbook
 from ace.playbook.render import render_bullets
 from ace.react import BulletSource
 from ace.suites.protocol import Suite, signature_of
-from ace.tasks import TaskOutput, TerminationReason
+from ace.tasks import ReasoningStep, TaskOutput, TerminationReason
 from ace.tools import Tool
-from benchmarks.real.recording import Exchange, Request
+from benchmarks.real.recording import CONTEXT, Exchange, Request
 
 ITERATIONS = 8
 SETTINGS: Request = {"max_tokens": 300, "temperature": 0.0}
@@ -114,10 +114,17 @@ def with_lessons(episode: Episode, book: Playbook | None) -> str:
     return f"Lessons from earlier tasks:\n{lessons}\n\nThe task: {task}" if lessons else task
 
 
-def ended(episode: Episode, reason: TerminationReason, answer: Any = None) -> TaskOutput:
+def ended(
+    episode: Episode, reason: TerminationReason, answer: Any = None, calls: tuple[ReasoningStep, ...] = ()
+) -> TaskOutput:
     """The outcome of a run of an agent that is not ours, for the suite's score."""
     return TaskOutput(
-        task_id=episode.task.task_id, run_id="", task=episode.task, answer=answer, termination_reason=reason
+        task_id=episode.task.task_id,
+        run_id="",
+        task=episode.task,
+        structured_trace=calls,
+        answer=answer,
+        termination_reason=reason,
     )
 
 
@@ -147,13 +154,54 @@ def plans(suite: Suite, episode: Episode, model: Model, book: Playbook | None) -
 
 def react_v2(suite: Suite, episode: Episode, model: Model, book: Playbook | None) -> TaskOutput:
     """DSPy's own loop; only a `submit` of its own accord counts as an end, as with the others."""
-    agent = dspy.ReActV2(signature_of(suite), tools=[tool.func for tool in episode.registry], max_iters=ITERATIONS)
+    limit, history = episode.task.max_iters or ITERATIONS, dspy.History(messages=[])
+    agent = dspy.ReActV2(signature_of(suite), tools=[for_dspy(tool) for tool in episode.registry], max_iters=limit)
     try:
         with dspy.context(lm=language_model(model), adapter=dspy.ChatAdapter()):
-            found = agent(task=with_lessons(episode, book))
+            found = agent(task=with_lessons(episode, book), history=history)
     except (AdapterParseError, ContextWindowExceededError, ValueError):
-        return ended(episode, "invalid_model_action")
-    return ended(episode, "completed" if found.termination_reason == "submit" else "max_iterations", found.answer)
+        return ended(episode, "invalid_model_action", calls=calls_of(history))
+    reason = "completed" if found.termination_reason == "submit" else "max_iterations"
+    return ended(episode, reason, found.answer, calls_of(history))
+
+
+class FirstReply:
+    """A model for a single turn: beyond its first reply, where agents ask for an answer, it has no room for more."""
+
+    def __init__(self, model: Model) -> None:
+        self.model, self.used = model, False
+
+    def ask(self, request: Request) -> Exchange:
+        """The model's reply, once."""
+        if self.used:
+            return Exchange(key="", request=request, error=CONTEXT, text="one turn is all there is", seconds=0)
+        self.used = True
+        return self.model.ask(request)
+
+
+def for_dspy(tool: Tool) -> Any:
+    """A tool as DSPy takes it: a function that it reads itself, or one with its schema."""
+    if any(part.kind is part.VAR_KEYWORD for part in inspect.signature(tool.func).parameters.values()):
+        return dspy.Tool(tool.func, name=tool.name, desc=tool.description, args=tool.schema.get("properties", {}))
+    return tool.func
+
+
+def calls_of(history: dspy.History) -> tuple[ReasoningStep, ...]:
+    """The calls in DSPy's history, but for the one that ends it."""
+    turns = enumerate((message.get("tool_calls") for message in history.messages), 1)
+    return tuple(
+        ReasoningStep(
+            iteration=number,
+            tool_call_id="",
+            tool_name=call.name,
+            tool_args=call.args,
+            outcome="success",
+            observation="",
+        )
+        for number, turn in turns
+        for call in (turn.tool_calls if turn else ())
+        if call.name != "submit"
+    )
 
 
 PLAIN = """{instructions}

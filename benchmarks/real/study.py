@@ -1,14 +1,19 @@
-"""What memories do for a small real model on `office`: two training tasks and two test tasks of each of 25 families.
+"""What memories do for a small real model.
 
     python -m benchmarks.real.study RECORDING.jsonl.gz --replay --json OUT.json     (no model needed)
     python -m benchmarks.real.study RECORDING.jsonl.gz --minutes 60                 (a part; goes on where it was stopped)
+    python -m benchmarks.real.study RECORDING.jsonl.gz --suite workbench:FOLDER
+
+On `office`, tasks 0 and 1 of each of the 25 families are learned from, 3 and 4 are tried. Of `workbench` 50 drawn tasks
+are tried, and one run of GPT-4 that was right is learned from for each template. Of `bfcl:multiple` and
+`bfcl:irrelevance` 50 drawn tasks are tried, and there is nothing to learn.
 
 Arms, all in our agent but the last one, greedily and with at most 8 replies:
 
     none            no memory
     taught          what the model taught itself: three attempts at each training task with the playbook so far, at
                     temperature 0.7, until it is solved; the suite's scorer says which were
-    demonstrations  the reference solution of each training task, seen once; a person approved the lessons
+    demonstrations  one right run of each training task (office: its reference solution); a person approved the lessons
     unseen          the same, without the lessons of the test task's own family
     plans           the same, with the plans of the lessons as one call, each of them released
     exprag, episodic, whole-book   other memories over the runs of the demonstrations: those of the three most similar
@@ -23,6 +28,8 @@ from __future__ import annotations
 
 import argparse
 import json
+import logging
+import random
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -38,19 +45,19 @@ from rich.table import Table
 from ace import ReActGenerator
 from ace.core import PlaybookError
 from ace.evaluation.memories import FixedBullets
+from ace.evaluation.models import ModelChoice, choose_model, load_suite_for
 from ace.evaluation.stats import paired_difference
 from ace.playbook import Filters, MiniLMEmbedder, Playbook, PlaybookBullet
-from ace.suites.office import OfficeSuite
-from ace.suites.protocol import SuiteTask, signature_of
+from ace.suites.protocol import Suite, SuiteTask, signature_of
+from ace.suites.registry import load_suite
 from ace.tasks import Feedback, TaskOutput
-from ace.testing import SimulatedLM
 from benchmarks.real.loop import chosen, model_at, own_server
-from benchmarks.real.loop_agents import ITERATIONS, language_model, ours, react_v2
+from benchmarks.real.loop_agents import ITERATIONS, FirstReply, language_model, ours, react_v2
 from benchmarks.real.recording import Ending, LiveModel, RecordedRun, Recording, RecordingError, ReplayedModel, commit
 
 LEARN, TEST = (0, 1), (3, 4)
 """Numbers of the tasks in each family: those that are learned from, and those that are tried."""
-ATTEMPTS, WARM, NEIGHBOURS, TURN = 3, 0.7, 3, 5
+ATTEMPTS, WARM, NEIGHBOURS, TURN, DRAWN = 3, 0.7, 3, 10, 50
 ARMS = (
     "none", "demonstrations", "unseen", "plans", "exprag", "episodic", "whole-book", "taught", "react_v2",
 )  # fmt: skip
@@ -80,34 +87,62 @@ class Seen(NamedTuple):
     feedback: Feedback
 
 
-class Office:
-    """The tasks, and the memories over them, each made once."""
+class Subject:
+    """A suite's tasks, those that are tried and those that are learned from, and the memories over these, each made once."""
 
-    def __init__(self) -> None:
-        self.suite = OfficeSuite()
-        limited = (
-            task.model_copy(update={"task": task.task.model_copy(update={"max_iters": ITERATIONS})})
-            for task in self.suite.tasks
-        )
-        self.tasks = {task.id: task for task in limited}
-        self.families = tuple(dict.fromkeys(task.group for task in self.suite.tasks))
+    def __init__(self, spec: str) -> None:
+        self.spec, self.suite = spec, load_suite(spec)
+        self.tasks = {task.id: limited(task) for task in self.suite.tasks}
         self.own = Playbook()
         """What the model teaches itself."""
+        families = dict[str, list[str]]()
+        for task in self.suite.tasks:
+            families.setdefault(task.group, []).append(task.id)
+        self.arms: tuple[str, ...] = ARMS
+        self.learned: list[list[str]] = []
+        """For each demonstration the tasks that it may be of."""
+        if spec == "office":
+            self.learned = [[f"{family}#{number}"] for family in families for number in LEARN]
+            self.tried = [f"{family}#{number}" for family in families for number in TEST]
+            return
+        drawn = random.Random(0)
+        self.tried = drawn.sample(list(self.tasks), DRAWN)
+        if len(families) == len(self.tasks):
+            self.arms = ("none", "react_v2")
+        else:
+            self.arms = ("none", "demonstrations", "exprag")
+            others = ([name for name in names if name not in self.tried] for names in families.values())
+            self.learned = [drawn.sample(names, len(names)) for names in others]
 
-    def ids(self, numbers: Sequence[int], families: Sequence[str]) -> list[str]:
-        """Tasks of some families."""
-        return [f"{family}#{number}" for family in families for number in numbers]
+    @property
+    def families(self) -> list[str]:
+        """Of the tasks that are tried."""
+        return list(dict.fromkeys(self.tasks[name].group for name in self.tried))
+
+    def of(self, families: Sequence[str], names: Sequence[str]) -> list[str]:
+        """Those of some tasks that are of some families."""
+        return [name for name in names if self.tasks[name].group in families]
+
+    @cached_property
+    def teacher(self) -> tuple[dict[str, SuiteTask], Suite, ModelChoice]:
+        """Whose runs are demonstrations: a stand-in's, which plays office's reference solutions, or GPT-4's, recorded."""
+        name = "simulated:oracle" if self.spec == "office" else "recorded:gpt-4_domains"
+        suite = load_suite_for(self.spec, name)
+        return {task.id: task for task in suite.tasks}, suite, choose_model(name, suite)
+
+    def shown(self, name: str) -> Seen:
+        """The teacher's run of a task."""
+        tasks, suite, choice = self.teacher
+        episode = suite.episode(tasks[name])
+        agent = ReActGenerator(signature_of(suite), tools=episode.registry, lm=choice.lm_for(0), policy=choice.policy)
+        output = agent.run(episode.task)
+        return Seen(tasks[name], output, episode.score(output))
 
     @cached_property
     def demonstrations(self) -> list[Seen]:
-        """The reference solution of each training task, played by a stand-in that makes no errors."""
-        found: list[Seen] = []
-        for name in self.ids(LEARN, self.families):
-            episode = self.suite.episode(self.tasks[name])
-            lm = SimulatedLM(self.suite, "oracle")
-            output = ReActGenerator(signature_of(self.suite), tools=episode.registry, lm=lm).run(episode.task)
-            found.append(Seen(self.tasks[name], output, episode.score(output)))
-        return found
+        """Of each place in `learned` the first run that is right."""
+        found = (next((s for s in map(self.shown, names) if s.feedback.success), None) for names in self.learned)
+        return [seen for seen in found if seen is not None]
 
     @cached_property
     def book(self) -> Playbook:
@@ -184,31 +219,38 @@ class Office:
             RecordingError: The model could not be asked, so that the run says nothing.
         """
         task, started = self.tasks[planned.task], time.monotonic()
+        asked = FirstReply(model) if task.task.max_iters == 1 else model
         episode, source = self.suite.episode(task), self.source(planned.arm, task)
         warm = {"lm": language_model(model, temperature=WARM, seed=planned.attempt)} if planned.arm == "train" else {}
         plans = {"plans": "approved"} if planned.arm == "plans" else {}
         try:
             if planned.arm == "react_v2":
-                output = react_v2(self.suite, episode, model, None)
+                output = react_v2(self.suite, episode, asked, None)
             else:
-                output = ours(self.suite, episode, model, source, **warm, **plans)
+                output = ours(self.suite, episode, asked, source, **warm, **plans)
         except Exception as error:  # an agent's own: the run counts as it stands
             raise model.problem or RuntimeError(f"run {planned.name!r} failed: {error!r}") from error
         if model.problem is not None:
             raise model.problem
         feedback = episode.score(output)
         seconds = round(time.monotonic() - started, 3)
-        state = feedback.details["state_equal"]
+        state = feedback.details.get("state_equal", feedback.success)
         ending = Ending(solved=feedback.success, state_right=state, ended=output.termination_reason, seconds=seconds)
         return Seen(task, output, feedback), ending
 
 
-def schedule(office: Office, arms: Sequence[str], families: Sequence[str]) -> Iterator[Planned]:
-    """All test runs: arms take turns of five families, so that the machine's load falls on all alike."""
-    for turn, start in enumerate(range(0, len(families), TURN)):
+def limited(task: SuiteTask) -> SuiteTask:
+    """A task with the limit on replies."""
+    limit = min(task.task.max_iters or ITERATIONS, ITERATIONS)
+    return task.model_copy(update={"task": task.task.model_copy(update={"max_iters": limit})})
+
+
+def schedule(arms: Sequence[str], tried: Sequence[str]) -> Iterator[Planned]:
+    """All test runs: arms take turns of ten tasks, so that the machine's load falls on all alike."""
+    for turn, start in enumerate(range(0, len(tried), TURN)):
         first = turn % len(arms)
         for arm in (*arms[first:], *arms[:first]):
-            for name in office.ids(TEST, families[start : start + TURN]):
+            for name in tried[start : start + TURN]:
                 yield Planned(arm, name)
 
 
@@ -216,14 +258,14 @@ class Study:
     """Makes the runs that the recording lacks, or scores the recorded ones again.
 
     Args:
-        office: Tasks and memories.
+        subject: Tasks and memories.
         recording: Where runs are kept.
         url: Of the model's server; empty for a replay.
         until: `time.monotonic` after which no run begins.
     """
 
-    def __init__(self, office: Office, recording: Recording, url: str = "", until: float = float("inf")) -> None:
-        self.office, self.recording, self.url, self.until = office, recording, url, until
+    def __init__(self, subject: Subject, recording: Recording, url: str = "", until: float = float("inf")) -> None:
+        self.subject, self.recording, self.url, self.until = subject, recording, url, until
         self.done: dict[str, RecordedRun] = {}
         self.missing: list[str] = []
 
@@ -232,7 +274,7 @@ class Study:
         recorded = self.recording.runs.get(planned.name)
         if recorded is not None:
             model = ReplayedModel(recorded)
-            seen, ending = self.office.play(planned, model)
+            seen, ending = self.subject.play(planned, model)
             model.check_end()
             ending = ending.model_copy(update={"seconds": recorded.ending.seconds})
             self.done[planned.name] = recorded.model_copy(update={"ending": ending})
@@ -241,7 +283,7 @@ class Study:
             self.missing.append(planned.name)
             return None
         live = LiveModel(self.url)
-        seen, ending = self.office.play(planned, live)
+        seen, ending = self.subject.play(planned, live)
         run = RecordedRun(name=planned.name, exchanges=tuple(live.exchanges), ending=ending, commit=commit())
         self.done[planned.name] = run
         self.recording.add(run)
@@ -249,20 +291,21 @@ class Study:
 
     def train(self, families: Sequence[str], advance: Callable[[], None]) -> None:
         """Let the model teach itself: its own attempts, each with the playbook so far."""
-        left = self.office.ids(LEARN, families)
+        left = self.subject.of(families, [name for names in self.subject.learned for name in names])
         for attempt in range(1, ATTEMPTS + 1):
             tried, left = left, list[str]()
             for name in tried:
                 seen = self.one(Planned("train", name, attempt))
                 if seen is None:
                     return
-                self.office.learn(self.office.own, seen)
+                self.subject.learn(self.subject.own, seen)
                 left += [] if seen.feedback.success else [name]
                 advance()
 
     def run(self, arms: Sequence[str], families: Sequence[str], progress: Progress) -> None:
         """Everything that is asked for, training first where an arm needs it."""
-        planned = list(schedule(self.office, [arm for arm in arms if arm != "taught"], families))
+        tried = self.subject.of(families, self.subject.tried)
+        planned = list(schedule([arm for arm in arms if arm != "taught"], tried))
         bar = progress.add_task("", total=len(planned))
         for one in planned:
             progress.update(bar, description=one.name)
@@ -272,7 +315,7 @@ class Study:
             bar = progress.add_task("training", total=None)
             self.train(families, lambda: progress.advance(bar))
             if not any(name.startswith("train/") for name in self.missing):
-                for one in schedule(self.office, ["taught"], families):
+                for one in schedule(["taught"], tried):
                     progress.update(bar, description=one.name)
                     self.one(one)
 
@@ -322,7 +365,7 @@ def _points(before: dict[str, RecordedRun], after: dict[str, RecordedRun]) -> di
 
 def table(found: dict[str, Any]) -> Table:
     """The figures for a person."""
-    made = Table(title=f"office, tasks 3 and 4 of each family, {found['model']}")
+    made = Table(title=f"{found['suite']}, {found['model']}")
     for name in ("arm", "solved", "more than none, points [95 %]", "requests a run", "tokens a run"):
         made.add_column(name)
     for arm, row in found["arms"].items():
@@ -344,25 +387,27 @@ def measure(given: argparse.Namespace, console: Console) -> dict[str, Any]:
     Raises:
         RecordingError: It says what to do.
     """
-    office, recording = Office(), Recording(given.recording)
-    arms = chosen(given.arms, ARMS, "arm")
-    families = chosen(given.families, office.families, "family")
+    subject, recording = Subject(given.suite), Recording(given.recording)
+    arms = chosen(given.arms, subject.arms, "arm")
+    families = chosen(given.families, subject.families, "family")
     columns = (TextColumn("{task.description:<34}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=console) as progress:
         if given.replay:
-            study = Study(office, recording)
+            study = Study(subject, recording)
             study.run(arms, families, progress)
         elif given.server:
-            study = _recorded(office, recording, given.server, given.minutes, arms, families, progress)
+            study = _recorded(subject, recording, given.server, given.minutes, arms, families, progress)
         else:
             with own_server() as url:
-                study = _recorded(office, recording, url, given.minutes, arms, families, progress)
+                study = _recorded(subject, recording, url, given.minutes, arms, families, progress)
     if not study.done:
         raise RecordingError(f"{given.recording} holds none of these runs; leave out --replay to make them")
     endings = {name: run.ending for name, run in study.done.items()}
     changed = [name for name, ending in endings.items() if ending != recording.runs[name].ending]
     return {
+        "suite": subject.suite.name,
         "model": recording.model,
+        "commits": sorted({run.commit for run in study.done.values()}),
         **figures(study.done),
         "changed": len(changed),
         "changed_by_replay": changed,
@@ -371,7 +416,7 @@ def measure(given: argparse.Namespace, console: Console) -> dict[str, Any]:
 
 
 def _recorded(
-    office: Office,
+    subject: Subject,
     recording: Recording,
     url: str,
     minutes: float,
@@ -380,7 +425,7 @@ def _recorded(
     progress: Progress,
 ) -> Study:
     recording.of_model(model_at(url))
-    study = Study(office, recording, url, time.monotonic() + 60 * minutes)
+    study = Study(subject, recording, url, time.monotonic() + 60 * minutes)
     study.run(arms, families, progress)
     return study
 
@@ -392,10 +437,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--replay", action="store_true", help="score the recording again; no model is asked")
     parser.add_argument("--json", type=Path, help="write the figures there")
     parser.add_argument("--arms", default="", help=f"some of {', '.join(ARMS)}; all by default")
-    parser.add_argument("--families", default="", help="some of the 25 families, as label,relocate")
+    parser.add_argument("--families", default="", help="some of the suite's families, as label,relocate")
+    parser.add_argument("--suite", default="office", help="office, workbench:FOLDER, bfcl:multiple or bfcl:irrelevance")
     parser.add_argument("--minutes", type=float, default=float("inf"), help="begin no run after this time")
     parser.add_argument("--server", default="", help="the address of a server that runs, as http://127.0.0.1:8080/v1")
     given, console = parser.parse_args(arguments), Console(stderr=True)
+    logging.getLogger("dspy").setLevel(logging.CRITICAL)  # it logs the end of a run with a traceback
     try:
         found = measure(given, console)
     except RecordingError as error:

@@ -16,7 +16,6 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from copy import deepcopy
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 from ace.agent.episode import Episode
@@ -25,10 +24,10 @@ from ace.core.durable import digest
 from ace.suites.protocol import GoldCall, SuiteTask
 from ace.tasks import Feedback, TaskInput, TaskOutput
 from ace.tools import Tool, ToolRegistry, from_json_schema
+from ace_suites.bfcl import turns
+from ace_suites.bfcl.data import data_folder, lines, schema_of
 
 CATEGORIES = ("base", "long_context", "miss_param")
-KINDS = {"dict": "object", "float": "number", "tuple": "array"}
-"""BFCL's names of types that JSON Schema calls otherwise."""
 LONGEST_RUN = 20
 FILE = "BFCL_v4_multi_turn_"
 
@@ -48,30 +47,27 @@ class BfclSuite:
 
     def __init__(self, category: str = "base") -> None:
         if category not in CATEGORIES:
-            raise SuiteError(f"no category {category!r} of bfcl; there are {', '.join(CATEGORIES)}")
+            raise SuiteError(
+                f"no category {category!r} of bfcl; there are {', '.join((*CATEGORIES, *turns.CATEGORIES))}"
+            )
         self.name = "bfcl" if category == "base" else f"bfcl-{category}"
         self._long = category == "long_context"
-        try:
-            backend = importlib.import_module("bfcl_eval.constants.executable_backend_config")
-        except ImportError as error:
-            raise SuiteError(
-                "the suite bfcl needs BFCL's services; install them with: pip install --no-deps bfcl-eval"
-            ) from error
+        data = data_folder()
+        backend = importlib.import_module("bfcl_eval.constants.executable_backend_config")
         self._module_of: Mapping[str, str] = backend.CLASS_FILE_PATH_MAPPING
         self._stateless = frozenset(backend.STATELESS_CLASSES)
-        data = Path(str(importlib.import_module("bfcl_eval").__file__)).parent / "data"
         self._docs = {
-            name: _lines(data / "multi_turn_func_doc" / file)
+            name: lines(data / "multi_turn_func_doc" / file)
             for name, file in backend.MULTI_TURN_FUNC_DOC_FILE_MAPPING.items()
         }
         self._writing: frozenset[str] | None = None
         self._templates: dict[str, dict[str, Tool]] = {}
         self._goals: dict[str, tuple[dict[str, str], Counter[str]]] = {}
         self._turns: dict[str, tuple[dict[str, Any], tuple[tuple[GoldCall, ...], ...]]] = {}
-        gold = {row["id"]: row["ground_truth"] for row in _lines(data / "possible_answer" / f"{FILE}{category}.json")}
+        gold = {row["id"]: row["ground_truth"] for row in lines(data / "possible_answer" / f"{FILE}{category}.json")}
         self._tasks = tuple(
             task
-            for entry in _lines(data / f"{FILE}{category}.json")
+            for entry in lines(data / f"{FILE}{category}.json")
             for task in self._conversation(entry, gold[entry["id"]])
         )
 
@@ -217,21 +213,6 @@ def plain(value: Any) -> Any:
     return value
 
 
-def schema_of(node: Any) -> Any:
-    """BFCL's description of arguments as JSON Schema."""
-    if not isinstance(node, dict):
-        return node
-    made = {
-        key: schema_of(value) for key, value in node.items() if key not in ("type", "properties", "response", "default")
-    }
-    kind = node.get("type")
-    if isinstance(kind, str) and kind != "any":
-        made["type"] = KINDS.get(kind, kind)
-    if "properties" in node:
-        made["properties"] = {name: schema_of(part) for name, part in node["properties"].items()}
-    return made
-
-
 def parse_call(text: str, parameters: Mapping[str, tuple[str, ...]]) -> GoldCall:
     """A reference call, ``cd(folder='x')``, as a call; it is parsed, never evaluated.
 
@@ -250,13 +231,3 @@ def parse_call(text: str, parameters: Mapping[str, tuple[str, ...]]) -> GoldCall
         raise ValueError(f"arguments without names: {text[:80]!r}")
     named |= {str(keyword.arg): keyword.value for keyword in tree.keywords}
     return GoldCall(name=tree.func.id, args={name: ast.literal_eval(value) for name, value in named.items()})
-
-
-def _lines(path: Path) -> list[dict[str, Any]]:
-    with path.open(encoding="utf-8") as file:
-        return [json.loads(line) for line in file if line.strip()]
-
-
-def load(argument: str) -> BfclSuite:
-    """BFCL's multi-turn conversations, turn by turn; needs the package bfcl-eval."""
-    return BfclSuite(argument or "base")
