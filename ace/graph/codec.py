@@ -3,7 +3,6 @@
 LangGraph's own serialiser turns a set of tuples into a list of lists and an unknown class into a dict without an error.
 Here ``decode(encode(value)) == value``, or an error names the place in the state.
 """
-# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
 
 from __future__ import annotations
 
@@ -19,11 +18,13 @@ import pathlib
 import typing
 import uuid
 from collections.abc import Callable, Collection, Iterable, Mapping
+from contextlib import suppress
 from functools import lru_cache
 from typing import Any, cast
 from zoneinfo import ZoneInfo
 
 from langchain_core import messages
+from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from langgraph.checkpoint.serde.types import _DeltaSnapshot  # pyright: ignore[reportPrivateUsage] - savers have to know it
 from langgraph.types import Interrupt, Overwrite, Send
 from pydantic import BaseModel, PydanticUserError, SecretStr, TypeAdapter, networks
@@ -40,6 +41,7 @@ _TAGGED: dict[type, tuple[str, Callable[[Any], Any], Callable[[Any], Any]]] = {
     decimal.Decimal: ("$decimal", str, decimal.Decimal),
     SecretStr: ("$secret", SecretStr.get_secret_value, SecretStr),
     dt.timedelta: ("$timedelta", lambda v: [v.days, v.seconds, v.microseconds], lambda v: dt.timedelta(*v)),
+    float: ("$float", repr, float),  # infinite, or no number
 }
 _URLS = (getattr(networks, name) for name in networks.__all__)
 _TEXTS: Iterable[type] = (
@@ -48,8 +50,21 @@ _TEXTS: Iterable[type] = (
     *(pathlib.PurePosixPath, pathlib.PureWindowsPath, pathlib.PosixPath, pathlib.WindowsPath),
 )
 _TAGGED.update((kind, (f"${kind.__name__}", str, kind)) for kind in _TEXTS)
-_UNTAGGED = {tag: read for tag, _, read in _TAGGED.values()}
-
+_LANGGRAPH = JsonPlusSerializer(allowed_msgpack_modules=None)
+"""LangGraph's own, which builds nothing but what it calls safe."""
+_UNTAGGED: dict[str, Callable[[Any], Any]] = {
+    **{tag: read for tag, _, read in _TAGGED.values()},
+    "$error": lambda saved: StoredError(": ".join(saved)),
+    "$langgraph": lambda saved: _LANGGRAPH.loads_typed((saved[0], base64.b64decode(saved[1], validate=True))),
+}
+_GRAPH: dict[type, tuple[str, ...]] = {
+    Send: ("node", "arg", "timeout"),
+    Interrupt: ("value", "id"),
+    Overwrite: ("value",),
+    _DeltaSnapshot: ("value",),
+}
+"""LangGraph's own types, which occur in pending writes, and their fields."""
+_GRAPH_TYPES = {f"${kind.__name__}": kind for kind in _GRAPH}
 
 _NAMED = (getattr(messages, name) for name in messages.__all__)
 _MESSAGES = tuple(found for found in _NAMED if isinstance(found, type) and issubclass(found, messages.BaseMessage))
@@ -95,7 +110,7 @@ class JsonCodec:
 
     def dumps_typed(self, obj: Any) -> tuple[str, bytes]:
         """See `langgraph.checkpoint.serde.base.SerializerProtocol`."""
-        return "json", self.dumps(obj).encode()
+        return "json", to_text(self.encode(obj)).encode()
 
     def loads_typed(self, data: tuple[str, bytes]) -> Any:
         """See `langgraph.checkpoint.serde.base.SerializerProtocol`.
@@ -108,23 +123,11 @@ class JsonCodec:
             raise CheckpointError(
                 f"a saved value is of the kind {kind!r}, expected 'json'; read it with its own serialiser"
             )
-        return self.loads(payload)
-
-    def dumps(self, value: Any, place: str = "state") -> str:
-        """`encode` as text."""
         try:
-            return to_text(self.encode(value, place))
-        except RecursionError as error:
-            raise CheckpointError("the state is nested too deeply to be saved") from error
-
-    def loads(self, text: str | bytes) -> Any:
-        """What `dumps` wrote."""
-        try:
-            return self.decode(json.loads(text))
-        except RecursionError as error:
-            raise CheckpointError("the saved state is nested too deeply to be read") from error
-        except (ValueError, TypeError, KeyError, ArithmeticError, NotImplementedError) as error:
+            read = json.loads(payload)
+        except (ValueError, RecursionError) as error:
             raise CheckpointError(f"a saved value cannot be read: {str(error)[:300]}") from error
+        return self.decode(read)
 
     # -- values ------------------------------------------------------------------------------------------------------------
 
@@ -132,18 +135,19 @@ class JsonCodec:
         """A value as JSON; `place` is its path in the state, for error messages.
 
         Raises:
-            CheckpointError: A value is no JSON and its class was not declared; the message names the place.
+            CheckpointError: A value cannot come back: its class was not declared; the message names the place.
         """
         if isinstance(value, BaseException):  # the error of a failed task; never part of a state
             return {"$error": [type(value).__name__, str(value)]}
-        return self._encode(value, place)
+        try:
+            return self._encode(value, place)
+        except RecursionError as error:
+            raise CheckpointError("the state is nested too deeply to be saved") from error
 
     def _encode(self, value: Any, place: str) -> Any:
-        kind = type(value)
-        if kind in _PLAIN:
+        kind = cast("type[Any]", type(value))
+        if kind in _PLAIN or (kind is float and math.isfinite(value)):
             return value
-        if kind is float:
-            return value if math.isfinite(value) else {"$float": repr(value)}
         if kind in (list, tuple):
             items = [self._encode(item, f"{place}[{i}]") for i, item in enumerate(value)]
             return items if kind is list else {"$tuple": items}
@@ -157,32 +161,18 @@ class JsonCodec:
         if kind in _TAGGED:
             tag, write, _ = _TAGGED[kind]
             return {tag: write(value)}
-        if kind in (Send, Interrupt, Overwrite, _DeltaSnapshot):
-            return self._encode_graph(value, place)
+        if kind in _GRAPH:
+            fields = {name: getattr(value, name) for name in _GRAPH[kind] if getattr(value, name) is not None}
+            return {f"${kind.__name__}": self._encode_dict(fields, place)}
         if self._classes.get(name_of(kind)) is kind:
             return self._encode_declared(value, kind, place)
-        raise CheckpointError(
-            f"{place} is a {name_of(kind)}, which is no JSON and was not declared; annotate the state's field with its "
-            "class (a pydantic model, a dataclass, a named tuple or an enum), pass compile(classes=[...]), "
-            "or store plain values"
-        )
+        return _as_langgraph(value, place)
 
     def _encode_dict(self, value: dict[Any, Any], place: str) -> Any:
         if all(type(key) is str for key in value) and not (len(value) == 1 and next(iter(value)).startswith("$")):
             return {key: self._encode(item, f"{place}.{key}") for key, item in value.items()}
         pairs = [[self._encode(k, f"{place} (a key)"), self._encode(v, f"{place}.{k}")] for k, v in value.items()]
         return {"$dict": pairs}
-
-    def _encode_graph(self, value: Any, place: str) -> Any:
-        """LangGraph's own types, which occur in pending writes."""
-        if isinstance(value, Send):
-            if value.timeout is not None:
-                raise CheckpointError(f"{place}: a Send with a timeout cannot be saved; set the timeout on the node")
-            return {"$send": [value.node, self._encode(value.arg, f"{place}.arg")]}
-        if isinstance(value, Interrupt):
-            return {"$interrupt": [value.id, self._encode(value.value, f"{place}.value")]}
-        tag = "$overwrite" if isinstance(value, Overwrite) else "$delta"
-        return {tag: self._encode(value.value, f"{place}.value")}
 
     def _encode_time(self, value: dt.datetime | dt.time, place: str) -> Any:
         """A `ZoneInfo` is saved by its name: its offset changes with daylight saving time."""
@@ -202,7 +192,7 @@ class JsonCodec:
         if isinstance(value, tuple):
             return {"$namedtuple": [name_of(kind), self._encode(cast(Any, value)._asdict(), place)]}
         fields = {part.name: getattr(value, part.name) for part in dataclasses.fields(value)}
-        return {"$dataclass": [name_of(kind), {k: self._encode(v, f"{place}.{k}") for k, v in fields.items()}]}
+        return {"$dataclass": [name_of(kind), self._encode(fields, place)]}
 
     def decode(self, value: Any) -> Any:
         """The value that `encode` turned into JSON.
@@ -210,69 +200,42 @@ class JsonCodec:
         Raises:
             CheckpointError: A class was not declared, or does not take the saved fields any more.
         """
+        try:
+            return self._decode(value)
+        except RecursionError as error:
+            raise CheckpointError("the saved state is nested too deeply to be read") from error
+        except (ValueError, TypeError, KeyError, ArithmeticError, NotImplementedError) as error:
+            raise CheckpointError(f"a saved value cannot be read: {str(error)[:300]}") from error
+
+    def _decode(self, value: Any) -> Any:
         if isinstance(value, list):
-            return [self.decode(item) for item in cast("list[Any]", value)]
+            return [self._decode(item) for item in cast("list[Any]", value)]
         if not isinstance(value, dict):
             return value
         given = cast("dict[str, Any]", value)
         tag = next(iter(given)) if len(given) == 1 else ""
         if not tag.startswith("$"):
-            return {key: self.decode(item) for key, item in given.items()}
+            return {key: self._decode(item) for key, item in given.items()}
         return self._decode_tagged(tag, given[tag])
 
     def _decode_tagged(self, tag: str, inner: Any) -> Any:
         if tag in _UNTAGGED:
             return _UNTAGGED[tag](inner)
-        if tag in _DECODERS:
-            return _DECODERS[tag](self, inner)
-        if tag in ("$datetime", "$time"):
-            text, key, fold = inner
-            time = (dt.datetime if tag == "$datetime" else dt.time).fromisoformat(text).replace(fold=fold)
-            return time if key is None else time.replace(tzinfo=ZoneInfo(key))
-        if tag == "$enum":
-            return self._declared(inner[0])(self.decode(inner[1]))
-        if tag == "$model":
-            return self._model(inner[0], self.decode(inner[1]))
-        if tag == "$namedtuple":
-            return self._namedtuple(inner[0], self.decode(inner[1]))
-        if tag == "$dataclass":
-            return self._dataclass(inner[0], {key: self.decode(item) for key, item in inner[1].items()})
-        raise CheckpointError(f"a saved value has the unknown tag {tag!r}; it was written by a newer version")
-
-    def _model(self, name: str, state: dict[Any, Any]) -> BaseModel:
-        """A model as it was saved: the types of its fields are checked, its validators do not run."""
-        found = cast("type[BaseModel]", self._declared(name))
-        fields = cast("dict[str, Any]", state["__dict__"])
-        self._check(name, fields, {field: _adapter(found, field) for field in found.model_fields})
-        made = found.__new__(found)
-        made.__setstate__(state)
-        return made
-
-    def _dataclass(self, name: str, fields: dict[str, Any]) -> Any:
-        found = self._declared(name)
-        self._check(name, fields, dict.fromkeys(part.name for part in dataclasses.fields(found)))
-        made = object.__new__(found)
-        for field, value in fields.items():
-            object.__setattr__(made, field, value)
-        return made
-
-    def _namedtuple(self, name: str, fields: dict[str, Any]) -> Any:
-        found = cast(Any, self._declared(name))
-        self._check(name, fields, dict.fromkeys(found._fields))
-        return found(**fields)
-
-    def _check(self, name: str, fields: Mapping[str, Any], known: Mapping[str, TypeAdapter[Any] | None]) -> None:
-        """Refuse fields that do not fit the class as it is now."""
-        if fields.keys() != known.keys():
-            problem = f"it had {sorted(fields)}, the class has {sorted(known)}"
-            raise CheckpointError(f"a saved {name} does not fit the class as it is now: {problem}")
-        for field, adapter in known.items():
-            try:
-                if adapter is not None:
-                    adapter.validate_python(fields[field])
-            except ValueError as error:
-                problem = f"{field}: {str(error)[:300]}"
-                raise CheckpointError(f"a saved {name} does not fit the class as it is now: {problem}") from error
+        if tag in _GRAPH_TYPES:
+            return _GRAPH_TYPES[tag](**self._decode(inner))
+        match tag:
+            case "$tuple" | "$set" | "$frozenset":
+                return {"$tuple": tuple, "$set": set, "$frozenset": frozenset}[tag](self._decode(inner))
+            case "$dict":
+                return {self._decode(key): self._decode(item) for key, item in inner}
+            case "$datetime" | "$time":
+                text, key, fold = inner
+                time = (dt.datetime if tag == "$datetime" else dt.time).fromisoformat(text).replace(fold=fold)
+                return time if key is None else time.replace(tzinfo=ZoneInfo(key))
+            case "$enum" | "$model" | "$namedtuple" | "$dataclass":
+                return _READERS[tag](self._declared(inner[0]), self._decode(inner[1]))
+            case _:
+                raise CheckpointError(f"a saved value has the unknown tag {tag!r}; it was written by a newer version")
 
     def _declared(self, name: str) -> type:
         found = self._classes.get(name)
@@ -282,6 +245,69 @@ class JsonCodec:
                 "classes=[...], or annotate the state with it"
             )
         return found
+
+
+def _as_langgraph(value: Any, place: str) -> Any:
+    """What LangGraph's serialiser keeps, in its form: an array, a pattern, a deque.
+
+    Raises:
+        CheckpointError: It does not keep it.
+    """
+    kind = cast("type[Any]", type(value))
+    if not can_be_declared(kind):
+        with suppress(Exception):  # an error of its encoder, or of the value's own
+            saved = _LANGGRAPH.dumps_typed(value)
+            back: Any = _LANGGRAPH.loads_typed(saved)
+            same = (back == value) is not False and _LANGGRAPH.dumps_typed(back) == saved  # arrays give arrays for ==
+            if same and type(back) is kind:
+                return {"$langgraph": [saved[0], base64.b64encode(saved[1]).decode()]}
+    raise CheckpointError(
+        f"{place} is a {name_of(kind)}, which is no JSON and was not declared; annotate the state's field with its class (a "
+        "pydantic model, a dataclass, a named tuple or an enum), pass compile(classes=[...]), or store plain values"
+    )
+
+
+def _model(found: Any, state: dict[str, Any]) -> Any:
+    """A model as it was saved: the types of its fields are checked, its validators do not run."""
+    _check(found, state["__dict__"], {field: _adapter(found, field) for field in found.model_fields})
+    made = found.__new__(found)
+    made.__setstate__(state)
+    return made
+
+
+def _dataclass(found: Any, fields: dict[str, Any]) -> Any:
+    _check(found, fields, dict.fromkeys(part.name for part in dataclasses.fields(found)))
+    made = object.__new__(found)
+    for field, value in fields.items():
+        object.__setattr__(made, field, value)
+    return made
+
+
+def _namedtuple(found: Any, fields: dict[str, Any]) -> Any:
+    _check(found, fields, dict.fromkeys(found._fields))
+    return found(**fields)
+
+
+_READERS: dict[str, Callable[[Any, Any], Any]] = {
+    "$enum": lambda found, value: found(value),
+    "$model": _model,
+    "$namedtuple": _namedtuple,
+    "$dataclass": _dataclass,
+}
+"""From a declared class and what was saved of its value to the value."""
+
+
+def _check(found: type, fields: Mapping[str, Any], known: Mapping[str, TypeAdapter[Any] | None]) -> None:
+    """Refuse fields that do not fit the class as it is now."""
+    problem = "" if fields.keys() == known.keys() else f"it had {sorted(fields)}, the class has {sorted(known)}"
+    for field, adapter in known.items() if not problem else ():
+        try:
+            if adapter is not None:
+                adapter.validate_python(fields[field])
+        except ValueError as error:
+            problem = f"{field}: {str(error)[:300]}"
+    if problem:
+        raise CheckpointError(f"a saved {name_of(found)} does not fit the class as it is now: {problem}")
 
 
 @lru_cache(maxsize=10_000)
@@ -315,12 +341,13 @@ def classes_in(*annotations: Any) -> set[type]:
             continue
         seen.append(one)
         waiting += _inside(one)
-        if isinstance(one, type) and _can_be_declared(one):
+        if isinstance(one, type) and can_be_declared(one):
             found.add(one)
     return found
 
 
-def _can_be_declared(one: type) -> bool:
+def can_be_declared(one: type[Any]) -> bool:
+    """Whether a class is a model, a dataclass, a named tuple or an enum."""
     return issubclass(one, (BaseModel, enum.Enum)) or dataclasses.is_dataclass(one) or hasattr(one, "_fields")
 
 
@@ -341,18 +368,3 @@ def _inside(one: Any) -> Collection[Any]:
         except NameError:  # an annotation that only a type checker can resolve
             return ()
     return ()
-
-
-_DECODERS: dict[str, Callable[[JsonCodec, Any], Any]] = {
-    "$float": lambda codec, inner: float(inner),
-    "$tuple": lambda codec, inner: tuple(codec.decode(item) for item in inner),
-    "$set": lambda codec, inner: {codec.decode(item) for item in inner},
-    "$frozenset": lambda codec, inner: frozenset(codec.decode(item) for item in inner),
-    "$dict": lambda codec, inner: {codec.decode(k): codec.decode(v) for k, v in inner},
-    "$send": lambda codec, inner: Send(inner[0], codec.decode(inner[1])),
-    "$interrupt": lambda codec, inner: Interrupt(value=codec.decode(inner[1]), id=inner[0]),
-    "$overwrite": lambda codec, inner: Overwrite(codec.decode(inner)),
-    "$delta": lambda codec, inner: _DeltaSnapshot(codec.decode(inner)),
-    "$error": lambda codec, inner: StoredError(f"{inner[0]}: {inner[1]}"),
-}
-"""How to read the tags that need no declared class."""

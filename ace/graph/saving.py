@@ -2,21 +2,66 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Generator, Iterator, Sequence
+import functools
+from collections.abc import AsyncIterator, Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, cast
 
 from langchain_core.runnables import RunnableConfig
-from langgraph.checkpoint.base import (
-    BaseCheckpointSaver,
-    Checkpoint,
-    CheckpointMetadata,
-    CheckpointTuple,
-)
+from langgraph.checkpoint.base import BaseCheckpointSaver, CheckpointTuple
 
 from ace.graph.codec import JsonCodec, name_of
 from ace.graph.errors import CheckpointError
-from ace.graph.session import STEPS_KEY, Session, session_of
+from ace.graph.session import STEPS_KEY, session_of
+
+
+@contextmanager
+def _watched(what: str, given: tuple[Any, ...]) -> Generator[tuple[Any, ...]]:
+    """Prepare a call of a saver and report it; whatever it raises becomes a `CheckpointError`.
+
+    The session keeps the error of a save, too: LangGraph looks at the result of a save only later.
+    """
+    config: RunnableConfig = (given[0] if given else None) or {}
+    session, inner = session_of(config), config.get("configurable", {})
+    checkpoint, metadata = cast("Sequence[dict[str, Any]]", given[1:3] if what == "put" else ({}, {}))
+    if what == "put" and session is not None and not inner.get("checkpoint_ns"):
+        # how many steps the run has taken, for the limit on them after a resume
+        metadata = {**metadata, STEPS_KEY: session.taken_until(metadata.get("step", 0))}
+        given = (config, checkpoint, metadata, *given[3:])
+    try:
+        yield given
+    except Exception as error:
+        done = "read" if what == "read" else "saved"
+        mapped = CheckpointError(f"the state could not be {done}: {type(error).__name__}: {error}")
+        mapped = error if isinstance(error, CheckpointError) else mapped
+        if session is not None and done == "saved" and session.save_error is None:
+            session.save_error = mapped
+        if mapped is error:
+            raise
+        raise mapped from error
+    if what == "put" and session is not None:
+        session.saved(inner.get("checkpoint_ns", ""), checkpoint["id"], metadata)
+
+
+def _sync(method: Callable[..., Any], what: str) -> Any:
+    @functools.wraps(method)
+    def call(self: WatchedSaver, *given: Any, **options: Any) -> Any:
+        with _watched(what, given) as prepared:
+            return getattr(self.inner, method.__name__)(*prepared, **options)
+
+    return call
+
+
+def _async(method: Callable[..., Any], what: str) -> Any:
+    @functools.wraps(method)
+    async def call(self: WatchedSaver, *given: Any, **options: Any) -> Any:
+        with _watched(what, given) as prepared:
+            return await getattr(self.inner, method.__name__)(*prepared, **options)
+
+    return call
+
+
+_Saver: Any = BaseCheckpointSaver
 
 
 class WatchedSaver(BaseCheckpointSaver[Any]):
@@ -28,113 +73,40 @@ class WatchedSaver(BaseCheckpointSaver[Any]):
 
     def __init__(self, inner: BaseCheckpointSaver[Any]) -> None:
         super().__init__(serde=inner.serde)
-        self.inner = inner
+        self.inner: Any = inner
 
     @property
     def config_specs(self) -> list[Any]:
         """The inner saver's."""
-        return self.inner.config_specs  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+        return self.inner.config_specs
 
     def get_next_version(self, current: Any, channel: None) -> Any:
         """The inner saver's."""
         return self.inner.get_next_version(current, channel)
 
-    def get_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
-        """Read one checkpoint."""
-        with _errors_mapped("read"):
-            return self.inner.get_tuple(config)
-
-    async def aget_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
-        """Read one checkpoint."""
-        with _errors_mapped("read"):
-            return await self.inner.aget_tuple(config)
+    get_tuple = _sync(_Saver.get_tuple, "read")
+    aget_tuple = _async(_Saver.aget_tuple, "read")
+    get_delta_channel_history = _sync(_Saver.get_delta_channel_history, "read")
+    aget_delta_channel_history = _async(_Saver.aget_delta_channel_history, "read")
+    put = _sync(_Saver.put, "put")
+    aput = _async(_Saver.aput, "put")
+    put_writes = _sync(_Saver.put_writes, "put_writes")
+    aput_writes = _async(_Saver.aput_writes, "put_writes")
 
     def list(self, config: RunnableConfig | None, **options: Any) -> Iterator[CheckpointTuple]:
         """Read checkpoints."""
-        with _errors_mapped("read"):
+        with _watched("read", ()):
             yield from self.inner.list(config, **options)
 
     async def alist(self, config: RunnableConfig | None, **options: Any) -> AsyncIterator[CheckpointTuple]:
         """Read checkpoints."""
-        with _errors_mapped("read"):
+        with _watched("read", ()):
             async for one in self.inner.alist(config, **options):
                 yield one
-
-    def put(self, config: RunnableConfig, checkpoint: Checkpoint, metadata: Any, new_versions: Any) -> RunnableConfig:
-        """Save a checkpoint, and report it."""
-        metadata = _counted(config, metadata)
-        with _errors_mapped("saved", session_of(config)):
-            saved = self.inner.put(config, checkpoint, metadata, new_versions)
-        _report_saved(config, checkpoint, metadata)
-        return saved
-
-    async def aput(
-        self, config: RunnableConfig, checkpoint: Checkpoint, metadata: Any, new_versions: Any
-    ) -> RunnableConfig:
-        """Save a checkpoint, and report it."""
-        metadata = _counted(config, metadata)
-        with _errors_mapped("saved", session_of(config)):
-            saved = await self.inner.aput(config, checkpoint, metadata, new_versions)
-        _report_saved(config, checkpoint, metadata)
-        return saved
-
-    def put_writes(
-        self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str = ""
-    ) -> None:
-        """Save what a task wrote."""
-        with _errors_mapped("saved", session_of(config)):
-            self.inner.put_writes(config, writes, task_id, task_path)
-
-    async def aput_writes(
-        self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str = ""
-    ) -> None:
-        """Save what a task wrote."""
-        with _errors_mapped("saved", session_of(config)):
-            await self.inner.aput_writes(config, writes, task_id, task_path)
-
-    def get_delta_channel_history(self, **given: Any) -> Any:
-        """The inner saver's."""
-        return self.inner.get_delta_channel_history(**given)
-
-    async def aget_delta_channel_history(self, **given: Any) -> Any:
-        """The inner saver's."""
-        return await self.inner.aget_delta_channel_history(**given)
 
     def with_allowlist(self, extra_allowlist: Any) -> WatchedSaver:
         """The inner saver's, in a `WatchedSaver`."""
         return WatchedSaver(self.inner.with_allowlist(extra_allowlist))
-
-
-@contextmanager
-def _errors_mapped(what: str, session: Session | None = None) -> Generator[None]:
-    """Turn whatever a saver raises into a `CheckpointError`.
-
-    The session keeps the error of a save, too: LangGraph looks at the result of a save only later.
-    """
-    try:
-        yield
-    except Exception as error:
-        mapped = CheckpointError(f"the state could not be {what}: {type(error).__name__}: {error}")
-        mapped = error if isinstance(error, CheckpointError) else mapped
-        if session is not None and session.save_error is None:
-            session.save_error = mapped
-        if mapped is error:
-            raise
-        raise mapped from error
-
-
-def _counted(config: RunnableConfig, metadata: CheckpointMetadata) -> CheckpointMetadata:
-    """How many steps the run has taken, for the limit on them after a resume."""
-    session = session_of(config)
-    if session is None or config.get("configurable", {}).get("checkpoint_ns"):
-        return metadata
-    return cast(CheckpointMetadata, {**metadata, STEPS_KEY: session.taken_until(metadata.get("step", 0))})
-
-
-def _report_saved(config: RunnableConfig, checkpoint: Checkpoint, metadata: CheckpointMetadata) -> None:
-    if (session := session_of(config)) is not None:
-        given = config.get("configurable", {})
-        session.saved(given.get("checkpoint_ns", ""), checkpoint["id"], metadata)
 
 
 def watched(saver: BaseCheckpointSaver[Any], classes: set[type]) -> WatchedSaver:

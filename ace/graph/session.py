@@ -1,5 +1,4 @@
 """One call of a graph: its guards, its events, and what its nodes may know about it."""
-# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
 
 from __future__ import annotations
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 import datetime as dt
 import decimal
@@ -9,10 +10,12 @@ import enum
 import ipaddress
 import json
 import pathlib
+import re
 import uuid
 import zoneinfo
 from typing import Annotated, Any, NamedTuple, TypedDict
 
+import numpy
 import pytest
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
 from langgraph.types import Interrupt, Overwrite, Send
@@ -116,7 +119,17 @@ class Login(BaseModel):
     files: list[pathlib.Path]
 
 
-CODEC = JsonCodec([Colour, Mood, Inner, Model, Point, Late, Rights, Odd, Root, Pair, Login])
+class Codec(JsonCodec):
+    """With text for bytes."""
+
+    def dumps(self, value):
+        return self.dumps_typed(value)[1].decode()
+
+    def loads(self, text):
+        return self.loads_typed(("json", text))
+
+
+CODEC = Codec([Colour, Mood, Inner, Model, Point, Late, Rights, Odd, Root, Pair, Login])
 BERLIN = zoneinfo.ZoneInfo("Europe/Berlin")
 
 
@@ -171,6 +184,10 @@ BERLIN = zoneinfo.ZoneInfo("Europe/Berlin")
         dt.datetime(2026, 10, 25, 2, 30, tzinfo=BERLIN, fold=1),
         dt.datetime(2026, 10, 25, 2, 30),
         dt.time(2, 30, tzinfo=dt.timezone(dt.timedelta(hours=2))),
+        bytearray(b"x"),
+        collections.deque([1, 2]),
+        re.compile("a+", re.IGNORECASE),
+        BERLIN,
         Interrupt(value={"q": (1,)}, id="x"),
         Send("node", {"a": (1,)}),
         Overwrite([1]),
@@ -211,7 +228,7 @@ def test_langchains_messages_come_back_when_the_state_names_them():
     class Chat(TypedDict):
         messages: Annotated[list[AnyMessage], append]
 
-    codec = JsonCodec(classes_in(Chat))
+    codec = Codec(classes_in(Chat))
     messages = [
         HumanMessage("hi", id="1"),
         AIMessage("", tool_calls=[{"name": "look", "args": {"n": 1}, "id": "c", "type": "tool_call"}]),
@@ -232,9 +249,9 @@ class Undeclared(BaseModel):
         Other(1, 2),
         lambda: 0,
         ValueError,
+        collections.deque([1, (2,)]),
         {"a": [ValueError("x")]},
         range(3),
-        bytearray(b"x"),
     ],
     ids=lambda value: type(value).__name__,
 )
@@ -246,6 +263,12 @@ def test_what_cannot_come_back_is_refused(value):
 def test_the_place_of_what_is_refused_is_named():
     with pytest.raises(CheckpointError, match=r"state\.a\[1\]\.b is a builtins:object"):
         CODEC.encode({"a": [0, {"b": object()}]})
+
+
+def test_an_array_comes_back():
+    value = numpy.arange(6, dtype="f4").reshape(2, 3)
+    back = CODEC.loads(CODEC.dumps({"a": value}))["a"]
+    assert (back.dtype, back.tolist()) == (value.dtype, value.tolist())
 
 
 def test_an_error_of_a_task_becomes_its_text():

@@ -6,6 +6,7 @@ import asyncio
 import json
 import logging
 import multiprocessing
+import os
 import random
 import re
 import threading
@@ -102,6 +103,7 @@ def test_the_history_is_listed_without_reading_a_state(tmp_path, monkeypatch):
         (0, "loop"),
         (-1, "input"),
     ]
+    assert [info.node for info in history] == ["n2", "n1", "n0", "", ""]
     assert history[0].parent_id == history[1].checkpoint_id
     assert saver.history("unknown") == []
 
@@ -114,8 +116,7 @@ def test_a_value_that_stays_is_written_once(tmp_path):
 def test_every_line_is_json(tmp_path):
     saver = saved(tmp_path)
     lines = [json.loads(line) for line in saver.path_of("t").read_text().splitlines()]
-    assert lines[0]["thread_id"] == "t"
-    assert {line["kind"] for line in lines} == {"thread", "value", "checkpoint", "writes"}
+    assert {(line["v"], line["thread"], "writes" in line or "values" in line) for line in lines} == {(2, "t", True)}
 
 
 @pytest.mark.parametrize(
@@ -221,6 +222,32 @@ def test_a_torn_end_is_cut_with_a_warning(tmp_path, caplog):
     assert path.read_bytes() == whole
 
 
+@pytest.mark.parametrize("step", [pytest.param(1, marks=pytest.mark.full), 7])
+def test_a_file_that_is_cut_at_any_byte_keeps_every_whole_line(tmp_path, step):
+    path = saved(tmp_path, steps=1).path_of("t")
+    whole = path.read_bytes()
+    for cut in range(0, len(whole) + 1, step):
+        path.write_bytes(whole[:cut])
+        found = JsonlCheckpointer(tmp_path)
+        found.history("t")
+        assert path.read_bytes() == whole[: whole.rfind(b"\n", 0, cut) + 1], cut
+        found.put({"configurable": {"thread_id": "t"}}, empty_checkpoint(), {"step": 9}, {})
+        assert JsonlCheckpointer(tmp_path).history("t")[0].step == 9
+
+
+def test_a_save_is_on_the_disk_when_it_returns(tmp_path, monkeypatch):
+    synced, fsync = [], os.fsync
+
+    def counted(file):
+        synced.append(os.fstat(file).st_ino)
+        fsync(file)
+
+    saver = JsonlCheckpointer(tmp_path)
+    monkeypatch.setattr("os.fsync", counted)
+    saver.put({"configurable": {"thread_id": "t"}}, empty_checkpoint(), {"step": 0}, {})
+    assert synced == [saver.path_of("t").stat().st_ino, tmp_path.stat().st_ino]
+
+
 def test_a_file_that_was_renamed_to_another_threads_is_refused(tmp_path):
     saver = saved(tmp_path)
     saver.path_of("t").rename(saver.path_of("u"))
@@ -229,9 +256,9 @@ def test_a_file_that_was_renamed_to_another_threads_is_refused(tmp_path):
 
 
 def test_a_newer_format_is_refused(tmp_path):
-    body = b'"kind":"thread","format":2,"thread_id":"t"}'
+    body = b'"v":3,"thread":"t"}'
     JsonlCheckpointer(tmp_path).path_of("t").write_bytes(b'{"sum":"%08x",%s\n' % (zlib.crc32(body), body))
-    with pytest.raises(CheckpointError, match="format 2, expected 1"):
+    with pytest.raises(CheckpointError, match="format 3, expected 2"):
         JsonlCheckpointer(tmp_path).get_tuple({"configurable": {"thread_id": "t"}})
 
 
@@ -296,16 +323,6 @@ def test_a_copy_goes_its_own_way(tmp_path):
     assert len(JsonlCheckpointer(tmp_path).history("u")) > 5
     with pytest.raises(CheckpointError, match="there already"):
         saver.copy_thread("t", "u")
-
-
-def test_compaction_drops_what_no_checkpoint_speaks_of(tmp_path):
-    saver = saved(tmp_path)
-    history = saver.history("t")
-    values = saver.get_tuple({"configurable": {"thread_id": "t"}}).checkpoint
-    assert saver.compact("t") >= 0
-    assert saver.history("t") == history
-    assert JsonlCheckpointer(tmp_path).get_tuple({"configurable": {"thread_id": "t"}}).checkpoint == values
-    assert saver.compact("unknown") == 0
 
 
 def test_a_deleted_thread_is_gone_for_everybody(tmp_path):
