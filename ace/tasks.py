@@ -11,6 +11,7 @@ from collections.abc import Callable, Coroutine, Iterable
 from typing import Any, Literal
 
 from pydantic import BaseModel, Field
+from pydantic.json_schema import SkipJsonSchema
 
 from ace.core import RunUsage, value_to_text
 
@@ -150,12 +151,15 @@ class ApprovalRequest(BaseModel, frozen=True, extra="forbid", allow_inf_nan=Fals
     """What an interrupted run asks: may these calls be made?
 
     `approval`: a tool requires approval. `unknown_effect`: the process died inside a tool that is not idempotent; to
-    approve is to make the call again.
+    approve is to make the call again. `paused`: a tool raised a `Pause`; to approve is to make the call again, now that
+    there is an answer.
     """
 
-    kind: Literal["approval", "unknown_effect"]
+    kind: Literal["approval", "unknown_effect", "paused"]
     reason: str
     calls: tuple[RequestedCall, ...]
+    raised: SkipJsonSchema[Any] = Field(default=None, exclude=True, repr=False)
+    """The `Pause`; only in the process where it was raised."""
 
 
 class RunSummary(BaseModel, frozen=True, extra="forbid", allow_inf_nan=False):

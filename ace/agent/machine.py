@@ -62,6 +62,7 @@ from ace.core import (
     EventKind,
     InternalInvariant,
     InvalidModelAction,
+    Pause,
     PolicyRuntimeViolation,
     ResumeError,
     RunUsage,
@@ -699,6 +700,8 @@ class AgentRun:
     def _settle(self, state: Acting, index: int, result: ToolResult) -> Acting:
         """Record one result: its call is over, or made again as the policy says."""
         call = state.calls[index]
+        if isinstance(result.raised, Pause):
+            return self._pause(state, index, result)
         self._spend_call(result)
         self._breakers.settle(call.call.name, result.outcome, result.error_kind or "exception", self.spec.clock.now())
         decision = self._on_failure(call, result) if result.outcome == "failed" else AppendErrorAndContinue()
@@ -711,6 +714,19 @@ class AgentRun:
         stop, reason = self._stopped_by(call, result, decision)
         told = self._as_told(call, result, decision)
         return state.update(index, replace(call, status="done", result=told, stop=stop, stop_reason=reason))
+
+    def _pause(self, state: Acting, index: int, result: ToolResult) -> Acting:
+        """Keep a call that is not over: it is made again when the run goes on."""
+        call = state.calls[index]
+        self._raised = result.raised
+        cut = _cut_off(call, f"{call.call.name} waited for an answer, and was not made to the end.")
+        self._spend_call(cut)
+        self._breakers.settle(call.call.name, "interrupted", "cancelled", self.spec.clock.now())
+        self._emit(
+            "tool_call_error", tool_call_id=call.id, tool=call.call.name, outcome="interrupted", error="cancelled"
+        )
+        asked = self.record.decisions if call.asked is None else call.asked
+        return state.update(index, replace(call, status="done", result=cut, stop="paused", asked=asked))
 
     def _stopped_by(self, call: CallState, result: ToolResult, decision: Any) -> tuple[Stop, str]:
         """Whether a result ends the run, and why."""
@@ -792,9 +808,16 @@ class AgentRun:
         if stopped is None:
             if all(call.status == "done" for call in state.calls):
                 self._observe(state.observe())
-        elif stopped.stop == "interrupt":
+        elif stopped.stop in ("interrupt", "paused"):
             calmed = replace(state, calls=tuple(replace(c, stop="", stop_reason="") for c in state.calls))
-            self._end(calmed.interrupt(stopped.stop_reason))
+            paused = [call for call in state.calls if call.stop == "paused"]
+            if not paused:
+                self._end(calmed.interrupt(stopped.stop_reason))
+                return
+            names = ", ".join(dict.fromkeys(repr(call.call.name) for call in paused))
+            reason, calls = f"{names} waits for an answer", _requested(paused)
+            request = ApprovalRequest(kind="paused", reason=reason, calls=calls, raised=self._raised)
+            self._end(calmed.interrupt(reason, "approval", request))
         else:
             self._fail(_stop_error(stopped, self._raised))
 
@@ -973,7 +996,7 @@ class AgentRun:
 
     def _decided(self, call: CallState, kind: str, decision: Approve | Deny) -> CallState:
         """A call that waited, as it was decided."""
-        again = kind == "unknown_effect"
+        again = kind != "approval"
         if isinstance(decision, Deny):
             if again:
                 return call  # it stays interrupted, and the model reads that

@@ -18,7 +18,7 @@ from ace.tasks import ApprovalRequest, TerminationReason
 from ace.tools import ToolCall, ToolResult
 
 Purpose = Literal["decide", "extract", "summarize"]
-Stop = Literal["", "fail", "interrupt", "violation"]
+Stop = Literal["", "fail", "interrupt", "violation", "paused"]
 """Why the result of a call ends the run; empty where it does not."""
 
 
@@ -72,8 +72,10 @@ class CallState:
     known: bool = False
     """Whether it was not made, because its result is known."""
     stop: Stop = ""
-    """The policy's reason, when the failure of this call ends the run."""
+    """When the failure of this call ends the run: the policy's reason, or that the tool raised a `Pause`."""
     stop_reason: str = ""
+    asked: int | None = None
+    """Answers that the run had when this call first raised a `Pause`: it asks for the same ones when it is made again."""
 
     def changed(self, **fields: Any) -> CallState:
         """`dataclasses.replace` at a fifth of its time: each call changes twice."""

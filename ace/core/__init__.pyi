@@ -12,6 +12,7 @@ from .errors import (
     InternalInvariant as InternalInvariant,
     InvalidModelAction as InvalidModelAction,
     ModelTransport as ModelTransport,
+    Pause as Pause,
     PlaybookError as PlaybookError,
     PolicyConfigInvalid as PolicyConfigInvalid,
     PolicyRuntimeViolation as PolicyRuntimeViolation,

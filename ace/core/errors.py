@@ -7,6 +7,7 @@ states what was wrong, what was expected, and what to do. Text for the operator 
 
 from __future__ import annotations
 
+from abc import ABC
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
@@ -124,6 +125,13 @@ class ToolError(AceError):
         self.message = str(message)
         self.model_message = str(model_message or message)
         self.source = source
+
+
+class Pause(ABC):  # noqa: B024 - others register with it
+    """What a tool raises to stop its run until somebody has answered; the call is made again when the run goes on.
+
+    A framework's own exception is registered: `Pause.register(GraphInterrupt)`.
+    """
 
 
 class AgentError(AceError):

@@ -25,6 +25,8 @@ class GraphGrammar(Grammar[GraphEvent]):
         self._open: dict[str, bool] = {}
         """Task id: whether it runs now."""
         self._agents: dict[tuple[str, str], EventGrammar] = {}
+        self._calls: set[tuple[str, str]] = set()
+        """Calls of tool nodes that are out."""
 
     def _take(self, event: GraphEvent) -> None:
         kind = event.kind
@@ -36,6 +38,12 @@ class GraphGrammar(Grammar[GraphEvent]):
         elif kind in _NODE_ENDS:
             self._require(event, self._open.get(event.task_id) is True, "the node does not run")
             self._open[event.task_id] = False
+        elif kind.startswith("tool_call_"):
+            self._require(event, self._open.get(event.task_id) is True, "its node does not run")
+            call = (event.task_id, event.data["tool_call_id"])
+            begins = kind == "tool_call_started"
+            self._require(event, (call not in self._calls) == begins, "a call begins once and ends once")
+            self._calls ^= {call}
         elif kind == "agent_event":
             self._feed_agent(event)
         elif kind in GRAPH_TERMINAL_KINDS:

@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, cast
 
 from langchain_core.runnables import RunnableConfig
-from langgraph.config import get_stream_writer
 from langgraph.types import interrupt
 
 from ace.agent import Approve, Deny, ResumeDecision
-from ace.agent.record import DEFAULT_MAX_ITERS
+from ace.agent.record import DEFAULT_MAX_ITERS, RunSnapshot
+from ace.agent.states import Acting, Interrupted
 from ace.agent.streaming import AsyncRunStream, RunStream
 from ace.core import CancellationToken, Event, InvalidModelAction, value_to_text
 from ace.core.errors import AGENT_ERRORS, AgentError
 from ace.graph.errors import GraphError
 from ace.graph.messages import AnswerTokens, as_messages, has_instructions, last_message
-from ace.graph.nodes.base import Node, Visit
+from ace.graph.nodes.base import Node, Visit, writer
 from ace.graph.session import Stopped
 from ace.graph.state import Message, needed, read
 from ace.react.program import without_history
@@ -173,7 +173,7 @@ class _Attempt:
         fields, history, self._in_messages = node.task_of(state, self.visit.node)
         self._own_kind = any(isinstance(message, Message) for message in read(state, node.messages, ()))
         self.tokens = AnswerTokens(config, value_to_text(fields), type(node.agent).__name__)
-        self._write = _writer()
+        self._write = writer()
         self.task = TaskInput(
             task_id=read(state, "task_id") or self.visit.thread_id or self.visit.task_id or "graph",
             inputs=fields,
@@ -203,6 +203,8 @@ class _Attempt:
                 raise GraphError(
                     f"the agent waits ({output.request.reason}) and gets no answer: compile the graph with a checkpointer"
                 )
+            if output.request is not None and output.request.raised is not None:
+                raise output.request.raised  # a tool called `interrupt`
             if output.request is None:
                 raise Stopped(f"the run was stopped: {output.error.message if output.error else 'cancelled'}")
 
@@ -266,6 +268,8 @@ class _Attempt:
         request = getattr(stored.state, "request", None)
         if request is None:
             return None
+        if request.kind == "paused":
+            return self._answered_tool(stored)
         question = {"kind": request.kind, "reason": request.reason, "run_id": stored.run_id}
         question["calls"] = [call.model_dump(mode="json") for call in request.calls]
         question["choices"] = ["approve", "deny"]
@@ -280,6 +284,16 @@ class _Attempt:
         self._answered = known + answers
         taken = self._answered - stored.decisions
         return {call_id: replace(one, answers=taken) for call_id, one in decision.items()}
+
+    def _answered_tool(self, stored: RunSnapshot) -> ResumeDecision:
+        """Let calls be made again whose tools asked: they find the answers, after those that went elsewhere."""
+        waiting = cast(Interrupted, stored.state)
+        ids = {call.tool_call_id for call in waiting.request.calls} if waiting.request is not None else set[str]()
+        asked = [call.asked for call in cast(Acting, waiting.then).calls if call.id in ids]
+        for _ in range(min(number or 0 for number in asked)):
+            interrupt(None)
+        self._answered = max(self.visit.answers, stored.decisions)
+        return {call_id: Approve(answers=self._answered - stored.decisions) for call_id in ids}
 
     def _read(self, answer: Any, calls: Sequence[RequestedCall]) -> tuple[dict[str, Approve | Deny] | None, str]:
         """An answer as the decision about each call, or what is wrong with it."""
@@ -331,13 +345,6 @@ def _answer_of(agent: Any) -> str:
     with suppress(AttributeError):
         return answer_field(agent.signature.output_fields)
     return "answer"
-
-
-def _writer() -> Callable[[Any], None]:
-    """LangGraph's writer for ``stream_mode="custom"``; outside of a graph, nobody listens."""
-    with suppress(RuntimeError, KeyError):
-        return get_stream_writer()
-    return lambda _: None
 
 
 def _as_error(output: TaskOutput) -> AgentError:

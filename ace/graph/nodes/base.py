@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any
 
 from langchain_core.runnables import Runnable, RunnableConfig
+from langgraph.config import get_stream_writer
+from langgraph.errors import GraphInterrupt
 
+from ace.core import Pause
 from ace.core.durable import digest
 from ace.graph.session import Session, session_of
 
+Pause.register(GraphInterrupt)
 _SCRATCHPAD = "__pregel_scratchpad"
 """Where LangGraph keeps the answers of a visit."""
 
@@ -23,6 +28,13 @@ class Node(Runnable[Any, dict[str, Any]]):
         """The state's update."""
 
 
+def writer() -> Callable[[Any], None]:
+    """LangGraph's writer for ``stream_mode="custom"``; outside of a graph, nobody listens."""
+    with suppress(RuntimeError, KeyError):
+        return get_stream_writer()
+    return lambda _: None
+
+
 class Visit:
     """One visit to a node; its ids are the same after a resume."""
 
@@ -30,6 +42,7 @@ class Visit:
         given = config or {}
         inner = given.get("configurable", {})
         self.session: Session | None = session_of(given)
+        self.in_graph = _SCRATCHPAD in inner
         path = [part.split(":") for part in str(inner.get("checkpoint_ns", "")).split("|")]
         self.node = "/".join(part[0] for part in path if len(part) > 1 or not part[0].isdigit())
         self.task_id = path[-1][-1] if len(path[-1]) > 1 else ""

@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
-from collections.abc import Iterable
-from dataclasses import KW_ONLY, dataclass, replace
+import uuid
+from collections.abc import Generator, Iterable
+from contextlib import contextmanager
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Literal, cast
 
-import anyio
 from langchain_core.runnables import RunnableConfig
+from langgraph.func import task
 from langgraph.types import interrupt
 
-from ace.core import CancellationToken, ToolContext, ToolError
-from ace.core.context import Tally
-from ace.graph.nodes.base import Node, Visit
+from ace.core import CancellationToken, Pause, ToolContext, ToolError, UsageLimits
+from ace.graph.events import GraphEventKind
+from ace.graph.nodes.base import Node, Visit, writer
 from ace.graph.session import Stopped
 from ace.graph.state import needed
 from ace.tasks import ReasoningStep, StepError
-from ace.tools import Tool, ToolCall, ToolRegistry, ToolResult, acall_tool, call_tools, check_call
+from ace.tools import Tool, ToolCall, ToolRegistry, ToolResult, acall_tool, call_tool, call_tools, check_call
 
 
 @dataclass(eq=False, repr=False)
@@ -25,9 +28,9 @@ class ToolNode(Node):
     """Makes the calls of ``tool_calls``, with validation and time limits, and clears the field.
 
     Successive calls of tools that only read run in parallel. A malformed call fails the node before anything was called;
-    a call that needs approval stops the graph first (answers: ``"approve"``, ``"deny"``). When the process dies inside the
-    node, or the graph is cancelled there, a resume makes all of its calls again: tools with effects belong in a
-    `ReActAgentNode` with a ``run_store``, which makes none twice.
+    a call that needs approval stops the graph first (answers: ``"approve"``, ``"deny"``); so does `interrupt` inside a tool.
+    Each call is a task of LangGraph's: with a checkpointer, a resume makes the calls that have not ended, and no other one
+    again. Observers and streams get ``tool_call_started`` and ``tool_call_completed`` or ``tool_call_error``.
 
     Args:
         tools: Functions, `Tool`s or `TypedTool`s.
@@ -57,29 +60,30 @@ class ToolNode(Node):
 
     def invoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> dict[str, Any]:
         """See the class."""
-        calls, context = self._calls(input), _context(config)
+        calls, visit = self._calls(input), _Visit(config)
         results = self._denied(calls)
         for group in self._groups([call for call in calls if call.id not in results]):
-            _stop_if_cancelled(context)
-            made = call_tools([(self.registry.get(call.name), call, _for_call(context, call)) for call in group])
+            visit.stop_if_cancelled()
+            if visit.in_graph:
+                started = [_call(self.registry.get(call.name), call, visit) for call in group]
+                made = [ToolResult.model_validate(one.result()) for one in started]
+            else:
+                made = call_tools([(self.registry.get(call.name), call, visit.context(call)) for call in group])
             results |= {result.tool_call_id: result for result in made}
-            _stop_if_cancelled(context)
+            visit.stop_if_cancelled()
         return self._update(calls, results)
 
     async def ainvoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> dict[str, Any]:
         """See the class; async tools run on the event loop."""
-        calls, context = self._calls(input), _context(config)
+        calls, visit = self._calls(input), _Visit(config)
+        if not visit.in_graph:
+            return await asyncio.to_thread(self.invoke, input, config)
         results = self._denied(calls)
-
-        async def make(call: ToolCall) -> None:
-            results[call.id] = await acall_tool(self.registry.get(call.name), call, _for_call(context, call))
-
         for group in self._groups([call for call in calls if call.id not in results]):
-            _stop_if_cancelled(context)
-            async with anyio.create_task_group() as tasks:
-                for call in group:
-                    tasks.start_soon(make, call)
-            _stop_if_cancelled(context)
+            visit.stop_if_cancelled()
+            made = await asyncio.gather(*(_acall(self.registry.get(call.name), call, visit) for call in group))
+            results |= {result.tool_call_id: result for result in map(ToolResult.model_validate, made)}
+            visit.stop_if_cancelled()
         return self._update(calls, results)
 
     def _calls(self, state: Any) -> list[ToolCall]:
@@ -138,7 +142,7 @@ class ToolNode(Node):
         return self.registry.get(call.name)
 
     def _update(self, calls: list[ToolCall], results: dict[str, ToolResult]) -> dict[str, Any]:
-        ordered = [results[call.id].model_copy(update={"content": None}) for call in calls]
+        ordered = [results[call.id].model_copy(update={"content": None, "raised": None}) for call in calls]
         failed = next((result for result in ordered if result.outcome == "failed"), None)
         if failed is not None and self.on_error == "fail":
             raise ToolError(failed.error_kind or "exception", failed.message or failed.text, failed.text)
@@ -165,17 +169,73 @@ class ToolNode(Node):
         )
 
 
-def _stop_if_cancelled(context: ToolContext) -> None:
-    """Stop in a cancelled graph: no part of the node is saved, and a resume makes all of its calls again."""
-    if context.cancellation.cancelled:
-        raise Stopped(context.cancellation.reason)
+class _Visit(Visit):
+    """One visit to a `ToolNode`: what its calls may know, and who hears of them."""
+
+    def __init__(self, config: RunnableConfig | None) -> None:
+        super().__init__(config)
+        self._token = self.session.cancellation if self.session is not None else CancellationToken()
+        self._run_id = self.run_id() or (self.session.run_id if self.session is not None else uuid.uuid4().hex)
+
+    def stop_if_cancelled(self) -> None:
+        """Stop in a cancelled graph; a resume makes the calls that have not ended."""
+        if self._token.cancelled:
+            raise Stopped(self._token.reason)
+
+    def context(self, call: ToolCall) -> ToolContext:
+        """Who makes a call."""
+        steps = self.session.remaining_steps if self.session is not None else None
+        return ToolContext(
+            run_id=self._run_id,
+            correlation_id=self.thread_id,
+            step_id=self.task_id,
+            tool_call_id=call.id,
+            cancellation=self._token,
+            remaining=UsageLimits(iterations=steps),
+        )
+
+    @contextmanager
+    def told(self, call: ToolCall) -> Generator[list[ToolResult]]:
+        """Tell of a call and of its result, which the block puts into the list.
+
+        Raises:
+            BaseException: The tool's `Pause`, as an `interrupt` in it; or `Stopped`: nobody waited for the result.
+        """
+        self._tell("tool_call_started", call)
+        results: list[ToolResult] = []
+        yield results
+        for result in results:
+            paused = isinstance(result.raised, Pause)
+            kind = "tool_call_completed" if result.outcome == "success" else "tool_call_error"
+            self._tell(kind, call, outcome="interrupted" if paused else result.outcome)
+            if paused:
+                raise result.raised
+            if result.outcome == "interrupted":
+                self.stop_if_cancelled()
+
+    def _tell(self, kind: GraphEventKind, call: ToolCall, **data: Any) -> None:
+        data = {"tool_call_id": call.id, "tool": call.name, **data}
+        writer()({"node": self.node, "kind": kind, "data": data})
+        if self.session is not None:
+            self.session.emit(kind, node=self.node, task_id=self.task_id, data=data)
 
 
-def _for_call(context: ToolContext, call: ToolCall) -> ToolContext:
-    return replace(context, tool_call_id=call.id, tally=Tally())
+def _plain(result: ToolResult) -> dict[str, Any]:
+    """A result as any saver keeps it."""
+    return result.model_dump(mode="json", exclude={"content"})
 
 
-def _context(config: RunnableConfig | None) -> ToolContext:
-    visit = Visit(config)
-    token = visit.session.cancellation if visit.session is not None else CancellationToken()
-    return ToolContext(run_id=visit.run_id(), correlation_id=visit.thread_id, step_id=visit.task_id, cancellation=token)
+@task
+def _call(tool: Tool, call: ToolCall, visit: _Visit) -> dict[str, Any]:
+    """Make a call; LangGraph keeps what comes back, so that a resume does not make it again."""
+    with visit.told(call) as results:
+        results.append(call_tool(tool, call, visit.context(call)))
+    return _plain(results[0])
+
+
+@task
+async def _acall(tool: Tool, call: ToolCall, visit: _Visit) -> dict[str, Any]:
+    """`_call` on the event loop."""
+    with visit.told(call) as results:
+        results.append(await acall_tool(tool, call, visit.context(call)))
+    return _plain(results[0])

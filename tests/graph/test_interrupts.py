@@ -1,0 +1,124 @@
+"""`interrupt()` inside a tool: the graph stops, goes on with the answer, and makes no finished call twice."""
+
+import asyncio
+
+import pytest
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.graph import START, StateGraph
+from langgraph.types import interrupt
+
+from ace import ReActGenerator, graph
+from ace.agent import MemoryRunStore
+from ace.graph import JsonlCheckpointer, ReActAgentNode, ToolNode, WorkflowInterrupted, WorkflowState
+from ace.testing import ScriptedLM, decision
+from ace.tools import tool
+
+MADE: list = []
+
+
+@tool
+def book(seat: str) -> str:
+    """Book a seat."""
+    MADE.append(f"book {seat}")
+    return f"{seat} is booked"
+
+
+@tool
+def pay(amount: int) -> str:
+    """Pay, once somebody has given the card's number and the code."""
+    MADE.append("pay begins")
+    card = interrupt({"question": f"Which card pays {amount}?"})
+    code = interrupt({"question": "And its code?"})
+    MADE.append(f"pay {amount} by {card} {code}")
+    return f"paid by {card}"
+
+
+@tool(requires_approval=True)
+def send(text: str) -> str:
+    """Send a mail."""
+    MADE.append(f"send {text}")
+    return "sent"
+
+
+@pytest.fixture(autouse=True)
+def _nothing_made():
+    MADE.clear()
+
+
+@pytest.fixture(params=["memory", "files"])
+def saver(request, tmp_path):
+    return InMemorySaver() if request.param == "memory" else JsonlCheckpointer(tmp_path)
+
+
+def one_node(node, saver):
+    return graph.compile(StateGraph(WorkflowState).add_node("n", node).add_edge(START, "n"), checkpointer=saver)
+
+
+def answered(flow, given, answers, how):
+    """The state in the end, and what was asked on the way."""
+
+    async def run_async():
+        asked, call = [], flow.ainvoke(given, thread_id="t")
+        for answer in [*answers, None]:
+            try:
+                return await call, asked
+            except WorkflowInterrupted as stop:
+                asked.append(stop.interrupts[0].value)
+                call = flow.aresume("t", answer)
+        raise AssertionError(f"it asks more often: {asked}")
+
+    if how == "async":
+        return asyncio.run(run_async())
+    asked = []
+    call = lambda: flow.invoke(given, thread_id="t")  # noqa: E731
+    for answer in [*answers, None]:
+        try:
+            return call(), asked
+        except WorkflowInterrupted as stop:
+            asked.append(stop.interrupts[0].value)
+            call = lambda answer=answer: flow.resume("t", answer)  # noqa: E731
+    raise AssertionError(f"it asks more often: {asked}")
+
+
+@pytest.mark.parametrize("how", ["sync", "async"])
+def test_a_tool_of_an_agent_asks_and_no_finished_call_is_made_twice(saver, how):
+    lm = ScriptedLM(
+        [
+            decision("book", seat="4a"),
+            decision("send", text="soon"),
+            decision("pay", amount=3),
+            decision("send", text="paid"),
+            decision("submit", answer="Done."),
+        ]
+    )
+    agent = ReActGenerator(tools=[book, pay, send], lm=lm, run_store=MemoryRunStore())
+    flow = one_node(ReActAgentNode(agent), saver)
+    state, asked = answered(flow, {"user_input": "Go"}, ["approve", "visa", "1234", "approve"], how)
+    assert state["final_output"] == "Done."
+    assert [one.get("question", one.get("kind")) for one in asked] == [
+        "approval",
+        "Which card pays 3?",
+        "And its code?",
+        "approval",
+    ]
+    assert [what for what in MADE if what != "pay begins"] == [
+        "book 4a",
+        "send soon",
+        "pay 3 by visa 1234",
+        "send paid",
+    ]
+    assert [step.observation for step in state["scratchpad"]] == ["4a is booked", "sent", "paid by visa", "sent"]
+
+
+@pytest.mark.parametrize("how", ["sync", "async"])
+def test_a_tool_of_a_tool_node_asks_and_no_finished_call_is_made_twice(saver, how):
+    calls = [
+        {"id": "1", "name": "book", "args": {"seat": "4a"}},
+        {"id": "2", "name": "pay", "args": {"amount": 3}},
+        {"id": "3", "name": "book", "args": {"seat": "4b"}},
+    ]
+    flow = one_node(ToolNode([book, pay]), saver)
+    state, asked = answered(flow, {"tool_calls": calls}, ["visa", "1234"], how)
+    assert [one["question"] for one in asked] == ["Which card pays 3?", "And its code?"]
+    assert [what for what in MADE if what != "pay begins"] == ["book 4a", "pay 3 by visa 1234", "book 4b"]
+    assert [result.text for result in state["tool_results"]] == ["4a is booked", "paid by visa", "4b is booked"]
