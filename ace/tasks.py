@@ -56,6 +56,8 @@ class TaskInput(BaseModel, frozen=True, extra="forbid", allow_inf_nan=False):
     """Who asks: a public service may want lessons that several users have taught (`Playbook(promote_after=...)`)."""
     max_iters: int | None = Field(default=None, ge=0)
     """Overrides the agent's own limit."""
+    instructions: str = ""
+    """What holds for this task beside the agent's own instructions, as an application's system message."""
     history: tuple[dict[str, Any], ...] = ()
     """The earlier messages of the conversation as JSON, oldest first; see `ace.agent.conversation`."""
 

@@ -11,16 +11,17 @@ import dataclasses
 import datetime as dt
 import decimal
 import enum
+import inspect
 import ipaddress
 import json
 import math
 import pathlib
 import typing
 import uuid
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from functools import lru_cache
-from typing import Any, cast
+from typing import Annotated, Any, Literal, cast
 from zoneinfo import ZoneInfo
 
 from langchain_core import messages
@@ -59,11 +60,13 @@ _UNTAGGED: dict[str, Callable[[Any], Any]] = {
 }
 _GRAPH: dict[type, tuple[str, ...]] = {
     Send: ("node", "arg", "timeout"),
-    Interrupt: ("value", "id"),
+    Interrupt: ("value", "id", "response_schema"),
     Overwrite: ("value",),
     _DeltaSnapshot: ("value",),
 }
 """LangGraph's own types, which occur in pending writes, and their fields."""
+_CONTAINERS = frozenset({list, tuple, dict, set, frozenset, object, bytearray, dt.datetime, dt.time, dt.timezone})
+_OTHERS = frozenset({"collections", "langchain_core", "langgraph", "numpy", "re", "types", "typing", "zoneinfo"})
 _GRAPH_TYPES = {f"${kind.__name__}": kind for kind in _GRAPH}
 
 _NAMED = (getattr(messages, name) for name in messages.__all__)
@@ -332,18 +335,37 @@ def classes_in(*annotations: Any) -> set[type]:
         >>> sorted(found.__name__ for found in classes_in(list[ReasoningStep] | None))
         ['ReasoningStep', 'StepError']
     """
-    found: set[type] = set()
-    seen: list[Any] = []
-    waiting: list[Any] = list(annotations)
+    return {one for one in _walk(annotations) if isinstance(one, type) and can_be_declared(one)}
+
+
+def first_unsaved(annotation: Any) -> type | None:
+    """A class inside an annotation whose values cannot be saved.
+
+    Examples:
+        >>> import socket
+        >>> first_unsaved(list[socket.socket] | None).__name__, first_unsaved(dict[str, int])
+        ('socket', None)
+    """
+    return next((one for one in _walk([annotation]) if isinstance(one, type) and not _is_saved(one)), None)
+
+
+def _is_saved(one: type) -> bool:
+    """Whether values of a class may be saved: its own are, or those of classes below it."""
+    known = one in _PLAIN or one in _TAGGED or one in _GRAPH or one in _CONTAINERS or can_be_declared(one)
+    abstract = inspect.isabstract(one) or hasattr(one, "_is_protocol") or hasattr(one, "__total__")
+    # what another package defines LangGraph's serialiser may know
+    return known or abstract or one.__module__.partition(".")[0] in _OTHERS
+
+
+def _walk(annotations: Iterable[Any]) -> Iterator[Any]:
+    """Everything inside annotations."""
+    seen, waiting = list[Any](), [*annotations]
     while waiting:
         one = waiting.pop()
-        if any(one is other for other in seen):
-            continue
-        seen.append(one)
-        waiting += _inside(one)
-        if isinstance(one, type) and can_be_declared(one):
-            found.add(one)
-    return found
+        if not any(one is other for other in seen):
+            seen.append(one)
+            waiting += _inside(one)
+            yield one
 
 
 def can_be_declared(one: type[Any]) -> bool:
@@ -355,16 +377,20 @@ def _inside(one: Any) -> Collection[Any]:
     """The annotations inside an annotation."""
     if hasattr(one, "__value__"):  # `type X = ...`
         return (one.__value__,)
-    if typing.get_origin(one) is not None:
-        origin = typing.get_origin(one)
+    if (origin := typing.get_origin(one)) is not None:
+        if origin in (Literal, Annotated):
+            return typing.get_args(one)[:1] if origin is Annotated else ()
         return (*typing.get_args(one), *((origin,) if isinstance(origin, type) else ()))
+    return fields_of(one).values()
+
+
+def fields_of(one: Any) -> Mapping[str, Any]:
+    """The fields of a model, a dataclass, a named tuple or a `TypedDict`, with their annotations; of others none."""
     if isinstance(one, type) and issubclass(one, BaseModel):
-        return [field.annotation for field in one.model_fields.values()]
+        return {name: field.annotation for name, field in one.model_fields.items()}
     if isinstance(one, type) and any(
         (dataclasses.is_dataclass(one), hasattr(one, "__total__"), hasattr(one, "_fields"))
     ):
-        try:
-            return list(typing.get_type_hints(one, include_extras=True).values())
-        except NameError:  # an annotation that only a type checker can resolve
-            return ()
-    return ()
+        with suppress(NameError):  # an annotation that only a type checker can resolve
+            return typing.get_type_hints(one, include_extras=True)
+    return {}

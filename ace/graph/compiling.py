@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -12,11 +12,12 @@ from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.graph import END, START, StateGraph
 from langgraph.types import Send
 
-from ace.graph.codec import classes_in
-from ace.graph.errors import CheckpointError, InvalidEdge, MissingNode
+from ace.graph.codec import JsonCodec, classes_in, fields_of, first_unsaved, name_of
+from ace.graph.errors import CheckpointError, GraphError, InvalidEdge, MissingNode
 from ace.graph.events import AnyObserver
 from ace.graph.saving import watched
 from ace.graph.workflow import Workflow
+from ace.react.spans import span
 
 DEFAULT_MAX_STEPS = 100
 
@@ -49,6 +50,8 @@ def compile(
 
     Raises:
         MissingNode: An edge, a map or an interrupt names a node that does not exist, or no edge leads into the graph.
+        GraphError: A node has an edge beside a conditional one.
+        CheckpointError: A field of the state may hold what cannot be saved.
         ValueError: A number is out of range.
 
     Examples:
@@ -65,22 +68,35 @@ def compile(
             f"max_steps must be at least 1 and cycle_window 0 or more, got {max_steps!r} and {cycle_window!r}"
         )
     _check(builder, interrupt_before, interrupt_after)
-    known = classes_in(
-        builder.state_schema,
-        builder.input_schema,
-        builder.output_schema,
-        *(node.input_schema for node in builder.nodes.values()),
-    ) | set(classes)
-    saver = watched(_saver(checkpointer), known) if checkpointer is not None else None
+    _check_defaults(builder)
+    nodes = (node.input_schema for node in builder.nodes.values())
+    schemas = [builder.state_schema, builder.input_schema, builder.output_schema, *nodes]
+    saver = watched(_saver(checkpointer), classes_in(*schemas) | set(classes)) if checkpointer is not None else None
+    if saver is not None and isinstance(saver.serde, JsonCodec):
+        _check_saved({name: of for schema in schemas for name, of in fields_of(schema).items()}, classes)
     graph = _guarded(builder).compile(  # pyright: ignore[reportUnknownMemberType]
         checkpointer=saver,
         interrupt_before=_names(interrupt_before),
         interrupt_after=_names(interrupt_after),
         **options,
     )
+    for name in builder.nodes:
+        node: Any = graph.nodes[name]
+        node.bound = _Traced(name, node.bound)
     return Workflow(
         graph, max_steps=max_steps, cycle_window=cycle_window, observers=tuple(observers), checkpointer=checkpointer
     )
+
+
+def _check_saved(fields: Mapping[str, Any], classes: Iterable[type]) -> None:
+    """Refuse what could not be read back, before a run has spent anything."""
+    for name, annotation in [*fields.items(), *(("classes", one) for one in classes)]:
+        if (unsaved := first_unsaved(annotation)) is not None:
+            where = f"the state's field {name!r}" if name in fields else "what classes=[...] names"
+            raise CheckpointError(
+                f"{where} may hold a {name_of(unsaved)}, which cannot be saved; make it a pydantic model, a dataclass, a "
+                "named tuple or an enum, or keep what it stands for (an id, a path) and make it in the node"
+            )
 
 
 def _saver(given: Any) -> BaseCheckpointSaver[Any]:
@@ -119,6 +135,16 @@ def _check(builder: StateGraph[Any, Any, Any, Any], *interrupts: Sequence[str]) 
         raise MissingNode(START, "no edge leads into the graph; add_edge(START, NODE)", nodes)
 
 
+def _check_defaults(builder: StateGraph[Any, Any, Any, Any]) -> None:
+    """Refuse an edge beside a conditional one: it looks like a default, and LangGraph takes both."""
+    for source, end in builder.edges:
+        if source in builder.branches:
+            raise GraphError(
+                f"node {source!r} has an edge to {end!r} and a conditional edge, and both would be taken; return {end!r} "
+                "from the condition where it is meant, and leave out the edge"
+            )
+
+
 def _guarded(builder: StateGraph[Any, Any, Any, Any]) -> StateGraph[Any, Any, Any, Any]:
     """A copy whose routers are checked: LangGraph silently drops a step to a node that does not exist."""
     copied = copy.copy(builder)
@@ -129,6 +155,28 @@ def _guarded(builder: StateGraph[Any, Any, Any, Any]) -> StateGraph[Any, Any, An
             router = _Router(source, branch.path, ends, builder.nodes)
             copied.branches[source][name] = branch._replace(path=router)
     return copied
+
+
+@dataclass(eq=False, repr=False)
+class _Traced(Runnable[Any, Any]):
+    """A node inside a span of OpenTelemetry, where the host has set that up."""
+
+    node: str
+    inner: Runnable[Any, Any]
+
+    def invoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Any:
+        """Run it."""
+        with self._span(config):
+            return self.inner.invoke(input, config, **kwargs)
+
+    async def ainvoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Any:
+        """Run it."""
+        with self._span(config):
+            return await self.inner.ainvoke(input, config, **kwargs)
+
+    def _span(self, config: RunnableConfig | None) -> Any:
+        step = (config or {}).get("metadata", {}).get("langgraph_step", 0)
+        return span("execute_node", self.node, workflow__node=self.node, workflow__step=step)
 
 
 @dataclass(eq=False, repr=False)

@@ -58,8 +58,9 @@ class GraphEvent(BaseModel, frozen=True, extra="forbid"):
 
 
 class GraphObserver:
-    """Base class: override what you want to see, `compile(graph, observers=[GraphObserver()])`; each has its own thread.
+    """Base class: override what you want to see; each has its own thread.
 
+    For all calls with `compile(graph, observers=[GraphObserver()])`, for one with `workflow.invoke(..., observers=[...])`.
     A plain function of a `GraphEvent` is an observer, too.
     """
 
@@ -75,6 +76,9 @@ class GraphObserver:
     def on_checkpoint_saved(self, event: GraphEvent) -> None:
         """The state was saved."""
 
+    def on_graph_error(self, event: GraphEvent) -> None:
+        """The graph ended with an error: a node's, too many steps, a state that cannot be saved."""
+
     def on_event(self, event: GraphEvent) -> None:
         """Any event, those above included."""
 
@@ -85,6 +89,7 @@ _METHODS: dict[GraphEventKind, str] = {
     "node_paused": "on_node_exit",
     "node_error": "on_node_error",
     "checkpoint_saved": "on_checkpoint_saved",
+    "graph_error": "on_graph_error",
 }
 
 AnyObserver = GraphObserver | Callable[[GraphEvent], None]

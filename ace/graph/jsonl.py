@@ -46,6 +46,8 @@ T = TypeVar("T")
 Record = dict[str, Any]
 """One line of a file."""
 FORMAT = 2
+TASK = "ace:"
+"""How the names of our own tasks inside nodes begin."""
 MAX_OPEN = 200
 """How many threads are kept in memory."""
 _log = logging.getLogger(__name__)
@@ -238,7 +240,9 @@ class Thread(InMemorySaver):
                 checkpoint, metadata, parent = self._parts(name, checkpoint_id)
                 seen: dict[str, Any] = checkpoint["versions_seen"]
                 before: dict[str, Any] = self._parts(name, parent)[0]["versions_seen"] if parent in found else {}
-                ran = sorted(node for node in seen if seen[node] != before.get(node) and not node.startswith("__"))
+                ran = sorted(
+                    node for node in seen if seen[node] != before.get(node) and not node.startswith(("__", TASK))
+                )
                 yield CheckpointInfo(
                     thread_id=self.thread_id,
                     checkpoint_id=checkpoint_id,

@@ -6,7 +6,14 @@ from collections.abc import Mapping, Sequence
 from itertools import groupby
 from typing import Any
 
-from langchain_core.messages import AIMessage, AIMessageChunk, AnyMessage, HumanMessage, ToolMessage
+from langchain_core.messages import (
+    AIMessage,
+    AIMessageChunk,
+    AnyMessage,
+    HumanMessage,
+    ToolMessage,
+    convert_to_messages,
+)
 from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, LLMResult
 from langchain_core.runnables import RunnableConfig
 from langchain_core.runnables.config import get_async_callback_manager_for_config, get_callback_manager_for_config
@@ -50,9 +57,10 @@ def last_message(messages: Sequence[Any], asked: str, answer: str) -> tuple[str,
     return last[0][asked], entries[: len(entries) - len(last)] if waits else entries
 
 
-def has_instructions(messages: Sequence[Any]) -> bool:
-    """Whether there are system messages: `has_instructions([SystemMessage("Be brief")])`."""
-    return any(_kind(message) in ("system", "developer") for message in messages)
+def instructions_of(messages: Sequence[Any]) -> str:
+    """The text of the system messages: `instructions_of([SystemMessage("Be brief")])`."""
+    found = [message for message in messages if _kind(message) in ("system", "developer")]
+    return "\n\n".join(str(message.text) for message in convert_to_messages(found))
 
 
 def _kind(message: Any) -> str:

@@ -188,7 +188,8 @@ class Session:
         if self.cancellation.cancelled:
             self.control.request_drain(self.cancellation.reason)
         if mode == "values":
-            self.state = {k: v for k, v in payload.items() if k != INTERRUPT} if isinstance(payload, dict) else payload
+            fields = cast("dict[str, Any]", payload) if isinstance(payload, dict) else None
+            self.state = payload if fields is None else {k: v for k, v in fields.items() if k != INTERRUPT}
         elif payload["type"] == "checkpoint":
             self._next = list(payload["payload"]["next"])
         elif payload["type"] == "task":
@@ -292,11 +293,11 @@ class Watcher(GraphCallbackHandler):
 
     def on_chain_start(self, serialized: Any, inputs: Any, **kwargs: Any) -> None:
         """A node begins; other runnables have no step, and separate calls of graphs inside a node are ignored."""
-        if (kwargs.get("metadata") or {}).get(RUN_KEY) != self.session.run_id:
+        metadata = cast("dict[str, Any]", kwargs.get("metadata") or {})
+        if metadata.get(RUN_KEY) != self.session.run_id:
             return
-        if any(tag.startswith("graph:step:") for tag in kwargs.get("tags") or ()):
-            metadata = kwargs.get("metadata") or {}
-            path = [part.split(":") for part in metadata.get("langgraph_checkpoint_ns", "").split("|")]
+        if any(tag.startswith("graph:step:") for tag in cast("list[str]", kwargs.get("tags") or [])):
+            path = [part.split(":") for part in str(metadata.get("langgraph_checkpoint_ns", "")).split("|")]
             names = [part[0] for part in path if len(part) > 1 or not part[0].isdigit()]
             task_id = path[-1][-1] if len(path[-1]) > 1 else str(kwargs["run_id"])
             self.session.entered(kwargs["run_id"], "/".join(names), task_id, metadata.get("langgraph_step", 0))
@@ -328,10 +329,11 @@ class Watcher(GraphCallbackHandler):
 
 def _targets(outputs: Any) -> Iterator[Any]:
     """The next nodes that the returned `Command`s name."""
-    for one in outputs if isinstance(outputs, (list, tuple)) else (outputs,):
+    for one in cast("Sequence[Any]", outputs) if isinstance(outputs, (list, tuple)) else (outputs,):
         if isinstance(one, Command) and one.graph is None:
-            goto = one.goto if isinstance(one.goto, (list, tuple)) else (one.goto,)
-            yield from (target.node if isinstance(target, Send) else target for target in goto)
+            goto: Any = cast(Any, one).goto
+            targets = cast("Sequence[Any]", goto) if isinstance(goto, (list, tuple)) else (goto,)
+            yield from (target.node if isinstance(target, Send) else target for target in targets)
 
 
 def session_of(config: RunnableConfig) -> Session | None:
@@ -346,7 +348,8 @@ def _plain(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {json.dumps(_plain(k), default=repr): _plain(v) for k, v in cast("Mapping[Any, Any]", value).items()}
     if isinstance(value, (list, tuple)):
-        return [type(value).__name__, *(_plain(item) for item in cast("Sequence[Any]", value))]
+        items = cast("Sequence[Any]", value)
+        return [type(items).__name__, *(_plain(item) for item in items)]
     if isinstance(value, (set, frozenset)):
         return sorted(repr(_plain(item)) for item in cast("set[Any]", value))
     return value if value is None or isinstance(value, (bool, int, float, str)) else repr(value)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, TypedDict, Unpack, cast
 
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import BaseCheckpointSaver, CheckpointTuple
 from langgraph.graph.state import CompiledStateGraph
-from langgraph.types import Command, Interrupt, StateSnapshot
+from langgraph.types import Command, StateSnapshot
 
 from ace.agent.streaming import AsyncRunStream, RunStream
 from ace.core import CancellationToken, ObserverThread
@@ -26,11 +26,17 @@ MODES = ["values", "debug"]
 Listener = Callable[[GraphEvent], None]
 
 
-class ThreadOptions(TypedDict, total=False):
-    """Where a run of a graph keeps its state, and what stops it."""
+class CallOptions(TypedDict, total=False):
+    """What stops a call of a graph, and who hears of it."""
+
+    cancellation: CancellationToken | None
+    observers: Iterable[AnyObserver]
+
+
+class ThreadOptions(CallOptions, total=False):
+    """The same, and where the graph keeps its state."""
 
     thread_id: str | None
-    cancellation: CancellationToken | None
 
 
 @dataclass(eq=False, repr=False)
@@ -66,7 +72,8 @@ class Workflow:
             input: The state's fields; None goes on with a thread that was cut off; a `Command` as in LangGraph.
             config: LangGraph's, where more than the thread is needed.
             **thread: `thread_id` is where the state is kept, and is needed with a checkpointer; `cancellation` stops the
-                graph after the step under way, and an agent inside a node at once.
+                graph after the step under way, and an agent inside a node at once; `observers` see this call, besides those
+                of `compile`.
 
         Returns:
             The state after the last step.
@@ -110,7 +117,7 @@ class Workflow:
         answer: Any = None,
         *,
         update: Mapping[str, Any] | None = None,
-        cancellation: CancellationToken | None = None,
+        **call: Unpack[CallOptions],
     ) -> dict[str, Any]:
         """Go on with a thread that waits, or was cut off with its process.
 
@@ -119,7 +126,7 @@ class Workflow:
             answer: What a node asked for with `interrupt`; None for a stop before or after a node, and to ask again. When
                 several nodes ask, a dict of answers by the ids of their `Interrupt`s.
             update: Fields to change first, by their reducers.
-            cancellation: As for `invoke`.
+            **call: `cancellation` and `observers`, as for `invoke`.
 
         Raises:
             GraphError: There is nothing to go on with, or another update waits already.
@@ -127,7 +134,7 @@ class Workflow:
         if update and (saver := self._saver) is not None:
             config = _config(None, thread_id)
             update = _unsent(update, self.graph.get_state(config), saver.get_tuple(config))
-        return self.invoke(_resuming(answer, update), thread_id=thread_id, cancellation=cancellation)
+        return self.invoke(_resuming(answer, update), thread_id=thread_id, **call)
 
     async def aresume(
         self,
@@ -135,32 +142,20 @@ class Workflow:
         answer: Any = None,
         *,
         update: Mapping[str, Any] | None = None,
-        cancellation: CancellationToken | None = None,
+        **call: Unpack[CallOptions],
     ) -> dict[str, Any]:
         """`resume` for async callers."""
         if update and (saver := self._saver) is not None:
             config = _config(None, thread_id)
             update = _unsent(update, await self.graph.aget_state(config), await saver.aget_tuple(config))
-        return await self.ainvoke(_resuming(answer, update), thread_id=thread_id, cancellation=cancellation)
-
-    def state(self, thread_id: str) -> StateSnapshot:
-        """The state of a thread, and what comes next.
-
-        ``next`` is also empty while the writes of a step wait to be applied: whether a thread is done, see `is_done`.
-        """
-        return self.graph.get_state(_config(None, thread_id))
-
-    async def astate(self, thread_id: str) -> StateSnapshot:
-        """`state` for async callers, and for savers that are only async."""
-        return await self.graph.aget_state(_config(None, thread_id))
-
-    def waiting(self, thread_id: str) -> tuple[Interrupt, ...]:
-        """The questions of a thread's nodes; pass the answer to `resume`."""
-        return self.state(thread_id).interrupts
+        return await self.ainvoke(_resuming(answer, update), thread_id=thread_id, **call)
 
     def is_done(self, thread_id: str) -> bool:
-        """Whether a thread has come to its end; False for one that was never begun."""
-        snapshot = self.state(thread_id)
+        """Whether a thread has come to its end; False for one that was never begun.
+
+        LangGraph's ``get_state(config).next`` is also empty while the writes of a step wait to be applied.
+        """
+        snapshot = self.graph.get_state(_config(None, thread_id))
         saved = self.checkpointer.get_tuple(snapshot.config) if self.checkpointer is not None else None
         return saved is not None and not snapshot.next and not saved.pending_writes
 
@@ -178,7 +173,7 @@ class Workflow:
                     session.take(mode, payload)
                 return session.result()
         finally:
-            ObserverThread.flush_all(self._observer_threads)
+            ObserverThread.flush_all(session.observer_threads)
 
     async def _ainvoke(
         self, input: Any, config: RunnableConfig | None, listener: Listener | None, thread: ThreadOptions
@@ -192,7 +187,7 @@ class Workflow:
                     session.take(mode, payload)
                 return session.result()
         finally:
-            await ObserverThread.aflush_all(self._observer_threads)
+            await ObserverThread.aflush_all(session.observer_threads)
 
     def _how(self) -> dict[str, Any]:
         return {"stream_mode": MODES} | ({"durability": "sync"} if self.checkpointer is not None else {})
@@ -200,8 +195,8 @@ class Workflow:
     def _session(
         self, config: RunnableConfig | None, listener: Listener | None, thread: ThreadOptions
     ) -> tuple[Session, RunnableConfig]:
-        if unknown := thread.keys() - ThreadOptions.__annotations__.keys():
-            raise TypeError(f"unknown options {sorted(unknown)}, expected {sorted(ThreadOptions.__annotations__)}")
+        if unknown := thread.keys() - ThreadOptions.__optional_keys__:
+            raise TypeError(f"unknown options {sorted(unknown)}, expected {sorted(ThreadOptions.__optional_keys__)}")
         given = _config(config, thread.get("thread_id"))
         named = given.get("configurable", {}).get("thread_id")
         if self.checkpointer is not None and not named:
@@ -210,7 +205,10 @@ class Workflow:
             thread_id="" if named is None or self.checkpointer is None else str(named),
             max_steps=self.max_steps,
             cycle_window=self.cycle_window,
-            observer_threads=self._observer_threads,
+            observer_threads=[
+                *self._observer_threads,
+                *(ObserverThread(delivery(observer)) for observer in thread.get("observers", ())),
+            ],
             listener=listener,
             cancellation=thread.get("cancellation"),
         )

@@ -740,6 +740,7 @@ class ReActGenerator(dspy.Module, Agent):
             self.agent,
             catalog,
             run.spec.task.inputs,
+            instructions=run.spec.task.instructions,
             native=self.tool_calling == "native",
             bound=self.replies == "bound",
             summarizer=self.summarizer,

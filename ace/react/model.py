@@ -55,6 +55,7 @@ class PredictorModel:
         react: DSPy's ReAct.
         catalog: The tools that it shows.
         inputs: The task's input fields.
+        instructions: What holds for this task beside the predictor's own instructions.
         native: Whether the tools are the API's parameter.
         bound: Whether replies are bound to a JSON schema.
         summarizer: Writes the running summary, where there is one.
@@ -67,6 +68,7 @@ class PredictorModel:
     catalog: ToolCatalog
     inputs: dict[str, Any]
     _: KW_ONLY
+    instructions: str = ""
     native: bool = False
     bound: bool = False
     summarizer: Any = None
@@ -157,6 +159,8 @@ class _Request:
                 entries[0] = {**entries[0], TOOLS: catalog.text()}
         *before, now = entries
         fields: dict[str, Any] = {"history": dspy.History(messages=before), **now, **self.model.options}
+        if self.model.instructions:
+            fields["signature"] = self.predictor.signature.with_instructions(self._instructions())
         if _is_own(self.lm):
             fields["lm"] = _with_read_usage(self.lm)
         if self._native:
@@ -172,6 +176,9 @@ class _Request:
             fields["config"] = {**(fields.get("config") or {}), "response_format": form}
         return fields
 
+    def _instructions(self) -> str:
+        return "\n\n".join(filter(None, [str(self.predictor.signature.instructions), self.model.instructions]))
+
     def _check_window(self) -> None:
         """Measure the prompt against the model's window, where DSPy knows it.
 
@@ -186,8 +193,7 @@ class _Request:
         catalog = self.model.catalog.text()
         if before < SHORT or before + measure([said]) + len(catalog) <= window:  # a token is a character or more
             return
-        instructions = str(self.predictor.signature.instructions)
-        other = count_tokens("\n".join([instructions, catalog, *said.values()]))
+        other = count_tokens("\n".join([self._instructions(), catalog, *said.values()]))
         run = count_tokens("\n".join(text for entry in self.request.turns for text in texts(entry, of_model=True)))
         run += TURN_LAYOUT // 4 * len(self.request.turns)
         room = int(window * 0.95) - other - LAYOUT_TOKENS

@@ -139,7 +139,7 @@ def crowd(folder: Path, threads: int) -> dict[str, Any]:
         right = list(pool.map(work, range(threads)))
     seconds = time.perf_counter() - begun
     fresh = graph.compile(builder(), checkpointer=JsonlCheckpointer(folder / "crowd"))
-    read = [fresh.state(f"thread-{number}") for number in range(threads)]
+    read = [fresh.graph.get_state({"configurable": {"thread_id": f"thread-{number}"}}) for number in range(threads)]
     wrong = sum(
         not ok or state.values["task"] != f"thread-{number}" or len(saver.history(f"thread-{number}")) != STEPS + 2
         for number, (ok, state) in enumerate(zip(right, read, strict=True))

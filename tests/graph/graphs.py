@@ -63,3 +63,8 @@ class Recorder:
 
     def __call__(self, event: Any) -> None:
         self.events.append(event)
+
+
+def thread(name):
+    """LangGraph's config of a thread."""
+    return {"configurable": {"thread_id": name}}

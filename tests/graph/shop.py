@@ -86,7 +86,11 @@ def main(kind: str, where: str, folder: str, what: str, answer: str = "") -> Non
             elif what == "resume":
                 given: Any = answer
                 if answer == "edit":
-                    delta = workflow.waiting("t")[0].value["changes"][0]["delta"]
+                    delta = (
+                        workflow.graph.get_state({"configurable": {"thread_id": "t"}})
+                        .interrupts[0]
+                        .value["changes"][0]["delta"]
+                    )
                     delta["bullet"]["content"] = "Edited by a person."
                     given = {"decision": "edit", "deltas": [delta], "reviewer": "ana"}
                 workflow.resume("t", given)

@@ -14,7 +14,7 @@ import zlib
 from typing import Annotated, Any, TypedDict
 
 import pytest
-from graph.graphs import State, chain
+from graph.graphs import State, chain, thread
 from langgraph.channels.delta import DeltaChannel
 from langgraph.checkpoint.base import BaseCheckpointSaver, empty_checkpoint
 from langgraph.checkpoint.conformance import checkpointer_test, validate
@@ -471,4 +471,4 @@ def test_classes_are_declared_by_hand_or_by_the_state(tmp_path):
     named = chain("a", a=lambda s: {"secret": Secret(x=2)}, schema=Named)
     saver = JsonlCheckpointer(tmp_path / "3")
     graph.compile(named, checkpointer=saver).invoke({}, thread_id="t")
-    assert graph.compile(named, checkpointer=saver).state("t").values["secret"] == Secret(x=2)
+    assert graph.compile(named, checkpointer=saver).graph.get_state(thread("t")).values["secret"] == Secret(x=2)

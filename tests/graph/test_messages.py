@@ -4,7 +4,7 @@ import asyncio
 from typing import Annotated, TypedDict
 
 import pytest
-from graph.graphs import look
+from graph.graphs import look, thread
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, RemoveMessage, ToolMessage
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import START, MessagesState, StateGraph
@@ -131,7 +131,7 @@ def test_the_saver_keeps_langchains_messages(tmp_path, schema):
     workflow = ace.graph.compile(graph_of(node, schema), checkpointer=JsonlCheckpointer(tmp_path))
     state = workflow.invoke({"messages": [HumanMessage("Hi", id="h"), HumanMessage("x")]}, thread_id="t")
     again = ace.graph.compile(graph_of(node, schema), checkpointer=JsonlCheckpointer(tmp_path))
-    assert again.state("t").values["messages"] == state["messages"]
+    assert again.graph.get_state(thread("t")).values["messages"] == state["messages"]
     assert [message.type for message in state["messages"]] == ["human", "ai", "tool"]
 
 

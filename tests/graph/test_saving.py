@@ -9,7 +9,7 @@ from typing import Annotated, Any, TypedDict
 
 import pytest
 from databases import fresh_database
-from graph.graphs import chain
+from graph.graphs import chain, thread
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.postgres import PostgresSaver
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
@@ -88,7 +88,7 @@ def test_a_graph_goes_on_with_another_connection(tmp_path, request, kind, serial
         with pytest.raises(WorkflowInterrupted):
             workflow(saver()).invoke({}, thread_id="t")
         later = workflow(saver())
-        assert later.waiting("t")[0].value == "go on?"
+        assert later.graph.get_state(thread("t")).interrupts[0].value == "go on?"
         state = later.resume("t", "yes")
         assert state["log"] == ["a", "b", "yes"]
         assert state["steps"] == [STEP]

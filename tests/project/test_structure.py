@@ -19,8 +19,6 @@ from benchmarks import structure
 DSPY = "dspy.Module, Signature and Prediction are untyped, "
 WAIVERS = {
     "ace/evaluation/ray.py": "Ray's remote functions and references have no types",
-    "ace/graph/codec.py": "takes values of any type apart, and what they hold is unknown by design",
-    "ace/graph/session.py": "LangGraph's compiled graph is generic over types that only a run knows",
     "ace/optimization/job.py": DSPY + "and so is what an optimizer returns",
     "ace/optimization/optimizers.py": DSPY + "and each optimizer's constructor is found by inspection",
     "ace/optimization/results.py": DSPY + "and programs are compared predictor by predictor",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass, replace
@@ -15,18 +14,17 @@ from ace.agent import Approve, Deny, ResumeDecision
 from ace.agent.record import DEFAULT_MAX_ITERS, RunSnapshot
 from ace.agent.states import Acting, Interrupted
 from ace.agent.streaming import AsyncRunStream, RunStream
-from ace.core import CancellationToken, Event, InvalidModelAction, value_to_text
+from ace.core import CancellationToken, Event, InvalidModelAction, ToolError, current_context, value_to_text
 from ace.core.errors import AGENT_ERRORS, AgentError
 from ace.graph.errors import GraphError
-from ace.graph.messages import AnswerTokens, as_messages, has_instructions, last_message
+from ace.graph.messages import AnswerTokens, as_messages, instructions_of, last_message
 from ace.graph.nodes.base import Node, Visit, writer
 from ace.graph.session import Stopped
 from ace.graph.state import Message, needed, read
 from ace.react.program import without_history
 from ace.tasks import RequestedCall, TaskInput, TaskOutput, answer_field
-from ace.tools import check_call
+from ace.tools import ToolCall, ToolRegistry, ToolResult, check_call
 
-_log = logging.getLogger(__name__)
 EXHAUSTED = ("max_iterations", "budget_exceeded", "no_progress")
 """Termination reasons that do not fail the node: the graph decides what to do about them."""
 
@@ -36,8 +34,9 @@ class ReActAgentNode(Node):
     """Runs an agent on a field of the state, or on its messages.
 
     Where ``user_input`` is not set and the state has ``messages`` (a `MessagesState`), the agent answers the last one of the
-    user's with the others as its history, and its calls, their results and the answer are added to them. LangGraph's
-    ``stream_mode="messages"`` then has the answer's tokens as they come, ``"custom"`` every event of the agent as a dict.
+    user's, with the others as its history and system messages as instructions; its calls, their results and the answer are
+    added to them. LangGraph's ``stream_mode="messages"`` then has the answer's tokens as they come, ``"custom"`` every event
+    of the agent as a dict.
 
     The agent may take `max_iters` decisions, and never more than the graph has steps left. An agent with a `run_store` goes
     on where it was when the process died, with the decisions that it had left; a call that needs approval stops the graph,
@@ -58,6 +57,10 @@ class ReActAgentNode(Node):
         max_iters: The node's own limit; the agent's by default.
         raise_on_failure: Whether a run that broke off without any answer fails the node; one that used up its decisions or
             its budget does not.
+        calls: Field for the calls of each decision, where a `ToolNode` is to make them and to come back here, as
+            ``add_conditional_edges("agent", lambda state: "tools" if state["tool_calls"] else END)`` has it; empty: the
+            agent makes them itself.
+        results: Field with the results of those calls.
 
     Examples:
         >>> from ace import ReActGenerator
@@ -80,13 +83,16 @@ class ReActAgentNode(Node):
     tenant: str | None = None
     max_iters: int | None = None
     raise_on_failure: bool = True
+    calls: str = ""
+    results: str = "tool_results"
 
     def __post_init__(self) -> None:
         if not callable(getattr(self.agent, "run", None)):
             raise TypeError(f"agent is {self.agent!r:.200}, expected a ReActGenerator, or something with run(task)")
         if self.max_iters is not None and self.max_iters < 1:
             raise ValueError(f"max_iters must be at least 1, got {self.max_iters!r}")
-        self._warned = False
+        if self.calls and not hasattr(self.agent, "bound_to"):
+            raise TypeError(f"calls={self.calls!r} needs a ReActGenerator, got {type(self.agent).__name__}")
         self.fields = dict(self.inputs) if self.inputs is not None else _inputs_of(self.agent)
 
     def invoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> dict[str, Any]:
@@ -94,7 +100,7 @@ class ReActAgentNode(Node):
         attempt = _Attempt(self, input, config)
         for decision in attempt.parts():
             if not attempt.streams:
-                attempt.output = self.agent.run(attempt.task)
+                attempt.output = attempt.agent.run(attempt.task)
                 continue
             with cast("RunStream[Event, TaskOutput]", attempt.stream(decision)) as stream:
                 for event in stream:
@@ -109,7 +115,7 @@ class ReActAgentNode(Node):
         attempt = _Attempt(self, input, config)
         for decision in attempt.parts():
             if not attempt.streams:
-                attempt.output = await self.agent.arun(attempt.task)
+                attempt.output = await attempt.agent.arun(attempt.task)
                 continue
             async with cast("AsyncRunStream[Event, TaskOutput]", attempt.astream(decision)) as stream:
                 async for event in stream:
@@ -129,35 +135,34 @@ class ReActAgentNode(Node):
     def _update(self, attempt: _Attempt) -> dict[str, Any]:
         output = attempt.output
         assert output is not None
+        if attempt.hands_over:
+            calls = output.request.calls if output.request is not None else ()
+            asked = [ToolCall(id=call.tool_call_id, name=call.tool_name, args=call.tool_args) for call in calls]
+            return {self.calls: asked, self.run: output}
         failed = output.error is not None and output.termination_reason not in EXHAUSTED
         if self.raise_on_failure and output.answer is None and failed:
             raise _as_error(output)
+        told = bool(self.calls)  # by the `ToolNode`
         return {
-            self.scratchpad: list(output.structured_trace),
+            self.scratchpad: [] if told else list(output.structured_trace),
             self.iterations: output.usage.iterations,
             self.output: output.answer,
             self.run: output,
             **attempt.messages(),
         }
 
-    def task_of(self, state: Any, node: str) -> tuple[dict[str, Any], tuple[dict[str, Any], ...], bool]:
-        """The agent's inputs, the turns before them, and whether they are out of the state's messages."""
+    def task_of(self, state: Any, node: str) -> tuple[TaskInput, bool]:
+        """The task without its limits, and whether it is out of the state's messages."""
         source = next(iter(self.fields.values()))
         found = read(state, self.messages) if self.inputs is None and len(self.fields) == 1 else None
+        given: dict[str, Any] = {"domain": self.domain, "tenant": self.tenant}
         if not found or read(state, source) not in (None, ""):
-            return (
-                {name: needed(state, field, f"the agent's node {node!r}") for name, field in self.fields.items()},
-                (),
-                False,
-            )
+            where = f"the agent's node {node!r}"
+            inputs = {name: needed(state, field, where) for name, field in self.fields.items()}
+            return TaskInput(inputs=inputs, **given), False
         asked = next(iter(self.fields))
         text, history = last_message(found, asked, _answer_of(self.agent))
-        if has_instructions(found) and not self._warned:
-            self._warned = True
-            _log.warning(
-                "system messages are not shown to the agent; put what they say into its signature's instructions"
-            )
-        return {asked: text}, history, True
+        return TaskInput(inputs={asked: text}, history=history, instructions=instructions_of(found), **given), True
 
 
 class _Attempt:
@@ -169,24 +174,35 @@ class _Attempt:
         self.output: TaskOutput | None = None
         session = self.visit.session
         self.token = session.cancellation if session is not None else CancellationToken()
+        self.agent, self._handed = node.agent, None
+        if node.calls:
+            results = {result.tool_call_id: result for result in read(state, node.results, [])}
+            self.agent = _handing_over(node.agent, results)
+            run: TaskOutput | None = read(state, node.run)
+            waits = run is not None and run.termination_reason == "interrupted" and run.request is not None
+            self._handed = run if waits else None
         self.streams = hasattr(node.agent, "stream") and hasattr(node.agent, "astream_resume")
-        fields, history, self._in_messages = node.task_of(state, self.visit.node)
+        task, self._in_messages = node.task_of(state, self.visit.node)
         self._own_kind = any(isinstance(message, Message) for message in read(state, node.messages, ()))
-        self.tokens = AnswerTokens(config, value_to_text(fields), type(node.agent).__name__)
+        self.tokens = AnswerTokens(config, value_to_text(task.inputs), type(node.agent).__name__)
         self._write = writer()
-        self.task = TaskInput(
-            task_id=read(state, "task_id") or self.visit.thread_id or self.visit.task_id or "graph",
-            inputs=fields,
-            history=history,
-            domain=node.domain,
-            tenant=node.tenant,
-            max_iters=node.limit(session.remaining_steps if session is not None else None),
+        self.task = task.model_copy(
+            update={
+                "task_id": read(state, "task_id") or self.visit.thread_id or self.visit.task_id or "graph",
+                "max_iters": node.limit(session.remaining_steps if session is not None else None),
+            }
         )
         self._answered = 0
         self.run_id = self._open_run()
         # a visit brings one new answer, to what the run asked last; a run that is not there has asked nothing, and an answer
         # about the calls of another one is not used
         self._stale = max(0, self.visit.answers - self._stored())
+
+    @property
+    def hands_over(self) -> bool:
+        """Whether calls wait for a `ToolNode`."""
+        request = self.output.request if self.output is not None else None
+        return bool(self.node.calls) and request is not None and request.kind == "approval"
 
     def parts(self) -> Generator[ResumeDecision | None]:
         """The decision to begin each part of the run with, until the run is over.
@@ -197,7 +213,7 @@ class _Attempt:
         while True:
             yield self._decision()
             output = self.output
-            if output is None or output.termination_reason != "interrupted":
+            if output is None or output.termination_reason != "interrupted" or self.hands_over:
                 return
             if output.request is not None and not self._stored():
                 raise GraphError(
@@ -210,14 +226,14 @@ class _Attempt:
 
     def stream(self, decision: ResumeDecision | None) -> Any:
         """The next part of the run, as a stream."""
-        agent: Any = self.node.agent
+        agent: Any = self.agent
         if self._stored():
             return agent.stream_resume(self.run_id, decision, cancellation=self.token)
         return agent.stream(self.task, cancellation=self.token, **self._named())
 
     def astream(self, decision: ResumeDecision | None) -> Any:
         """`stream` for async callers."""
-        agent: Any = self.node.agent
+        agent: Any = self.agent
         if self._stored():
             return agent.astream_resume(self.run_id, decision, cancellation=self.token)
         return agent.astream(self.task, cancellation=self.token, **self._named())
@@ -250,6 +266,8 @@ class _Attempt:
         """The run of this visit; one that has failed is over, and a retry or a resume begins another."""
         if not self.streams:
             return ""
+        if self._handed is not None and self.node.agent.run_store.has(self._handed.run_id):
+            return self._handed.run_id
         store, attempt = self.node.agent.run_store, 0
         while (
             (run_id := self.visit.run_id(attempt)) and store.has(run_id) and store.load(run_id).state.kind == "failed"
@@ -268,6 +286,8 @@ class _Attempt:
         request = getattr(stored.state, "request", None)
         if request is None:
             return None
+        if self._handed is not None:  # the tools of this agent give the results that have come
+            return dict.fromkeys((call.tool_call_id for call in request.calls), Approve())
         if request.kind == "paused":
             return self._answered_tool(stored)
         question = {"kind": request.kind, "reason": request.reason, "run_id": stored.run_id}
@@ -329,6 +349,23 @@ class _Attempt:
                 return Approve(args), ""
             case other:
                 return None, f"the answer is {other!r:.100}, expected 'approve' or 'deny'"
+
+
+def _handing_over(agent: Any, results: Mapping[str, ToolResult]) -> Any:
+    """The agent with tools that wait for a person before each call, and then give the results that are there."""
+
+    def told(**_: Any) -> str:
+        context = current_context()
+        result = results.get(context.tool_call_id) if context is not None else None
+        if result is None:
+            raise ToolError("unavailable", "the graph brought no result of this call")
+        if result.outcome != "success":
+            raise ToolError(result.error_kind or "exception", result.message or result.text, result.text)
+        return result.text
+
+    waiting = {"requires_approval": True, "isolation": "thread", "output": None}
+    tools = (replace(tool.bind(told), **waiting) for tool in agent.registry)
+    return agent.bound_to(ToolRegistry(tools), playbook=agent.playbook)
 
 
 def _inputs_of(agent: Any) -> dict[str, str]:

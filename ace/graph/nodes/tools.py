@@ -16,6 +16,7 @@ from langgraph.types import interrupt
 
 from ace.core import CancellationToken, Pause, ToolContext, ToolError, UsageLimits
 from ace.graph.events import GraphEventKind
+from ace.graph.jsonl import TASK
 from ace.graph.nodes.base import Node, Visit, writer
 from ace.graph.session import Stopped
 from ace.graph.state import needed
@@ -225,7 +226,7 @@ def _plain(result: ToolResult) -> dict[str, Any]:
     return result.model_dump(mode="json", exclude={"content"})
 
 
-@task
+@task(name=f"{TASK}call")
 def _call(tool: Tool, call: ToolCall, visit: _Visit) -> dict[str, Any]:
     """Make a call; LangGraph keeps what comes back, so that a resume does not make it again."""
     with visit.told(call) as results:
@@ -233,7 +234,7 @@ def _call(tool: Tool, call: ToolCall, visit: _Visit) -> dict[str, Any]:
     return _plain(results[0])
 
 
-@task
+@task(name=f"{TASK}call")
 async def _acall(tool: Tool, call: ToolCall, visit: _Visit) -> dict[str, Any]:
     """`_call` on the event loop."""
     with visit.told(call) as results:

@@ -7,18 +7,18 @@ from typing import Annotated, Any, TypedDict
 
 import pytest
 from graph.graphs import look, one
-from langgraph.graph import START, StateGraph
+from langchain_core.messages import HumanMessage, SystemMessage
+from langgraph.graph import END, START, MessagesState, StateGraph
 from langgraph.types import Command, RetryPolicy
 
 from ace import ReActGenerator, graph, tool
 from ace.agent import CallTool, Done
 from ace.graph import JsonlCheckpointer, NodeFailed, WorkflowInterrupted, append
-from ace.graph.nodes import (
-    ReActAgentNode,
-)
+from ace.graph.nodes import ReActAgentNode, ToolNode
 from ace.graph.state import WorkflowState
 from ace.tasks import TaskInput, TaskOutput
 from ace.testing import FunctionLM, ScriptedLM, check_graph_events, decision
+from ace.testing.engine import render_reply
 
 
 def restless() -> FunctionLM:
@@ -303,3 +303,52 @@ def test_an_agent_follows_the_plan_of_a_lesson_inside_a_node(asynchronous):
     state = asyncio.run(workflow.ainvoke(given)) if asynchronous else workflow.invoke(given)
     assert [(step.tool_args["n"], step.plan) for step in state["scratchpad"]] == [(1, "b-1"), (2, "b-1")]
     assert state["final_output"] == "done"
+
+
+@pytest.mark.parametrize("asynchronous", [False, True])
+def test_calls_can_be_handed_to_a_tool_node(tmp_path, asynchronous):
+    made = []
+
+    @tool
+    def book(seat: str) -> str:
+        """Book a seat."""
+        made.append(seat)
+        if seat == "9z":
+            raise ValueError("there is no such seat")
+        return f"{seat} is booked"
+
+    lm = ScriptedLM(
+        [
+            render_reply(next_thought="two", tool_calls={"tool_calls": [seat("4a"), seat("4b")]}),
+            decision("book", seat="9z"),
+            decision("submit", answer="Two seats."),
+        ]
+    )
+    agent = ReActGenerator(tools=[book], lm=lm, policy="forgiving")
+    builder = StateGraph(WorkflowState).add_node("agent", ReActAgentNode(agent, calls="tool_calls"))
+    builder.add_node("tools", ToolNode([book])).add_edge(START, "agent").add_edge("tools", "agent")
+    builder.add_conditional_edges("agent", lambda state: "tools" if state["tool_calls"] else END, ["tools", END])
+    flow = graph.compile(builder, checkpointer=JsonlCheckpointer(tmp_path))
+    given = {"user_input": "Two seats", "tool_calls": []}
+    state = asyncio.run(flow.ainvoke(given, thread_id="t")) if asynchronous else flow.invoke(given, thread_id="t")
+    assert (state["final_output"], made) == ("Two seats.", ["4a", "4b", "9z"])
+    assert [step.tool_args["seat"] for step in state["scratchpad"]] == ["4a", "4b", "9z"]
+    assert [step.outcome for step in state["run"].structured_trace] == ["success", "success", "failed"]
+    assert [info.node for info in reversed(flow.checkpointer.history("t"))][2:] == [
+        "agent", "tools", "agent", "tools", "agent",
+    ]  # fmt: skip
+
+
+def seat(name):
+    return {"name": "book", "args": {"seat": name}}
+
+
+def test_system_messages_are_instructions_of_the_run():
+    lm = ScriptedLM([decision("submit", answer="Oui."), decision("submit", answer="Yes.")])
+    agent = ReActGenerator("task -> answer", tools=[look], lm=lm)
+    flow = graph.compile(StateGraph(MessagesState).add_node("agent", ReActAgentNode(agent)).add_edge(START, "agent"))
+    said = [SystemMessage("Answer in French."), HumanMessage("Is it open?")]
+    assert flow.invoke({"messages": said})["messages"][-1].content == "Oui."
+    assert "Answer in French." in lm.prompts[0].system
+    flow.invoke({"messages": said[1:]})
+    assert "French" not in lm.prompts[1].system + lm.prompts[1].text
