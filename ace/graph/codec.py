@@ -65,7 +65,7 @@ _GRAPH: dict[type, tuple[str, ...]] = {
     _DeltaSnapshot: ("value",),
 }
 """LangGraph's own types, which occur in pending writes, and their fields."""
-_CONTAINERS = frozenset({list, tuple, dict, set, frozenset, object, bytearray, dt.datetime, dt.time, dt.timezone})
+_CONTAINERS = frozenset({list, tuple, dict, set, frozenset, bytearray, dt.datetime, dt.time, dt.timezone})
 _OTHERS = frozenset({"collections", "langchain_core", "langgraph", "numpy", "re", "types", "typing", "zoneinfo"})
 _GRAPH_TYPES = {f"${kind.__name__}": kind for kind in _GRAPH}
 
@@ -351,7 +351,7 @@ def first_unsaved(annotation: Any) -> type | None:
 
 def _is_saved(one: type) -> bool:
     """Whether values of a class may be saved: its own are, or those of classes below it."""
-    known = one in _PLAIN or one in _TAGGED or one in _GRAPH or one in _CONTAINERS or can_be_declared(one)
+    known = can_be_declared(one) or any(issubclass(kind, one) for kind in (*_PLAIN, *_TAGGED, *_GRAPH, *_CONTAINERS))
     abstract = inspect.isabstract(one) or hasattr(one, "_is_protocol") or hasattr(one, "__total__")
     # what another package defines LangGraph's serialiser may know
     return known or abstract or one.__module__.partition(".")[0] in _OTHERS

@@ -15,7 +15,7 @@ from ace.curator import Curator
 from ace.graph.compiling import compile
 from ace.graph.events import AnyObserver
 from ace.graph.nodes import ReActAgentNode
-from ace.graph.proposal import Proposal, ProposedChange, Risk, as_text, read_review, why_risky
+from ace.graph.proposal import Proposal, ProposedChange, Review, Risk, as_text, read_review, why_risky
 from ace.graph.reducers import append, counter
 from ace.graph.workflow import Workflow
 from ace.learner.credit import credit
@@ -135,7 +135,7 @@ class _Steps:
         while True:
             text = "Did this run do what it should? Answer true or false."
             question = {"kind": "feedback", "question": text, "trace": run.reasoning_trace, "problem": problem}
-            answer = interrupt(question)
+            answer = interrupt(question, response_schema={"type": ["boolean", "number"]})
             if isinstance(answer, (bool, int, float, Feedback)):
                 return {"feedback": Feedback.of(answer)}
             problem = f"the answer is {answer!r:.100}, expected true, false or a number from 0 to 1"
@@ -180,9 +180,10 @@ class _Steps:
             "diff": as_text(changes),
             "problem": state.get("problem", ""),
         }
-        review, edited, problem = read_review(interrupt(question))
+        schema = {"anyOf": [{"enum": question["choices"]}, Review.model_json_schema()]}
+        review, edited, problem = read_review(interrupt(question, response_schema=schema))
         while review is None:
-            review, edited, problem = read_review(interrupt({**question, "problem": problem}))
+            review, edited, problem = read_review(interrupt({**question, "problem": problem}, response_schema=schema))
         waiting = [change.index for change in changes if change.risk]
         return {"proposal": proposal.reviewed(review, waiting, edited), "problem": ""}
 

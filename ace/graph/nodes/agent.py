@@ -18,7 +18,7 @@ from ace.core import CancellationToken, Event, InvalidModelAction, ToolError, cu
 from ace.core.errors import AGENT_ERRORS, AgentError
 from ace.graph.errors import GraphError
 from ace.graph.messages import AnswerTokens, as_messages, instructions_of, last_message
-from ace.graph.nodes.base import Node, Visit, writer
+from ace.graph.nodes.base import DECISION_SCHEMA, Node, Visit, writer
 from ace.graph.session import Stopped
 from ace.graph.state import Message, needed, read
 from ace.react.program import without_history
@@ -299,7 +299,7 @@ class _Attempt:
             interrupt(question)
         decision, problem, answers = None, "", 0
         while decision is None:
-            decision, problem = self._read(interrupt({**question, "problem": problem}), request.calls)
+            decision, problem = self._read(_ask({**question, "problem": problem}), request.calls)
             answers += 1
         self._answered = known + answers
         taken = self._answered - stored.decisions
@@ -366,6 +366,10 @@ def _handing_over(agent: Any, results: Mapping[str, ToolResult]) -> Any:
     waiting = {"requires_approval": True, "isolation": "thread", "output": None}
     tools = (replace(tool.bind(told), **waiting) for tool in agent.registry)
     return agent.bound_to(ToolRegistry(tools), playbook=agent.playbook)
+
+
+def _ask(question: dict[str, Any]) -> Any:
+    return interrupt(question, response_schema=DECISION_SCHEMA)
 
 
 def _inputs_of(agent: Any) -> dict[str, str]:

@@ -20,6 +20,18 @@ _SCRATCHPAD = "__pregel_scratchpad"
 """Where LangGraph keeps the answers of a visit."""
 
 
+_WORDS: dict[str, Any] = {"enum": ["approve", "deny"]}
+_DECISION: dict[str, Any] = {
+    "type": "object",
+    "properties": {"decision": _WORDS, "args": {"type": "object"}, "reason": {"type": "string"}},
+    "required": ["decision"],
+}
+DECISION_SCHEMA: dict[str, Any] = {
+    "anyOf": [_WORDS, _DECISION, {"type": "object", "additionalProperties": {"anyOf": [_WORDS, _DECISION]}}]
+}
+"""JSON Schema of an answer about calls: one decision about all of them, or one for each by its id."""
+
+
 class Node(Runnable[Any, dict[str, Any]]):
     """A node; async graphs run it in a thread unless it has its own `ainvoke`."""
 

@@ -116,7 +116,11 @@ class ToolNode(Node):
             "choices": ["approve", "deny"],
         }
         problem = ""
-        while (answer := interrupt({**question, "problem": problem})) not in ("approve", "deny"):
+        schema = {"enum": question["choices"]}
+        while (answer := interrupt({**question, "problem": problem}, response_schema=schema)) not in (
+            "approve",
+            "deny",
+        ):
             problem = f"the answer is {answer!r:.100}, expected 'approve' or 'deny'"
         if answer == "approve":
             return {}
