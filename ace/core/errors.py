@@ -130,7 +130,11 @@ class ToolError(AceError):
 class Pause(ABC):  # noqa: B024 - others register with it
     """What a tool raises to stop its run until somebody has answered; the call is made again when the run goes on.
 
-    A framework's own exception is registered: `Pause.register(GraphInterrupt)`.
+    Frameworks register their own exception for it, as `ace.graph` does LangGraph's.
+
+    Examples:
+        >>> isinstance(ValueError("no"), Pause)
+        False
     """
 
 

@@ -351,7 +351,7 @@ def first_unsaved(annotation: Any) -> type | None:
 
 def _is_saved(one: type) -> bool:
     """Whether values of a class may be saved: its own are, or those of classes below it."""
-    known = can_be_declared(one) or any(issubclass(kind, one) for kind in (*_PLAIN, *_TAGGED, *_GRAPH, *_CONTAINERS))
+    known = can_be_declared(one) or any(one in kind.__mro__ for kind in (*_PLAIN, *_TAGGED, *_GRAPH, *_CONTAINERS))
     abstract = inspect.isabstract(one) or hasattr(one, "_is_protocol") or hasattr(one, "__total__")
     # what another package defines LangGraph's serialiser may know
     return known or abstract or one.__module__.partition(".")[0] in _OTHERS

@@ -26,17 +26,21 @@ MODES = ["values", "debug"]
 Listener = Callable[[GraphEvent], None]
 
 
+class ThreadOptions(TypedDict, total=False):
+    """Where a graph keeps its state, what stops the call, and who hears of it."""
+
+    thread_id: str | None
+    cancellation: CancellationToken | None
+    observers: Iterable[AnyObserver]
+    context: Any
+
+
 class CallOptions(TypedDict, total=False):
-    """What stops a call of a graph, and who hears of it."""
+    """The same for a thread that is named already."""
 
     cancellation: CancellationToken | None
     observers: Iterable[AnyObserver]
-
-
-class ThreadOptions(CallOptions, total=False):
-    """The same, and where the graph keeps its state."""
-
-    thread_id: str | None
+    context: Any
 
 
 @dataclass(eq=False, repr=False)
@@ -64,16 +68,19 @@ class Workflow:
     # -- running ------------------------------------------------------------------------------------------------------
 
     def invoke(
-        self, input: Any, config: RunnableConfig | None = None, **thread: Unpack[ThreadOptions]
+        self,
+        input: Any,
+        config: RunnableConfig | None = None,
+        **call: Unpack[ThreadOptions],
     ) -> dict[str, Any]:
         """Run from an input to the end.
 
         Args:
             input: The state's fields; None goes on with a thread that was cut off; a `Command` as in LangGraph.
             config: LangGraph's, where more than the thread is needed.
-            **thread: `thread_id` is where the state is kept, and is needed with a checkpointer; `cancellation` stops the
-                graph after the step under way, and an agent inside a node at once; `observers` see this call, besides those
-                of `compile`.
+            **call: `thread_id` is where the state is kept, and is needed with a checkpointer; `cancellation` stops the graph
+                after the step under way, and an agent inside a node at once; `observers` see this call, besides those of
+                `compile`; `context` is what nodes find in LangGraph's `Runtime` (``StateGraph(context_schema=...)``).
 
         Returns:
             The state after the last step.
@@ -85,31 +92,40 @@ class Workflow:
             CycleDetected: A node would run again with the same state.
             CheckpointError: Its state cannot be saved or read, or no thread was named.
         """
-        return self._invoke(input, config, None, thread)
+        return self._invoke(input, config, None, call)
 
     async def ainvoke(
-        self, input: Any, config: RunnableConfig | None = None, **thread: Unpack[ThreadOptions]
+        self,
+        input: Any,
+        config: RunnableConfig | None = None,
+        **call: Unpack[ThreadOptions],
     ) -> dict[str, Any]:
         """`invoke` for async callers; async nodes run on the event loop."""
-        return await self._ainvoke(input, config, None, thread)
+        return await self._ainvoke(input, config, None, call)
 
     def stream(
-        self, input: Any, config: RunnableConfig | None = None, **thread: Unpack[ThreadOptions]
+        self,
+        input: Any,
+        config: RunnableConfig | None = None,
+        **call: Unpack[ThreadOptions],
     ) -> RunStream[GraphEvent, dict[str, Any]]:
         """Run and give the events as they happen, those of agents inside nodes included; afterwards ``stream.output``.
 
         The stream ends with exactly one terminal event; after it, reading on raises what `invoke` would raise. Leaving the
         block early cancels the run.
         """
-        token = thread["cancellation"] = thread.get("cancellation") or CancellationToken()
-        return RunStream(lambda put: self._invoke(input, config, put, thread), token)
+        token = call["cancellation"] = call.get("cancellation") or CancellationToken()
+        return RunStream(lambda put: self._invoke(input, config, put, call), token)
 
     def astream(
-        self, input: Any, config: RunnableConfig | None = None, **thread: Unpack[ThreadOptions]
+        self,
+        input: Any,
+        config: RunnableConfig | None = None,
+        **call: Unpack[ThreadOptions],
     ) -> AsyncRunStream[GraphEvent, dict[str, Any]]:
         """`stream` for async callers."""
-        token = thread["cancellation"] = thread.get("cancellation") or CancellationToken()
-        return AsyncRunStream(lambda put: self._ainvoke(input, config, put, thread), token)
+        token = call["cancellation"] = call.get("cancellation") or CancellationToken()
+        return AsyncRunStream(lambda put: self._ainvoke(input, config, put, call), token)
 
     def resume(
         self,
@@ -126,7 +142,7 @@ class Workflow:
             answer: What a node asked for with `interrupt`; None for a stop before or after a node, and to ask again. When
                 several nodes ask, a dict of answers by the ids of their `Interrupt`s.
             update: Fields to change first, by their reducers.
-            **call: `cancellation` and `observers`, as for `invoke`.
+            **call: `cancellation`, `observers` and `context`, as for `invoke`.
 
         Raises:
             GraphError: There is nothing to go on with, or another update waits already.
@@ -162,42 +178,53 @@ class Workflow:
     # -- internals ----------------------------------------------------------------------------------------------------
 
     def _invoke(
-        self, input: Any, config: RunnableConfig | None, listener: Listener | None, thread: ThreadOptions
+        self,
+        input: Any,
+        config: RunnableConfig | None,
+        listener: Listener | None,
+        call: ThreadOptions,
     ) -> dict[str, Any]:
-        session, given = self._session(config, listener, thread)
+        session, given = self._session(config, listener, call)
         try:
             with session.errors_mapped(_first_kind(input)):
                 if _resumes(input):
                     self._load_steps(session, config)
-                for mode, payload in self._untyped.stream(input, given, control=session.control, **self._how()):
+                for mode, payload in self._untyped.stream(input, given, control=session.control, **self._how(call)):
                     session.take(mode, payload)
                 return session.result()
         finally:
             ObserverThread.flush_all(session.observer_threads)
 
     async def _ainvoke(
-        self, input: Any, config: RunnableConfig | None, listener: Listener | None, thread: ThreadOptions
+        self,
+        input: Any,
+        config: RunnableConfig | None,
+        listener: Listener | None,
+        call: ThreadOptions,
     ) -> dict[str, Any]:
-        session, given = self._session(config, listener, thread)
+        session, given = self._session(config, listener, call)
         try:
             with session.errors_mapped(_first_kind(input)):
                 if _resumes(input):
                     await self._aload_steps(session, config)
-                async for mode, payload in self._untyped.astream(input, given, control=session.control, **self._how()):
+                async for mode, payload in self._untyped.astream(
+                    input, given, control=session.control, **self._how(call)
+                ):
                     session.take(mode, payload)
                 return session.result()
         finally:
             await ObserverThread.aflush_all(session.observer_threads)
 
-    def _how(self) -> dict[str, Any]:
-        return {"stream_mode": MODES} | ({"durability": "sync"} if self.checkpointer is not None else {})
+    def _how(self, call: ThreadOptions) -> dict[str, Any]:
+        how: dict[str, Any] = {"stream_mode": MODES, "context": call.get("context")}
+        return how | ({"durability": "sync"} if self.checkpointer is not None else {})
 
     def _session(
-        self, config: RunnableConfig | None, listener: Listener | None, thread: ThreadOptions
+        self, config: RunnableConfig | None, listener: Listener | None, call: ThreadOptions
     ) -> tuple[Session, RunnableConfig]:
-        if unknown := thread.keys() - ThreadOptions.__optional_keys__:
-            raise TypeError(f"unknown options {sorted(unknown)}, expected {sorted(ThreadOptions.__optional_keys__)}")
-        given = _config(config, thread.get("thread_id"))
+        if unknown := call.keys() - ThreadOptions.__annotations__.keys():
+            raise TypeError(f"unknown options {sorted(unknown)}, expected {sorted(ThreadOptions.__annotations__)}")
+        given = _config(config, call.get("thread_id"))
         named = given.get("configurable", {}).get("thread_id")
         if self.checkpointer is not None and not named:
             raise CheckpointError("this graph saves its state: name the thread, invoke(..., thread_id='...')")
@@ -207,10 +234,10 @@ class Workflow:
             cycle_window=self.cycle_window,
             observer_threads=[
                 *self._observer_threads,
-                *(ObserverThread(delivery(observer)) for observer in thread.get("observers", ())),
+                *(ObserverThread(delivery(observer)) for observer in call.get("observers", ())),
             ],
             listener=listener,
-            cancellation=thread.get("cancellation"),
+            cancellation=call.get("cancellation"),
         )
         given["configurable"] = {**given.get("configurable", {}), KEY: session}
         given["callbacks"] = _added(given.get("callbacks"), Watcher(session, self.graph.builder.nodes))

@@ -61,30 +61,30 @@ class ToolNode(Node):
 
     def invoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> dict[str, Any]:
         """See the class."""
-        calls, visit = self._calls(input), _Visit(config)
+        calls, ours = self._calls(input), _Calls(config)
         results = self._denied(calls)
         for group in self._groups([call for call in calls if call.id not in results]):
-            visit.stop_if_cancelled()
-            if visit.in_graph:
-                started = [_call(self.registry.get(call.name), call, visit) for call in group]
+            ours.stop_if_cancelled()
+            if ours.visit.in_graph:
+                started = [_call(self.registry.get(call.name), call, ours) for call in group]
                 made = [ToolResult.model_validate(one.result()) for one in started]
             else:
-                made = call_tools([(self.registry.get(call.name), call, visit.context(call)) for call in group])
+                made = call_tools([(self.registry.get(call.name), call, ours.context(call)) for call in group])
             results |= {result.tool_call_id: result for result in made}
-            visit.stop_if_cancelled()
+            ours.stop_if_cancelled()
         return self._update(calls, results)
 
     async def ainvoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> dict[str, Any]:
         """See the class; async tools run on the event loop."""
-        calls, visit = self._calls(input), _Visit(config)
-        if not visit.in_graph:
+        calls, ours = self._calls(input), _Calls(config)
+        if not ours.visit.in_graph:
             return await asyncio.to_thread(self.invoke, input, config)
         results = self._denied(calls)
         for group in self._groups([call for call in calls if call.id not in results]):
-            visit.stop_if_cancelled()
-            made = await asyncio.gather(*(_acall(self.registry.get(call.name), call, visit) for call in group))
+            ours.stop_if_cancelled()
+            made = await asyncio.gather(*(_acall(self.registry.get(call.name), call, ours) for call in group))
             results |= {result.tool_call_id: result for result in map(ToolResult.model_validate, made)}
-            visit.stop_if_cancelled()
+            ours.stop_if_cancelled()
         return self._update(calls, results)
 
     def _calls(self, state: Any) -> list[ToolCall]:
@@ -174,13 +174,14 @@ class ToolNode(Node):
         )
 
 
-class _Visit(Visit):
+class _Calls:
     """One visit to a `ToolNode`: what its calls may know, and who hears of them."""
 
     def __init__(self, config: RunnableConfig | None) -> None:
-        super().__init__(config)
-        self._token = self.session.cancellation if self.session is not None else CancellationToken()
-        self._run_id = self.run_id() or (self.session.run_id if self.session is not None else uuid.uuid4().hex)
+        self.visit = Visit(config)
+        session = self.visit.session
+        self._token = session.cancellation if session is not None else CancellationToken()
+        self._run_id = self.visit.run_id() or (session.run_id if session is not None else uuid.uuid4().hex)
 
     def stop_if_cancelled(self) -> None:
         """Stop in a cancelled graph; a resume makes the calls that have not ended."""
@@ -189,11 +190,12 @@ class _Visit(Visit):
 
     def context(self, call: ToolCall) -> ToolContext:
         """Who makes a call."""
-        steps = self.session.remaining_steps if self.session is not None else None
+        session = self.visit.session
+        steps = session.remaining_steps if session is not None else None
         return ToolContext(
             run_id=self._run_id,
-            correlation_id=self.thread_id,
-            step_id=self.task_id,
+            correlation_id=self.visit.thread_id,
+            step_id=self.visit.task_id,
             tool_call_id=call.id,
             cancellation=self._token,
             remaining=UsageLimits(iterations=steps),
@@ -220,9 +222,9 @@ class _Visit(Visit):
 
     def _tell(self, kind: GraphEventKind, call: ToolCall, **data: Any) -> None:
         data = {"tool_call_id": call.id, "tool": call.name, **data}
-        writer()({"node": self.node, "kind": kind, "data": data})
-        if self.session is not None:
-            self.session.emit(kind, node=self.node, task_id=self.task_id, data=data)
+        writer()({"node": self.visit.node, "kind": kind, "data": data})
+        if self.visit.session is not None:
+            self.visit.session.emit(kind, node=self.visit.node, task_id=self.visit.task_id, data=data)
 
 
 def _plain(result: ToolResult) -> dict[str, Any]:
@@ -231,16 +233,16 @@ def _plain(result: ToolResult) -> dict[str, Any]:
 
 
 @task(name=f"{TASK}call")
-def _call(tool: Tool, call: ToolCall, visit: _Visit) -> dict[str, Any]:
+def _call(tool: Tool, call: ToolCall, made: _Calls) -> dict[str, Any]:
     """Make a call; LangGraph keeps what comes back, so that a resume does not make it again."""
-    with visit.told(call) as results:
-        results.append(call_tool(tool, call, visit.context(call)))
+    with made.told(call) as results:
+        results.append(call_tool(tool, call, made.context(call)))
     return _plain(results[0])
 
 
 @task(name=f"{TASK}call")
-async def _acall(tool: Tool, call: ToolCall, visit: _Visit) -> dict[str, Any]:
+async def _acall(tool: Tool, call: ToolCall, made: _Calls) -> dict[str, Any]:
     """`_call` on the event loop."""
-    with visit.told(call) as results:
-        results.append(await acall_tool(tool, call, visit.context(call)))
+    with made.told(call) as results:
+        results.append(await acall_tool(tool, call, made.context(call)))
     return _plain(results[0])

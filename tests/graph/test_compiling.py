@@ -49,7 +49,7 @@ def test_a_class_that_could_not_come_back_is_refused_with_its_field(tmp_path, an
 
     builder = StateGraph(State).add_node("a", lambda state: {"n": 1}).add_edge(START, "a")
     with pytest.raises(
-        CheckpointError, match=r"field 'session' may hold a [\w.]*test_seen:Plain.*make it a pydantic model"
+        CheckpointError, match=r"field 'session' may hold a [\w.]*test_compiling:Plain.*make it a pydantic model"
     ):
         graph.compile(builder, checkpointer=JsonlCheckpointer(tmp_path))
     assert graph.compile(builder).invoke({})["n"] == 1, "without a saver it may hold anything"
@@ -72,7 +72,7 @@ def test_what_the_saver_keeps_may_stand_in_the_state(tmp_path):
 
 
 def test_classes_that_are_named_by_hand_are_checked_too(tmp_path):
-    with pytest.raises(CheckpointError, match=r"what classes=\[...\] names may hold a [\w.]*test_seen:Plain"):
+    with pytest.raises(CheckpointError, match=r"what classes=\[...\] names may hold a [\w.]*test_compiling:Plain"):
         graph.compile(chain("a"), checkpointer=JsonlCheckpointer(tmp_path), classes=[Plain])
 
 
