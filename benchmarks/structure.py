@@ -317,6 +317,8 @@ def figures() -> dict[str, Any]:
         "loop_lines": lines_of(LOOP_ROOMS),
         "memory_lines": lines_of(MEMORY_ROOMS),
         "trust_lines": lines_of(TRUST_MODULES),
+        "graph_lines": lines_of(["graph"]),
+        "graph_waivers": sum(path.split("/")[1] == "graph" for path in found["waivers"]),
         "memory_waivers": sum(path.split("/")[1] in MEMORY_ROOMS for path in found["waivers"]),
         "dependencies": base_dependencies(),
         "loop_waivers": sum(map(of_the_loop, found["waivers"])),

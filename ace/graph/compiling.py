@@ -17,7 +17,7 @@ from ace.graph.errors import CheckpointError, GraphError, InvalidEdge, MissingNo
 from ace.graph.events import AnyObserver
 from ace.graph.saving import watched
 from ace.graph.workflow import Workflow
-from ace.react.spans import span
+from ace.react.spans import span, traced
 
 DEFAULT_MAX_STEPS = 100
 
@@ -166,11 +166,15 @@ class _Traced(Runnable[Any, Any]):
 
     def invoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Any:
         """Run it."""
+        if not traced():
+            return self.inner.invoke(input, config, **kwargs)
         with self._span(config):
             return self.inner.invoke(input, config, **kwargs)
 
     async def ainvoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Any:
         """Run it."""
+        if not traced():
+            return await self.inner.ainvoke(input, config, **kwargs)
         with self._span(config):
             return await self.inner.ainvoke(input, config, **kwargs)
 

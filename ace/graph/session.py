@@ -111,7 +111,7 @@ class Session:
     def emit(self, kind: GraphEventKind, **fields: Any) -> None:
         """Send an event to all observers; nothing is sent after the last event."""
         with self._lock:
-            if self._over:
+            if self._over or not (self.observer_threads or self._listener):
                 return
             event = GraphEvent(
                 kind=kind,

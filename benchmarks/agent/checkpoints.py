@@ -2,7 +2,8 @@
 
 A loop of an agent and a tool takes ten steps: once with `JsonlCheckpointer`, once with LangGraph's SQLite saver and once
 without a saver, in turns. Both savers wait for the disk. The ratio of their times per step is given with the interval of
-a bootstrap over the pairs. Memory is that of a process that has run a hundred such threads, with a saver and without one.
+a bootstrap over the pairs. So is the CPU of a step, of all threads, over the same graph compiled by LangGraph, both without
+a saver. Memory is that of a process that has run a hundred such threads, with a saver and without one.
 A hundred threads at once show what is lost or mixed.
 """
 
@@ -101,6 +102,19 @@ def paired(folder: Path, pairs: int) -> dict[str, list[float]]:
     return times
 
 
+def processor(pairs: int) -> tuple[list[float], list[float]]:
+    """Milliseconds of CPU per step of ours and of LangGraph's own, in turns, without a saver."""
+    times: dict[str, list[float]] = {"ours": [], "langgraph": []}
+    graphs = {"ours": graph.compile(builder()), "langgraph": builder().compile()}
+    for number in range(-10, pairs):
+        for name, workflow in graphs.items():
+            begun = time.process_time()
+            run(workflow, "")
+            if number >= 0:
+                times[name].append(1_000 * (time.process_time() - begun) / STEPS)
+    return times["ours"], times["langgraph"]
+
+
 def ratio(ours: list[float], theirs: list[float]) -> tuple[float, float, float]:
     """The ratio of the medians, and its 95 % interval by a bootstrap over the pairs."""
     draw, pairs = random.Random(1), list(zip(ours, theirs, strict=True))
@@ -161,6 +175,7 @@ def main() -> None:
         folder = Path(name)
         times, together = paired(folder, options.pairs), crowd(folder, 100)
     middle, low, high = ratio(times["jsonl"], times["sqlite"])
+    ours, theirs = processor(3 * options.pairs)
     taken = {
         kind: int(subprocess.run([sys.executable, __file__, "--memory", kind], capture_output=True, check=True).stdout)
         for kind in ("none", "jsonl", "sqlite")
@@ -169,6 +184,8 @@ def main() -> None:
         "steps": STEPS,
         "pairs": options.pairs,
         "ms_per_step": {name: statistics.median(values) for name, values in times.items()},
+        "cpu_ms_per_step": {"ours": statistics.median(ours), "langgraph": statistics.median(theirs)},
+        "cpu_ratio": ratio(ours, theirs)[0],
         "ratio": middle,
         "ratio_low": low,
         "ratio_high": high,
@@ -178,6 +195,7 @@ def main() -> None:
     for kind, value in report["ms_per_step"].items():
         print(f"{kind:7} {value:6.2f} ms per step")
     print(f"jsonl takes {middle:.2f} times as long as sqlite [{low:.2f}, {high:.2f}]")
+    print(f"without a saver, a step takes {report['cpu_ratio']:.2f} of LangGraph's CPU")
     mb, rate = report["memory_mb"], together["steps_per_second"]
     print(f"memory of a saver, 100 threads: {mb['jsonl']:+.1f} MB, sqlite {mb['sqlite']:+.1f} MB")
     print(f"{together['threads']} threads at once: {together['wrong']} wrong, {rate:.0f} steps a second")

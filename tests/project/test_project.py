@@ -33,6 +33,7 @@ ISSUES = (
     "memory",
     "trust2",
     "plans",
+    "graphs",
 )
 
 
