@@ -3,24 +3,39 @@
 from __future__ import annotations
 
 import sys
+from typing import Annotated
 
 import typer
 
-from ace.cli import chat, demo, doctor, evaluate, learn, optimize, playbook_edit, run, serve, suite
+from ace.cli import chat, demo, doctor, evaluate, learn, optimize, playbook_review, run, serve, suite
 from ace.cli._interrupt import insist_on_ctrl_c
+from ace.cli._shared import examples
 
 INTERRUPTED = 130
 """Exit code of a command that Ctrl-C ended, as shells have it."""
 
 app = typer.Typer(
     name="ace",
-    help="A tool-calling DSPy agent that learns a playbook from its own runs.",
-    epilog="Start with: ace demo    Then: ace run 'What is 17% of 240?' --lm ollama_chat/llama3.2",
+    epilog=examples("ace demo", "ace run 'What is 17% of 240?' --lm ollama_chat/llama3.2"),
     no_args_is_help=True,
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
     add_completion=False,
 )
+
+
+@app.callback(invoke_without_command=True)
+def about(
+    version: Annotated[bool, typer.Option("--version", help="Print the version, and end.")] = False,
+) -> None:
+    """A tool-calling DSPy agent that learns a playbook from its own runs."""
+    if version:
+        from importlib.metadata import version as of
+
+        typer.echo(f"dspy-ace {of('dspy-ace')}, dspy {of('dspy')}, Python {sys.version.split()[0]}")
+        raise typer.Exit
+
+
 app.command("demo", epilog=demo.EXAMPLES)(demo.demo)
 app.command("run", epilog=run.EXAMPLES)(run.run)
 app.command("chat", epilog=chat.EXAMPLES)(chat.chat)
@@ -29,7 +44,7 @@ app.command("learn", epilog=learn.EXAMPLES)(learn.learn)
 app.command("optimize", epilog=optimize.EXAMPLES)(optimize.optimize)
 app.command("serve", epilog=serve.EXAMPLES)(serve.serve)
 app.command("doctor", epilog=doctor.EXAMPLES)(doctor.doctor)
-app.add_typer(playbook_edit.app, name="playbook")
+app.add_typer(playbook_review.app, name="playbook")
 app.add_typer(suite.app, name="suite")
 
 

@@ -92,6 +92,20 @@ _TOLD = frozenset({"trigger", "content", "stage", "trust", "words_from", "plan_r
 """Fields that a view of a bullet shows in words."""
 
 
+def history_table(title: str, entries: Iterable[dict[str, Any]]) -> Table:
+    """One row for each entry of the journal."""
+    table = Table(title=Text(title), title_justify="left")
+    for name in ("revision", "when", "by", "what", "lesson", "why"):
+        table.add_column(name, overflow="fold")
+    for entry in entries:
+        subject = entry.get("bullet_id") or entry.get("bullet", {}).get("id", "")
+        absorbed = entry.get("absorbed") or ()
+        subject = f"{subject} <- {', '.join(absorbed)}" if absorbed else subject
+        cells = (str(entry["revision"]), moment(entry["created_at"]), entry["author"], entry["kind"], subject)
+        table.add_row(*(Text(cell) for cell in (*cells, entry["reason"])))
+    return table
+
+
 def explanation_table(found: Explanation) -> Table:
     """Why each bullet came, and what else was near."""
     title = f"for {found.query!r}: {found.tokens} of {found.budget} tokens, {found.index} index; * is shown"

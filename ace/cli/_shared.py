@@ -85,6 +85,17 @@ ApiBaseOption = Annotated[
 ]
 
 
+def examples(*commands: str) -> str:
+    """What stands below a command's options: commands to copy, each on a line of its own."""
+    return "\n\n".join(["Example:" if len(commands) == 1 else "Examples:", *commands])
+
+
+def counted(number: int, what: str) -> str:
+    """A number with its noun: `counted(1, "entry")`, `counted(2, "entry")`: 1 entry, 2 entries."""
+    plural = f"{what[:-1]}ies" if what.endswith("y") else f"{what}s"
+    return f"{number:,} {what if number == 1 else plural}"
+
+
 def write_json(report: BaseModel | dict[str, Any] | list[Any], path: Path | None) -> None:
     """Write a report, if a file was asked for."""
     if path is None:

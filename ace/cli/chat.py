@@ -11,18 +11,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ace.cli import _shared as shared
-from ace.cli._shared import check_writable, console, write_json
+from ace.cli._shared import check_writable, console, examples, write_json
 
 if TYPE_CHECKING:
     from ace.core import Event
     from ace.react import Chat
     from ace.tasks import TaskOutput
 
-EXAMPLES = (
-    "Examples: ace chat --lm ollama_chat/llama3.2 | "
-    "ace chat --tools my_shop:tools --playbook shop.db --lm openai/gpt-5-mini | "
-    "ace chat --resume --lm openai/gpt-5-mini | "
-    "ace chat --name refunds --lm openai/gpt-5-mini"
+EXAMPLES = examples(
+    "ace chat --lm ollama_chat/llama3.2",
+    "ace chat --tools my_shop:tools --playbook shop.db --lm openai/gpt-5-mini",
+    "ace chat --resume --lm openai/gpt-5-mini",
+    "ace chat --name refunds --lm openai/gpt-5-mini",
 )
 HELP = (
     "/good    the last answer was right: learn from it\n"

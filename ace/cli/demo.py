@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ace.cli._shared import JsonOption, check_writable, console, progress_bar, shown, write_json
+from ace.cli._shared import JsonOption, check_writable, console, examples, progress_bar, shown, write_json
 
 if TYPE_CHECKING:
     from ace.agent import Policy
@@ -19,7 +19,9 @@ if TYPE_CHECKING:
     from ace.suites.office import OfficeSuite
     from ace.suites.protocol import SuiteTask
 
-EXAMPLES = "Example: ace demo --json demo.json    Nothing is needed: no key, no network; results are simulated."
+EXAMPLES = examples(
+    "ace demo --json demo.json",
+)
 
 
 def demo(

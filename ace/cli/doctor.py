@@ -3,56 +3,91 @@
 from __future__ import annotations
 
 import sys
-from typing import Any
+from collections.abc import Callable
+from typing import Annotated, Any
 
 import typer
 
-from ace.cli._shared import JsonOption, check_writable, console, write_json
+from ace.cli._shared import ApiBaseOption, JsonOption, LmOption, check_writable, console, examples, write_json
 
-EXAMPLES = "Example: ace doctor"
-_REQUIRED = (
-    "dspy", "faiss-cpu", "onnxruntime", "tokenizers", "numpy", "pydantic", "sqlalchemy", "tiktoken",
+EXAMPLES = examples("ace doctor", "ace doctor --lm ollama_chat/llama3.2 --playbook team.db")
+_PACKAGES = (
+    "dspy-ace", "dspy", "faiss-cpu", "onnxruntime", "tokenizers", "numpy", "pydantic", "sqlalchemy", "tiktoken",
 )  # fmt: skip
 
 
-def doctor(json_file: JsonOption = None) -> None:
-    """Check the installation: versions, the embedder's weights, other packages that own the module `ace`."""
-    from importlib.metadata import PackageNotFoundError, packages_distributions, version
-
+def doctor(
+    lm: LmOption = "",
+    api_base: ApiBaseOption = None,
+    playbook: Annotated[
+        str, typer.Option("--playbook", envvar="ACE_PLAYBOOK", help="Look at this playbook, too: a file or a URL.")
+    ] = "",
+    json_file: JsonOption = None,
+) -> None:
+    """Check the installation, and whether a model's server and a playbook can be reached."""
     check_writable(json_file)
     checks: list[dict[str, Any]] = []
 
-    def report(ok: bool, text: str, advice: str = "") -> None:
+    def check(look: Callable[[], str], advice: str = "") -> None:
+        from ace.core import AceError
+
+        try:
+            ok, text = True, look()
+        except (AceError, ImportError, ValueError) as error:
+            ok, text = False, f"{error}{'; ' if advice else ''}{advice}"
         checks.append({"ok": ok, "what": text, "advice": "" if ok else advice})
         console.print("ok     " if ok else "PROBLEM", style="green" if ok else "red", end=" ")
-        console.print(f"{text}{'' if ok else '; ' + advice}", highlight=False)
+        console.print(text, highlight=False, soft_wrap=True)
 
-    report(sys.version_info >= (3, 11), f"Python {sys.version.split()[0]}", "3.11 or newer is needed")
-    for name in _REQUIRED:
-        try:
-            report(True, f"{name} {version(name)}")
-        except PackageNotFoundError:
-            report(False, f"{name} is missing", f"pip install {name}")
-    owners = sorted(set(packages_distributions().get("ace", ["dspy-ace"])))
-    report(
-        owners == ["dspy-ace"],
-        f"the module `ace` belongs to {', '.join(owners)}",
-        "uninstall the others: they install a module of the same name",
-    )
-    _check_weights(report)
+    check(lambda: f"Python {sys.version.split()[0]}")
+    for name in _PACKAGES:
+        check(lambda name=name: _package(name), f"pip install {name}")
+    check(_owner, "uninstall the others: they install a module of the same name")
+    check(_weights, "install the package again")
+    if lm:
+        check(lambda: _model(lm, api_base))
+    if playbook:
+        check(lambda: _book(playbook))
     write_json(checks, json_file)
-    if not all(check["ok"] for check in checks):
+    if not all(one["ok"] for one in checks):
         raise typer.Exit(1)
 
 
-def _check_weights(report: object) -> None:
-    from ace.core import PlaybookError
+def _package(name: str) -> str:
+    from importlib.metadata import version
+
+    return f"{name} {version(name)}"
+
+
+def _owner() -> str:
+    from importlib.metadata import packages_distributions
+
+    owners = sorted(set(packages_distributions().get("ace", ["dspy-ace"])))
+    said = f"the module `ace` belongs to {', '.join(owners)}"
+    if owners != ["dspy-ace"]:
+        raise ValueError(said)
+    return said
+
+
+def _weights() -> str:
     from ace.playbook.index.weights import weights_folder
 
-    assert callable(report)
-    try:
-        weights_folder()
-    except PlaybookError as error:
-        report(False, str(error), "install the package again")
-        return
-    report(True, "the embedder's weights are installed and have the right hash")
+    weights_folder()
+    return "the embedder's weights are installed and have the right hash"
+
+
+def _model(lm: str, api_base: str | None) -> str:
+    from ace.evaluation.hosted import ModelServer
+    from ace.evaluation.models import choose_model
+
+    choice = choose_model(lm, None, ModelServer(api_base))
+    return f"the model {choice.name} can be asked"
+
+
+def _book(path: str) -> str:
+    from ace.cli._shared import counted
+    from ace.cli.playbook import open_book
+
+    with open_book(path) as book:
+        waiting = len(book.review.pending())
+        return f"{path} opens: revision {book.revision}, {counted(len(book), 'lesson')}, {waiting} waiting"

@@ -16,15 +16,16 @@ from ace.cli._shared import (
     SplitOption,
     check_writable,
     console,
+    examples,
     write_json,
 )
 from ace.suites.registry import SUITE_SPECS
 
-EXAMPLES = (
-    "Examples: ace evaluate office --lm simulated --arms none,playbook,online,gold --seeds 5 | "
-    "ace evaluate office --lm openai/gpt-5-mini --arms none,playbook --playbook office.db --limit 20 --workers 16 "
-    "--max-cost 5 | ace evaluate office --lm simulated --arms none,old=office.db@40,new=office.db | "
-    "ace evaluate office --arms small=lm:openai/gpt-5-nano,big=lm:openai/gpt-5    Run again after Ctrl-C, it goes on."
+EXAMPLES = examples(
+    "ace evaluate office --lm simulated --arms none,playbook,online,gold --seeds 5",
+    "ace evaluate office --lm openai/gpt-5-mini --arms none,playbook --playbook office.db --limit 20 --max-cost 5",
+    "ace evaluate office --lm simulated --arms none,old=office.db@40,new=office.db",
+    "ace evaluate office --arms small=lm:openai/gpt-5-nano,big=lm:openai/gpt-5",
 )
 
 

@@ -17,6 +17,7 @@ from ace.cli._shared import (
     SplitOption,
     check_writable,
     console,
+    examples,
     progress_bar,
     write_json,
 )
@@ -31,8 +32,8 @@ if TYPE_CHECKING:
     from ace.playbook import Playbook
     from ace.suites.protocol import Suite, SuiteTask
 
-EXAMPLES = (
-    "Example: ace learn --from office --lm simulated --playbook pb.db --epochs 5    Run again after Ctrl-C, it goes on."
+EXAMPLES = examples(
+    "ace learn --from office --lm simulated --playbook pb.db --epochs 5",
 )
 
 

@@ -8,17 +8,26 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.table import Table
 
-from ace.cli._shared import ApiBaseOption, CacheOption, JsonOption, LmOption, check_writable, console, write_json
+from ace.cli._shared import (
+    ApiBaseOption,
+    CacheOption,
+    JsonOption,
+    LmOption,
+    check_writable,
+    console,
+    examples,
+    write_json,
+)
 from ace.evaluation.report.wording import span
 from ace.suites.registry import SUITE_SPECS
 
 if TYPE_CHECKING:
     from ace.evaluation.report.models import OptimizeReport
 
-EXAMPLES = (
-    "Examples: ace optimize office --lm simulated --optimizer ace --out office-ace | "
-    "ace optimize office --lm openai/gpt-5-mini --optimizer gepa --out office-gepa --budget 300 | "
-    "ace evaluate office --lm simulated --part second --program office-ace    Run again after Ctrl-C, it goes on."
+EXAMPLES = examples(
+    "ace optimize office --lm simulated --optimizer ace --out office-ace",
+    "ace optimize office --lm openai/gpt-5-mini --optimizer gepa --out office-gepa --budget 300",
+    "ace evaluate office --lm simulated --part second --program office-ace",
 )
 
 

@@ -1,4 +1,4 @@
-"""`ace playbook`: view, search, export and import a playbook."""
+"""`ace playbook`: look at a playbook and its history, and take it elsewhere."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Annotated, get_args
 
 import typer
 
-from ace.cli._shared import JsonOption, check_writable, console, write_json
+from ace.cli._shared import JsonOption, Text, check_writable, console, counted, examples, write_json
 
 if TYPE_CHECKING:
     from ace.playbook import Playbook
 
 app = typer.Typer(
-    help="Look at a playbook, review it, go back in its history, keep it tidy.",
+    help="Look at a playbook, change it, review it, go back in its history.",
     no_args_is_help=True,
-    epilog="Example: ace playbook search pb.db 'Refund an order'",
+    epilog=examples("ace playbook search pb.db 'Refund an order'"),
 )
 BookArgument = Annotated[str, typer.Argument(help="The playbook file, or a database URL.")]
 AuthorOption = Annotated[str, typer.Option("--author", envvar="ACE_AUTHOR", help="Who is named in the journal.")]
@@ -49,36 +49,55 @@ def check_one_of(what: str, given: str | None, known: Iterable[str]) -> None:
         raise PlaybookError(f"no {what} {given!r}; there are {', '.join(known)}")
 
 
-@app.command("list", epilog="Example: ace playbook list pb.db --section Strategies --limit 20")
-def list_bullets(
+@app.command("list", epilog=examples("ace playbook list pb.db --section Strategies --limit 20"))
+def list_lessons(
     path: BookArgument,
     section: Annotated[str | None, typer.Option(help="Strategies, Pitfalls or Observations.")] = None,
     stage: Annotated[str | None, typer.Option(help="shadow, active, pinned, quarantined or retired.")] = None,
+    standing: Annotated[
+        bool, typer.Option("--standing", help="Draw how they do: helpful rate with its interval, use, measured effect.")
+    ] = False,
+    baseline: Annotated[
+        float, typer.Option(min=0.0, max=1.0, help="For --standing: how often the tasks succeed without a lesson.")
+    ] = 0.5,
     limit: Annotated[int, typer.Option(min=1)] = 50,
     json_file: JsonOption = None,
 ) -> None:
-    """List the bullets in id order: the lesson, its stage, what it rests on, where it came from."""
-    from ace.cli._playbook_views import bullet_json, bullet_table
+    """List the lessons in id order: what they say, their stage, what they rest on, where they came from."""
+    from ace.cli import _playbook_views as views
     from ace.playbook import Section, Stage
 
     check_one_of("section", section, get_args(Section))
     check_one_of("stage", stage, get_args(Stage))
     check_writable(json_file)
     with open_book(path) as book:
-        bullets = [b for b in book.bullets if section in (None, b.section) and stage in (None, b.stage)]
-        console.print(bullet_table(f"{len(bullets)} bullets, revision {book.revision}", bullets[:limit]))
-        if len(bullets) > limit:
-            console.print(f"{len(bullets) - limit} more; raise --limit")
-        write_json([bullet_json(bullet) for bullet in bullets], json_file)
+        lessons = [b for b in book.bullets if section in (None, b.section) and stage in (None, b.stage)]
+        known, ids = book.maintenance.stats() if standing else None, {lesson.id for lesson in lessons}
+        if known is not None:
+            console.print(
+                f"{counted(known.bullets, 'lesson')} at revision {known.revision}; {known.credited} with credit, "
+                f"{known.tainted} not trusted; embedder {known.embedder}, {known.index} index",
+                highlight=False,
+            )
+            for line in views.stage_bars(known.stages):
+                console.print(line)
+            assessed = [one for one in book.maintenance.assess(baseline) if one.bullet.id in ids]
+            console.print(views.standing(assessed, baseline, limit))
+        else:
+            title = f"{counted(len(lessons), 'lesson')}, revision {book.revision}"
+            console.print(views.bullet_table(title, lessons[:limit]))
+        if len(lessons) > limit:
+            console.print(f"{len(lessons) - limit} more; raise --limit", highlight=False)
+        write_json(known or [views.bullet_json(lesson) for lesson in lessons], json_file)
 
 
-@app.command("show", epilog="Example: ace playbook show pb.db b-12")
+@app.command("show", epilog=examples("ace playbook show pb.db b-12"))
 def show(
     path: BookArgument,
     bullet_id: Annotated[str, typer.Argument(help="For example b-12.")],
     json_file: JsonOption = None,
 ) -> None:
-    """Show everything about one bullet: the lesson, where its parts came from, and why it waits if it does."""
+    """Show everything about one lesson: what it says, where its parts came from, and why it waits if it does."""
     from ace.cli._playbook_views import bullet_json, bullet_view
     from ace.core import PlaybookError
 
@@ -95,17 +114,17 @@ def show(
         write_json(bullet_json(bullet), json_file)
 
 
-@app.command("search", epilog="Example: ace playbook search pb.db 'Refund an order' -k 3 --explain")
+@app.command("search", epilog=examples("ace playbook search pb.db 'Refund an order' -k 3 --explain"))
 def search(
     path: BookArgument,
     query: Annotated[str, typer.Argument(help="A task in words.")],
     k: Annotated[int, typer.Option("-k", min=1, help="How many at most.")] = 3,
-    domain: Annotated[str | None, typer.Option(help="Only bullets of this domain, or of none.")] = None,
-    tenant: Annotated[str | None, typer.Option(help="Bullets of this tenant, besides those of none.")] = None,
+    domain: Annotated[str | None, typer.Option(help="Only lessons of this domain, or of none.")] = None,
+    tenant: Annotated[str | None, typer.Option(help="Lessons of this tenant, besides those of none.")] = None,
     explain: Annotated[bool, typer.Option("--explain", help="Why each came, and what else was near.")] = False,
     json_file: JsonOption = None,
 ) -> None:
-    """Find the bullets that an agent would be shown."""
+    """Find the lessons that an agent would be shown."""
     from ace.cli._playbook_views import bullet_json, bullet_table, explanation_table
 
     check_writable(json_file)
@@ -120,37 +139,68 @@ def search(
         write_json([bullet_json(bullet) for bullet in bullets], json_file)
 
 
-@app.command("stats", epilog="Example: ace playbook stats pb.db --baseline 0.6")
-def stats(
+@app.command(
+    "history", epilog=examples("ace playbook history pb.db --lesson b-12", "ace playbook history pb.db --since 10")
+)
+def history(
     path: BookArgument,
-    baseline: Annotated[
-        float, typer.Option(min=0.0, max=1.0, help="How often the tasks succeed without a bullet.")
-    ] = 0.5,
-    limit: Annotated[int, typer.Option(min=1, help="At most this many bullets, the most used ones first.")] = 25,
+    lesson: Annotated[str | None, typer.Option(help="Only what concerns this lesson.")] = None,
+    since: Annotated[
+        int | None, typer.Option(min=0, help="What has changed since a revision, as one would review it; 0: all.")
+    ] = None,
+    until: Annotated[int | None, typer.Option(min=0, help="With --since: up to this revision.")] = None,
+    limit: Annotated[int, typer.Option(min=1, help="At most this many entries, the newest last.")] = 30,
     json_file: JsonOption = None,
 ) -> None:
-    """Draw where the bullets stand: stage, helpful rate with its interval, use, measured effect."""
-    from ace.cli._playbook_views import stage_bars, standing
+    """Who changed what, when, and why; or the difference between two revisions."""
+    from ace.cli._playbook_views import diff_view, history_table
 
     check_writable(json_file)
     with open_book(path) as book:
-        known = book.maintenance.stats()
-        console.print(
-            f"{known.bullets} bullets at revision {known.revision}; {known.credited} with credit, {known.tainted} tainted; "
-            f"embedder {known.embedder}, {known.index} index",
-            highlight=False,
-        )
-        for line in stage_bars(known.stages):
-            console.print(line)
-        console.print(standing(book.maintenance.assess(baseline), baseline, limit))
-        if known.bullets > limit:
-            console.print(f"{known.bullets - limit} more; raise --limit", highlight=False)
-        write_json(known, json_file)
+        if since is not None:
+            found = book.history.diff(since, until)
+            console.print(diff_view(found))
+            write_json(found, json_file)
+            return
+        entries = book.history.entries(lesson)
+        write_json(entries[-limit:], json_file)
+        console.print(history_table(counted(len(entries), "change"), entries[-limit:]))
+        if len(entries) > limit:
+            console.print(f"{len(entries) - limit} earlier ones; raise --limit", highlight=False)
+
+
+@app.command("verify", epilog=examples("ace playbook verify pb.db"))
+def verify(
+    path: BookArgument,
+    tidy: Annotated[
+        bool,
+        typer.Option("--tidy", help="Also forget vectors that no lesson needs any more, and those of other embedders."),
+    ] = False,
+    json_file: JsonOption = None,
+) -> None:
+    """Recompute checksums and the fold of the journal; exit 1 if something does not fit."""
+    from ace.playbook.database import check_there
+    from ace.playbook.history import verify_file
+
+    check_writable(json_file)
+    check_there(path)
+    report = verify_file(path)
+    for problem in report.problems:
+        console.print(Text(problem, style="red"))
+    state = "whole" if report.ok else counted(len(report.problems), "problem")
+    entries, lessons = counted(report.entries, "entry"), counted(report.bullets, "lesson")
+    console.print(f"revision {report.revision}, {entries}, {lessons}: {state}", highlight=False)
+    write_json(report, json_file)
+    if not report.ok:
+        raise typer.Exit(1)
+    if tidy:
+        with open_book(path) as book:
+            console.print(f"{counted(book.maintenance.gc(), 'vector')} forgotten", highlight=False)
 
 
 @app.command(
     "export",
-    epilog="Examples: ace playbook export pb.db bullets.jsonl   |   ace playbook export pb.db --skills .claude/skills",
+    epilog=examples("ace playbook export pb.db bullets.jsonl", "ace playbook export pb.db --skills .claude/skills"),
 )
 def export(
     path: BookArgument,
@@ -161,7 +211,7 @@ def export(
     tenant: Annotated[
         str | None,
         typer.Option(
-            help="Only what is this tenant's; without it a file gets every bullet, and skills what is everybody's."
+            help="Only what is this tenant's; without it a file gets every lesson, and skills what is everybody's."
         ),
     ] = None,
     full: Annotated[
@@ -169,7 +219,7 @@ def export(
     ] = False,
     json_file: JsonOption = None,
 ) -> None:
-    """Write every bullet as one JSON line, in a stable order; or the lessons that are shown as Agent Skills."""
+    """Write every lesson as one JSON line, in a stable order; or those that are shown as Agent Skills."""
     check_writable(json_file)
     if full and tenant is not None:
         raise typer.BadParameter("--full is the whole journal; leave --tenant out")
@@ -180,19 +230,19 @@ def export(
             written = [str(file) for file in book.export_skills(skills, tenant=tenant)]
             for file in written:
                 console.print(file, highlight=False)
-            console.print(f"{len(written)} skills written to {skills}", highlight=False)
+            console.print(f"{counted(len(written), 'skill')} written to {skills}", highlight=False)
             write_json({"written": len(written), "files": written}, json_file)
         elif target is not None and full:
             count = book.history.export(target)
-            console.print(f"{count} entries of the journal written to {target}", highlight=False)
+            console.print(f"{counted(count, 'entry')} of the journal written to {target}", highlight=False)
             write_json({"written": count, "file": str(target)}, json_file)
         elif target is not None:
             count = book.export_jsonl(target, tenant=tenant)
-            console.print(f"{count} bullets written to {target}", highlight=False)
+            console.print(f"{counted(count, 'lesson')} written to {target}", highlight=False)
             write_json({"written": count, "file": str(target)}, json_file)
 
 
-@app.command("import", epilog="Example: ace playbook import new.db bullets.jsonl")
+@app.command("import", epilog=examples("ace playbook import new.db bullets.jsonl"))
 def import_bullets(
     path: BookArgument,
     file: Annotated[Path, typer.Argument(help="As `export` writes it.")],
@@ -203,7 +253,7 @@ def import_bullets(
     author: AuthorOption = "import",
     json_file: JsonOption = None,
 ) -> None:
-    """Add the bullets of a file under new ids, all or none; shadow and without counts, unless you trust them."""
+    """Add the lessons of a file under new ids, all or none; shadow and without counts, unless you trust them."""
     from ace.core import PlaybookError
     from ace.playbook import Playbook
 
@@ -214,17 +264,18 @@ def import_bullets(
         if full:
             count = book.history.take_over(file)
             console.print(
-                f"{count} entries and {len(book)} bullets in {path}; verified: {book.history.verify().ok}",
+                f"{counted(count, 'entry')} and {counted(len(book), 'lesson')} in {path}; "
+                f"verified: {book.history.verify().ok}",
                 highlight=False,
             )
             write_json({"entries": count, "bullets": len(book), "revision": book.revision}, json_file)
             return
         added = book.import_jsonl(file, author=author, trust=trust)
-        console.print(f"{added} bullets added to {path}", highlight=False)
+        console.print(f"{counted(added, 'lesson')} added to {path}", highlight=False)
         write_json({"added": added, "revision": book.revision}, json_file)
 
 
-@app.command("backup", epilog="Example: ace playbook backup pb.db pb-monday.db")
+@app.command("backup", epilog=examples("ace playbook backup pb.db pb-monday.db"))
 def backup(
     path: BookArgument,
     target: Annotated[Path, typer.Argument(help="A new file.")],

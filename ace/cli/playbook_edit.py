@@ -1,321 +1,376 @@
-"""`ace playbook`: what a person changes: add, edit, remove, pin, promote, trust, release, review."""
+"""`ace playbook`: what a person changes: edit, stage, release, retract, merge, undo, purge."""
 
 from __future__ import annotations
 
 import os
-import sys
-from collections.abc import Callable, Generator, Iterator
-from contextlib import contextmanager
+from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, get_args
 
 import typer
 
-from ace.cli._shared import JsonOption, Text, check_writable, console, write_json
+from ace.cli._shared import JsonOption, Text, check_writable, console, counted, examples, write_json
 from ace.cli.playbook import AuthorOption, BookArgument, app, check_one_of, named, open_book
-from ace.cli.playbook_maintenance import NoteOption
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from ace.playbook import Playbook
 
-    from ace.playbook import Playbook, PlaybookBullet
-    from ace.playbook.results import ReviewItem
-    from ace.playbook.review import SetStage
-
-Change = Callable[..., Any]
-"""Does something to one bullet, as it was shown: ``change(book, bullet, author=..., note=...)``."""
-BulletsArgument = Annotated[list[str], typer.Argument(help="One or several, for example b-12 b-15.")]
+LessonsArgument = Annotated[list[str], typer.Argument(help="One or several, for example b-12 b-15.")]
+NoteOption = Annotated[str, typer.Option("--note", help="Why, for the journal.")]
 YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
-SectionOption = Annotated[str | None, typer.Option(help="Strategies, Pitfalls or Observations.")]
-TriggerOption = Annotated[str | None, typer.Option("--when", help="A task in words; empty: always.")]
-DomainOption = Annotated[str | None, typer.Option(help="Only for tasks of this domain.")]
-TenantOption = Annotated[str | None, typer.Option(help="Only for this tenant.")]
-TagsOption = Annotated[list[str] | None, typer.Option("--tag", help="May be given several times.")]
+DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Only print what would be done.")]
+NEW = "new"
+"""In place of an id: a lesson of the person's own."""
+TRUSTED, AUTO = "trusted", "auto"
+"""In place of a stage."""
 
 
-def _done(path: str, book: Playbook, before: int, bullet_ids: list[str], json_file: Path | None) -> None:
+def asked(question: str, yes: bool) -> None:
+    """Ask, unless it was answered on the command line."""
+    if not yes:
+        typer.confirm(question, abort=True)
+
+
+def done(path: str, book: Playbook, before: int, ids: Sequence[str], json_file: Path | None) -> None:
     """Say what was done, and how to undo it."""
     from ace.cli._playbook_views import bullet_json
 
-    kept = book.find(bullet_ids)
+    kept = book.find(ids)
     if book.revision == before:
         console.print("nothing changed", highlight=False)
     else:
-        undo = f"ace playbook rollback {path} {before}"
+        undo = f"ace playbook undo {path} --to {before}"
         console.print(f"revision {book.revision}; undo with: {undo}", highlight=False, soft_wrap=True)
-    rows = [bullet_json(kept[i]) if i in kept else {"id": i, "stage": "removed"} for i in bullet_ids]
+    rows = [bullet_json(kept[i]) if i in kept else {"id": i, "stage": "removed"} for i in ids]
     write_json({"revision": book.revision, "before": before, "bullets": rows}, json_file)
 
 
-@app.command("add", epilog="Example: ace playbook add pb.db 'Ask for the order number first.' --when 'Refund an order'")
-def add(
-    path: BookArgument,
-    content: Annotated[str, typer.Argument(help="What to do, or what to avoid.")],
-    trigger: TriggerOption = None,
-    section: SectionOption = "Strategies",
-    domain: DomainOption = None,
-    tenant: TenantOption = None,
-    tags: TagsOption = None,
-    author: AuthorOption = "",
-    note: NoteOption = "",
-    yes: YesOption = False,
-    json_file: JsonOption = None,
-) -> None:
-    """Write a lesson of your own, in a new playbook if there is none; it is shown from now on."""
-    from ace.cli._playbook_views import bullet_view
-    from ace.core import PlaybookError
-    from ace.playbook import Add, Playbook, PlaybookBullet, Section
-
-    check_one_of("section", section, get_args(Section))
-    check_writable(json_file)
-    if not content.strip():
-        raise PlaybookError("the lesson is empty; say what to do, or what to avoid")
-    fields: dict[str, Any] = {"section": section, "trigger": trigger or "", "domain": domain, "tenant": tenant}
-    bullet = PlaybookBullet(content=content, tags=tuple(tags or ()), words_from=("person",), **fields)
-    with Playbook.open(path) as book:
-        console.print(bullet_view(bullet))
-        if not yes:
-            typer.confirm("Add it?", abort=True)
-        before, known = book.revision, {b.id for b in book.bullets}
-        book.commit([Add(bullet=bullet, reason=note or "added by hand")], author=named(author))
-        _done(path, book, before, [b.id for b in book.bullets if b.id not in known], json_file)
-
-
-@app.command("edit", epilog="Example: ace playbook edit pb.db b-12 --do 'Ask for the order number first.'")
+@app.command(
+    "edit",
+    epilog=examples(
+        "ace playbook edit pb.db new --do 'Ask for the order number first.' --when 'Refund an order'",
+        "ace playbook edit pb.db b-12 --do 'Ask for the order number first.'",
+        "ace playbook edit pb.db b-12 --remove",
+    ),
+)
 def edit(
     path: BookArgument,
-    bullet_id: Annotated[str, typer.Argument(help="For example b-12.")],
-    trigger: TriggerOption = None,
-    content: Annotated[str | None, typer.Option("--do", help="What it says.")] = None,
-    section: SectionOption = None,
-    domain: DomainOption = None,
-    tenant: TenantOption = None,
-    tags: TagsOption = None,
+    lesson: Annotated[str, typer.Argument(help="For example b-12; `new` writes a lesson of your own.")],
+    content: Annotated[str | None, typer.Option("--do", help="What to do, or what to avoid.")] = None,
+    trigger: Annotated[str | None, typer.Option("--when", help="A task in words; empty: always.")] = None,
+    section: Annotated[str | None, typer.Option(help="Strategies, Pitfalls or Observations.")] = None,
+    domain: Annotated[str | None, typer.Option(help="Only for tasks of this domain.")] = None,
+    tenant: Annotated[str | None, typer.Option(help="Only for this tenant.")] = None,
+    tags: Annotated[list[str] | None, typer.Option("--tag", help="May be given several times.")] = None,
+    remove: Annotated[bool, typer.Option("--remove", help="Take it out of the book; the journal keeps it.")] = False,
     author: AuthorOption = "",
     note: NoteOption = "",
     yes: YesOption = False,
     json_file: JsonOption = None,
 ) -> None:
-    """Put a lesson in your own words, or under other conditions; a mined plan becomes a lesson in words."""
-    from ace.cli._playbook_views import diff_view
+    """Put a lesson in your own words or under other conditions, write one, or take one out.
+
+    A mined plan becomes a lesson in words. A lesson of your own is shown from now on; `new` makes the book where there is
+    none.
+    """
     from ace.core import PlaybookError
-    from ace.playbook import Section
+    from ace.playbook import Playbook
+    from ace.playbook.bullet import Section
 
     check_one_of("section", section, get_args(Section))
     check_writable(json_file)
-    given: dict[str, Any] = {"section": section, "domain": domain, "tenant": tenant, "tags": tuple(tags or ()) or None}
-    fields = {name: value for name, value in given.items() if value is not None}
-    if not fields and trigger is None and content is None:
+    given = {"trigger": trigger, "content": content, "section": section, "domain": domain, "tenant": tenant}
+    changes: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
+    changes |= {"tags": tuple(tags)} if tags else {}
+    if remove and changes:
+        raise PlaybookError("--remove takes the lesson out; leave the other options out")
+    if not changes and not remove:
         raise PlaybookError("nothing to change; name --when, --do, --section, --domain, --tenant or --tag")
-    with open_book(path) as book:
-        changes: dict[str, Any] = {"trigger": trigger, "content": content, **fields}
-        with book.fork() as copy:  # what it would be
-            before = copy.revision
-            copy.review.edit(bullet_id, **changes)
-            console.print(diff_view(copy.history.diff(before, copy.revision)))
-        if not yes:
-            typer.confirm("Change it?", abort=True)
-        before = book.revision
-        book.review.edit(bullet_id, author=named(author), note=note, **changes)
-        _done(path, book, before, [bullet_id], json_file)
+    with Playbook.open(path) if lesson == NEW else open_book(path) as book:
+        before, known = book.revision, {bullet.id for bullet in book.bullets}
+        if lesson == NEW:
+            _write(book, changes, named(author), note, yes)
+        else:
+            _change(book, lesson, changes, named(author), note, yes)
+        ids = [bullet.id for bullet in book.bullets if bullet.id not in known] if lesson == NEW else [lesson]
+        done(path, book, before, ids, json_file)
 
 
-def _staged(stage: SetStage) -> Change:
-    def change(book: Playbook, bullet: PlaybookBullet, **said: str) -> None:
-        book.review.trust(bullet.id, **said)
-        book.review.set_stage(bullet.id, stage, **said)
+def _write(book: Playbook, fields: dict[str, Any], author: str, note: str, yes: bool) -> None:
+    from ace.cli._playbook_views import bullet_view
+    from ace.core import PlaybookError
+    from ace.playbook import Add, PlaybookBullet
 
-    return change
-
-
-def _remove(book: Playbook, bullet: PlaybookBullet, **said: str) -> None:
-    book.review.remove(bullet.id, **said)
-
-
-def _trust(book: Playbook, bullet: PlaybookBullet, **said: str) -> None:
-    book.review.trust(bullet.id, **said)
+    if not fields.get("content", "").strip():
+        raise PlaybookError("the lesson is empty; say with --do what to do, or what to avoid")
+    bullet = PlaybookBullet.model_validate({"section": "Strategies", "words_from": ("person",), **fields})
+    console.print(bullet_view(bullet))
+    asked("Add it?", yes)
+    book.commit([Add(bullet=bullet, reason=note or "added by hand")], author=author)
 
 
-def _release(book: Playbook, bullet: PlaybookBullet, **said: str) -> None:
-    book.review.release(bullet.id, seen=bullet.updated_revision, **said)
+def _change(book: Playbook, lesson: str, changes: dict[str, Any], author: str, note: str, yes: bool) -> None:
+    from ace.cli._playbook_views import bullet_table, diff_view
 
-
-_CHANGES: dict[str, tuple[str, Change]] = {
-    "remove": ("Take lessons out of the book; the journal keeps them.", _remove),
-    "pin": ("Show lessons first, whatever is asked, to every task of their domain and tenant.", _staged("pinned")),
-    "unpin": ("Make pinned lessons active ones again.", _staged("active")),
-    "promote": (
-        "Show lessons from now on: shadow and retired ones, imported ones, and those that wait for review.",
-        _staged("active"),
-    ),
-    "trust": (
-        "Say that lessons may be believed: what waits for review becomes active, what was imported may be tried out.",
-        _trust,
-    ),
-    "release": (
-        "Let agents with plans='approved' run the plans of lessons as one call, as long as they make these calls.",
-        _release,
-    ),
-}
-
-
-def _command(what: str, about: str, change: Change) -> None:
-    """Add a command that shows some bullets, asks, and changes them."""
-
-    @app.command(what, help=about, epilog=f"Example: ace playbook {what} pb.db b-12 b-15 --note 'checked with support'")
-    def command(  # pyright: ignore[reportUnusedFunction]
-        path: BookArgument,
-        bullet_ids: BulletsArgument,
-        author: AuthorOption = "",
-        note: NoteOption = "",
-        yes: YesOption = False,
-        json_file: JsonOption = None,
-    ) -> None:
-        from ace.cli._playbook_views import bullet_table
-        from ace.core import PlaybookError
-
-        check_writable(json_file)
-        with open_book(path) as book:
-            bullets = [book.get(bullet_id) for bullet_id in dict.fromkeys(bullet_ids)]
-            if what == "unpin" and (others := [bullet.id for bullet in bullets if bullet.stage != "pinned"]):
-                are = "is" if len(others) == 1 else "are"
-                shows = "`ace playbook list --stage pinned` shows what is"
-                raise PlaybookError(f"{', '.join(others)} {are} not pinned; {shows}; nothing was changed")
-            console.print(bullet_table(f"to {what}", bullets))
-            for bullet in bullets if what == "release" else ():
-                if bullet.plan is not None:  # a lesson may be shortened; what is released is shown to its last call
-                    console.print(Text(f"{bullet.id}: {bullet.plan.text}"), soft_wrap=True)
-            if not yes:
-                typer.confirm(f"{what.capitalize()} {len(bullets)} of {len(book)} bullets?", abort=True)
-            before = book.revision
-            for bullet in bullets:
-                change(book, bullet, author=named(author), note=note)
-            _done(path, book, before, [bullet.id for bullet in bullets], json_file)
-
-
-for _what, (_about, _change) in _CHANGES.items():
-    _command(_what, _about, _change)
-
-
-# -- review ------------------------------------------------------------------------------------------------------------
-
-_KEYS = "a approve   r reject   s skip   b back   q quit"
+    if not changes:
+        console.print(bullet_table("to remove", [book.get(lesson)]))
+        asked("Remove it?", yes)
+        book.review.remove(lesson, author=author, note=note)
+        return
+    with book.fork() as copy:  # what it would be
+        before = copy.revision
+        copy.review.edit(lesson, **changes)
+        console.print(diff_view(copy.history.diff(before, copy.revision)))
+    asked("Change it?", yes)
+    book.review.edit(lesson, author=author, note=note, **changes)
 
 
 @app.command(
-    "review",
-    epilog="Example: ace playbook review pb.db    Then one key for each lesson. "
-    "Without a keyboard: ace playbook review pb.db --approve b-12 --reject b-13 --yes",
+    "stage",
+    epilog=examples(
+        "ace playbook stage pb.db pinned b-12 --note 'holds for every refund'",
+        "ace playbook stage pb.db auto --baseline 0.6 --dry-run",
+    ),
 )
-def review(
+def stage(
     path: BookArgument,
-    approve: Annotated[
-        list[str] | None, typer.Option("--approve", help="Approve this bullet; may be repeated.")
+    to: Annotated[
+        str,
+        typer.Argument(
+            help="pinned: shown first, whatever is asked. active: shown where it fits. shadow: tried out. retired: not "
+            "shown. "
+            "trusted: what waits for review becomes active, what was imported may be tried out. auto: what runs have shown: "
+            "retire lessons that are worse than nothing beyond doubt, show shadow ones that are better."
+        ),
+    ],
+    lessons: Annotated[list[str] | None, typer.Argument(help="One or several, for example b-12 b-15.")] = None,
+    baseline: Annotated[
+        float | None,
+        typer.Option(
+            min=0.0,
+            max=1.0,
+            help="For auto: how often the tasks succeed without a lesson; by its own held-out runs when left out.",
+        ),
     ] = None,
-    reject: Annotated[list[str] | None, typer.Option("--reject", help="Reject this bullet; may be repeated.")] = None,
-    list_only: Annotated[bool, typer.Option("--list", help="Only print what waits, and why.")] = False,
+    dry_run: DryRunOption = False,
     author: AuthorOption = "",
     note: NoteOption = "",
     yes: YesOption = False,
     json_file: JsonOption = None,
 ) -> None:
-    """Decide about the lessons that wait: each is shown with what held it back, and one key decides."""
-    from ace.cli._playbook_views import review_table
+    """Say how far lessons are shown and believed."""
+    from ace.cli._playbook_views import bullet_table
     from ace.core import PlaybookError
+    from ace.playbook.review import SetStage
+
+    check_writable(json_file)
+    check_one_of("stage", to, (*get_args(SetStage), TRUSTED, AUTO))
+    if (to == AUTO) == bool(lessons):
+        raise PlaybookError(
+            "auto looks at all lessons" if lessons else f"name the lessons to make {to}, for example b-12"
+        )
+    with open_book(path) as book:
+        if to == AUTO:
+            _by_what_runs_show(book, baseline, dry_run, author or "prune", json_file)
+            return
+        bullets = [book.get(lesson) for lesson in dict.fromkeys(lessons or ())]
+        console.print(bullet_table(f"to be {to}", bullets))
+        if dry_run:
+            return
+        asked(f"Make {counted(len(bullets), 'lesson')} of {len(book)} {to}?", yes)
+        before = book.revision
+        for bullet in bullets:
+            if to in (TRUSTED, "pinned", "active"):
+                book.review.trust(bullet.id, author=named(author), note=note)
+            if to != TRUSTED:
+                book.review.set_stage(bullet.id, to, author=named(author), note=note)  # pyright: ignore[reportArgumentType]
+        done(path, book, before, [bullet.id for bullet in bullets], json_file)
+
+
+def _by_what_runs_show(
+    book: Playbook, baseline: float | None, dry_run: bool, author: str, json_file: Path | None
+) -> None:
+    from ace.playbook.maintenance import own_controls
+
+    due = book.maintenance.prune(own_controls if baseline is None else baseline, dry_run=dry_run, author=author)
+    for assessment in due:
+        bullet = assessment.bullet
+        console.print(
+            f"{assessment.action:<8} {bullet.id}  +{bullet.helpful_count} -{bullet.harmful_count}  better with "
+            f"probability {100 * assessment.better:.1f} %: {(bullet.trigger or bullet.content)[:60]}",
+            highlight=False,
+        )
+    what = "would change" if dry_run else "changed"
+    console.print(f"{counted(len(due), 'lesson')} {what}", highlight=False)
+    rows = [{"id": one.bullet.id, "action": one.action, "better": one.better} for one in due]
+    write_json({"dry_run": dry_run, "changed": rows}, json_file)
+
+
+@app.command("release", epilog=examples("ace playbook release pb.db b-12 b-15 --note 'checked with support'"))
+def release(
+    path: BookArgument,
+    lessons: LessonsArgument,
+    author: AuthorOption = "",
+    note: NoteOption = "",
+    yes: YesOption = False,
+    json_file: JsonOption = None,
+) -> None:
+    """Let agents with plans='approved' run the plans of lessons as one call, as long as they make these calls."""
+    from ace.cli._playbook_views import bullet_table
 
     check_writable(json_file)
     with open_book(path) as book:
-        items = book.review.pending()
-        decided: dict[str, str] = {}
-        if approve or reject:
-            decided = dict.fromkeys(approve or (), "approve") | dict.fromkeys(reject or (), "reject")
-            if wrong := sorted(
-                (set(approve or ()) & set(reject or ())) | (decided.keys() - {i.bullet.id for i in items})
-            ):
-                what = "waits for no review, or is both approved and rejected"
-                raise PlaybookError(f"{', '.join(wrong)} {what}; `ace playbook review --list` shows what waits")
-            console.print(review_table([item for item in items if item.bullet.id in decided]))
-            if not yes:
-                typer.confirm(f"Approve {len(approve or ())}, reject {len(reject or ())}?", abort=True)
-            for bullet_id, decision in decided.items():
-                getattr(book.review, decision)(bullet_id, author=named(author), note=note)
-        elif list_only:
-            console.print(review_table(items))
-            for why in book.review.stopped().values():
-                console.print(Text(f"{why}; it is no longer offered, until you release it again"), soft_wrap=True)
-        else:
-            decided = _by_key(book, author, note)
-        left = [item.model_dump(mode="json") for item in book.review.pending()]
-        write_json({"decided": decided, "waiting": left}, json_file)
+        bullets = [book.get(lesson) for lesson in dict.fromkeys(lessons)]
+        console.print(bullet_table("to release", bullets))
+        for bullet in bullets:
+            if bullet.plan is not None:  # a lesson may be shortened; what is released is shown to its last call
+                console.print(Text(f"{bullet.id}: {bullet.plan.text}"), soft_wrap=True)
+        asked(f"Release the plans of {counted(len(bullets), 'lesson')}?", yes)
+        before = book.revision
+        for bullet in bullets:
+            book.review.release(bullet.id, seen=bullet.updated_revision, author=named(author), note=note)
+        done(path, book, before, [bullet.id for bullet in bullets], json_file)
 
 
-def _by_key(book: Playbook, author: str, note: str) -> dict[str, str]:
-    """Show what waits, one after the other, and do what the next key says; each decision is written at once."""
-    items, decided = book.review.pending(), dict[str, str]()
-    if not items:
-        console.print("nothing waits for review", highlight=False)
-        return decided
-    with _keyboard() as keys:
-        _decide(book, items, keys, decided, author, note)
-    approved = sum(decision == "approve" for decision in decided.values())
-    console.print(
-        f"{approved} approved, {len(decided) - approved} rejected, {len(book.review.pending())} wait", highlight=False
-    )
-    return decided
-
-
-def _decide(
-    book: Playbook, items: list[ReviewItem], keys: Iterator[str], decided: dict[str, str], author: str, note: str
+@app.command("retract", epilog=examples("ace playbook retract pb.db 3f2a9c --yes"))
+def retract(
+    path: BookArgument,
+    run: Annotated[str, typer.Argument(help="The id of a run, out.run_id; `ace playbook history` names them.")],
+    author: AuthorOption = "",
+    yes: YesOption = False,
+    json_file: JsonOption = None,
 ) -> None:
-    from ace.cli._playbook_views import review_view
-    from ace.core import PlaybookError
+    """Take back what a run has taught, and its credit; what other runs have taught as well stays."""
+    from ace.cli._playbook_views import diff_view
+    from ace.learner import Learner
 
-    at = 0
-    while at < len(items):
-        item = items[at]
-        console.print(review_view(item, f"{at + 1} of {len(items)}", decided.get(item.bullet.id, "")))
-        console.print(_KEYS, style="dim", highlight=False)
-        match next(keys, "q"):
-            case "a" | "r" as key if item.bullet.id in decided:
-                console.print(f"{item.bullet.id} is decided ({key} changes nothing); undo with `ace playbook rollback`")
-                at += 1
-            case "a" | "r" as key:
-                try:
-                    if key == "a":
-                        seen = item.bullet.updated_revision
-                        book.review.approve(item.bullet.id, seen=seen, author=named(author), note=note)
-                    else:
-                        book.review.reject(item.bullet.id, author=named(author), note=note)
-                    decided[item.bullet.id] = "approve" if key == "a" else "reject"
-                except PlaybookError as error:  # somebody else has changed or decided it meanwhile
-                    console.print(Text(str(error), style="yellow"))
-                at += 1
-            case "s" | " ":
-                at += 1
-            case "b":
-                at = max(0, at - 1)
-            case "q" | "\x1b" | "\x04":
-                break
-            case other:
-                console.print(Text(f"no key {other!r}: {_KEYS}", style="yellow"))
+    check_writable(json_file)
+    with open_book(path) as book:
+        before = book.revision
+        asked(f"Take back what run {run} has taught?", yes)
+        Learner(book, author=author or "person").retract(run)
+        if book.revision > before:
+            console.print(diff_view(book.history.diff(before)))
+        done(path, book, before, [], json_file)
 
 
-@contextmanager
-def _keyboard() -> Generator[Iterator[str]]:
-    """The keys that are pressed, one by one; what is piped in, letter by letter."""
-    if not sys.stdin.isatty():
-        yield (key for line in sys.stdin for key in line.rstrip("\n"))
-        return
-    try:
-        import termios
-        import tty
-    except ImportError:  # Windows
-        yield iter(typer.getchar, "")
-        return
-    terminal = sys.stdin.fileno()
-    before = termios.tcgetattr(terminal)
-    try:
-        # once for all keys: changing to and fro would drop what is pressed ahead
-        tty.setcbreak(terminal, termios.TCSANOW)
-        yield (key.decode("latin-1") for key in iter(lambda: os.read(terminal, 1), b""))
-    finally:
-        termios.tcsetattr(terminal, termios.TCSADRAIN, before)
+@app.command(
+    "merge",
+    epilog=examples(
+        "ace playbook merge pb.db --dry-run", "ace playbook merge pb.db --apart b-3 b-7 --note 'two carriers'"
+    ),
+)
+def merge(
+    path: BookArgument,
+    threshold: Annotated[
+        float | None, typer.Option(min=0.0, max=1.0, help="A cosine; calibrated for the embedder when left out.")
+    ] = None,
+    apart: Annotated[
+        tuple[str, str] | None, typer.Option(help="Remember that two near lessons are different, and merge nothing.")
+    ] = None,
+    dry_run: DryRunOption = False,
+    author: AuthorOption = "",
+    note: NoteOption = "",
+    json_file: JsonOption = None,
+) -> None:
+    """Merge duplicate lessons; nothing that a text names is lost."""
+    check_writable(json_file)
+    with open_book(path) as book:
+        if apart is not None:
+            revision = book.maintenance.keep_both(*apart, author=author, note=note)
+            console.print(f"kept both, revision {revision}", highlight=False)
+            write_json({"kept": list(apart), "revision": revision}, json_file)
+            return
+        report = book.maintenance.dedup(dry_run=dry_run, threshold=threshold, author=author or "dedup")
+        for pair in report.duplicates:
+            how = "duplicate" if pair.kind == "duplicate" else "a variant, noted there"
+            console.print(f"{pair.removed.id} -> {pair.successor.id}  {how}, cosine {pair.cosine:.3f}", highlight=False)
+        for one, other, cosine, what in report.near[:10]:
+            console.print(f"kept apart: {one}, {other}  cosine {cosine:.3f}  {what}", highlight=False, style="dim")
+        verb = "would go" if dry_run else "merged"
+        console.print(f"{len(report.duplicates)} of {counted(report.bullets, 'lesson')} {verb}", highlight=False)
+        rows = [
+            {"removed": pair.removed.id, "successor": pair.successor.id, "kind": pair.kind, "cosine": pair.cosine}
+            for pair in report.duplicates
+        ]
+        write_json({"dry_run": dry_run, "bullets": report.bullets, "merged": rows}, json_file)
+
+
+@app.command(
+    "undo",
+    epilog=examples(
+        "ace playbook undo pb.db", "ace playbook undo pb.db --to 10 --yes", "ace playbook undo pb.db b-12 --to 10"
+    ),
+)
+def undo(
+    path: BookArgument,
+    lesson: Annotated[
+        str | None, typer.Argument(help="Only this lesson, for example b-12; also one that was removed.")
+    ] = None,
+    to: Annotated[
+        int | None,
+        typer.Option("--to", min=0, help="The revision to go back to; the one before the newest by default."),
+    ] = None,
+    author: AuthorOption = "",
+    note: NoteOption = "",
+    yes: YesOption = False,
+    json_file: JsonOption = None,
+) -> None:
+    """Make the book, or one lesson of it, what it was at a revision; the journal keeps everything, so this can be undone.
+
+    What runs have shown of a single lesson stays.
+    """
+    from ace.cli._playbook_views import diff_view
+
+    check_writable(json_file)
+    with open_book(path) as book:
+        newest = book.revision
+        revision = max(0, newest - 1) if to is None else to
+        if lesson is not None:
+            asked(f"Make {lesson} what it was at revision {revision}?", yes)
+            book.history.restore(lesson, revision, author=named(author), note=note)
+            done(path, book, newest, [lesson], json_file)
+            return
+        console.print(diff_view(book.history.diff(newest, revision)))
+        asked(f"Go back to revision {revision}?", yes)
+        now = book.history.rollback(revision, author=author)
+        back = f"ace playbook undo {path} --to {newest}"
+        console.print(f"revision {now} equals revision {revision}; undo with: {back}", highlight=False, soft_wrap=True)
+        write_json({"revision": now, "equals": revision, "before": newest}, json_file)
+
+
+@app.command("purge", epilog=examples("ace playbook purge pb.db --text 'Ana Kovač' --yes"))
+def purge(
+    path: BookArgument,
+    text: Annotated[str, typer.Option(help="Replaced by [purged] wherever it stands.")] = "",
+    run: Annotated[str, typer.Option(help="The id of a run; what only it taught goes.")] = "",
+    tenant: Annotated[str | None, typer.Option(help="All lessons of a tenant go.")] = None,
+    exact: Annotated[bool, typer.Option("--exact", help="Leave single words of the text alone.")] = False,
+    yes: YesOption = False,
+    author: AuthorOption = "",
+    json_file: JsonOption = None,
+) -> None:
+    """Take something out of the playbook and its history for good; the journal keeps a tombstone."""
+    check_writable(json_file)
+    with open_book(path) as book:
+        target: dict[str, Any] = {"text": text, "run_id": run, "tenant": tenant, "exact": exact}
+        found = book.purge(**target, dry_run=True)
+        console.print(
+            f"{counted(found.entries, 'entry')} of the journal, {counted(found.runs, 'run')} stored or waiting; "
+            f"changed: {', '.join(found.changed) or 'none'}; removed: {', '.join(found.removed) or 'none'}"
+            + (f"; also the words {', '.join(found.words)}" if found.words else ""),
+        )
+        cache = os.environ.get("DSPY_CACHEDIR") or Path.home() / ".dspy_cache"
+        console.print(
+            f"Not reached: exports, backups, saved programs, and DSPy's cache of replies in {cache}, which holds whole "
+            "prompts; delete that folder to clear it.",
+            soft_wrap=True,
+        )
+        if not (found.entries or found.runs):
+            write_json(found, json_file)
+            return
+        asked("This cannot be undone. Go on?", yes)
+        result = book.purge(**target, author=author)
+        verified = book.history.verify().ok
+        console.print(f"[purged]: {counted(result.entries, 'entry')} changed; the journal verifies: {verified}")
+        write_json(result, json_file)

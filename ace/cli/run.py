@@ -18,6 +18,7 @@ from ace.cli._shared import (
     ToolsOption,
     check_writable,
     console,
+    examples,
     write_json,
 )
 
@@ -28,11 +29,11 @@ if TYPE_CHECKING:
     from ace.tasks import Feedback, TaskOutput
     from ace.tools import Tool
 
-EXAMPLES = (
-    "Examples: ace run 'What is 17% of 240?' --lm ollama_chat/llama3.2 | "
-    "ace run 'Refund order 17' --tools my_shop:tools --playbook shop.db --lm openai/gpt-5-mini | "
-    "ace run --suite office --task 'refund#0' --lm simulated:oracle --trace spans.jsonl | "
-    "ace run --resume RUN_ID --run-store runs --decision approve --tools my_shop:tools --lm openai/gpt-5-mini"
+EXAMPLES = examples(
+    "ace run 'What is 17% of 240?' --lm ollama_chat/llama3.2",
+    "ace run 'Refund order 17' --tools my_shop:tools --playbook shop.db --lm openai/gpt-5-mini",
+    "ace run --suite office --task 'refund#0' --lm simulated:oracle --trace spans.jsonl",
+    "ace run --resume RUN_ID --run-store runs --decision approve --tools my_shop:tools --lm openai/gpt-5-mini",
 )
 
 

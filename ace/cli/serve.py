@@ -7,12 +7,13 @@ from typing import Annotated
 
 import typer
 
-from ace.cli._shared import JsonOption, ToolsOption, check_writable, console, write_json
+from ace.cli._shared import JsonOption, ToolsOption, check_writable, console, examples, write_json
 from ace.cli.playbook import named
 
-EXAMPLES = (
-    "Examples: ace serve team.db   |   ace serve team.db --token-file tokens.toml --host 0.0.0.0 --name memory.lan   |   "
-    "as a client's configuration has it: ace serve team.db --mcp --author ana"
+EXAMPLES = examples(
+    "ace serve team.db",
+    "ace serve team.db --token-file tokens.toml --host 0.0.0.0 --name memory.lan",
+    "ace serve team.db --mcp --author ana",
 )
 
 

@@ -15,6 +15,7 @@ from ace.cli._shared import (
     Text,
     check_writable,
     console,
+    examples,
     progress_bar,
     write_json,
 )
@@ -23,12 +24,12 @@ from ace.suites.registry import SUITE_SPECS, described_suites, load_suite
 app = typer.Typer(
     help="Task suites: list, show, check.",
     no_args_is_help=True,
-    epilog="Example: ace suite check tasks.jsonl",
+    epilog=examples("ace suite check tasks.jsonl"),
 )
 SuiteArgument = Annotated[str, typer.Argument(help=SUITE_SPECS)]
 
 
-@app.command("list", epilog="Example: ace suite list office")
+@app.command("list", epilog=examples("ace suite list office"))
 def list_tasks(
     suite: Annotated[str | None, typer.Argument(help="A suite; without one, the suites are listed.")] = None,
     limit: Annotated[int, typer.Option(min=1, help="At most this many tasks are shown; the JSON has all.")] = 40,
@@ -54,7 +55,7 @@ def list_tasks(
         console.print(f"{len(loaded.tasks) - limit} more; raise --limit")
 
 
-@app.command("show", epilog="Example: ace suite show office 'refund#0'")
+@app.command("show", epilog=examples("ace suite show office 'refund#0'"))
 def show(
     suite: SuiteArgument, task_id: Annotated[str, typer.Argument(help="A task's id.")], json_file: JsonOption = None
 ) -> None:
@@ -74,7 +75,7 @@ def show(
     write_json(task, json_file)
 
 
-@app.command("check", epilog="Example: ace suite check tau:FOLDER --json check.json")
+@app.command("check", epilog=examples("ace suite check tau:FOLDER --json check.json"))
 def check(
     suite: SuiteArgument,
     golden: Annotated[Path | None, typer.Option(help="JSON lines with calls, their results and final states.")] = None,

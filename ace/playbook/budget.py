@@ -71,5 +71,5 @@ class TokenBudget:
         if tokens > self.book and tokens > self.count(render_bullets(now)):
             raise PlaybookError(
                 f"the book would take {tokens} tokens, book_budget is {self.book}; nothing was written: prune or "
-                "merge bullets first (`ace playbook prune`, `ace playbook dedup`), or raise the budget"
+                "merge bullets first (`ace playbook merge`, `ace playbook stage BOOK auto`), or raise the budget"
             )

@@ -124,7 +124,7 @@ def way_back(versions: Sequence[Version], revision: int, reason: str, credited: 
     if versions[-1].into:
         raise PlaybookError(
             f"{then.id} was merged into {versions[-1].into}, which has its evidence; roll the playbook back instead "
-            "(`ace playbook rollback`)"
+            "(`ace playbook undo`)"
         )
     last = next(version.bullet for version in reversed(versions) if version.bullet is not None)
     deltas: list[Delta] = (

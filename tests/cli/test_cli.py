@@ -72,5 +72,5 @@ def commands(command, name="ace"):
 
 def test_every_command_has_the_option():
     found = dict(commands(get_command(app)))
-    assert len(found) > 30
+    assert len(found) > 25
     assert [name for name, options in found.items() if "--json" not in options] == []

@@ -26,7 +26,7 @@ def test_the_demo_learns_and_says_that_it_is_simulated(tmp_path):
     assert f"report:   {report['report_path']}" in said
     assert "simulated" in Path(report["report_path"]).read_text()
     assert said[-1] == f"or in a browser: ace serve {report['playbook_path']}", "and with the next command to type"
-    assert f"{report['bullets']} bullets" in ace("playbook", "list", report["playbook_path"])
+    assert f"{report['bullets']} lessons" in ace("playbook", "list", report["playbook_path"])
 
 
 @pytest.mark.full

@@ -17,7 +17,7 @@ def test_a_playbook_is_learned_listed_searched_and_moved(tmp_path):
     assert "->" in ace("playbook", "search", book, "Archive the mail about the invoice")
     ace("playbook", "export", book, tmp_path / "b.jsonl")
     ace("playbook", "import", tmp_path / "q.db", tmp_path / "b.jsonl")
-    assert f"{report['bullets']} bullets" in ace("playbook", "list", tmp_path / "q.db")
+    assert f"{report['bullets']} lessons" in ace("playbook", "list", tmp_path / "q.db")
     ace(
         "evaluate", "office", "--lm", "simulated", "--arms", "none,playbook,random", "--playbook", book, "--limit", 8,
         "--part", "second", "--json", tmp_path / "e.json",
@@ -41,4 +41,4 @@ def test_ctrl_c_keeps_what_was_learned(tmp_path):
     interrupted(
         ["learn", "--from", "office", "--lm", "simulated", "--epochs", 50, "--playbook", book], tmp_path, learned
     )
-    assert "bullets, revision" in ace("playbook", "list", book)
+    assert "lessons, revision" in ace("playbook", "list", book)

@@ -50,8 +50,8 @@ def ace(*arguments, ok=0, env=None, **options):
 
 
 def test_history_and_diff_read_like_a_review(path, tmp_path):
-    assert "clearer" in ace("history", path, "--bullet", "b-3")
-    text = ace("diff", path, 1, "--json", tmp_path / "diff.json")
+    assert "clearer" in ace("history", path, "--lesson", "b-3")
+    text = ace("history", path, "--since", 1, "--json", tmp_path / "diff.json")
     assert "1 added, 1 changed, 1 credited" in text
     assert "- content: Find the order [b]first[/b]." in " ".join(text.split())
     assert "why: clearer" in text
@@ -59,11 +59,11 @@ def test_history_and_diff_read_like_a_review(path, tmp_path):
     assert valid(tmp_path / "diff.json", "playbook-diff")["changes"][0]["bullet_id"] == "b-1"
 
 
-def test_rollback_asks_first_and_can_be_undone(path, tmp_path):
-    assert "Go back to revision 1?" in ace("rollback", path, 1, input="n\n", ok=1)
-    assert "revision 4 equals revision 1" in ace("rollback", path, 1, "--yes", "--author", "ana")
+def test_undo_asks_first_and_can_be_undone(path, tmp_path):
+    assert "Go back to revision 1?" in ace("undo", path, "--to", 1, input="n\n", ok=1)
+    assert "revision 4 equals revision 1" in ace("undo", path, "--to", 1, "--yes", "--author", "ana")
     assert "[b]first[/b]" in ace("list", path)
-    ace("rollback", path, 3, "--yes")
+    ace("undo", path, "--to", 3, "--yes")
     assert "its owner" in ace("list", path)
     assert "whole" in ace("verify", path, "--json", tmp_path / "verify.json")
     assert valid(tmp_path / "verify.json", "playbook-verify")["problems"] == []
@@ -158,22 +158,33 @@ def test_a_person_changes_a_book_and_every_change_is_undone(path, tmp_path):
     with Playbook.open(path) as book:
         original, start = book.bullets, book.revision
     changes = [
-        ("add", "Ask for the order number.", "--when", "Refund an order", "--tag", "shop", "--author", "ana"),
+        (
+            "edit",
+            "new",
+            "--do",
+            "Ask for the order number.",
+            "--when",
+            "Refund an order",
+            "--tag",
+            "shop",
+            "--author",
+            "ana",
+        ),
         ("edit", "b-1", "--do", "Read the balance first.", "--when", "Pay a bill", "--domain", "bank"),
-        ("remove", "b-1", "b-2"),
-        ("pin", "b-1"),
-        ("promote", "b-4"),
-        ("trust", "b-4"),
+        ("edit", "b-1", "--remove"),
+        ("stage", "pinned", "b-1", "b-2"),
+        ("stage", "active", "b-4"),
+        ("stage", "trusted", "b-4"),
     ]
     for command, *arguments in changes:
         text = ace(command, path, *arguments, "--yes", "--json", tmp_path / "done.json")
-        assert f"undo with: ace playbook rollback {path} {start}" in text
+        assert f"undo with: ace playbook undo {path} --to {start}" in text
         report = json.loads((tmp_path / "done.json").read_text())
         assert (report["before"], report["revision"] > start) == (start, True), command
         with Playbook.open(path) as book:
             assert book.bullets != original
             assert all(entry["author"] for entry in book.history.entries() if entry["revision"] > start)
-        ace("rollback", path, start, "--yes")
+        ace("undo", path, "--to", start, "--yes")
         with Playbook.open(path) as book:
             assert [b.model_dump(exclude={"updated_revision"}) for b in book.bullets] == [
                 b.model_dump(exclude={"updated_revision"}) for b in original
@@ -203,22 +214,29 @@ def test_a_plan_is_shown_to_its_last_call_and_released(path):
     assert "stopped 3 times at call 60" in ace("review", path, "--list")
     shown = re.sub(r"[\s│]", "", ace("show", path, lesson.id))  # a narrow table folds it anywhere
     assert "stopped3timesatstep_59" in shown
-    refused = CliRunner().invoke(app, ["playbook", "release", path, "b-1", "--yes"])
-    assert "no plan" in str(refused.exception)
+    assert "no plan" in refused("release", path, "b-1", "--yes")
+
+
+def refused(*words):
+    return str(CliRunner().invoke(app, ["playbook", *words]).exception)
 
 
 def test_what_is_not_confirmed_or_makes_no_sense_changes_nothing(path):
     with Playbook.open(path) as book:
         revision = book.revision
-    ace("remove", path, "b-1", ok=1, input="n\n")
+    ace("edit", path, "b-1", "--remove", ok=1, input="n\n")
     assert "nothing to change" in str(CliRunner().invoke(app, ["playbook", "edit", path, "b-1"]).exception)
-    assert "is not pinned" in str(CliRunner().invoke(app, ["playbook", "unpin", path, "b-1", "--yes"]).exception)
+    assert "name the lessons to make pinned" in refused("stage", path, "pinned")
+    assert "auto looks at all lessons" in refused("stage", path, "auto", "b-1")
+    assert "no stage 'gone'" in refused("stage", path, "gone", "b-1")
+    assert "leave the other options out" in refused("edit", path, "b-1", "--remove", "--do", "x")
+    assert "the lesson is empty" in refused("edit", path, "new", "--when", "x")
     for options in (["--approve", "b-4", "--reject", "b-1"], ["--approve", "b-4", "--reject", "b-4"]):
         assert "waits for no review" in str(
             CliRunner().invoke(app, ["playbook", "review", path, *options, "--yes"]).exception
         )
-    assert "no section" in str(CliRunner().invoke(app, ["playbook", "add", path, "x", "--section", "Ideas"]).exception)
-    assert "no bullet" in str(CliRunner().invoke(app, ["playbook", "pin", path, "b-77", "--yes"]).exception)
+    assert "no section" in refused("edit", path, "new", "--do", "x", "--section", "Ideas")
+    assert "no bullet" in refused("stage", path, "pinned", "b-77", "--yes")
     with Playbook.open(path) as book:
         assert book.revision == revision
 
@@ -235,22 +253,28 @@ def test_an_import_is_not_trusted_unless_a_person_says_so(path, tmp_path):
 
 
 def test_housekeeping(path):
-    assert "0 bullets" in ace("prune", path, "--dry-run")
-    assert "prune" in ace("prune", path, "--baseline", "0.5", "--dry-run")
-    assert "1 bullets changed" in ace("prune", path, "--baseline", "0.5")
-    ace("keep", path, "b-1", "b-2", "--note", "on purpose")
-    ace("rollback", path, 3, "--yes")
-    assert "would go" in ace("dedup", path, "--dry-run", "--threshold", "0.9")
-    assert "1 of 4 bullets merged" in ace("dedup", path, "--threshold", "0.9")
-    assert "took its place" in str(CliRunner().invoke(app, ["playbook", "show", path, "b-2"]).exception)
-    assert "vectors forgotten" in ace("gc", path)
+    assert "0 lessons would change" in ace("stage", path, "auto", "--dry-run")
+    assert "prune" in ace("stage", path, "auto", "--baseline", "0.5", "--dry-run")
+    assert "1 lesson changed" in ace("stage", path, "auto", "--baseline", "0.5")
+    ace("merge", path, "--apart", "b-1", "b-2", "--note", "on purpose")
+    ace("undo", path, "--to", 3, "--yes")
+    assert "would go" in ace("merge", path, "--dry-run", "--threshold", "0.9")
+    assert "1 of 4 lessons merged" in ace("merge", path, "--threshold", "0.9")
+    assert "took its place" in refused("show", path, "b-2")
+    assert re.search(r"\d vectors? forgotten", ace("verify", path, "--tidy"))
 
 
-def test_stats_draw_where_the_bullets_stand(path, tmp_path):
-    text = ace("stats", path, "--json", tmp_path / "stats.json")
+def test_a_list_draws_where_the_lessons_stand(path, tmp_path):
+    text = ace("list", path, "--standing", "--json", tmp_path / "stats.json")
     assert "quarantined" in text
     assert "o" in text.split("b-1", 1)[1]
     assert valid(tmp_path / "stats.json", "playbook-stats")["stages"] == {"active": 3, "quarantined": 1}
+
+
+def test_undo_goes_back_one_revision_by_default(path):
+    with Playbook.open(path) as book:
+        newest = book.revision
+    assert f"revision {newest + 1} equals revision {newest - 1}" in ace("undo", path, "--yes")
 
 
 def test_search_explains(path, tmp_path):
@@ -283,12 +307,11 @@ def test_brackets_in_a_playbook_are_text(tmp_path):
     ("words", "holds"),
     [
         (("history",), lambda found: [entry["kind"] for entry in found][:3] == ["add"] * 3),
-        (("rollback", 1, "--yes"), lambda found: found["equals"] == 1 and found["revision"] > found["before"]),
-        (("prune", "--baseline", 0.5), lambda found: [one["action"] for one in found["changed"]] == ["prune"]),
-        (("dedup", "--dry-run", "--threshold", "0.9"), lambda found: found["dry_run"] and found["bullets"] > 1),
-        (("keep", "b-1", "b-2"), lambda found: found["kept"] == ["b-1", "b-2"]),
-        (("stage", "b-1", "pinned"), lambda found: found["stage"] == "pinned"),
-        (("gc",), lambda found: found["forgotten"] >= 0),
+        (("undo", "--to", 1, "--yes"), lambda found: found["equals"] == 1 and found["revision"] > found["before"]),
+        (("stage", "auto", "--baseline", 0.5), lambda found: [one["action"] for one in found["changed"]] == ["prune"]),
+        (("merge", "--dry-run", "--threshold", "0.9"), lambda found: found["dry_run"] and found["bullets"] > 1),
+        (("merge", "--apart", "b-1", "b-2"), lambda found: found["kept"] == ["b-1", "b-2"]),
+        (("stage", "pinned", "b-1", "--yes"), lambda found: found["bullets"][0]["stage"] == "pinned"),
         (("purge", "--text", "nowhere to be found", "--yes"), lambda found: found["entries"] == 0),
     ],
 )
@@ -306,13 +329,14 @@ def test_export_and_import_say_how_many(path, tmp_path):
     assert json.loads((tmp_path / "in.json").read_text(encoding="utf-8"))["added"] == written > 0
 
 
-def test_one_bullet_is_taken_back(path):
-    assert "b-3 is as at revision 1" in ace("restore", path, "b-3", 1, "--author", "bo", "--note", "it was right")
+def test_one_lesson_is_taken_back(path):
+    back = ("undo", path, "b-3", "--to", 1, "--author", "bo", "--note", "it was right", "--yes")
+    assert "undo with: ace playbook undo" in ace(*back)
     with Playbook.open(path) as book:
         assert book.get("b-3").content == "Find the order [b]first[/b]."
         assert (book.history.entries("b-3")[-1]["author"], book.get("b-1").harmful_count) == ("bo", 8)
-    assert "says what it said" in ace("restore", path, "b-3", 1)
-    assert "was not there" in str(CliRunner().invoke(app, ["playbook", "restore", path, "b-4", "1"]).exception)
+    assert "nothing changed" in ace(*back)
+    assert "was not there" in refused("undo", path, "b-4", "--to", "1", "--yes")
 
 
 @pytest.mark.parametrize(
@@ -322,12 +346,12 @@ def test_one_bullet_is_taken_back(path):
         ("show", "b-1"),
         ("search", "Find the order", "--explain"),
         ("search", "Find the order"),
-        ("stats",),
+        ("list", "--standing"),
         ("history",),
-        ("diff", "0"),
+        ("history", "--since", "0"),
         ("review", "--list"),
-        ("dedup", "--dry-run"),
-        ("prune", "--dry-run", "--baseline", "0.5"),
+        ("merge", "--dry-run"),
+        ("stage", "auto", "--dry-run", "--baseline", "0.5"),
     ],
 )
 def test_every_table_fits_80_columns(path, words):
@@ -352,7 +376,7 @@ def test_an_export_of_a_tenant_holds_its_bullets_only(path, tmp_path):
     with Playbook.open(path) as book:
         book.add(section="Pitfalls", content="Ann pays in May.", tenant="ann")
         book.add(section="Pitfalls", content="Ben pays in June.", tenant="ben")
-    assert "1 bullets written" in ace("export", path, tmp_path / "ann.jsonl", "--tenant", "ann")
+    assert "1 lesson written" in ace("export", path, tmp_path / "ann.jsonl", "--tenant", "ann")
     rows = [json.loads(line) for line in (tmp_path / "ann.jsonl").read_text(encoding="utf-8").splitlines()]
     assert [row["content"] for row in rows] == ["Ann pays in May."]
-    assert "6 bullets written" in ace("export", path, tmp_path / "all.jsonl")
+    assert "6 lessons written" in ace("export", path, tmp_path / "all.jsonl")

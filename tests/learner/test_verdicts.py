@@ -169,7 +169,7 @@ def test_the_command_takes_a_run_back_and_says_how_to_undo_it(tmp_path):
     with Playbook.open(path) as book:
         Learner(book).learn(refund(1), GOOD)
     told = ace("playbook", "retract", path, "r1", "--yes")
-    assert "undo with: ace playbook rollback" in " ".join(told.split())
+    assert "undo with: ace playbook undo" in " ".join(told.split())
     with Playbook.open(path) as book:
         assert not book.bullets
     ace("playbook", "retract", path, "r9", "--yes", code=1)
