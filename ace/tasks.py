@@ -14,6 +14,7 @@ from pydantic import BaseModel, Field
 from pydantic.json_schema import SkipJsonSchema
 
 from ace.core import RunUsage, value_to_text
+from ace.core.text import counted
 
 TerminationReason = Literal[
     "completed",
@@ -187,6 +188,25 @@ class MemoryUse(BaseModel, frozen=True, extra="forbid", allow_inf_nan=False):
     """Why it could not be read."""
 
 
+class Trace(tuple[ReasoningStep, ...]):
+    """The calls of a run in their order: `print(agent.run("x").trace)` shows them as a person would read them."""
+
+    __slots__ = ()
+
+    def __str__(self) -> str:
+        lines: list[str] = []
+        for step in self:
+            if step.thought:
+                lines.append(f"{step.iteration}. {step.thought}")
+            lines.append(f"{step.iteration}. {step.tool_name}({value_to_text(step.tool_args, 400)})")
+            lines.append(f"   {step.outcome}: {step.observation[:400]}")
+        return "\n".join(lines)
+
+    def __repr__(self) -> str:
+        failed = sum(step.outcome != "success" for step in self)
+        return f"<Trace: {counted(len(self), 'call')}, {failed} failed>"
+
+
 class TaskOutput(BaseModel, frozen=True, extra="forbid", allow_inf_nan=False):
     """What came out of a run: the answer, how it was found, what it cost, and why it ended. `agent.run("x")` returns it."""
 
@@ -234,15 +254,26 @@ class TaskOutput(BaseModel, frozen=True, extra="forbid", allow_inf_nan=False):
 
     @property
     def reasoning_trace(self) -> str:
-        """The trace as a person would read it."""
-        lines: list[str] = []
-        for step in self.structured_trace:
-            if step.thought:
-                lines.append(f"{step.iteration}. {step.thought}")
-            lines.append(f"{step.iteration}. {step.tool_name}({value_to_text(step.tool_args, 400)})")
-            lines.append(f"   {step.outcome}: {step.observation[:400]}")
-        lines.append(f"{self.termination_reason}: {value_to_text(self.answer, 400)}")
-        return "\n".join(lines)
+        """The trace as a person would read it, and how the run ended."""
+        end = f"{self.termination_reason}: {value_to_text(self.answer, 400)}"
+        return "\n".join(filter(None, [str(self.trace), end]))
+
+    @property
+    def trace(self) -> Trace:
+        """The calls, for people: see `Trace`."""
+        return Trace(self.structured_trace)
+
+    def __repr__(self) -> str:
+        usage, answer = self.usage, value_to_text(self.answer, 80)
+        spent = [
+            counted(usage.iterations, "decision"),
+            counted(len(self.structured_trace), "call"),
+            counted(usage.input_tokens + usage.output_tokens, "token"),
+        ]
+        return f"<TaskOutput {self.termination_reason}: {answer!r} after {', '.join(spent)}>"
+
+    def _repr_markdown_(self) -> str:
+        return f"**{self.termination_reason}**: {value_to_text(self.answer)}\n\n```text\n{self.trace}\n```"
 
 
 class NoVerdict(ValueError):

@@ -15,6 +15,7 @@ from rich.table import Table as RichTable
 from rich.text import Text as RichText
 
 from ace.core import visible, visible_json
+from ace.core.text import counted as counted
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -88,12 +89,6 @@ ApiBaseOption = Annotated[
 def examples(*commands: str) -> str:
     """What stands below a command's options: commands to copy, each on a line of its own."""
     return "\n\n".join(["Example:" if len(commands) == 1 else "Examples:", *commands])
-
-
-def counted(number: int, what: str) -> str:
-    """A number with its noun: `counted(1, "entry")`, `counted(2, "entry")`: 1 entry, 2 entries."""
-    plural = f"{what[:-1]}ies" if what.endswith("y") else f"{what}s"
-    return f"{number:,} {what if number == 1 else plural}"
 
 
 def write_json(report: BaseModel | dict[str, Any] | list[Any], path: Path | None) -> None:

@@ -291,3 +291,14 @@ def _describe_one(error: BaseException) -> str:
     name = type(error).__name__
     text = _PATH.sub(_without_folders, _TRACEBACK.sub("", text))
     return truncate(clean_text(f"{name}: {text}" if text else name), 2_000)
+
+
+def counted(number: int, what: str) -> str:
+    """A number with its noun.
+
+    Examples:
+        >>> counted(1, "entry"), counted(2_000, "entry")
+        ('1 entry', '2,000 entries')
+    """
+    plural = f"{what[:-1]}ies" if what.endswith("y") else f"{what}s"
+    return f"{number:,} {what if number == 1 else plural}"

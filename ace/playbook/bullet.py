@@ -196,6 +196,17 @@ class PlaybookBullet(BaseModel, frozen=True, extra="forbid"):
         return int(self.id.removeprefix("b-"))
 
     @property
+    def text(self) -> str:
+        """The lesson in a sentence: when it holds, and what to do."""
+        return f"{self.trigger}: {self.content}" if self.trigger else self.content
+
+    def __repr__(self) -> str:
+        return f"<Lesson {self.id or 'new'} ({self.section}, {self.stage}): {truncate(self.text, 120)!r}>"
+
+    def _repr_markdown_(self) -> str:
+        return f"**{self.id or 'new'}** ({self.section}, {self.stage}) {self.text}"
+
+    @property
     def searched(self) -> str:
         """The text that retrieval compares with a query; of several situations the best supported one."""
         return self.situations[0].searched if self.situations else self.trigger or self.content

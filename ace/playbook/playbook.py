@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,6 +11,7 @@ import sqlalchemy as sa
 from pydantic import ValidationError
 
 from ace.core import PlaybookError
+from ace.core.text import counted
 from ace.playbook.budget import DEFAULT_PROMPT_BUDGET, TokenBudget
 from ace.playbook.bullet import PlaybookBullet
 from ace.playbook.credits import credits_of
@@ -250,6 +251,20 @@ class Playbook:
 
     def __len__(self) -> int:
         return len(self._state.bullets)
+
+    def __iter__(self) -> Iterator[PlaybookBullet]:
+        return iter(self.bullets)
+
+    def __getitem__(self, bullet_id: str) -> PlaybookBullet:
+        return self.get(bullet_id)
+
+    def __repr__(self) -> str:
+        where = self._state.store.address or "in memory"
+        return f"<Playbook {where}: {counted(len(self), 'lesson')}, revision {self.revision}>"
+
+    def _repr_markdown_(self) -> str:
+        rows = (f"| {b.id} | {b.section} | {b.stage} | {b.text.replace('|', '&#124;')} |" for b in self.bullets[:100])
+        return "\n".join([repr(self), "", "| id | section | stage | lesson |", "|---|---|---|---|", *rows])
 
     def get(self, bullet_id: str) -> PlaybookBullet:
         """One bullet.

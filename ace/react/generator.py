@@ -53,6 +53,7 @@ from ace.core import (
     current_context,
 )
 from ace.core.errors import AGENT_ERRORS
+from ace.core.text import counted
 from ace.playbook import Playbook
 from ace.playbook.bullet import PlaybookBullet
 from ace.playbook.release import PlanMode
@@ -214,6 +215,12 @@ class ReActGenerator(dspy.Module, Agent):
         copied = self.__class__.__new__(self.__class__)
         vars(copied).update(vars(self))
         return copied
+
+    def __repr__(self) -> str:  # pyright: ignore[reportIncompatibleMethodOverride]
+        fields = " -> ".join(", ".join(side) for side in (self.signature.input_fields, self.signature.output_fields))
+        model = getattr(self.lm, "model", "DSPy's configured model")
+        memory = "no playbook" if self.playbook is None else repr(self.playbook)
+        return f"<{type(self).__name__} {fields}: {counted(len(self.registry), 'tool')}, {model}, {memory}>"
 
     @property
     def finish(self) -> Tool:

@@ -9,6 +9,7 @@ import dspy
 
 from ace.agent.history import CALLS, RESULTS, SoFar
 from ace.core import value_to_text
+from ace.core.text import counted
 from ace.tasks import TaskOutput
 
 
@@ -43,6 +44,17 @@ class ReActPrediction(dspy.Prediction):
     def __str__(self) -> str:
         shown = self._told.get("formatted")
         return super().__str__() if shown is self._told.get("output") else value_to_text(shown)
+
+    def __repr__(self) -> str:
+        own: dict[str, Any] = self.__dict__["_store"]
+        shown = ", ".join(f"{name}={value!r}" for name, value in own.items())
+        run = self.__dict__.get("_told", {}).get("output")
+        ended = "" if run is None else f"; {run.termination_reason} after {counted(len(run.structured_trace), 'call')}"
+        return f"{type(self).__name__}({shown}{ended})"
+
+    def _repr_markdown_(self) -> str:
+        run = self.__dict__.get("_told", {}).get("output")
+        return repr(self) if run is None else run._repr_markdown_()
 
     def copy(self, **fields: Any) -> ReActPrediction:
         """A copy with other fields; the run behind it stays."""
@@ -82,4 +94,4 @@ def _turn(entry: Mapping[str, Any]) -> dict[str, Any]:
     return {**entry, CALLS: calls.model_copy(update={RESULTS: results})}
 
 
-_PROPERTIES = frozenset({"completed", "tool_usage", "reasoning_trace"})
+_PROPERTIES = frozenset({"completed", "tool_usage", "reasoning_trace", "trace"})

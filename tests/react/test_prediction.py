@@ -61,3 +61,22 @@ def test_a_run_whose_output_is_called_output_is_learned_from_and_taken_back():
         assert set(book.history.heard()) == {run_of(first).run_id, run_of(second).run_id}
         learner.retract(first)
         assert book.history.heard()[run_of(first).run_id].success is None
+
+
+def test_each_object_shows_itself_in_one_line():
+    book = Playbook(embedder=CallableEmbedder("x", lambda texts: [[1.0]] * len(texts)))
+    book.add(section="Strategies", trigger="Refund an order", content="Look it up first | then refund.")
+    it = agent(decision("calculator", expression="6 * 7"), END, playbook=book)
+    out = it.forward("x")
+    shown = [repr(it), repr(book), repr(book["b-1"]), repr(out), repr(out.output), repr(out.trace)]
+    assert all("\n" not in line and " at 0x" not in line and len(line) < 200 for line in shown), shown
+    assert "task -> answer: 1 tool" in shown[0]
+    assert "in memory: 1 lesson, revision 1" in shown[1]
+    assert "Refund an order: Look it up first" in shown[2]
+    assert "answer='42'; completed after 1 call" in shown[3]
+    assert [lesson.text for lesson in book] == ["Refund an order: Look it up first | then refund."]
+    assert "calculator({" in str(out.trace)
+    assert "success: 42" in str(out.trace)
+    for one in (out, out.output, book, book["b-1"]):
+        assert one._repr_markdown_()
+    assert book._repr_markdown_().splitlines()[-1].count("|") == 5, "a bar in a lesson makes no column"
