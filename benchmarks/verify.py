@@ -39,7 +39,7 @@ class Figure(BaseModel, extra="forbid"):
     says: str
     at: str
     """Where it stands in the JSON: keys, with ``/`` between."""
-    bound: str = Field(pattern=r"^(>=|<=|==|<) \d+(\.\d+)?$")
+    bound: str = Field(pattern=r"^(>=|<=|==|<|>) \d+(\.\d+)?$")
     unit: str
     of: str = ""
     """Where the JSON says how many were looked at; a count over nothing is no evidence."""
@@ -96,7 +96,7 @@ class Unmeasured(Exception):
 
 
 ROOT = Path(__file__).resolve().parent.parent
-COMPARE = {">=": operator.ge, "<=": operator.le, "==": operator.eq, "<": operator.lt}
+COMPARE = {">=": operator.ge, "<=": operator.le, "==": operator.eq, "<": operator.lt, ">": operator.gt}
 HOUR = 3_600
 
 

@@ -14,6 +14,7 @@ EXAMPLES = examples(
     "ace serve team.db",
     "ace serve team.db --token-file tokens.toml --host 0.0.0.0 --name memory.lan",
     "ace serve team.db --mcp --author ana",
+    "ace serve team.db --check",
 )
 
 
@@ -43,6 +44,10 @@ def serve(
     reports: Annotated[Path | None, typer.Option(help="A folder of evaluations, to look at.")] = None,
     tools: ToolsOption = None,
     browser: Annotated[bool, typer.Option(help="Open the page in a browser.")] = True,
+    log: Annotated[
+        Path | None, typer.Option(help="Write one JSON line for each request to this file; - for standard error.")
+    ] = None,
+    check: Annotated[bool, typer.Option("--check", help="Only find out whether it could serve, and end.")] = False,
     json_file: JsonOption = None,
 ) -> None:
     """Show a playbook in a browser, and offer it to agents with an MCP client under /mcp of the same address.
@@ -76,6 +81,12 @@ def serve(
             names = _hosts(host, name or [])
             app = web_app(book, people, hosts=names, secure=https, apart=True, runs=runs, reports=reports, tools=hashes)
             server = WebServer(app, host, port)
+            if check:
+                server.close()
+                console.print(f"{path} opens, {server.url} is free: it could serve", highlight=False, soft_wrap=True)
+                return
+            if log is not None:
+                _log_requests(log)
             url = f"http{'s' if https else ''}://{name[0]}" if name else server.url
             if name and not https:
                 url += f":{server.url.rpartition(':')[2]}"
@@ -96,6 +107,20 @@ def is_loopback(host: str) -> bool:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return host == "localhost"
+
+
+def _log_requests(path: Path) -> None:
+    """One line for each request, as `ace.serve.operations` writes it."""
+    import logging
+
+    from ace.serve.operations import REQUESTS
+
+    check_writable(None if str(path) == "-" else path, "--log")
+    handler = logging.StreamHandler() if str(path) == "-" else logging.FileHandler(path, encoding="utf-8")
+    handler.setFormatter(logging.Formatter("%(message)s"))
+    REQUESTS.addHandler(handler)
+    REQUESTS.setLevel(logging.INFO)
+    REQUESTS.propagate = False
 
 
 def _hosts(host: str, names: list[str]) -> list[str]:

@@ -28,6 +28,7 @@ from ace.serve.guard import LOOPBACK, MAX_BODY, Guard, Refused
 from ace.serve.inspector.inspector import Inspector
 from ace.serve.live import Live
 from ace.serve.mcp_server import mcp_server
+from ace.serve.operations import Operated
 from ace.serve.people import People, Person, Sessions
 from ace.serve.shared_memory import SharedMemory
 
@@ -100,7 +101,7 @@ def web_app(
         Mount("/mcp", mcp),
         *inspector.routes(),
     ]
-    return Guard(Starlette(routes=routes, lifespan=lifespan), people, sessions, hosts)
+    return Operated(Guard(Starlette(routes=routes, lifespan=lifespan), people, sessions, hosts), book)
 
 
 class _Tools:

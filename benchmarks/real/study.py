@@ -329,7 +329,7 @@ def figures(runs: dict[str, RecordedRun]) -> dict[str, Any]:
     for name, run in runs.items():
         arm, _, task = name.partition("/")
         by_arm.setdefault(arm, {})[task] = run
-    found: dict[str, Any] = {"runs": len(runs), "arms": {}, "beyond": {}}
+    found: dict[str, Any] = {"runs": len(runs), "arms": {}, "beyond": {}, "against_others": {}}
     for arm in (*ARMS, "train"):
         if arm in by_arm:
             found["arms"][arm] = _arm(list(by_arm[arm].values()))
@@ -337,6 +337,9 @@ def figures(runs: dict[str, RecordedRun]) -> dict[str, Any]:
         for other in ("none", "react_v2", *OTHERS):
             if arm in by_arm and other in by_arm:
                 found["beyond"].setdefault(arm, {})[other] = _points(by_arm[other], by_arm[arm])
+    for arm, against in found["beyond"].items():  # the upper end of how far we are ahead of the best other memory
+        ends = [against[other]["high"] for other in OTHERS if other in against]
+        found["against_others"][arm] = None if None in ends else min(ends, default=None)
     for arm in ("unseen", "plans", *OTHERS):
         if arm in by_arm and "none" in by_arm:
             found["beyond"].setdefault(arm, {})["none"] = _points(by_arm["none"], by_arm[arm])

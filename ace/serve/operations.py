@@ -1,0 +1,132 @@
+"""What an operator asks a server: is it there, is its book, what does it do, who asked what.
+
+``/healthz``, ``/readyz`` and ``/metrics`` need no token, as probes have none: they hold counts and times, and nothing of the
+book. A request's line in the log holds no query, which may hold a token.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import re
+import time
+import uuid
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+from starlette.concurrency import run_in_threadpool
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.responses import JSONResponse, PlainTextResponse, Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from ace.playbook import Playbook
+
+REQUESTS = logging.getLogger("ace.serve.requests")
+"""One JSON line for each request; silent unless it is given a handler."""
+READY_SECONDS = 1.5
+"""For the book to answer."""
+BUCKETS = (0.01, 0.05, 0.1, 0.5, 1.0, 5.0)
+"""Seconds, of the histogram of requests."""
+_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
+_PLACE = re.compile(r"/([a-z]{0,20})(?:/|$)")
+
+
+class Operated:
+    """Counts, times and logs the requests of an app, and answers probes: `Operated(app, book)`."""
+
+    def __init__(self, app: ASGIApp, book: Playbook) -> None:
+        self._app, self._book = app, book
+        self._begun = time.time()
+        self._requests: Counter[tuple[str, str, int]] = Counter()
+        self._within: Counter[float] = Counter()
+        self._seconds, self._under_way = 0.0, 0
+        self._asked: asyncio.Task[dict[str, Any]] | None = None
+        self._probes: dict[str, Callable[[], Any]] = {
+            "/healthz": self._health,
+            "/readyz": self._readiness,
+            "/metrics": self._metrics,
+        }
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a probe, or pass a request on and tell of it."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        if (probe := self._probes.get(scope["path"])) is not None:
+            await (await probe())(scope, receive, send)
+            return
+        given = Headers(scope=scope).get("x-request-id", "")
+        request_id = given if _ID.fullmatch(given) else uuid.uuid4().hex
+        begun, status, sent = time.perf_counter(), 500, 0
+
+        async def told(message: Message) -> None:
+            nonlocal status, sent
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                MutableHeaders(scope=message)["x-request-id"] = request_id
+            sent += len(message.get("body", b""))
+            await send(message)
+
+        self._under_way += 1
+        try:
+            await self._app(scope, receive, told)
+        finally:
+            self._under_way -= 1
+            self._tell(scope, request_id, status, sent, time.perf_counter() - begun)
+
+    def _tell(self, scope: Scope, request_id: str, status: int, sent: int, seconds: float) -> None:
+        place = found[1] if (found := _PLACE.match(scope["path"])) else "other"
+        self._requests[scope["method"], place, status] += 1
+        self._seconds += seconds
+        for bound in BUCKETS:
+            self._within[bound] += seconds <= bound
+        person = scope.get("state", {}).get("person")
+        line = {
+            "time": round(time.time(), 3),
+            "id": request_id,
+            "method": scope["method"],
+            "path": scope["path"],
+            "status": status,
+            "seconds": round(seconds, 4),
+            "bytes": sent,
+            "person": getattr(person, "name", ""),
+        }
+        REQUESTS.info(json.dumps(line))
+
+    async def _health(self) -> Response:
+        return JSONResponse({"alive": True, "seconds": round(time.time() - self._begun)})
+
+    async def _readiness(self) -> Response:
+        found = await self._of_the_book()
+        return JSONResponse({"ready": bool(found)} | found, 200 if found else 503)
+
+    async def _of_the_book(self) -> dict[str, Any]:
+        """What the book says; empty when it does not answer in time. One question is out at once, however many ask."""
+        if self._asked is None or self._asked.done():
+            self._asked = asyncio.create_task(run_in_threadpool(self._look))
+        done, _ = await asyncio.wait({self._asked}, timeout=READY_SECONDS)
+        if not done or self._asked.exception() is not None:
+            return {}
+        return self._asked.result()
+
+    def _look(self) -> dict[str, Any]:
+        self._book.refresh()
+        return {
+            "lessons": len(self._book),
+            "revision": self._book.revision,
+            "waiting": len(self._book.review.pending()),
+        }
+
+    async def _metrics(self) -> Response:
+        """In the text format of Prometheus."""
+        found, count = await self._of_the_book(), sum(self._requests.values())
+        lines = [f"ace_ready {int(bool(found))}", f"ace_requests_under_way {self._under_way}"]
+        lines += [f"ace_{name} {value}" for name, value in found.items()]
+        for (method, place, status), number in sorted(self._requests.items()):
+            lines.append(f'ace_requests_total{{method="{method}",place="{place}",status="{status}"}} {number}')
+        within = [(str(bound), self._within[bound]) for bound in BUCKETS]
+        lines += [f'ace_request_seconds_bucket{{le="{le}"}} {number}' for le, number in (*within, ("+Inf", count))]
+        lines += [f"ace_request_seconds_sum {self._seconds:.6f}", f"ace_request_seconds_count {count}"]
+        return PlainTextResponse("\n".join(lines) + "\n", media_type="text/plain; version=0.0.4")
