@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from functools import partial
+from importlib.metadata import version
 from typing import Annotated, Any
 
 from anyio import to_thread
@@ -58,7 +59,7 @@ def mcp_server(memory: SharedMemory, name: str = "ace-memory", apart: Apart | No
         name: Of the server.
         apart: Learns in a process of its own, for the servers of all who ask; in a thread by default.
     """
-    server = MCPServer(name, instructions=INSTRUCTIONS, log_level="ERROR")
+    server = MCPServer(name, version=version("dspy-ace"), instructions=INSTRUCTIONS, log_level="ERROR")
 
     @server.tool(annotations=READS)
     @_told(ToolError)

@@ -69,6 +69,7 @@ def test_every_snippet_runs(name, tmp_path):
         "workflows",
         "langgraph",
         "serving",
+        "operations",
     ],
 )
 def test_every_snippet_of_a_guide_runs(name, tmp_path):
