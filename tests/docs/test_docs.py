@@ -1,5 +1,6 @@
 """Every snippet of the documents runs, in order, in one folder, against a real HTTP model on loopback."""
 
+import json
 import os
 import re
 import subprocess
@@ -9,6 +10,8 @@ from pathlib import Path
 import pytest
 from conftest import ROOT
 from loopback import openai_server
+
+from benchmarks.real.recording import Recording
 
 DOCUMENTS = ["README.md", "quickstart.md", "docs/index.md"]
 OLLAMA = "http://localhost:11434/v1"
@@ -20,7 +23,7 @@ def blocks(name):
 
 @pytest.mark.parametrize("name", DOCUMENTS)
 def test_every_snippet_runs(name, tmp_path):
-    assert {language for language, _ in blocks(name)} <= {"python", "bash"}
+    assert {language for language, _ in blocks(name)} <= {"python", "bash", "text"}
     python = "\n".join(text for language, text in blocks(name) if language == "python")
     bash = "\n".join(text for language, text in blocks(name) if language == "bash")
     with openai_server() as (url, requests):
@@ -86,4 +89,32 @@ def test_the_quickstart_is_short():
 
 
 def test_the_readme_is_short():
-    assert len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()) <= 120
+    assert len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()) <= 100
+
+
+@pytest.mark.parametrize(("number", "arm"), [(0, "none"), (1, "demonstrations")])
+def test_the_transcripts_of_the_readme_are_recorded_ones(number, arm):
+    run = Recording(ROOT / "benchmarks" / "real" / "office.jsonl.gz").runs[f"{arm}/forward#3"]
+    shown = re.findall(r"```text\n(.*?)```", (ROOT / "README.md").read_text(encoding="utf-8"), re.DOTALL)[number]
+    lines = shown.splitlines()
+    made = [json.loads(line) for line in [*made_of(run), run.exchanges[-1].text]]
+    assert [line.partition("(")[0] for line in lines] == [one["name"] for one in made]
+    last = run.exchanges[-1]
+    told = " ".join(message["content"] for message in last.request["messages"])
+    for line, one in zip(lines, made, strict=True):
+        args = one.get("args") or {name: value for name, value in one.items() if name not in ("name", "cited_bullets")}
+        for name, value in args.items():
+            assert f"{name}={json.dumps(value)}"[:30] in line
+        observed = line[66:].removesuffix(" ...").strip()
+        assert one["name"] == "submit" or observed in told
+    assert run.ending.solved == (arm == "demonstrations")
+
+
+def made_of(run):
+    """The calls that were made, as the model's next prompt shows them."""
+    return [
+        line
+        for message in run.exchanges[-1].request["messages"]
+        if message["role"] == "assistant"
+        for line in message["content"].splitlines()
+    ]
