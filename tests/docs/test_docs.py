@@ -103,8 +103,8 @@ def test_the_transcripts_of_the_readme_are_recorded_ones(number, arm):
     told = " ".join(message["content"] for message in last.request["messages"])
     for line, one in zip(lines, made, strict=True):
         args = one.get("args") or {name: value for name, value in one.items() if name not in ("name", "cited_bullets")}
-        for name, value in args.items():
-            assert f"{name}={json.dumps(value)}"[:30] in line
+        call = f"{one['name']}({', '.join(f'{name}={json.dumps(value)}' for name, value in args.items())})"
+        assert call.startswith(line[:66].strip().removesuffix("...").strip())
         observed = line[66:].removesuffix(" ...").strip()
         assert one["name"] == "submit" or observed in told
     assert run.ending.solved == (arm == "demonstrations")
