@@ -13,9 +13,14 @@ from langgraph.types import Command, interrupt
 
 import ace.graph
 from ace import ReActGenerator
-from ace.graph import JsonlCheckpointer, ReActAgentNode, WorkflowInterrupted
+from ace.graph import JsonlCheckpointer, NodeFailed, ReActAgentNode, WorkflowInterrupted
 from ace.graph.messages import as_messages, last_message
+from ace.playbook import PlaybookBullet
+from ace.playbook.bullet import readable
+from ace.playbook.plan import Call, FromTask, Plan, Situation
+from ace.playbook.results import Retrieved
 from ace.testing import FunctionLM, ScriptedLM, decision
+from ace.testing.engine import render_reply
 from ace.tools import tool
 
 MODES = ["messages", "custom", "updates"]
@@ -235,3 +240,54 @@ def test_what_is_no_text_is_named_and_what_is_empty_refused():
     assert last_message([HumanMessage(parts)], "task", "answer")[0] == "What is this?\n[image_url]"
     with pytest.raises(ValueError, match="last message is empty"):
         last_message([HumanMessage("Hi"), AIMessage("Hello"), HumanMessage("")], "task", "answer")
+
+
+# -- what an agent can do, over a `MessagesState` -------------------------------------------------------------------------
+
+
+def test_an_agent_follows_the_plan_of_a_lesson_over_messages():
+    class Lesson:
+        def retrieve_for(self, task, tools):
+            call = Call(tool="look", args={"n": FromTask(slot="n")})
+            fields = readable(Plan(calls=(call, call)), [Situation(template="look twice")])
+            bullet = PlaybookBullet(id="b-1", section="Strategies", tool_schema_hashes=dict(tools), **fields)
+            return Retrieved([bullet], released=["b-1"])
+
+    lm = ScriptedLM([decision("plan_look", n=1, look_n=2), decision("submit", answer="Both seen.")])
+    it = ReActGenerator(tools=[look], lm=lm, playbook=Lesson(), plans="approved")
+    state = ace.graph.compile(graph_of(ReActAgentNode(it))).invoke(asked("look twice"))
+    assert [message.content for message in state["messages"]][-1] == "Both seen."
+    assert [m.content for m in state["messages"] if isinstance(m, ToolMessage)] == ["saw 1", "saw 2"]
+
+
+@pytest.mark.parametrize(("policy", "ends"), [("forgiving", "It is at home"), ("default", None)])
+def test_the_agents_policy_decides_about_a_bad_call_over_messages(policy, ends):
+    lm = ScriptedLM([decision("look", n="many"), decision("look", n=17), decision("submit", answer="It is at home")])
+    it = ReActGenerator(tools=[look], lm=lm, policy=policy)
+    flow = ace.graph.compile(graph_of(ReActAgentNode(it)))
+    if ends is None:
+        with pytest.raises(NodeFailed, match="n"):
+            flow.invoke(asked())
+    else:
+        assert flow.invoke(asked())["messages"][-1].content == ends
+
+
+def test_calls_are_approved_by_their_ids_over_messages(tmp_path):
+    paid = []
+
+    @tool(requires_approval=True)
+    def pay(to: str) -> str:
+        """Pay."""
+        paid.append(to)
+        return f"paid {to}"
+
+    both = {"tool_calls": [{"name": "pay", "args": {"to": to}} for to in ("ann", "eve")]}
+    lm = ScriptedLM([render_reply(next_thought="both", tool_calls=both), decision("submit", answer="Ann is paid.")])
+    it = ReActGenerator(tools=[pay], lm=lm, run_store=tmp_path / "runs")
+    flow = ace.graph.compile(graph_of(ReActAgentNode(it)), checkpointer=JsonlCheckpointer(tmp_path / "threads"))
+    with pytest.raises(WorkflowInterrupted) as stop:
+        flow.invoke(asked("Pay both"), thread_id="t")
+    first, second = (call["tool_call_id"] for call in stop.value.interrupts[0].value["calls"])
+    messages = flow.resume("t", {first: "approve", second: {"decision": "deny", "reason": "not eve"}})["messages"]
+    assert (paid, messages[-1].content) == (["ann"], "Ann is paid.")
+    assert [m.content for m in messages if isinstance(m, ToolMessage)] == ["paid ann", "not eve"]
