@@ -74,6 +74,7 @@ from ace.core import (
     describe_error,
     json_value,
     truncate,
+    value_to_text,
 )
 from ace.tasks import (
     ApprovalRequest,
@@ -84,6 +85,7 @@ from ace.tasks import (
     StepError,
     TaskOutput,
     TerminationReason,
+    answer_field,
 )
 from ace.tools import Tool, ToolCall, ToolResult, check_call
 from ace.tools.media import media_in
@@ -657,7 +659,8 @@ class AgentRun:
         if refusal := self._breakers.call(name, now):
             return self._refuse(state, index, "unavailable", refusal)
         self._call_started[call.id] = now
-        self._emit("tool_call_started", tool_call_id=call.id, tool=name, attempt=call.attempt)
+        started = {"tool_call_id": call.id, "tool": name, "attempt": call.attempt}
+        self._emit("tool_call_started", {"args": call.call.args}, **started)
         return state.update(index, call.changed(status="out"))
 
     def _known(self, call: CallState) -> ToolResult | None:
@@ -765,6 +768,7 @@ class AgentRun:
         failed = result.outcome != "success"
         self._emit(
             "tool_call_error" if failed else "tool_call_completed",
+            {"result": result.text},
             tool_call_id=call.id,
             tool=call.call.name,
             outcome="retried" if retried else result.outcome,
@@ -1098,7 +1102,8 @@ class AgentRun:
 
     # -- events ------------------------------------------------------------------------------------------------------
 
-    def _emit(self, kind: EventKind, **data: Any) -> None:
+    def _emit(self, kind: EventKind, told: Mapping[str, Any] | None = None, /, **data: Any) -> None:
+        """Send an event to observers, and to the reader of a stream, who is told more."""
         seq, self.record.seq = self.record.seq, self.record.seq + 1
         if not (self.spec.listeners or self.spec.observers):
             return
@@ -1112,7 +1117,7 @@ class AgentRun:
             data=data,
         )
         for listener in self.spec.listeners:
-            listener(event)
+            listener(event.model_copy(update=told) if told else event)
         for observer in self.spec.observers:
             observer.send(event)
 
@@ -1130,7 +1135,9 @@ class AgentRun:
             case Interrupted():
                 self._emit("run_paused", reason=state.reason, cause=state.cause)
             case _:
-                self._emit("run_completed", termination_reason=self.record.forced_by or "completed")
+                outputs = self.record.outputs
+                told = {"answer": value_to_text(outputs.get(answer_field(outputs)))}
+                self._emit("run_completed", told, termination_reason=self.record.forced_by or "completed")
 
     # -- the output -------------------------------------------------------------------------------------------------
 

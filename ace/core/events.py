@@ -52,6 +52,16 @@ class Event(BaseModel, frozen=True, extra="forbid"):
     """Seconds since 1970."""
     data: dict[str, Any] = Field(default_factory=dict)
     """JSON values only; no secrets, no arguments of the caller's."""
+    args: dict[str, Any] | None = None
+    """Of a call, as it is made; only in a stream, whose reader is the caller, and never for observers."""
+    result: str | None = None
+    """Of a call, as the model reads it; only in a stream."""
+    answer: str | None = None
+    """Of a run that has completed, as text; only in a stream."""
+
+    def bare(self) -> Event:
+        """The event as observers get it."""
+        return self.model_copy(update={"args": None, "result": None, "answer": None})
 
 
 Observer = Callable[[Event], None]

@@ -104,7 +104,7 @@ class Session:
 
     def agent_event(self, node: str, task_id: str, event: Event) -> None:
         """Send an event of a node's agent as an event of the graph."""
-        self.emit("agent_event", node=node, task_id=task_id, step=self._step, agent=event)
+        self.emit("agent_event", node=node, task_id=task_id, step=self._step, agent=event.bare())
 
     # -- events -------------------------------------------------------------------------------------------------------
 

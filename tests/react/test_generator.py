@@ -817,6 +817,19 @@ def test_a_stream_gives_the_events_and_the_pieces_of_the_replies():
     assert "finish" in streamed
 
 
+def test_the_reader_of_a_stream_is_told_arguments_results_and_the_answer_and_observers_are_not():
+    seen = []
+    lm = ScriptedLM([decision("calculator", expression="6 * 7"), decision("submit", answer="42")])
+    it = ReActGenerator(tools=[calculator], lm=lm, observers=[seen.append])
+    with it.stream("What is 6 times 7?") as stream:
+        events = {event.kind: event for event in stream}
+    assert events["tool_call_started"].args == {"expression": "6 * 7"}
+    assert events["tool_call_completed"].result == "42"
+    assert events["run_completed"].answer == "42"
+    assert {event.kind for event in seen} == set(events)
+    assert all((event.args, event.result, event.answer) == (None, None, None) for event in seen)
+
+
 def test_sync_async_and_streamed_runs_are_the_same_run():
     def shape(events):
         return [(e.kind, e.step_id, e.data) for e in events if e.kind != "model_request_delta"]
