@@ -10,7 +10,7 @@ from ace.evaluation.report import tables
 if TYPE_CHECKING:
     from ace.evaluation.report.models import EvaluateReport
 
-COLUMNS = ("arm", "runs", "success, %", "95 %", "iterations", "requests", "unfinished")
+COLUMNS = ("arm", "runs", "success, %", "95 %", "iterations", "requests", "not done")
 DIFFERENCES = ("arm", "metric", "difference", "95 %", "p corrected", "gained", "lost", "could show")
 
 

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ace.cli._shared import JsonOption, check_writable, console, examples, progress_bar, shown, write_json
+from ace.cli._shared import JsonOption, check_writable, console, counted, examples, progress_bar, shown, write_json
 
 if TYPE_CHECKING:
     from ace.agent import Policy
+    from ace.evaluation.episodes import Attempt
     from ace.evaluation.row import RunReport
     from ace.playbook import Playbook
     from ace.suites.office import OfficeSuite
@@ -63,7 +64,9 @@ def demo(
         console.print(line, highlight=False)
     with Playbook.open(path) as playbook:
         _learn(suite, train, playbook, choice.policy, epochs)
-        seen = _compare(suite, test, playbook, choice.policy, seeds, unseen=False)
+        stories: dict[str, dict[str, Attempt]] = {}
+        seen = _compare(suite, test, playbook, choice.policy, seeds, unseen=False, stories=stories)
+        _show_one(stories, playbook)
         unseen = _compare(suite, test, playbook, choice.policy, seeds, unseen=True)
         arms, others = summarise(seen), summarise(unseen)
         told = build_report(suite, choice, FIXED, seen, learns=False)
@@ -82,7 +85,7 @@ def demo(
             seconds=time.monotonic() - started,
         )
         for title, of in (
-            (f"held-out tasks of seen families, {seeds} seeds", arms),
+            (f"held-out tasks of seen families, {counted(seeds, 'seed')}", arms),
             ("unseen families: all lessons of the task's own family left out", others),
         ):
             console.print(shown(tables.arms(title, of).only(*COLUMNS), "simulated"))
@@ -94,7 +97,7 @@ def demo(
     for sentence in told.verdicts[:1]:
         console.print(f"\n{sentence}", style="bold", highlight=False)
     console.print(f"report:   {page}", highlight=False, soft_wrap=True)
-    console.print(f"playbook: {path}, {report.bullets} bullets", highlight=False, soft_wrap=True)
+    console.print(f"playbook: {path}, {report.bullets} lessons", highlight=False, soft_wrap=True)
     console.print(f"look at them: ace playbook list {path}", highlight=False, soft_wrap=True)
     console.print(f"or in a browser: {serve_command(path)}", highlight=False, soft_wrap=True)
 
@@ -165,8 +168,16 @@ def _learn(suite: OfficeSuite, train: Sequence[SuiteTask], playbook: Playbook, p
 
 
 def _compare(
-    suite: OfficeSuite, tasks: Sequence[SuiteTask], playbook: Playbook, policy: Policy, seeds: int, *, unseen: bool
+    suite: OfficeSuite,
+    tasks: Sequence[SuiteTask],
+    playbook: Playbook,
+    policy: Policy,
+    seeds: int,
+    *,
+    unseen: bool,
+    stories: dict[str, dict[str, Attempt]] | None = None,
 ) -> list[RunReport]:
+    """Run the tasks in each arm; `stories` gets the first attempt of each arm at each task."""
     from ace.evaluation.arms import FIXED
     from ace.evaluation.runner import evaluate
     from ace.testing import SimulatedLM
@@ -184,8 +195,31 @@ def _compare(
             unseen=unseen,
         ):
             runs.append(attempt.report())
+            if stories is not None:
+                stories.setdefault(attempt.task.id, {}).setdefault(attempt.arm, attempt)
             advance(f"{'unseen' if unseen else 'seen'} families, arm {attempt.arm}")
     return runs
+
+
+def _show_one(stories: dict[str, dict[str, Attempt]], playbook: Playbook) -> None:
+    """Show one task that fails without a lesson and is solved with one."""
+    both = [(arms["none"], arms["playbook"]) for arms in stories.values()]
+    told = [(a, b) for a, b in both if b.feedback.success and not a.feedback.success and b.output.cited_bullets]
+    if not told:
+        return
+    without, with_one = min(told, key=lambda pair: len(pair[1].output.structured_trace))
+    lesson = playbook.find(with_one.output.cited_bullets[:1])
+    console.print(f"\nOne of the tasks: {without.task.task.text}", style="bold", highlight=False)
+    for title, attempt in (("without a lesson, it fails", without), ("with that lesson, it is solved", with_one)):
+        console.print(f"{title} (simulated):", style="bold")
+        for step in attempt.output.structured_trace:
+            args = ", ".join(f"{name}={value!r}" for name, value in step.tool_args.items())
+            console.print(f"  {step.tool_name}({args})", highlight=False, soft_wrap=True)
+        if attempt is without:
+            for bullet in lesson.values():
+                console.print("what was learned from other tasks:", style="bold")
+                console.print(f"  {bullet.text}", highlight=False)
+    console.print()
 
 
 def _show_bullets(playbook: Playbook, limit: int = 5) -> None:
@@ -193,6 +227,6 @@ def _show_bullets(playbook: Playbook, limit: int = 5) -> None:
 
     strategies = [b for b in playbook.bullets if b.section == "Strategies"]
     best = sorted(strategies, key=lambda b: (-b.helpful_count, b.number))[:limit]
-    console.print("the most helpful bullets", style="bold")
+    console.print("the most helpful lessons", style="bold")
     for bullet in best:
         console.print(f"  {render_bullet(bullet)}", markup=False, highlight=False)

@@ -26,6 +26,8 @@ def test_the_demo_learns_and_says_that_it_is_simulated(tmp_path):
     assert f"report:   {report['report_path']}" in said
     assert "simulated" in Path(report["report_path"]).read_text()
     assert said[-1] == f"or in a browser: ace serve {report['playbook_path']}", "and with the next command to type"
+    assert "without a lesson, it fails (simulated):" in said
+    assert "with that lesson, it is solved (simulated):" in said
     assert f"{report['bullets']} lessons" in ace("playbook", "list", report["playbook_path"])
 
 

@@ -38,7 +38,7 @@ def arms(title: str, of: Mapping[str, ArmReport]) -> Table:
     """How each arm did."""
     head = (
         "arm", "runs", "success, %", "95 %", "iterations", "95 % of them", "requests", "tokens", "of them memory", "seconds",
-        "US$", "unfinished",
+        "US$", "not done",
     )  # fmt: skip
     rows = (
         (
