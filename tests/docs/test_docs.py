@@ -13,7 +13,7 @@ from loopback import openai_server
 
 from benchmarks.real.recording import Recording
 
-DOCUMENTS = ["README.md", "quickstart.md", "docs/index.md"]
+DOCUMENTS = ["README.md", "quickstart.md", "docs/index.md", "docs/tutorial.md"]
 OLLAMA = "http://localhost:11434/v1"
 
 
