@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+import os
 import sys
 from typing import Annotated
 
@@ -53,6 +55,9 @@ def main() -> None:
     from ace.core import AceError, visible
 
     insist_on_ctrl_c()
+    # prices that the packages carry will do: what they warn of when they cannot look for newer ones is no news
+    os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
+    logging.getLogger("dspy.clients.model_metadata").setLevel(logging.ERROR)
     try:
         code = app(standalone_mode=False) or 0
     except AceError as error:

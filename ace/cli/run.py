@@ -100,12 +100,11 @@ def run(
             output = agent.resume(resume, decision).output  # pyright: ignore[reportArgumentType] - checked there
         else:
             output = agent.run(task, domain=domain, max_iters=max_iters)
+    write_json(output, json_file)
     if output_mode == "simple":
         console.print(str(output.answer), markup=False, highlight=False)
     else:
-        console.print(f"policy: {choice.policy.name}   {choice.label}", highlight=False)
-        _show(output, feedback, run_store, steps)
-    write_json(output, json_file)
+        _show(output, feedback, run_store, steps, choice)
     if output.error:
         raise typer.Exit(1)
 
@@ -143,7 +142,15 @@ def _suite_task(
     return output, episode.score(output)
 
 
-def _show(output: TaskOutput, feedback: Feedback | None, run_store: Path | None, steps: bool) -> None:
+def _show(
+    output: TaskOutput, feedback: Feedback | None, run_store: Path | None, steps: bool, choice: ModelChoice
+) -> None:
+    from ace.core import SuiteError
+    from ace.evaluation.hosted import in_words
+
+    if output.error is not None and output.error.kind == "model_transport" and not output.usage.iterations:
+        raise SuiteError(in_words(output.error.message, choice.name))  # there is nothing to show but why
+    console.print(f"policy: {choice.policy.name}   {choice.label}", highlight=False)
     if steps:
         console.print(output.reasoning_trace, markup=False, highlight=False)
     if output.error:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import urllib.error
 import urllib.request
 from collections.abc import Mapping
@@ -87,6 +88,27 @@ class ModelServer:
                     f"no model server answers at {base} for {spec!r} ({why}); start it, or name another with --api-base"
                 ) from error
         return json.dumps(told, sort_keys=True)
+
+
+NO_PROVIDER = "LLM Provider NOT provided"
+"""LiteLLM's words for a model that nobody serves, a misspelt one for example."""
+_KEY = re.compile(r"\b[A-Z][A-Z0-9_]*_API_KEY\b")
+
+
+def in_words(message: str, spec: str) -> str:
+    """What a model's provider says in several lines as one sentence, with what to do.
+
+    Examples:
+        >>> in_words("LMAuthError: ... Set OPENAI_API_KEY in the environment, or ...", "openai/gpt-5")
+        'no key for openai/gpt-5: set OPENAI_API_KEY, or name a server of your own with --api-base'
+    """
+    if NO_PROVIDER in message:
+        model = spec.rpartition("/")[2]
+        return f"nobody serves {spec!r}: write PROVIDER/MODEL, as openai/{model} with --api-base URL, or ollama_chat/{model}"
+    key = _KEY.search(message)
+    if key is not None and message.startswith(("LMAuthError", "LMNotConfiguredError", "LMConfigurationError")):
+        return f"no key for {spec}: set {key[0]}, or name a server of your own with --api-base"
+    return " ".join(message.split())[:300]
 
 
 PROVIDERS = ModelServer()

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 from ace.agent import Policy
 from ace.core import SuiteError
-from ace.evaluation.hosted import PROVIDERS, ModelServer
+from ace.evaluation.hosted import NO_PROVIDER, PROVIDERS, ModelServer, in_words
 from ace.suites.protocol import Suite, SuiteTask
 from ace.suites.registry import load_suite, loaded
 
@@ -100,6 +100,8 @@ def choose_model(spec: str, suite: Suite | None, server: ModelServer = PROVIDERS
         raise SuiteError(
             f"no model {spec!r}: no installed package registers {kind!r}; dspy-ace-suites brings 'recorded'"
         )
+    if "/" not in spec:
+        raise SuiteError(in_words(NO_PROVIDER, spec))
     model = server.lm(spec)
     return ModelChoice(spec, "", Policy.forgiving(), lambda seed: model)
 

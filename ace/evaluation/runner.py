@@ -23,6 +23,7 @@ from ace.evaluation.episodes import (
     pools_of,
     set_up,
 )
+from ace.evaluation.hosted import NO_PROVIDER, in_words
 from ace.evaluation.log import RunLog
 from ace.evaluation.memories import FullHistory, Memory, Online
 from ace.playbook import Playbook, PlaybookView
@@ -37,8 +38,6 @@ UNREACHED = "LMTransportError"
 """That of a server that does not answer."""
 FATAL = ("LMAuthError", "LMBillingError", "LMConfigurationError", "LMNotConfiguredError", "LMUnsupportedModelError")
 """And of lasting ones: no further run can succeed."""
-NO_PROVIDER = "LLM Provider NOT provided"
-"""LiteLLM's words for a model that is not served, a misspelt one for example."""
 OUTAGE_RETRIES = 3
 """How often a run that a model's outage ended is made again before it counts."""
 PAUSE_SECONDS = 1.0
@@ -194,7 +193,10 @@ class Evaluation(Iterator[Attempt]):
         message = error.message if error is not None and error.kind == "model_transport" else ""
         if message.startswith(FATAL) or NO_PROVIDER in message:
             self.stop(message)
-            raise SuiteError(f"the language model takes no request: {message}; what was run before is kept")
+            model = str(getattr(self._lms[job.arm, job.seed], "model", job.arm))
+            raise SuiteError(
+                f"the language model takes no request: {in_words(message, model)}; what was run before is kept"
+            )
         outage = message.startswith(TRANSIENT)
         if outage and job.outages < OUTAGE_RETRIES and not self.stopped:
             job.outages += 1
