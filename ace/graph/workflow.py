@@ -35,9 +35,10 @@ class ThreadOptions(TypedDict, total=False):
     context: Any
 
 
-class CallOptions(TypedDict, total=False):
-    """The same for a thread that is named already."""
+class ResumeOptions(TypedDict, total=False):
+    """The same for a thread that is named already, and what is changed in its state first."""
 
+    update: Mapping[str, Any] | None
     cancellation: CancellationToken | None
     observers: Iterable[AnyObserver]
     context: Any
@@ -127,40 +128,28 @@ class Workflow:
         token = call["cancellation"] = call.get("cancellation") or CancellationToken()
         return AsyncRunStream(lambda put: self._ainvoke(input, config, put, call), token)
 
-    def resume(
-        self,
-        thread_id: str,
-        answer: Any = None,
-        *,
-        update: Mapping[str, Any] | None = None,
-        **call: Unpack[CallOptions],
-    ) -> dict[str, Any]:
+    def resume(self, thread_id: str, answer: Any = None, **call: Unpack[ResumeOptions]) -> dict[str, Any]:
         """Go on with a thread that waits, or was cut off with its process.
 
         Args:
             thread_id: The thread.
             answer: What a node asked for with `interrupt`; None for a stop before or after a node, and to ask again. When
                 several nodes ask, a dict of answers by the ids of their `Interrupt`s.
-            update: Fields to change first, by their reducers.
-            **call: `cancellation`, `observers` and `context`, as for `invoke`.
+            **call: `update` holds fields to change first, by their reducers; `cancellation`, `observers` and `context` are
+                those of `invoke`.
 
         Raises:
             GraphError: There is nothing to go on with, or another update waits already.
         """
+        update = call.pop("update", None)
         if update and (saver := self._saver) is not None:
             config = _config(None, thread_id)
             update = _unsent(update, self.graph.get_state(config), saver.get_tuple(config))
         return self.invoke(_resuming(answer, update), thread_id=thread_id, **call)
 
-    async def aresume(
-        self,
-        thread_id: str,
-        answer: Any = None,
-        *,
-        update: Mapping[str, Any] | None = None,
-        **call: Unpack[CallOptions],
-    ) -> dict[str, Any]:
+    async def aresume(self, thread_id: str, answer: Any = None, **call: Unpack[ResumeOptions]) -> dict[str, Any]:
         """`resume` for async callers."""
+        update = call.pop("update", None)
         if update and (saver := self._saver) is not None:
             config = _config(None, thread_id)
             update = _unsent(update, await self.graph.aget_state(config), await saver.aget_tuple(config))

@@ -25,7 +25,7 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -378,6 +378,20 @@ def measure(given: argparse.Namespace, console: Console) -> dict[str, Any]:
     return {"model": recording.model, **figures(done, wrong), **told}
 
 
+def carried_out(
+    measure: Callable[[argparse.Namespace, Console], dict[str, Any]], given: argparse.Namespace, console: Console
+) -> dict[str, Any] | int:
+    """The figures, or the exit code of what went wrong, which is said."""
+    try:
+        return measure(given, console)
+    except RecordingError as error:
+        console.print(f"error: {error}", style="red", markup=False, highlight=False)
+        return 1
+    except KeyboardInterrupt:
+        console.print("stopped; the finished runs are kept, run this again to go on")
+        return 130
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Record or replay, print the figures as JSON, and say by the exit code whether that went well."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -390,14 +404,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--again", action="store_true", help="make the chosen runs again, also those in the recording")
     parser.add_argument("--server", default="", help="the address of a server that runs, as http://127.0.0.1:8080/v1")
     given, console = parser.parse_args(arguments), Console(stderr=True)
-    try:
-        found = measure(given, console)
-    except RecordingError as error:
-        console.print(f"error: {error}", style="red", markup=False, highlight=False)
-        return 1
-    except KeyboardInterrupt:
-        console.print("stopped; the finished runs are kept, run this again to go on")
-        return 130
+    found = carried_out(measure, given, console)
+    if isinstance(found, int):
+        return found
     console.print(table(found))
     text = json.dumps(found, indent=1)
     print(text)

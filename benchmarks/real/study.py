@@ -51,7 +51,7 @@ from ace.playbook import Filters, MiniLMEmbedder, Playbook, PlaybookBullet
 from ace.suites.protocol import Suite, SuiteTask, signature_of
 from ace.suites.registry import load_suite
 from ace.tasks import Feedback, TaskOutput
-from benchmarks.real.loop import chosen, model_at, own_server
+from benchmarks.real.loop import carried_out, chosen, model_at, own_server
 from benchmarks.real.loop_agents import ITERATIONS, FirstReply, language_model, ours, react_v2
 from benchmarks.real.recording import Ending, LiveModel, RecordedRun, Recording, RecordingError, ReplayedModel, commit
 
@@ -446,14 +446,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--server", default="", help="the address of a server that runs, as http://127.0.0.1:8080/v1")
     given, console = parser.parse_args(arguments), Console(stderr=True)
     logging.getLogger("dspy").setLevel(logging.CRITICAL)  # it logs the end of a run with a traceback
-    try:
-        found = measure(given, console)
-    except RecordingError as error:
-        console.print(f"error: {error}", style="red", markup=False, highlight=False)
-        return 1
-    except KeyboardInterrupt:
-        console.print("stopped; the finished runs are kept, run this again to go on")
-        return 130
+    found = carried_out(measure, given, console)
+    if isinstance(found, int):
+        return found
     console.print(table(found))
     if given.json is not None:
         given.json.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")

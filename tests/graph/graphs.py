@@ -9,6 +9,10 @@ from langgraph.graph import START, StateGraph
 from ace import tool
 from ace.graph import append, counter, merge_map, override
 from ace.graph.state import WorkflowState
+from ace.playbook import PlaybookBullet
+from ace.playbook.bullet import readable
+from ace.playbook.plan import Call, FromTask, Plan, Situation
+from ace.playbook.results import Retrieved
 
 
 class State(TypedDict, total=False):
@@ -68,3 +72,25 @@ class Recorder:
 def thread(name):
     """LangGraph's config of a thread."""
     return {"configurable": {"thread_id": name}}
+
+
+class LookTwice:
+    """A memory whose one lesson has a released plan: look twice."""
+
+    def retrieve_for(self, task, tools):
+        call = Call(tool="look", args={"n": FromTask(slot="n")})
+        fields = readable(Plan(calls=(call, call)), [Situation(template="look twice")])
+        bullet = PlaybookBullet(id="b-1", section="Strategies", tool_schema_hashes=dict(tools), **fields)
+        return Retrieved([bullet], released=["b-1"])
+
+
+def paying(paid: list[str]):
+    """A tool that needs approval, and keeps whom it has paid."""
+
+    @tool(requires_approval=True)
+    def pay(to: str) -> str:
+        """Pay."""
+        paid.append(to)
+        return f"paid {to}"
+
+    return pay

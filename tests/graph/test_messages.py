@@ -4,7 +4,7 @@ import asyncio
 from typing import Annotated, TypedDict
 
 import pytest
-from graph.graphs import look, thread
+from graph.graphs import LookTwice, look, paying, thread
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, RemoveMessage, ToolMessage
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import START, MessagesState, StateGraph
@@ -15,10 +15,6 @@ import ace.graph
 from ace import ReActGenerator
 from ace.graph import JsonlCheckpointer, NodeFailed, ReActAgentNode, WorkflowInterrupted
 from ace.graph.messages import as_messages, last_message
-from ace.playbook import PlaybookBullet
-from ace.playbook.bullet import readable
-from ace.playbook.plan import Call, FromTask, Plan, Situation
-from ace.playbook.results import Retrieved
 from ace.testing import FunctionLM, ScriptedLM, decision
 from ace.testing.engine import render_reply
 from ace.tools import tool
@@ -246,15 +242,8 @@ def test_what_is_no_text_is_named_and_what_is_empty_refused():
 
 
 def test_an_agent_follows_the_plan_of_a_lesson_over_messages():
-    class Lesson:
-        def retrieve_for(self, task, tools):
-            call = Call(tool="look", args={"n": FromTask(slot="n")})
-            fields = readable(Plan(calls=(call, call)), [Situation(template="look twice")])
-            bullet = PlaybookBullet(id="b-1", section="Strategies", tool_schema_hashes=dict(tools), **fields)
-            return Retrieved([bullet], released=["b-1"])
-
     lm = ScriptedLM([decision("plan_look", n=1, look_n=2), decision("submit", answer="Both seen.")])
-    it = ReActGenerator(tools=[look], lm=lm, playbook=Lesson(), plans="approved")
+    it = ReActGenerator(tools=[look], lm=lm, playbook=LookTwice(), plans="approved")
     state = ace.graph.compile(graph_of(ReActAgentNode(it))).invoke(asked("look twice"))
     assert [message.content for message in state["messages"]][-1] == "Both seen."
     assert [m.content for m in state["messages"] if isinstance(m, ToolMessage)] == ["saw 1", "saw 2"]
@@ -275,15 +264,9 @@ def test_the_agents_policy_decides_about_a_bad_call_over_messages(policy, ends):
 def test_calls_are_approved_by_their_ids_over_messages(tmp_path):
     paid = []
 
-    @tool(requires_approval=True)
-    def pay(to: str) -> str:
-        """Pay."""
-        paid.append(to)
-        return f"paid {to}"
-
     both = {"tool_calls": [{"name": "pay", "args": {"to": to}} for to in ("ann", "eve")]}
     lm = ScriptedLM([render_reply(next_thought="both", tool_calls=both), decision("submit", answer="Ann is paid.")])
-    it = ReActGenerator(tools=[pay], lm=lm, run_store=tmp_path / "runs")
+    it = ReActGenerator(tools=[paying(paid)], lm=lm, run_store=tmp_path / "runs")
     flow = ace.graph.compile(graph_of(ReActAgentNode(it)), checkpointer=JsonlCheckpointer(tmp_path / "threads"))
     with pytest.raises(WorkflowInterrupted) as stop:
         flow.invoke(asked("Pay both"), thread_id="t")

@@ -306,10 +306,10 @@ def test_the_calls_of_a_turn_stay_together_beside_a_summary():
 # -- a mutant for each law ---------------------------------------------------------------------------------------------
 
 
-def _skips_seq(self, kind, _emit=AgentRun._emit, **data):
+def _skips_seq(self, kind, told=None, *, _emit=AgentRun._emit, **data):
     if kind == "tool_call_error":
         self.record.seq += 1
-    _emit(self, kind, **data)
+    _emit(self, kind, told, **data)
 
 
 def _reversed(self, calls, thought, iteration, _steps=AgentRun.steps_of):

@@ -6,7 +6,7 @@ import asyncio
 from typing import Annotated, Any, TypedDict
 
 import pytest
-from graph.graphs import look, one
+from graph.graphs import LookTwice, look, one, paying
 from langchain_core.messages import HumanMessage, SystemMessage
 from langgraph.graph import END, START, MessagesState, StateGraph
 from langgraph.types import Command, RetryPolicy
@@ -139,13 +139,7 @@ class PaysTwo(ReActGenerator):
 def test_of_two_calls_that_wait_one_is_approved_and_the_other_denied(tmp_path):
     paid = []
 
-    @tool(requires_approval=True)
-    def pay(to: str) -> str:
-        """Pay."""
-        paid.append(to)
-        return f"paid {to}"
-
-    agent = PaysTwo(tools=[pay], lm=finishing(), run_store=tmp_path / "runs")
+    agent = PaysTwo(tools=[paying(paid)], lm=finishing(), run_store=tmp_path / "runs")
     workflow = graph.compile(one(ReActAgentNode(agent)), checkpointer=JsonlCheckpointer(tmp_path / "threads"))
     with pytest.raises(WorkflowInterrupted) as raised:
         workflow.invoke({"user_input": "pay"}, thread_id="t")
@@ -284,20 +278,8 @@ def test_what_is_no_agent_is_refused():
 
 @pytest.mark.parametrize("asynchronous", [False, True])
 def test_an_agent_follows_the_plan_of_a_lesson_inside_a_node(asynchronous):
-    from ace.playbook import PlaybookBullet
-    from ace.playbook.bullet import readable
-    from ace.playbook.plan import Call, FromTask, Plan, Situation
-    from ace.playbook.results import Retrieved
-
-    class Lesson:
-        def retrieve_for(self, task, tools):
-            call = Call(tool="look", args={"n": FromTask(slot="n")})
-            fields = readable(Plan(calls=(call, call)), [Situation(template="look twice")])
-            bullet = PlaybookBullet(id="b-1", section="Strategies", tool_schema_hashes=dict(tools), **fields)
-            return Retrieved([bullet], released=["b-1"])
-
     lm = finishing(decision("plan_look", n=1, look_n=2))
-    agent = ReActGenerator(tools=[look], lm=lm, playbook=Lesson(), plans="approved")
+    agent = ReActGenerator(tools=[look], lm=lm, playbook=LookTwice(), plans="approved")
     workflow = graph.compile(one(ReActAgentNode(agent)))
     given = {"user_input": "look twice"}
     state = asyncio.run(workflow.ainvoke(given)) if asynchronous else workflow.invoke(given)
