@@ -32,7 +32,7 @@ def open_book(path: str) -> Playbook:
 
 
 def named(author: str) -> str:
-    """Who is named in the journal when a person decides: by default whoever is logged in."""
+    """Return the name that the journal gives a person's decision: `author`, or the user who is logged in."""
     import getpass
 
     try:

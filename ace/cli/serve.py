@@ -35,7 +35,7 @@ def serve(
         typer.Option(help="One line with a token; or TOML, a table for each name: token, tenant, read_only."),
     ] = None,
     author: Annotated[
-        str, typer.Option(envvar="ACE_AUTHOR", help="The name in the journal; by default mcp, or whoever is logged in.")
+        str, typer.Option(envvar="ACE_AUTHOR", help="The name in the journal; by default mcp, or your user name.")
     ] = "",
     tenant: Annotated[str | None, typer.Option(help="Whose lessons are read and written, beside everybody's.")] = None,
     read_only: Annotated[bool, typer.Option("--read-only", help="Nothing may be written.")] = False,
@@ -52,8 +52,8 @@ def serve(
 ) -> None:
     """Show a playbook in a browser, and offer it to agents with an MCP client under /mcp of the same address.
 
-    People search, review, edit, undo, import and export; agents recall, remember, give feedback and ask why. Whoever asks
-    needs a token, which is printed once. Ctrl-C ends it, and nothing is lost.
+    People search, review, edit, undo, import and export; agents recall, remember, give feedback and ask why. Both
+    need a token, which is printed once; `/healthz`, `/readyz` and `/metrics` need none. Ctrl-C ends it, and nothing is lost.
     """
     from ace.core import PlaybookError
     from ace.playbook import Playbook

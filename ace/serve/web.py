@@ -221,7 +221,7 @@ class WebServer:
             uvicorn.Config(
                 app,
                 http=_Prompt,
-                proxy_headers=False,  # whoever asks could give itself any address
+                proxy_headers=False,  # a client could give itself any address
                 log_level=logging.ERROR,
                 access_log=False,
                 server_header=False,
