@@ -248,7 +248,7 @@ def limited(task: SuiteTask) -> SuiteTask:
 def schedule(arms: Sequence[str], tried: Sequence[str]) -> Iterator[Planned]:
     """All test runs: arms take turns of ten tasks, so that the machine's load falls on all alike."""
     for turn, start in enumerate(range(0, len(tried), TURN)):
-        first = turn % len(arms)
+        first = turn % max(1, len(arms))
         for arm in (*arms[first:], *arms[:first]):
             for name in tried[start : start + TURN]:
                 yield Planned(arm, name)

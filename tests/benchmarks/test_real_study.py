@@ -85,3 +85,9 @@ def test_a_part_begins_no_run_after_its_time(tmp_path, capsys):
         code, said = made(capsys, tmp_path / "r.jsonl", *CHOSEN, "--server", url, "--minutes", 0)
     assert (code, model.asked) == (1, 0)
     assert "holds none of these runs" in said
+
+
+def test_what_it_taught_itself_replays_alone(recorded, capsys):
+    code, said = made(capsys, recorded[0], "--families", "label,relocate", "--arms", "taught", "--replay")
+    assert code == 0
+    assert "taught │ 3 of 4" in said
