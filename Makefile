@@ -11,7 +11,7 @@ export TOKENIZERS_PARALLELISM ?= false
 export LITELLM_LOCAL_MODEL_COST_MAP ?= True
 
 .DEFAULT_GOAL := help
-.PHONY: help demo docs picture test test-all dist smoke test-matrix test-torch check fix bench bench-peers coverage gate verify verify-fast verify-sensitivity evidence evidence-real mutation contracts rates real-model clean
+.PHONY: help demo docs picture test test-all release-check smoke test-matrix test-torch check fix bench bench-peers coverage gate verify verify-fast verify-sensitivity evidence evidence-real mutation contracts rates real-model clean
 
 help: ## show this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -33,6 +33,10 @@ $(VENV)/.docs: pyproject.toml constraints.txt hatch_build.py minilm_graph.py
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[docs]'
 	touch $(VENV)/.user $@
 
+$(VENV)/.release: $(VENV)/.dev
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[release]'
+	touch $@
+
 demo: $(VENV)/.user ## learn on half of the office tasks, show what the playbook does to the other half
 	$(BIN)/ace demo
 
@@ -49,10 +53,15 @@ test-all: $(VENV)/.dev $(VENV)/.docs ## run every test at its full count, and th
 	$(PYTEST)
 	$(MAKE) --no-print-directory mutation
 
-dist: $(VENV)/.dev ## build the sdist and the wheel into dist/, check both, and try each in an empty environment
+release-check: $(VENV)/.release ## build wheel and sdist into dist/, try both in an empty environment of each Python, list parts and licences
+	$(BIN)/check-jsonschema --builtin-schema vendor.github-workflows .github/workflows/*.yml
+	command -v actionlint >/dev/null && actionlint || echo "actionlint is not on this machine: workflows were held to GitHub's schema only"
 	rm -rf dist && $(BIN)/python -m build --outdir dist
 	$(BIN)/twine check --strict dist/*
-	$(BIN)/python -m benchmarks.matrix --smoke --dist dist
+	$(BIN)/python -m benchmarks.matrix --dist dist
+	$(BIN)/cyclonedx-py environment $$(ls -d .venv-matrix/*-whl | head -1)/bin/python --output-reproducible -o dist/sbom.cdx.json
+	$(BIN)/pip-licenses --python $$(ls -d .venv-matrix/*-whl | head -1)/bin/python --from mixed --format markdown --partial-match \
+	  --fail-on "GNU General Public;GNU Affero;GPL-2;GPL-3;AGPL;UNKNOWN" --output-file dist/licences.md
 
 smoke: $(VENV)/.dev ## install the package alone on every other Python of this machine, and try what it is for
 	$(BIN)/python -m benchmarks.matrix --smoke

@@ -103,11 +103,16 @@ def main() -> None:
     parser.add_argument("--smoke", action="store_true", help="only the smoke set, on every other Python")
     parser.add_argument("--lowest", action="store_true", help="with the lowest dependencies only, on this Python, too")
     parser.add_argument("--python", action="append", help="only this one, as in 3.12; repeat for more")
-    parser.add_argument("--dist", type=Path, help="of the files in this folder, on this Python")
+    parser.add_argument(
+        "--dist", type=Path, help="the smoke set of each wheel and sdist in this folder, on every Python"
+    )
     arguments = parser.parse_args()
     if arguments.dist is not None:
-        files = sorted(arguments.dist.resolve().glob("dspy_ace-*"))
-        codes = [smoke(f"3.{sys.version_info[1]}", sys.executable, package=str(file)) for file in files]
+        files, codes = sorted(arguments.dist.resolve().glob("dspy_ace-*")), list[int]()
+        for version, python in pythons().items():
+            for file in files:
+                print(f"{version}: {file.name}", flush=True)
+                codes.append(smoke(version, python, package=str(file)))
         sys.exit(not codes or any(codes))
     own, table, failed = f"3.{sys.version_info[1]}", Table("Python", "what", "result", "seconds"), 0
     lows = [True] if arguments.lowest else [False] if arguments.smoke else [False, True]

@@ -8,6 +8,8 @@ import sys
 import pytest
 from conftest import ROOT
 
+from benchmarks.gate import judge
+
 
 def gate(tmp_path, base, head, **constants):
     script = tmp_path / "gate.py"
@@ -53,16 +55,25 @@ def test_equal_code_passes(tmp_path):
 
 @pytest.mark.parametrize("signed", [False, True])
 def test_slowed_code_is_stopped_unless_somebody_signs(tmp_path, signed):
-    names = [f"{s}/p95" for s in ("short_answer", "one_hop", "multi_hop", "malformed_recovery")]
+    names = [f"{s}/{f}" for s in ("short_answer", "one_hop", "multi_hop", "malformed_recovery") for f in ("p50", "p95")]
     rows = "".join(f'[[accept]]\nfigure = "{name}"\nreason = "a test"\n' for name in names)
     code, figures = gate(tmp_path, ROOT, spoiled(tmp_path, *SLOW), signoff=rows if signed else "")
     assert code == (0 if signed else 1)
-    assert figures["multi_hop/p50"]["verdict"] == "REVIEW"
+    assert figures["multi_hop/p50"]["verdict"] == ("signed off: a test" if signed else "REVIEW")
     assert figures["multi_hop/p95"]["low"] > 1.10
 
 
 def test_a_new_error_is_stopped(tmp_path):
     broken = spoiled(tmp_path, SLOW[0], "            raise RuntimeError('broken')\n")
-    code, figures = gate(tmp_path, ROOT, broken)
-    assert code == 1
+    code, figures = gate(tmp_path, ROOT, broken, signoff='[[accept]]\nfigure = "one_hop/errors"\nreason = "a test"\n')
+    assert code == 1, "an error cannot be signed off"
     assert figures["one_hop/errors"]["verdict"] == "FAIL"
+
+
+@pytest.mark.parametrize("signed", [{}, {"one_hop/p50": "a test"}])
+def test_slower_medians_alone_are_stopped_until_somebody_signs(signed):
+    fast = {"ms": [1.0] * 90 + [2.0] * 10, "peak_mb": 1.0, "errors": 0, "steps": 2}
+    slow = fast | {"ms": [1.09] * 90 + [2.0] * 10}
+    figures, good = judge({"base": {"one_hop": [fast] * 8}, "head": {"one_hop": [slow] * 8}}, signed)
+    assert good == bool(signed)
+    assert {row["name"] for row in figures if row["verdict"] == "REVIEW"} == (set() if signed else {"one_hop/p50"})

@@ -14,6 +14,8 @@ from conftest import ROOT
 from pydantic import ValidationError
 from rich.console import Console
 
+import ace
+
 ISSUES = (
     "real",
     "loop",
@@ -52,6 +54,16 @@ def test_the_contracts_have_not_drifted():
     for name, text in load(ROOT / "contracts" / "export.py").schemas().items():
         assert (ROOT / "contracts" / name).read_text(encoding="utf-8") == text, f"{name} differs; run: make contracts"
         jsonschema.validators.validator_for(json.loads(text)).check_schema(json.loads(text))
+
+
+def test_the_version_is_the_same_everywhere():
+    version = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["version"]
+    assert ace.__version__ == version
+    assert f"version: {version}\n" in (ROOT / "CITATION.cff").read_text(encoding="utf-8")
+    assert (
+        re.search(r"^## (.+?)(?: \(.*\))?$", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"), re.MULTILINE)[1]
+        == version
+    )
 
 
 def test_the_links_of_the_top_level_are_links():

@@ -184,6 +184,15 @@ def test_the_wheel_holds_the_package_and_no_benchmark(tmp_path):
     assert {name.split("/")[0].split("-")[0] for name in names} == {"ace", "dspy_ace"}
     assert {"ace/testing/rates.toml", "ace/py.typed", "ace/__init__.pyi", "ace/evaluation/__init__.pyi"} <= set(names)
     assert structure.of_benchmarks(names) == []
+    carried = {name for name in names if name.endswith((".gz", ".onnx", ".min.js"))}
+    licences = (ROOT / "LICENSE").read_text(encoding="utf-8")
+    assert [
+        name for name in carried if not any(part in licences for part in (name, name.rpartition("/")[0] + ","))
+    ] == []
+    assert {name.rpartition("licenses/")[2] for name in names if "licenses/" in name} == {
+        "LICENSE",
+        "LICENSES/Apache-2.0.txt",
+    }
     assert structure.of_benchmarks(["ace/evaluation/BFCL.py", "ace/tasks.py"]) == ["ace/evaluation/BFCL.py"]
 
 
