@@ -3,7 +3,8 @@
 ``python -m benchmarks gate --base HEAD~1 [--head .]``: each side is a commit or a folder. Four scenarios (short answer,
 one hop, multi-hop chain, malformed-reply recovery) run in turn in both. A figure fails when the lower 95 % bound of its
 ratio is above +10 % at p95 or +5 % in memory, or when an error is new; +7 % at p50, or another number of steps, asks for a
-REVIEW. ``benchmarks/signoff.toml`` accepts a figure by name, with a reason; errors it cannot accept. Anything else exits 1. ``--scenarios`` chooses others: a scripted run of
+REVIEW. ``benchmarks/signoff.toml`` accepts a figure by name, with a reason; errors it cannot accept. Anything else exits 1.
+``--scenarios`` chooses others: a scripted run of
 five steps, retrievals from a playbook of 2,000 bullets, commits to it, learning from a run. The report gives for each
 scenario the geometric mean of head's median to base's, one ratio per pair of processes.
 
