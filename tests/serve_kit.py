@@ -6,8 +6,12 @@ import time
 from contextlib import contextmanager
 
 import httpx
+from conftest import letters
 
+from ace import Policy, ReActGenerator, tool
+from ace.playbook import CallableEmbedder, Playbook
 from ace.serve import People, Person, WebServer, web_app
+from ace.testing import ScriptedLM, decision
 
 
 def conversation(order="o-17", tool="refund", task="Refund the order {}", answer="done"):
@@ -103,3 +107,22 @@ def lesson(worker, number):
     thing, act = THINGS[number % 15], ACTS[number // 15 % 14]
     task = f"Please {act} the {thing} of the {PEOPLE[place]} before {WHEN[number // 210 % 4]} begins"
     return conversation(f"o-{number}", f"handle_{worker}{number:04d}", task)
+
+
+def refunding(book, runs):
+    """An agent that refunds o-9, and keeps its runs."""
+
+    @tool
+    def refund(order: str) -> str:
+        """Refund an order."""
+        return f"{order} <b>refunded</b>"
+
+    script = [decision("refund", order="o-9"), decision("finish", answer="done")]
+    return ReActGenerator(tools=[refund], playbook=book, lm=ScriptedLM(script), policy=Policy.lenient(), run_store=runs)
+
+
+def run_of(number, family):
+    """A run of a family, numbered."""
+    with Playbook(embedder=CallableEmbedder("letters", letters)) as book:
+        out = refunding(book, None).run(f"Refund order o-{number} of {family}")
+    return out.model_copy(update={"run_id": f"r-{number}"})

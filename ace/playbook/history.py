@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from pydantic import BaseModel
 
@@ -48,6 +49,19 @@ class Change(BaseModel, frozen=True):
     authors: tuple[str, ...] = ()
 
 
+class Verdict(NamedTuple):
+    """The last word on a run: `Verdict("r-1", at=0.0, success=True, tenant=None, family="refunds")`."""
+
+    run_id: str
+    at: float
+    """When it was said, in seconds since the epoch."""
+    success: bool | None
+    """None for a run that was taken back."""
+    tenant: str | None
+    family: str
+    """The family of its task, else the domain of what it teaches, else nothing."""
+
+
 class Diff(BaseModel, frozen=True):
     """Everything that differs between two revisions, in id order."""
 
@@ -85,6 +99,9 @@ class History:
     def __init__(self, state: PlaybookState) -> None:
         self._state = state
         self._store = state.store
+        self._verdicts = dict[str, Verdict]()
+        self._verdicts_of: tuple[int, str] = (0, "")
+        """How far the journal was read for them: revision and digest."""
 
     def entries(
         self, bullet_id: str | None = None, *, after: int = 0, until: int | None = None, newest: int | None = None
@@ -128,6 +145,21 @@ class History:
         entries = [entry for entry in self._store.entries() if '"kind":"learned"' in entry.text]
         deltas = (entry.delta for entry in entries[-newest:])
         return {delta.run_id: delta for delta in deltas if isinstance(delta, Learned)}
+
+    def verdicts(self) -> dict[str, Verdict]:
+        """The last verdict on every run, in the order of the first ones; read on from where the journal was read before."""
+        with self._state.lock:
+            revision, digest = self._verdicts_of
+            if not self._store.has_been(digest):  # a purge has written the journal again
+                self._verdicts, revision = {}, 0
+            entries = self._store.entries(revision)
+            for entry in entries:
+                if '"kind":"learned"' in entry.text:
+                    found = _verdict(entry)
+                    self._verdicts[found.run_id] = found
+            if entries:
+                self._verdicts_of = (entries[-1].revision, entries[-1].checksum)
+            return dict(self._verdicts)
 
     def credits(self) -> dict[str, tuple[str, ...]]:
         """By bullet, the runs that have given it their credit."""
@@ -481,3 +513,11 @@ def _gaps(entries: Sequence[Entry]) -> list[str]:
             problems.append(f"after entry {expected}.{position} comes {entry.revision}.{entry.position}")
         expected, position = entry.revision, entry.position
     return problems
+
+
+def _verdict(entry: Entry) -> Verdict:
+    said = json.loads(entry.text)  # a book has many runs: the lessons that they taught are not looked at
+    insights: list[dict[str, Any]] = said.get("insights") or [{}]
+    taught = insights[0]
+    families: list[str] = taught.get("provenance", {}).get("groups") or [taught.get("domain") or ""]
+    return Verdict(said["run_id"], entry.created_at, said["success"], said.get("tenant"), families[0])

@@ -376,8 +376,8 @@ class Playbook:
         self._commit(deltas, author, tools, at)
         return self.revision
 
-    def add(self, *, author: str = "", **fields: Any) -> PlaybookBullet:
-        """Commit one new bullet, given by its fields.
+    def add(self, *, author: str = "", reason: str = "", **fields: Any) -> PlaybookBullet:
+        """Commit one new bullet, given by its fields; the journal keeps author and reason.
 
         Raises:
             PlaybookError: A field is unknown or has an illegal value.
@@ -387,7 +387,7 @@ class Playbook:
         except ValidationError as error:
             raise PlaybookError(f"not a bullet: {error.errors(include_url=False, include_context=False)}") from error
         with self._state.lock:
-            added = self._commit([Add(bullet=bullet)], author)[0]
+            added = self._commit([Add(bullet=bullet, reason=reason)], author)[0]
             assert isinstance(added, Add)
             return self.get(added.bullet.id)
 

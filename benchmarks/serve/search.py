@@ -19,12 +19,12 @@ import tempfile
 from pathlib import Path
 
 import numpy as np
-from playwright.sync_api import Error, Page, sync_playwright
+from playwright.sync_api import Page, sync_playwright
 from rich.console import Console
 
 from ace.playbook import CallableEmbedder, MiniLMEmbedder, Playbook
 from benchmarks.playbook.bench import bullets, sentences
-from benchmarks.serve.browser import chromium
+from benchmarks.serve.browser import chromium, reached
 
 TYPED = 12
 """Searches that are typed."""
@@ -94,12 +94,8 @@ def main() -> None:
                     executable_path=program, args=["--no-sandbox", "--disable-background-networking"]
                 )
                 page = browser.new_page()
-                for _ in range(600):
-                    try:
-                        page.goto(address[0], timeout=60_000)
-                        break
-                    except Error:  # it does not listen yet
-                        page.wait_for_timeout(200)
+                reached(page, address[0])
+                page.goto(f"{address[0].partition('/login')[0]}/lessons")
                 assert f"{arguments.count:,}".replace(",", "") in page.content(), "the whole book is served"
                 page.evaluate(WATCH)
                 typed(page, "a first word")

@@ -215,7 +215,15 @@ def test_scripts_in_a_lesson_are_text_on_every_page(book, url):
     )
     with browser_of("ben", url) as client:
         send(client, f"/lessons/{bullet.id}/edit", content=f"{evil} now", trigger=evil, note=evil)
-        paths = ["/", "/?q=Paint+%3Cscript%3E", f"/?q={bullet.id}", f"/lessons/{bullet.id}", "/journal", "/review"]
+        paths = [
+            "/",
+            "/lessons",
+            "/lessons?q=Paint+%3Cscript%3E",
+            f"/lessons?q={bullet.id}",
+            f"/lessons/{bullet.id}",
+            "/journal",
+            "/review",
+        ]
         for path in [
             *paths,
             "/?said=%3Cscript%3Ealert(1)%3C/script%3E&lesson=%3Cimg%20onerror%3D1%3E&undo=%22%3E%3Cu%3E",

@@ -1,14 +1,19 @@
 """The inspector as a person uses it, in Chromium: by keyboard, narrow and wide, light and dark; pictures are kept."""
 
 import shutil
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 
 import pytest
 from conftest import ROOT, letters
-from serve_kit import TOKENS, conversation, served
+from serve_kit import TOKENS, conversation, refunding, served
 
+from ace.evaluation import Study, StudyConfig
+from ace.evaluation.report.models import BulletEffect
+from ace.learner import Learner
 from ace.playbook import CallableEmbedder, Playbook
+from ace.playbook.render import render_bullet
 from ace.serve import SharedMemory
+from ace.tasks import Feedback
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 PICTURES = ROOT / "test-artefacts"
@@ -16,6 +21,20 @@ needs_chromium = pytest.mark.skipif(
     CHROMIUM is None, reason="no Chromium is installed (Debian: apt-get install chromium)"
 )
 ANA = next(iter(TOKENS))
+BROKEN = """() => {
+  const found = [], range = document.createRange(), walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  for (let node; (node = walker.nextNode()); ) {
+    if (!node.parentElement.checkVisibility() || node.parentElement.closest("textarea, script, svg")) continue;
+    for (const { 0: word, index } of node.data.matchAll(/[\\p{L}\\p{N}]+/gu)) {
+      range.setStart(node, index);
+      range.setEnd(node, index + word.length);
+      const lines = new Set([...range.getClientRects()].map((box) => Math.round(box.top)));
+      if (lines.size > 1) found.push(word);
+    }
+  }
+  return found;
+}"""
+"""Words of a page that stand on two lines."""
 
 
 @pytest.fixture(scope="module")
@@ -73,12 +92,13 @@ def looked_at(page, name):
     PICTURES.mkdir(exist_ok=True)
     page.screenshot(path=PICTURES / f"{name}.png", full_page=True)
     assert page.evaluate("document.documentElement.scrollWidth") <= page.viewport_size["width"], name
+    assert page.evaluate(BROKEN) == [], name
     found = Axe().run(page).response["violations"]
     assert [(v["id"], v["nodes"][0]["html"]) for v in found if v["impact"] in ("serious", "critical")] == [], name
 
 
 @needs_chromium
-@pytest.mark.parametrize("width", [390, 1440])
+@pytest.mark.parametrize("width", [390, 1280, 1440])
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_a_person_finds_a_lesson_reviews_by_keyboard_and_undoes(chromium, book, width, scheme):
     with (
@@ -111,10 +131,97 @@ def test_a_person_finds_a_lesson_reviews_by_keyboard_and_undoes(chromium, book, 
         page.keyboard.type("Paint any boat")
         page.get_by_role("button", name="Save").first.click()
         page.get_by_text("Paint any boat").first.wait_for()
-        for path in ("/lessons/b-2", "/journal", "/outdated", "/files", "/runs", "/reports", "/lessons/b-77", "/"):
+        for path in (
+            "/lessons/b-2",
+            "/journal",
+            "/outdated",
+            "/files",
+            "/runs",
+            "/reports",
+            "/lessons/b-77",
+            "/",
+            "/lessons/new",
+        ):
             if path != "/lessons/b-77":  # a page that says "not found" is a message on the console of a browser
                 page.goto(f"{url}{path}")
                 looked_at(page, f"{name}{path.replace('/', '-').rstrip('-')}")
+
+
+def pressed(page, name, leads_on=True):
+    """Walk with the tab key to a button or a link of that name, and press Enter there."""
+    for _ in range(80):
+        page.keyboard.press("Tab")
+        if page.evaluate("document.activeElement.textContent.trim()") == name:
+            with page.expect_navigation() if leads_on else nullcontext():
+                page.keyboard.press("Enter")
+            return
+    raise AssertionError(f"the keyboard does not reach {name!r}")
+
+
+@needs_chromium
+def test_lessons_are_added_imported_approved_edited_and_a_run_taken_back_by_keyboard_alone(chromium, book, tmp_path):
+    file = tmp_path / "lessons.jsonl"
+    file.write_text('{"id": "b-1", "section": "Strategies", "trigger": "Wax boats", "content": "Use wax."}\n')
+    out = refunding(book, tmp_path / "runs").run("Refund the order o-9")
+    Learner(book, author="agent").learn(out, Feedback(success=True, text=""))
+    with served(book, runs=tmp_path / "runs") as url, opened(chromium, url) as page:
+        pressed(page, "Lessons")
+        pressed(page, "Write one")
+        page.get_by_role("heading", name="A new lesson").wait_for()
+        page.locator("textarea[name=trigger]").focus()
+        page.keyboard.type("Caulk boats")
+        page.keyboard.press("Tab")
+        page.keyboard.type("Use oakum.")
+        pressed(page, "Add it")
+        page.get_by_text("added", exact=True).wait_for()
+        added = book.bullets[-1]
+        assert (added.trigger, added.content, added.stage) == ("Caulk boats", "Use oakum.", "active")
+        pressed(page, "Edit the words", leads_on=False)
+        page.keyboard.press("Tab")
+        page.keyboard.press("Control+a")
+        page.keyboard.type("Caulk any boat")
+        pressed(page, "Save")
+        page.get_by_role("status").get_by_text("edited").wait_for()
+        assert book.get(added.id).trigger == "Caulk any boat"
+        page.locator("html[data-keys=ready]").wait_for()
+        page.keyboard.press("u")
+        page.get_by_text("as at revision").wait_for()
+        assert book.get(added.id).trigger == "Caulk boats"
+        pressed(page, "Import, export")
+        page.locator("input[type=file]").set_input_files(file)
+        pressed(page, "Import")
+        page.get_by_role("heading", name="1 lesson came in").wait_for()
+        looked_at(page, "inspector-import")
+        pressed(page, "Approve all 1")
+        page.get_by_text("1 approved").wait_for()
+        assert (book.bullets[-1].content, book.bullets[-1].stage) == ("Use wax.", "active")
+        pressed(page, "Runs")
+        looked_at(page, "inspector-runs-there")
+        pressed(page, "Refund the order o-9")
+        looked_at(page, "inspector-run")
+        pressed(page, "The verdict was wrong: take back what it has taught")
+        page.get_by_text("taken back, with what it has taught").wait_for()
+        assert book.history.verdicts()[out.run_id].success is None
+
+
+@needs_chromium
+def test_a_report_and_the_lessons_that_it_names_lead_to_each_other(chromium, book, tmp_path):
+    study = StudyConfig(suite="office", lm="simulated", arms="none,gold", limit=4, out=tmp_path / "office-1")
+    shown = {"after": "gold", "seed": None, "n": 7, "difference": 0.2, "interval": (0.1, 0.3)}
+    effects = [
+        BulletEffect(bullet="b-1", text=render_bullet(book.get("b-1")), **shown),
+        BulletEffect(bullet="b-2", text="b-2 of another book", **shown),
+    ]
+    report = Study(study).run().model_copy(update={"bullets": effects})
+    (tmp_path / "office-1" / "report.json").write_text(report.model_dump_json())
+    with served(book, reports=tmp_path) as url, opened(chromium, url) as page:
+        page.goto(f"{url}/reports/office-1")
+        page.get_by_text("what they say").click()
+        assert page.get_by_role("link", name="b-2").count() == 0, "the same id, and not the same lesson"
+        page.get_by_role("link", name="b-1").click()
+        page.get_by_text("7 runs of the arm gold were shown it: +20 points of success (95 %: +10 to +30)").wait_for()
+        page.get_by_role("link", name="office-1").click()
+        page.get_by_text("what they say").wait_for()
 
 
 @needs_chromium

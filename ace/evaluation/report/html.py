@@ -67,12 +67,15 @@ def page_template() -> Any:
     return environment.get_template("report.html.j2")
 
 
-def html(report: EvaluateReport, traces: Mapping[Trace, str] | None = None) -> str:
+def html(
+    report: EvaluateReport, traces: Mapping[Trace, str] | None = None, lessons: Mapping[str, str] | None = None
+) -> str:
     """The report as a page; whatever a stand-in produced is labelled.
 
     Args:
         report: What `ace evaluate` found.
         traces: Runs to read, of the tasks in both arms; see `traces_of`.
+        lessons: Where the lessons that it names can be looked at: id to address.
 
     Raises:
         SuiteError: Jinja is missing.
@@ -80,6 +83,7 @@ def html(report: EvaluateReport, traces: Mapping[Trace, str] | None = None) -> s
     most = max((arm.iterations_interval[1] or arm.iterations for arm in report.arms.values()), default=1.0)
     return page_template().render(
         report=report,
+        lessons=lessons or {},
         base=next(iter(report.arms), ""),
         tables=tables.tables(report),
         bounded=any(arm.success_interval != (None, None) for arm in report.arms.values()),

@@ -114,13 +114,13 @@ def tables(report: EvaluateReport) -> list[Table]:
 
 
 def details(report: EvaluateReport) -> list[Table]:
-    """Families, bullets, learning and confidence, which a page draws."""
+    """Families, lessons, learning and confidence, which a page draws."""
     found: list[Table] = []
     if report.families:
         rows = (_effect(effect.group, effect) for effect in report.families)
         found.append(table("Families, success in points", EFFECT, rows))
     if report.bullets:
-        title = "Bullets, success of the runs that were shown them, in points"
+        title = "Lessons, success of the runs that were shown them, in points"
         found.append(table(title, EFFECT, (_effect(_bullet(effect), effect) for effect in report.bullets)))
     if report.curves:
         rows = (
@@ -156,7 +156,7 @@ def tasks(report: EvaluateReport) -> list[Table]:
         for row in report.tasks
         if row.outcome != "equal"
     )
-    head = ("arm", "task", "outcome", "gained", "lost", "of", "seed to look at", "bullets shown")
+    head = ("arm", "task", "outcome", "gained", "lost", "of", "seed to look at", "lessons shown")
     return [table("Tasks", ("arm", *OUTCOMES), totals), table("Tasks that are not equal", head, rows)]
 
 

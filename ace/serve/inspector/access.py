@@ -33,6 +33,12 @@ class Access:
         """The lessons that somebody may change, and bring in elsewhere."""
         return (bullet for bullet in self._book.bullets if bullet.tenant == person.tenant)
 
+    def imported(self, revision: int, person: Person) -> list[PlaybookBullet]:
+        """Those of somebody's own lessons that came in by an import at a revision, and are still there."""
+        entries = self._book.history.entries(after=revision - 1, until=revision)
+        came = {e["bullet"]["id"] for e in entries if e["kind"] == "add" and e["reason"].startswith("imported")}
+        return [bullet for bullet in self._book.find(came).values() if bullet.tenant == person.tenant]
+
     def may_read(self, owners: list[tuple[int, str | None]], revision: int, person: Person) -> bool:
         """Whether somebody may read an entry of the journal: it counts whose the bullet was then, and has been since."""
         whose = [tenant for since, tenant in owners if since <= revision][-1:] + [t for s, t in owners if s > revision]

@@ -5,13 +5,14 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import cast
+from typing import cast, get_args
 from urllib.parse import quote, urlencode
 
 from starlette.responses import RedirectResponse, Response
 
 from ace.core import PlaybookError
-from ace.playbook import Playbook, PlaybookBullet
+from ace.learner import Learner
+from ace.playbook import Playbook, PlaybookBullet, Section
 from ace.playbook.review import SetStage
 from ace.playbook.transfer import read_bullets
 from ace.serve.inspector.access import Access
@@ -58,13 +59,12 @@ class Changes:
             raise PlaybookError(f"there is nothing called {action!r} to do with a lesson")
         page = lesson_page(self._book, lesson, lambda bullet: self._access.may_see(bullet, ask.person))
         if page is None or (page.gone and action != "restore"):
-            raise PlaybookError(f"no bullet {lesson!r}")
+            raise PlaybookError(f"no lesson {lesson!r}")
         bullet = page.bullet
         if bullet.tenant != ask.person.tenant:
             may = f"{ask.person.name} may change the lessons of {ask.person.tenant} only"
             raise PlaybookError(f"{lesson} is everybody's; {may}")
-        if len(ask.text("note")) > MOST_NOTED:
-            raise PlaybookError(f"the note has {len(ask.text('note')):,} characters, expected at most {MOST_NOTED:,}")
+        _check_note(ask)
         back, first = ask.text("back"), ask.number("first")
         path = back if back in ("/review", "/outdated") else f"/lessons/{quote(lesson)}"
         page_of = {"first": first} if path == back and first else {}
@@ -94,8 +94,60 @@ class Changes:
                 whose = ", ".join(sorted(tenant or "everybody" for tenant in foreign))
                 may = f"{ask.person.name} may add those of {ask.person.tenant or 'everybody'} only"
                 raise PlaybookError(f"the file holds lessons of {whose}; {may}; nothing was written")
-            added = self._book.import_jsonl(path, author=ask.person.name)
-        return RedirectResponse(f"/files?{urlencode({'said': f'{added} lessons came in as shadow'})}", 303)
+            before, author = self._book.revision, ask.person.name
+            added = self._book.import_jsonl(path, author=author)
+        # others may have written meanwhile
+        at = next(e["revision"] for e in self._book.history.entries(after=before) if e["author"] == author)
+        said = {"said": f"{added} lesson{'s' * (added != 1)} came in as shadow"}
+        return RedirectResponse(f"/imports/{at}?{urlencode(said)}", 303)
+
+    def approve_import(self, ask: Ask) -> Response:
+        """Let agents be shown all lessons of an import that are as the page showed them.
+
+        Raises:
+            PlaybookError: Somebody else was faster.
+        """
+        at, seen, approved = ask.request.path_params["revision"], ask.number("seen"), 0
+        for bullet in self._access.imported(at, ask.person):
+            if bullet.stage == "shadow" and bullet.updated_revision <= seen:
+                note = f"approved with the import at revision {at}"
+                self._book.review.set_stage(bullet.id, "active", author=ask.person.name, note=note)
+                approved += 1
+        return RedirectResponse(f"/imports/{at}?{urlencode({'said': f'{approved} approved'})}", 303)
+
+    def add(self, ask: Ask) -> Response:
+        """Add a lesson in a person's own words.
+
+        Raises:
+            PlaybookError: It says nothing, or too much.
+        """
+        _check_note(ask)
+        bullet = self._book.add(
+            section=ask.one_of("section", get_args(Section)) or "Strategies",
+            trigger=_written(ask, "trigger"),
+            content=_written(ask, "content"),
+            domain=ask.text("domain").strip() or None,
+            tenant=ask.person.tenant,
+            words_from=("person",),
+            author=ask.person.name,
+            reason=ask.text("note") or "added by hand",
+        )
+        return RedirectResponse(f"/lessons/{bullet.id}?{urlencode({'said': 'added'})}", 303)
+
+    def retract(self, ask: Ask) -> Response:
+        """Take back what a run has taught, and its credit.
+
+        Raises:
+            PlaybookError: The book has learned nothing from it, or it is another tenant's.
+        """
+        run = ask.request.path_params["run"]
+        verdict = self._book.history.verdicts().get(run)
+        if verdict is None or verdict.tenant != ask.person.tenant:
+            raise PlaybookError(
+                f"the playbook has learned nothing from a run {run!r} of {ask.person.tenant or 'everybody'}"
+            )
+        Learner(self._book, author=ask.person.name).retract(run)
+        return RedirectResponse(f"/runs/{quote(run)}?{urlencode({'said': 'taken back, with what it has taught'})}", 303)
 
     def _approve(self, ask: Ask, bullet: PlaybookBullet) -> str:
         seen = ask.number("seen", bullet.updated_revision)
@@ -109,11 +161,7 @@ class Changes:
 
     def _edit(self, ask: Ask, bullet: PlaybookBullet) -> str:
         was = {name: _lines(ask.text(f"was_{name}", getattr(bullet, name))) for name in ("trigger", "content")}
-        said = {name: _lines(ask.text(name, was[name])) for name in was}
-        if not said["content"]:
-            raise PlaybookError("a lesson says something; to take it away, remove it")
-        if long := [name for name, text in said.items() if len(text) > MOST_WRITTEN]:
-            raise PlaybookError(f"{', '.join(long)} may have {MOST_WRITTEN:,} characters")
+        said = {name: _written(ask, name, was[name]) for name in was}
         changed = {name: text for name, text in said.items() if text != was[name]}
         # what is stored may have other ends of lines than a browser sends
         stored = {name: getattr(bullet, name) for name in was if _lines(getattr(bullet, name)) == was[name]}
@@ -147,6 +195,21 @@ class Changes:
     def _confirm(self, ask: Ask, bullet: PlaybookBullet) -> str:
         self._book.review.confirm([bullet.id], self._access.tools(ask.person), author=ask.person.name)
         return "confirmed for the tools as they are"
+
+
+def _check_note(ask: Ask) -> None:
+    if len(ask.text("note")) > MOST_NOTED:
+        raise PlaybookError(f"the note has {len(ask.text('note')):,} characters, expected at most {MOST_NOTED:,}")
+
+
+def _written(ask: Ask, name: str, otherwise: str = "") -> str:
+    """What a person wrote as a lesson's trigger or content."""
+    text = _lines(ask.text(name, otherwise))
+    if name == "content" and not text:
+        raise PlaybookError("a lesson says something; to take it away, remove it")
+    if len(text) > MOST_WRITTEN:
+        raise PlaybookError(f"{name} may have {MOST_WRITTEN:,} characters")
+    return text
 
 
 def _lines(text: str) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import get_args
@@ -14,12 +14,13 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response, Stream
 from starlette.routing import Route
 
 from ace.core import PlaybookError
-from ace.playbook import Playbook, Section, Stage
+from ace.playbook import Playbook, PlaybookBullet, Section, Stage
 from ace.playbook.review import SetStage
 from ace.playbook.transfer import write_bullets
 from ace.serve.inspector.access import Access, changed_tools
 from ace.serve.inspector.changes import Changes
 from ace.serve.inspector.lesson_page import lesson_page
+from ace.serve.inspector.overview import overview
 from ace.serve.inspector.pages import Ask, Pages
 from ace.serve.inspector.records import Records
 from ace.serve.live import Live
@@ -30,6 +31,14 @@ MOST_ENTRIES = 500
 """Of the journal on one page: a commit may hold very many."""
 MOST_QUERY = 2_000
 """Characters of a search."""
+ORDERS: Mapping[str, Callable[[PlaybookBullet], int]] = {
+    "number": lambda bullet: bullet.number,
+    "newest": lambda bullet: -bullet.number,
+    "changed last": lambda bullet: -bullet.updated_revision,
+    "helped most": lambda bullet: -bullet.helpful_count,
+    "harmed most": lambda bullet: -bullet.harmful_count,
+}
+"""Of the list of lessons."""
 
 
 class Inspector:
@@ -47,7 +56,7 @@ class Inspector:
         >>> from ace.playbook import CallableEmbedder
         >>> book = Playbook(embedder=CallableEmbedder("toy", lambda texts: [[len(t), 1.0] for t in texts]))
         >>> [route.path for route in Inspector(book, Sessions(), Live(book)).routes()][:2]
-        ['/', '/lessons/{lesson}']
+        ['/', '/lessons']
     """
 
     def __init__(
@@ -67,12 +76,16 @@ class Inspector:
         self._access = Access(book, tools)
         self._changes = Changes(book, self._access)
         self._records = Records(runs, reports)
+        book.history.verdicts()  # before somebody waits for them
 
     def routes(self) -> list[Route]:
         """Every page, for a Starlette app: `Starlette(routes=inspector.routes())`."""
         read, change = self._pages.read, self._pages.change
         return [
-            read("/", self._lessons),
+            read("/", self._overview),
+            read("/lessons", self._lessons),
+            change("/lessons", self._changes.add),
+            read("/lessons/new", self._new),
             read("/lessons/{lesson}", self._lesson),
             change("/lessons/{lesson}/{action}", self._changes.of_lesson),
             read("/review", self._review),
@@ -80,11 +93,14 @@ class Inspector:
             read("/journal", self._journal),
             read("/runs", self._runs),
             read("/runs/{run}", self._run),
+            change("/runs/{run}/retract", self._changes.retract),
             read("/reports", self._reports),
             read("/reports/{report}", self._report),
             read("/files", self._files),
             read("/export.jsonl", self._export),
             change("/import", self._changes.bring_in),
+            read("/imports/{revision:int}", self._arrived),
+            change("/imports/{revision:int}/approve", self._changes.approve_import),
             change("/logout", self._logout),
             Route("/live", self._follow),
         ]
@@ -107,6 +123,13 @@ class Inspector:
         return response
 
     # -- lessons -------------------------------------------------------------------------------------------------------
+
+    def _overview(self, ask: Ask) -> Response:
+        self.book.refresh()
+        return self._pages.render(ask, "overview.html", o=overview(self.book, self._access, ask.person))
+
+    def _new(self, ask: Ask) -> Response:
+        return self._pages.render(ask, "new.html", sections=get_args(Section), follows=False)
 
     def _lessons(self, ask: Ask) -> Response:
         query = ask.text("q")[:MOST_QUERY].strip()
@@ -141,11 +164,14 @@ class Inspector:
             for bullet in self._access.seen(ask.person)
             if all(value in (None, getattr(bullet, name)) for name, value in chosen.items())
         ]
+        order = ask.one_of("order", ORDERS) or "number"
         return self._pages.render(
             ask,
             "lessons.html",
             **{name: value or "" for name, value in chosen.items()},
-            **_page(ask, bullets),
+            **_page(ask, bullets if order == "number" else sorted(bullets, key=ORDERS[order])),
+            order=order,
+            orders=tuple(ORDERS),
             stages=get_args(Stage),
             sections=get_args(Section),
         )
@@ -154,7 +180,7 @@ class Inspector:
         lesson = ask.request.path_params["lesson"]
         page = lesson_page(self.book, lesson, lambda bullet: self._access.may_see(bullet, ask.person))
         if page is None:
-            raise PlaybookError(f"there never was a bullet {lesson!r}")
+            raise PlaybookError(f"there never was a lesson {lesson!r}")
         return self._pages.render(
             ask,
             "lesson.html",
@@ -162,6 +188,7 @@ class Inspector:
             mine=page.bullet.tenant == ask.person.tenant,
             stages=get_args(SetStage),
             traced=set(self._records.run_ids()),
+            reports=self._records.about(page.bullet, ask.person),
             changed=changed_tools(page.bullet, self._access.tools(ask.person)),
         )
 
@@ -180,6 +207,12 @@ class Inspector:
 
     def _files(self, ask: Ask) -> Response:
         return self._pages.render(ask, "files.html", lessons=sum(1 for _ in self._access.own(ask.person)))
+
+    def _arrived(self, ask: Ask) -> Response:
+        at = ask.request.path_params["revision"]
+        bullets = self._access.imported(at, ask.person)
+        waiting = sum(bullet.stage == "shadow" for bullet in bullets)
+        return self._pages.render(ask, "arrived.html", at=at, open=waiting, **_page(ask, bullets))
 
     def _export(self, ask: Ask) -> Response:
         with tempfile.TemporaryDirectory() as folder:
@@ -229,22 +262,29 @@ class Inspector:
         first = ask.number("first")
         found = self._records.run_page(ask.person, first, PER_PAGE)
         known = self._records.has_runs
-        return self._pages.render(ask, "runs.html", **found._asdict(), first=first, per_page=PER_PAGE, known=known)
+        said = self.book.history.verdicts()
+        return self._pages.render(
+            ask, "runs.html", **found._asdict(), first=first, per_page=PER_PAGE, known=known, verdicts=said
+        )
 
     def _run(self, ask: Ask) -> Response:
         run = self._records.run(ask.request.path_params["run"], ask.person)
         if run is None:
             raise PlaybookError("there is no such run, or it cannot be read")
-        return self._pages.render(ask, "run.html", run=run, there=set(self.book.find(run.injected_bullets)))
+        verdict = self.book.history.verdicts().get(run.run_id)
+        may = verdict is not None and verdict.tenant == ask.person.tenant and not ask.person.read_only
+        return self._pages.render(
+            ask, "run.html", run=run, there=set(self.book.find(run.injected_bullets)), verdict=verdict, may=may
+        )
 
     def _reports(self, ask: Ask) -> Response:
         found = list(self._records.evaluations(ask.person))
         return self._pages.render(ask, "reports.html", reports=found, known=self._records.has_reports)
 
     def _report(self, ask: Ask) -> Response:
-        page = self._records.evaluation_page(ask.request.path_params["report"], ask.person)
-        # a page of its own, with styles in it: nothing else may happen there
-        policy = "default-src 'none'; style-src 'unsafe-inline'; sandbox; frame-ancestors 'none'"
+        page = self._records.evaluation_page(ask.request.path_params["report"], ask.person, self.book)
+        # a page of its own, with styles in it: nothing else may happen there but following a link
+        policy = "default-src 'none'; style-src 'unsafe-inline'; sandbox allow-same-origin; frame-ancestors 'none'"
         return HTMLResponse(page, headers={"content-security-policy": policy})
 
 

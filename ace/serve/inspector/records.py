@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
@@ -13,7 +14,13 @@ from ace.core import PlaybookError, RunStoreError
 from ace.evaluation import EvaluateReport
 from ace.evaluation.log import RunLog
 from ace.evaluation.report.html import html, traces_of
+from ace.evaluation.report.models import BulletEffect
+from ace.playbook import Playbook, PlaybookBullet
+from ace.playbook.render import render_bullet
 from ace.serve.people import Person
+
+MOST_REPORTS = 20
+"""That the page of a lesson looks into, the newest."""
 
 
 class RunPage(NamedTuple):
@@ -74,8 +81,15 @@ class Records:
             except (OSError, ValidationError):
                 continue  # of another release, or of something else
 
-    def evaluation_page(self, name: str, person: Person) -> str:
-        """An evaluation's report, with traces where its log is there.
+    def about(self, bullet: PlaybookBullet, person: Person) -> list[tuple[str, BulletEffect]]:
+        """What the newest evaluations say of runs that were shown a lesson, as it is worded now: folder and effect."""
+        newest = islice(self.evaluations(person), MOST_REPORTS)
+        return [
+            (folder.name, effect) for folder, report in newest for effect in report.bullets if _same(effect, bullet)
+        ]
+
+    def evaluation_page(self, name: str, person: Person, book: Playbook) -> str:
+        """An evaluation's report, with traces where its log is there, and links to the lessons that are this book's.
 
         Raises:
             PlaybookError: There is none of this name for them.
@@ -83,12 +97,22 @@ class Records:
         for folder, report in self.evaluations(person):
             if folder.name != name:
                 continue
-            log = folder / "runs.jsonl"
+            log, there = folder / "runs.jsonl", book.find(effect.bullet for effect in report.bullets)
+            known = {
+                e.bullet: f"/lessons/{e.bullet}"
+                for e in report.bullets
+                if e.bullet in there and _same(e, there[e.bullet])
+            }
             if not log.exists():
-                return html(report)
+                return html(report, lessons=known)
             with RunLog(log) as runs:
-                return html(report, traces_of(report, runs))
+                return html(report, traces_of(report, runs), lessons=known)
         raise PlaybookError(f"there is no report {name!r}")
+
+
+def _same(effect: BulletEffect, bullet: PlaybookBullet) -> bool:
+    """Whether an evaluation means this lesson: another book gives the same ids to others."""
+    return effect.bullet == bullet.id and effect.text == render_bullet(bullet)
 
 
 def _loaded(store: FolderRunStore, run_id: str) -> RunSnapshot | None:

@@ -7,13 +7,14 @@ import time
 import httpx
 import pytest
 from conftest import letters
-from serve_kit import TOKENS, browser_of, conversation, send, served
+from serve_kit import TOKENS, browser_of, conversation, refunding, run_of, send, served
 
 from ace.agent import FolderRunStore
 from ace.evaluation import Study, StudyConfig
+from ace.learner import Learner
 from ace.playbook import CallableEmbedder, Playbook, Tag, Update
 from ace.serve import SharedMemory
-from ace.testing import ScriptedLM, decision
+from ace.tasks import Feedback
 
 
 @pytest.fixture
@@ -37,20 +38,20 @@ def ana(book):
 
 
 def test_a_search_says_why_each_hit_came(ana):
-    page = ana.get("/", params={"q": "Refund the order o-9"}).text
+    page = ana.get("/lessons", params={"q": "Refund the order o-9"}).text
     assert re.search(r'data-hit="b-1"', page)
     assert "meaning 1" in page
     assert "An agent would be shown" in page
     assert "it is quarantined" in page
-    assert "Use oil." in ana.get("/", params={"q": "b-2"}).text, "a lesson is found by its id"
+    assert "Use oil." in ana.get("/lessons", params={"q": "b-2"}).text, "a lesson is found by its id"
 
 
 def test_a_list_is_narrowed_and_paged(ana, book):
-    assert "Use oil." not in ana.get("/", params={"stage": "active"}).text
-    assert "/lessons/b-1" not in ana.get("/", params={"stage": "quarantined"}).text
+    assert "Use oil." not in ana.get("/lessons", params={"stage": "active"}).text
+    assert "/lessons/b-1" not in ana.get("/lessons", params={"stage": "quarantined"}).text
     for n in range(60):
         book.add(section="Observations", content=f"Seen {n}")
-    first = ana.get("/", params={"section": "Observations"}).text
+    first = ana.get("/lessons", params={"section": "Observations"}).text
     assert ("Seen 3<" in first, "Seen 55" in first) == (True, False)
     later = re.search(r'href="([^"]+)">Later', first)[1].replace("&amp;", "&")
     assert "Seen 55" in ana.get(later).text
@@ -177,12 +178,12 @@ def test_a_tenant_sees_and_changes_its_own_only(book):
     )
     book.review.edit("b-6", content="Of all of us.", tenant=None, author="cleo")
     with served(book) as url, browser_of("ben", url) as ben:
-        for path in ("/", "/?q=Of+them", "/journal", "/export.jsonl", "/lessons/b-6", "/outdated"):
+        for path in ("/", "/lessons", "/lessons?q=Of+them", "/journal", "/export.jsonl", "/lessons/b-6", "/outdated"):
             page = ben.get(path).text
             assert "Of the bank" not in page, "nor what it was before it became everybody's"
             assert learned.id not in page
-        assert "Of the shop" in ben.get("/").text
-        assert "1 lessons of shop" in ben.get("/files").text
+        assert "Of the shop" in ben.get("/lessons").text
+        assert "1 lesson of shop" in ben.get("/files").text
         assert "Of all of us" in ben.get("/lessons/b-6").text
         assert "Of all of us" not in ben.get("/export.jsonl").text, "what it may bring in elsewhere is its own"
         assert ben.get(f"/lessons/{learned.id}").status_code == 404
@@ -197,13 +198,117 @@ def test_an_export_comes_in_elsewhere_as_shadow(ana, book, tmp_path):
     assert [json.loads(line)["id"] for line in exported.splitlines()] == ["b-1", "b-2", "b-3", "b-4"]
     secret = re.search(r'name="csrf" value="([^"]+)"', ana.get("/files").text)[1]
     answer = ana.post("/import", data={"csrf": secret}, files={"file": ("lessons.jsonl", exported.splitlines()[0])})
-    assert "1 lessons came in as shadow" in answer.text
+    assert "1 lesson came in as shadow" in answer.text
     assert (book.bullets[-1].stage, book.bullets[-1].helpful_count) == ("shadow", 0)
     foreign = json.dumps(json.loads(exported.splitlines()[0]) | {"tenant": "bank"})
     answer = ana.post("/import", data={"csrf": secret}, files={"file": ("lessons.jsonl", foreign)})
     assert "holds lessons of bank" in answer.text
     answer = ana.post("/import", data={"csrf": secret}, files={"file": ("lessons.jsonl", "{nonsense")})
     assert "the file line 1 is no bullet" in answer.text
+
+
+def test_an_import_is_read_and_then_approved_as_a_whole(ana, book):
+    lines = [{"section": "Strategies", "trigger": f"Wax boat {n}", "content": "Use wax."} for n in range(3)]
+    text = "".join(json.dumps({"id": f"b-{n}", **line}) + "\n" for n, line in enumerate(lines, start=1))
+    secret = re.search(r'name="csrf" value="([^"]+)"', ana.get("/files").text)[1]
+    page = ana.post("/import", data={"csrf": secret}, files={"file": ("lessons.jsonl", text)})
+    assert "3 lessons came in at revision" in page.text
+    assert "Use wax." in page.text
+    came = [bullet.id for bullet in book.bullets if bullet.content == "Use wax."]
+    book.review.edit(came[2], content="Use tar.", author="bo")
+    path, seen = page.url.path, re.search(r'name="seen" value="(\d+)"', page.text)[1]
+    answer = send(ana, f"{path}/approve", seen=seen).text
+    assert "2 approved" in answer
+    assert "1 of them is in shadow" in answer, "what changed meanwhile is not approved"
+    assert [book.get(i).stage for i in came] == ["active", "active", "shadow"]
+    assert book.history.entries(came[0])[-1]["author"] == "ana"
+    assert f'href="{path}"' in ana.get("/journal").text
+    with served(book) as url, browser_of("ben", url) as ben:
+        assert "Use wax." not in ben.get(path).text, "another tenant's import"
+        send(ben, f"{path}/approve", seen=book.revision)
+    assert book.get(came[2]).stage == "shadow"
+
+
+def test_a_lesson_is_written_in_the_browser(ana, book):
+    assert "When it applies" in ana.get("/lessons/new").text
+    fields = {
+        "trigger": "Refund twice",
+        "content": "Ask first.\r\nThen refund.",
+        "section": "Pitfalls",
+        "domain": " shop ",
+    }
+    page = send(ana, "/lessons", **fields, note="seen by me")
+    added = book.bullets[-1]
+    assert page.url.path == f"/lessons/{added.id}"
+    assert (added.content, added.section, added.domain, added.stage) == (
+        "Ask first.\nThen refund.",
+        "Pitfalls",
+        "shop",
+        "active",
+    )
+    entry = book.history.entries(added.id)[0]
+    assert (entry["author"], entry["reason"]) == ("ana", "seen by me")
+    answer = send(ana, "/lessons", trigger="Refund never", content=" ")
+    assert (answer.status_code, "Refund never" in answer.text) == (400, True), "what was written is not lost"
+    with served(book) as url:
+        with browser_of("ben", url) as ben:
+            send(ben, "/lessons", content="Only ours.")
+        with browser_of("dan", url) as dan:
+            assert send(dan, "/lessons", content="Of a reader.").status_code == 403
+    assert (book.bullets[-1].tenant, book.bullets[-1].content) == ("shop", "Only ours.")
+
+
+def test_lessons_are_sorted(ana, book):
+    def order(by):
+        return re.findall(r'<h3><a href="/lessons/(b-\d+)"', ana.get("/lessons", params={"order": by}).text)
+
+    assert order("number")[0] == order("nonsense")[0] == order("helped most")[0] == "b-1"
+    assert order("newest") == order("number")[::-1]
+    book.review.edit("b-3", content="Use tar.", author="bo")
+    assert order("changed last")[0] == "b-3"
+
+
+def test_the_first_page_says_how_the_book_is_doing(ana, book):
+    assert "1 of 1 right" in ana.get("/").text
+    assert re.search(r'href="/review">\s*3 lessons for review', ana.get("/").text)
+    learner = Learner(book, author="agent")
+    for n in range(30):
+        family = "refunds" if n % 3 else "sales"
+        learner.learn(run_of(n, family), Feedback(success=n >= 15, text=""), group=family)
+    page = " ".join(ana.get("/").text.split())
+    assert "16 of 31 right: 52 % (95 %: 35 to 68)" in page
+    assert "10 of 20 right: 50 %" in page
+    assert re.search(r'aria-label="refunds: share that was right, first 0 of 1, last 2 of 2"', page)
+    assert re.search(r'<th scope="row">sales</th>.*<td class="shade-\d">', page)
+    learner.retract("r-29")
+    assert "15 of 30 right" in ana.get("/").text
+    book.purge(run_id="r-28", author="ana")
+    assert "14 of 29 right" in ana.get("/").text, "what was purged is not counted any more"
+    with served(book) as url, browser_of("ben", url) as ben:
+        assert "3 lessons for review" not in ben.get("/").text
+    with Playbook() as empty, served(empty) as url, browser_of("ana", url) as client:
+        assert "No run has had a verdict yet" in client.get("/").text
+        assert "There is no lesson yet" in client.get("/").text
+
+
+def test_a_verdict_is_taken_back_from_the_page_of_its_run(book, tmp_path):
+    with Playbook(embedder=CallableEmbedder("letters", letters)) as book:
+        agent = refunding(book, tmp_path / "runs")
+        out = agent.forward("Refund the order o-9")
+        agent.learn(out, True)
+        with served(book, runs=tmp_path / "runs") as url, browser_of("ana", url) as client:
+            row = client.get("/runs").text
+            assert ">right</span>" in row
+            assert "Refund the order o-9</a>" in row
+            page = client.get(f"/runs/{out.run_id}").text
+            assert "tokens" in page
+            assert "take back what it has taught" in page
+            with browser_of("ben", url) as ben:
+                assert "learned nothing from a run" in send(ben, f"/runs/{out.run_id}/retract").text
+            assert "taken back" in send(client, f"/runs/{out.run_id}/retract").text
+            assert "take back what it has taught" not in client.get(f"/runs/{out.run_id}").text
+        assert book.history.verdicts()[out.run_id].success is None
+        assert len(book) == 0
 
 
 def later(client, page):
@@ -256,18 +361,7 @@ def test_outdated_lessons_say_which_tool_and_are_confirmed(book):
 
 
 def test_runs_are_shown_with_their_traces(book, tmp_path):
-    from ace import Policy, ReActGenerator, tool
-
-    @tool
-    def refund(order: str) -> str:
-        """Refund an order."""
-        return f"{order} <b>refunded</b>"
-
-    script = [decision("refund", order="o-9"), decision("finish", answer="done")]
-    agent = ReActGenerator(
-        tools=[refund], playbook=book, lm=ScriptedLM(script), policy=Policy.lenient(), run_store=tmp_path / "runs"
-    )
-    agent.forward("Refund the order o-9")
+    refunding(book, tmp_path / "runs").forward("Refund the order o-9")
     run = FolderRunStore(tmp_path / "runs").run_ids()[0]
     (tmp_path / "runs" / "torn.json").write_text("{")
     with served(book, runs=tmp_path / "runs") as url, browser_of("ana", url) as client:

@@ -79,7 +79,10 @@ document.addEventListener("keydown", (event) => {
       const edit = (cards().find((one) => one.dataset.card === here) ?? cards()[0])?.querySelector("details.edit");
       if (edit) { edit.open = true; edit.querySelector("textarea").focus(); }
     },
-    "/": () => document.querySelector("input[type=search]")?.focus(),
+    "/": () => {
+      const search = document.querySelector("input[type=search]");
+      if (search) search.focus(); else location.assign("/lessons");
+    },
   }[event.key];
   if (act) { event.preventDefault(); act(); }
 });

@@ -1,0 +1,83 @@
+"""How fast the inspector's first page comes: ``python -m benchmarks.serve.first_page OUT.json``.
+
+A book of 10,000 lessons that has heard the verdicts on 50,000 runs is served by `ace serve` on loopback, and Chromium loads
+its first page. Measured is the time from the request to the last paint of what it holds, of the first visit and of 20 later ones.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import statistics
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from playwright.sync_api import sync_playwright
+from rich.console import Console
+
+from ace.playbook import Playbook
+from ace.playbook.delta import Learned
+from benchmarks.serve.browser import chromium, reached
+from benchmarks.serve.search import filled
+
+LESSONS, RUNS, VISITS, COMMIT = 10_000, 50_000, 20, 1_000
+PAINTED = (
+    """() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => done(performance.now()))))"""
+)
+
+
+def heard(path: Path) -> None:
+    """Let the book hear of runs, a thousand in a commit."""
+    with Playbook.open(path) as book:
+        for start in range(0, RUNS, COMMIT):
+            runs = range(start, start + COMMIT)
+            book.commit(Learned(run_id=f"r-{n}", task_id=f"t-{n % 500}", success=n % 3 > 0) for n in runs)
+
+
+def main() -> None:
+    """Build, serve, look, write."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("out", type=Path)
+    out = parser.parse_args().out
+    program = chromium()
+    with tempfile.TemporaryDirectory() as folder:
+        book = Path(folder) / "book.db"
+        filled(book, LESSONS)
+        heard(book)
+        command = [sys.executable, "-m", "ace", "serve", str(book), "--port", "0", "--no-browser"]
+        environment = {**os.environ, "COLUMNS": "200"}
+        server = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment)
+        try:
+            assert server.stdout is not None
+            address = re.search(r"http\S+", server.stdout.readline())
+            assert address is not None
+            with sync_playwright() as playwright:
+                browser = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
+                page = browser.new_page()
+                reached(page, address[0])  # shows the token; the page itself is not timed yet
+                took: list[float] = []
+                for _ in range(VISITS + 1):
+                    page.goto(address[0].partition("/login")[0])
+                    took.append(page.evaluate(PAINTED))
+                assert f"of {RUNS} right" in page.content(), "the page tells of all runs"
+                browser.close()
+        finally:
+            server.terminate()
+            server.wait()
+    report = {
+        "lessons": LESSONS,
+        "runs": RUNS,
+        "first_ms": took[0],
+        "median_ms": statistics.median(took[1:]),
+        "most_ms": max(took),
+    }
+    Console().print_json(data=report)
+    out.write_text(json.dumps(report), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
