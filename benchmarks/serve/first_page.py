@@ -1,7 +1,7 @@
 """How fast the inspector's first page comes: ``python -m benchmarks.serve.first_page OUT.json``.
 
 A book of 10,000 lessons that has heard the verdicts on 50,000 runs is served by `ace serve` on loopback, and Chromium loads
-its first page. Measured is the time from the request to the last paint of what it holds, of the first visit and of 20 later ones.
+its first page. Measured is the time from the request to the paint of what it holds, of the first visit and of 20 later ones.
 """
 
 from __future__ import annotations

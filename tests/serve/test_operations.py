@@ -8,6 +8,7 @@ import time
 import httpx
 import pytest
 from conftest import letters
+from databases import fresh_database, postgres_server
 from serve_kit import served
 from typer.testing import CliRunner
 
@@ -117,6 +118,52 @@ def test_under_load_each_request_is_counted_and_logged_once(book, lines, clients
     assert counted == len(lines) == clients * per_client
     assert len({line["id"] for line in lines}) == len(lines)
     assert f"ace_request_seconds_count {counted}" in metrics
+
+
+@pytest.mark.parametrize(("clients", "seconds"), [(5, 5), pytest.param(50, 60, marks=pytest.mark.full)])
+def test_a_database_that_stops_and_comes_back_under_load_is_told_within_two_seconds(lines, clients, seconds):
+    with (
+        postgres_server() as database,
+        Playbook.open(fresh_database(database.get_uri()), embedder=CallableEmbedder("letters", letters)) as book,
+    ):
+        book.add(section="Pitfalls", content="Ask first.")
+        stop, sent = threading.Event(), []
+        with served(book) as url:
+
+            def work():
+                with httpx.Client(base_url=url, headers=ANA, timeout=30) as client:
+                    while not stop.is_set():
+                        sent.append(client.get("/lessons").headers["x-request-id"])
+
+            def told(status, ready):
+                """How long it takes until the probes say so, and that health is something else."""
+                begun = time.monotonic()
+                while (answer := httpx.get(f"{url}/readyz", timeout=5)).status_code != status:
+                    assert time.monotonic() - begun < 10, answer.text
+                    time.sleep(0.05)
+                assert f"ace_ready {ready}" in httpx.get(f"{url}/metrics", timeout=5).text
+                assert httpx.get(f"{url}/healthz", timeout=5).status_code == 200
+                return time.monotonic() - begun
+
+            workers = [threading.Thread(target=work) for _ in range(clients)]
+            for worker in workers:
+                worker.start()
+            told(200, 1)
+            time.sleep(seconds / 3)
+            database.stop()
+            assert told(503, 0) < 2
+            time.sleep(seconds / 3)
+            database.start()
+            assert told(200, 1) < 2
+            time.sleep(seconds / 3)
+            stop.set()
+            for worker in workers:
+                worker.join()
+            assert httpx.get(f"{url}/lessons", headers=ANA).status_code == 200
+    logged = [line["id"] for line in lines]
+    assert len(logged) == len(set(logged)) == len(sent) + 1, "each request is logged once"
+    assert set(sent) < set(logged)
+    assert {line["status"] for line in lines} <= {200, 404, 429, 500, 503}
 
 
 def test_serve_checks_without_serving(book, tmp_path):
