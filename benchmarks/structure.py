@@ -318,6 +318,8 @@ def figures() -> dict[str, Any]:
         "memory_lines": lines_of(MEMORY_ROOMS),
         "trust_lines": lines_of(TRUST_MODULES),
         "graph_lines": lines_of(["graph"]),
+        "face_lines": lines_of(["cli", "serve"]),
+        "readme_lines": len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()),
         "graph_waivers": sum(path.split("/")[1] == "graph" for path in found["waivers"]),
         "memory_waivers": sum(path.split("/")[1] in MEMORY_ROOMS for path in found["waivers"]),
         "dependencies": base_dependencies(),

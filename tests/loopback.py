@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import re
+import threading
 from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 from ace.testing.engine import Prompt, render_reply
 from ace.testing.scripted import decision
@@ -33,3 +35,37 @@ def openai_server(answer=shop_assistant, **options):
     """Serve a text model; yields the base URL and the list of request bodies."""
     with serve(lambda prompt, native: answer(prompt), **options) as served:
         yield served
+
+
+@contextmanager
+def refusing(status=404, code="model_not_found"):
+    """A server that is there and knows no model; yields the base URL."""
+
+    class Refuses(BaseHTTPRequestHandler):
+        def do_GET(self):
+            self._answer(200, {"object": "list", "data": []})
+
+        def do_POST(self):
+            self.rfile.read(int(self.headers["content-length"]))
+            self._answer(
+                status, {"error": {"message": f"refused: {code}", "type": "invalid_request_error", "code": code}}
+            )
+
+        def _answer(self, status, value):
+            body = json.dumps(value).encode()
+            self.send_response(status)
+            self.send_header("content-type", "application/json")
+            self.send_header("content-length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_):
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Refuses)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}/v1"
+    finally:
+        server.shutdown()
+        server.server_close()

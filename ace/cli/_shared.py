@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -74,6 +74,9 @@ ToolsOption = Annotated[
     typer.Option(help="MODULE:NAME of a tool or a list of tools; repeat for more. Built-ins by default."),
 ]
 CorpusOption = Annotated[Path | None, typer.Option(help="A folder of texts that the agent may search.")]
+BookOption = Annotated[
+    str | None, typer.Option("--playbook", help="The playbook: a file, or postgresql://USER@HOST/DB.")
+]
 DomainOption = Annotated[str | None, typer.Option(help="Narrow the bullets to a domain.")]
 CacheOption = Annotated[
     bool,
@@ -129,6 +132,27 @@ def check_writable(path: Path | None, option: str = "--json") -> None:
             path.unlink()
     except OSError as error:
         raise SuiteError(f"{option}: cannot write {str(path)!r} ({error.strerror}); name a file") from error
+
+
+def check_there(
+    models: Iterable[str], api_base: str | None, playbook: str | None = None, *, made: bool = False
+) -> None:
+    """Find out in a moment, before anything heavy is imported, that a model or a playbook cannot be used.
+
+    Args:
+        models: Names of models.
+        api_base: Of `--api-base`.
+        playbook: A file or a URL.
+        made: Whether a playbook that is not there would be made.
+    """
+    from ace.evaluation.reach import check_model
+
+    for spec in models:
+        check_model(spec, api_base)
+    if playbook:
+        from ace.playbook.store import check_usable
+
+        check_usable(playbook, made=made)
 
 
 @contextmanager

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ace.cli import _shared as shared
-from ace.cli._shared import check_writable, console, examples, write_json
+from ace.cli._shared import check_there, check_writable, console, examples, write_json
 
 if TYPE_CHECKING:
     from ace.core import Event
@@ -37,9 +37,7 @@ def chat(
     lm: shared.LmOption = "",
     tools: shared.ToolsOption = None,
     corpus: shared.CorpusOption = None,
-    playbook: Annotated[
-        Path | None, typer.Option(help="Retrieve bullets from this playbook, and learn into it (/good, /bad).")
-    ] = None,
+    playbook: shared.BookOption = None,
     domain: shared.DomainOption = None,
     name: Annotated[str | None, typer.Option(help="The conversation's name: a new one, or one to go on with.")] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with the last conversation.")] = False,
@@ -50,7 +48,8 @@ def chat(
     cache: shared.CacheOption = False,
     json_file: shared.JsonOption = None,
 ) -> None:
-    """Talk with the agent. Every step is on the disk before it is shown."""
+    """Talk with the agent, and let the playbook learn (/good, /bad). Every step is on the disk before it is shown."""
+    check_there([lm], api_base, playbook, made=True)
     from ace.cli.run import named_tools
     from ace.core import RunStoreError, SuiteError
     from ace.evaluation.hosted import ModelServer
@@ -164,7 +163,10 @@ class _Talk:
             if said is not None:  # at the end of the input it waits, and is asked again later
                 self._decided("approve" if said == "y" else "deny")
         if output.request is None and output.error is not None:
-            console.print(f"{output.termination_reason}: {output.error.message}", style="red", markup=False)
+            from ace.evaluation.reach import in_words
+
+            why = in_words(output.error.message, str(self.chat.agent.lm))
+            console.print(f"{output.termination_reason}: {why}", style="red", markup=False)
 
     def _asked(self) -> str | None:
         """``y`` or ``n``, asked for until it is one of them; None at the end of the input."""

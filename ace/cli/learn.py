@@ -15,6 +15,7 @@ from ace.cli._shared import (
     JsonOption,
     JudgeOption,
     SplitOption,
+    check_there,
     check_writable,
     console,
     examples,
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from ace.learner import LearningReport
     from ace.playbook import Playbook
     from ace.suites.protocol import Suite, SuiteTask
+    from ace.tasks import Feedback, TaskOutput
 
 EXAMPLES = examples(
     "ace learn --from office --lm simulated --playbook pb.db --epochs 5",
@@ -39,7 +41,9 @@ EXAMPLES = examples(
 
 def learn(
     source: Annotated[str, typer.Option("--from", help=SUITE_SPECS)],
-    playbook: Annotated[Path, typer.Option(help="The playbook to fill; made if it is not there.")],
+    playbook: Annotated[
+        str, typer.Option(help="The playbook to fill, a file or postgresql://USER@HOST/DB; made if it is not there.")
+    ],
     runs: Annotated[
         list[str] | None,
         typer.Option(
@@ -63,6 +67,10 @@ def learn(
     """
     check_writable(json_file)
     from ace.core import SuiteError
+    from ace.playbook.database import named_as
+
+    check_there([lm], api_base, playbook, made=True)
+    shown, name = named_as(playbook)
     from ace.evaluation.hosted import ModelServer
     from ace.evaluation.models import choose_model, load_suite_for
     from ace.evaluation.report.models import LearnReport
@@ -89,7 +97,7 @@ def learn(
                 f"{suite.name}, {choice.name}, policy: {choice.policy.name}   {choice.label}", highlight=False
             )
             known = [task for task in train if choice.knows(task)]
-            path = state or Path(f"{playbook}.learned")
+            path = state or Path(f"{name}.learned")
             total = total.plus(_learned(suite, known, choice, book, path, epochs, f"{source} {choice.name}"))
         if total.skipped:
             console.print(
@@ -108,7 +116,7 @@ def learn(
             tokens=sum(map(book.budget.tokens_of, book.bullets)),
             pitfalls=len(pitfalls),
             pitfalls_without_run=sum(not bullet.provenance.run_ids for bullet in pitfalls),
-            playbook_path=str(playbook),
+            playbook_path=shown,
             held_out={"n": n, "hit@3": 100.0 * hits / n if n else 0.0},
         )
         console.print(
@@ -122,8 +130,8 @@ def learn(
         highlight=False,
     )
     console.print(
-        f"{report.bullets} bullets ({report.pitfalls} of them pitfalls, {report.tokens} tokens) in {playbook}; "
-        f"look at them with: ace playbook list {playbook}",
+        f"{report.bullets} bullets ({report.pitfalls} of them pitfalls, {report.tokens} tokens) in {shown}; "
+        f"look at them with: ace playbook list {shown}",
         highlight=False,
     )
     write_json(report, json_file)
@@ -134,6 +142,7 @@ def _learned(
 ) -> LearningReport:
     """Learn from the runs of one model."""
     from ace.evaluation.episodes import AgentPool
+    from ace.evaluation.reach import check_answered
     from ace.learner import Learner
     from ace.reflector import Reflector
 
@@ -148,7 +157,12 @@ def _learned(
         progress_bar("learning", len(tasks) * epochs) as advance,
     ):
         runs = [partial(suite.episode, task) for task in tasks]
-        learner.fit(runs, epochs=epochs, name=name, on_run=lambda episode, output, feedback: advance())
+
+        def ran(_: Episode, output: TaskOutput, __: Feedback) -> None:
+            check_answered(output, choice.name, "what was learned before is kept")
+            advance()
+
+        learner.fit(runs, epochs=epochs, name=name, on_run=ran)
         return learner.report
 
 

@@ -8,16 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.table import Table
 
-from ace.cli._shared import (
-    ApiBaseOption,
-    CacheOption,
-    JsonOption,
-    LmOption,
-    check_writable,
-    console,
-    examples,
-    write_json,
-)
+from ace.cli import _shared as shared
+from ace.cli._shared import check_there, check_writable, console, examples, write_json
 from ace.evaluation.report.wording import span
 from ace.suites.registry import SUITE_SPECS
 
@@ -34,7 +26,7 @@ EXAMPLES = examples(
 def optimize(
     suite: Annotated[str, typer.Argument(help=SUITE_SPECS)],
     optimizer: Annotated[str, typer.Option(help="ace, gepa, mipro, simba or bootstrap.")] = "ace",
-    lm: LmOption = "",
+    lm: shared.LmOption = "",
     out: Annotated[Path | None, typer.Option(help="The result folder; SUITE-OPTIMIZER by default.")] = None,
     reflection_lm: Annotated[
         str, typer.Option(help="Writes instructions; as --lm by default. ACE learns without one unless you name it.")
@@ -50,9 +42,9 @@ def optimize(
     tool_cards: Annotated[bool, typer.Option(help="Let GEPA rewrite tool descriptions too.")] = True,
     price_in: Annotated[float | None, typer.Option(min=0, help="Dollars per million prompt tokens of --lm.")] = None,
     price_out: Annotated[float | None, typer.Option(min=0, help="Dollars per million completion tokens.")] = None,
-    api_base: ApiBaseOption = None,
-    cache: CacheOption = False,
-    json_file: JsonOption = None,
+    api_base: shared.ApiBaseOption = None,
+    cache: shared.CacheOption = False,
+    json_file: shared.JsonOption = None,
 ) -> None:
     """Optimize the agent on a suite, and measure it before and after on tasks that the optimizer never saw.
 
@@ -61,6 +53,8 @@ def optimize(
     """
     check_writable(json_file)
     from ace.core import SuiteError, TokenPrices
+
+    check_there([lm, reflection_lm], api_base)
     from ace.evaluation.hosted import ModelServer
     from ace.evaluation.models import choose_model, reflection_for
     from ace.optimization import JobConfig, optimize as run, suite_workload

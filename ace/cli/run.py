@@ -9,6 +9,7 @@ import typer
 
 from ace.cli._shared import (
     ApiBaseOption,
+    BookOption,
     CacheOption,
     CorpusOption,
     DomainOption,
@@ -16,6 +17,7 @@ from ace.cli._shared import (
     JudgeOption,
     LmOption,
     ToolsOption,
+    check_there,
     check_writable,
     console,
     examples,
@@ -42,7 +44,7 @@ def run(
     lm: LmOption = "",
     tools: ToolsOption = None,
     corpus: CorpusOption = None,
-    playbook: Annotated[Path | None, typer.Option(help="Retrieve bullets from this playbook.")] = None,
+    playbook: BookOption = None,
     domain: DomainOption = None,
     max_iters: Annotated[int | None, typer.Option(min=0, help="Limit on iterations; 10 by default.")] = None,
     suite: Annotated[str | None, typer.Option(help="Run a task of this suite instead.")] = None,
@@ -64,6 +66,8 @@ def run(
     check_writable(json_file)
     _write_spans(trace)
     from ace.core import SuiteError
+
+    check_there([lm], api_base, playbook)
     from ace.evaluation.hosted import ModelServer
     from ace.evaluation.models import choose_model, load_suite_for
 
@@ -79,11 +83,8 @@ def run(
     loaded = load_suite_for(suite, lm, judge_lm, server) if suite else None
     choice = choose_model(lm, loaded, server)
     from ace.playbook import Playbook
-    from ace.playbook.database import check_there
     from ace.react import ReActGenerator
 
-    if playbook is not None:
-        check_there(playbook)
     book = Playbook.open(playbook) if playbook else None
     feedback = None
     if loaded is not None:
@@ -146,7 +147,7 @@ def _show(
     output: TaskOutput, feedback: Feedback | None, run_store: Path | None, steps: bool, choice: ModelChoice
 ) -> None:
     from ace.core import SuiteError
-    from ace.evaluation.hosted import in_words
+    from ace.evaluation.reach import in_words
 
     if output.error is not None and output.error.kind == "model_transport" and not output.usage.iterations:
         raise SuiteError(in_words(output.error.message, choice.name))  # there is nothing to show but why

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from ace.cli._shared import JsonOption, ToolsOption, check_writable, console, examples, write_json
+from ace.cli._shared import JsonOption, ToolsOption, check_there, check_writable, console, examples, write_json
 from ace.cli.playbook import named
 
 EXAMPLES = examples(
@@ -59,12 +59,11 @@ def serve(
     from ace.playbook import Playbook
 
     check_writable(json_file)
+    check_there([], None, path, made=not read_only)
     try:
         from ace.serve import People, Person, SharedMemory, WebServer, mcp_server, web_app
     except ModuleNotFoundError as error:
         raise PlaybookError(f"serving needs the package {error.name!r}: pip install 'dspy-ace[serve]'") from error
-    if read_only and "://" not in path and not Path(path).exists():
-        raise PlaybookError(f"there is no playbook {path!r}, and --read-only makes none")
     person = Person(author or ("mcp" if mcp else named("")), tenant, read_only)
     people, token = (People.from_file(token_file, person), "") if token_file is not None else People.alone(person)
     _check_folders(runs, reports)

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
-import urllib.error
-import urllib.request
 from collections.abc import Mapping
 from dataclasses import dataclass
 from hashlib import sha256
@@ -16,19 +13,9 @@ from typing import Any, cast
 import dspy
 from dspy.clients import Cache
 
-from ace.core import SuiteError
+from ace.evaluation.reach import address_of, told
 from ace.react.model import CACHED
 
-ADDRESSES: dict[str, tuple[tuple[str, ...], str]] = {
-    "openai": (("OPENAI_API_BASE", "OPENAI_BASE_URL"), ""),
-    "ollama": (("OLLAMA_API_BASE",), "http://localhost:11434"),
-    "ollama_chat": (("OLLAMA_API_BASE",), "http://localhost:11434"),
-    "lm_studio": (("LM_STUDIO_API_BASE",), ""),
-    "hosted_vllm": (("HOSTED_VLLM_API_BASE",), ""),
-}
-"""By provider, the variables that name its server, and the address where it is by default."""
-SECONDS = 5.0
-"""How long a server may take to tell which models it has."""
 DESCRIPTIONS = ("{base}/models", "{root}/props", "{root}/api/tags")
 """Where servers tell what they have loaded: OpenAI's API, llama.cpp with the file's path, Ollama with digests."""
 CHANGING = frozenset({"created", "modified_at", "expires_at", "is_processing", "total_slots"})
@@ -54,61 +41,23 @@ class ModelServer:
         Raises:
             SuiteError: No server answers at its address; nothing was spent.
         """
-        base = self._address(spec)
-        told = self._described(base, spec) if base else ""
+        base = address_of(spec, self.api_base)
+        described = self._described(base, spec) if base else ""
         if self.cache:
             before = vars(dspy).get("cache")
             known = before.servers if isinstance(before, ReplyCache) else frozenset[str]()
-            cast(Any, dspy).cache = ReplyCache(known | {f"{base} {told}"})
+            cast(Any, dspy).cache = ReplyCache(known | {f"{base} {described}"})
         key = {"api_base": self.api_base, "api_key": os.environ.get("OPENAI_API_KEY", "none")} if self.api_base else {}
         return dspy.LM(spec, cache=self.cache, **cast("dict[str, Any]", key))
-
-    def _address(self, spec: str) -> str:
-        names, default = ADDRESSES.get(spec.partition("/")[0], ((), ""))
-        return self.api_base or next(filter(None, map(os.environ.get, names)), default)
 
     def _described(self, base: str, spec: str) -> str:
         """What a server tells about its models, as far as the cache needs it."""
         base = base.rstrip("/")
-        if not base.startswith(("http://", "https://")):
-            raise SuiteError(f"{base!r} is no address of a model server; expected http://HOST:PORT/v1 or https://...")
-        told: list[Any] = []
-        for place in DESCRIPTIONS if self.cache else DESCRIPTIONS[:1]:
-            request = urllib.request.Request(place.format(base=base, root=base.removesuffix("/v1")))
-            if self.api_base:  # the key goes nowhere where the requests themselves would not take it
-                request.add_header("Authorization", f"Bearer {os.environ.get('OPENAI_API_KEY', 'none')}")
-            try:
-                with urllib.request.urlopen(request, timeout=SECONDS) as answer:
-                    told.append(_lasting(json.load(answer)))
-            except (urllib.error.HTTPError, ValueError, TimeoutError):  # it is there, and tells nothing here
-                told.append(None)
-            except OSError as error:
-                why = getattr(error, "reason", error)
-                raise SuiteError(
-                    f"no model server answers at {base} for {spec!r} ({why}); start it, or name another with --api-base"
-                ) from error
-        return json.dumps(told, sort_keys=True)
-
-
-NO_PROVIDER = "LLM Provider NOT provided"
-"""LiteLLM's words for a model that nobody serves, a misspelt one for example."""
-_KEY = re.compile(r"\b[A-Z][A-Z0-9_]*_API_KEY\b")
-
-
-def in_words(message: str, spec: str) -> str:
-    """What a model's provider says in several lines as one sentence, with what to do.
-
-    Examples:
-        >>> in_words("LMAuthError: ... Set OPENAI_API_KEY in the environment, or ...", "openai/gpt-5")
-        'no key for openai/gpt-5: set OPENAI_API_KEY, or name a server of your own with --api-base'
-    """
-    if NO_PROVIDER in message:
-        model = spec.rpartition("/")[2]
-        return f"nobody serves {spec!r}: write PROVIDER/MODEL, as openai/{model} with --api-base URL, or ollama_chat/{model}"
-    key = _KEY.search(message)
-    if key is not None and message.startswith(("LMAuthError", "LMNotConfiguredError", "LMConfigurationError")):
-        return f"no key for {spec}: set {key[0]}, or name a server of your own with --api-base"
-    return " ".join(message.split())[:300]
+        places = DESCRIPTIONS if self.cache else DESCRIPTIONS[:1]
+        found = [
+            told(p.format(base=base, root=base.removesuffix("/v1")), spec, own=bool(self.api_base)) for p in places
+        ]
+        return json.dumps([_lasting(answer) for answer in found], sort_keys=True)
 
 
 PROVIDERS = ModelServer()

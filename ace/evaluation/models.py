@@ -13,7 +13,8 @@ from typing import Any, Protocol
 
 from ace.agent import Policy
 from ace.core import SuiteError
-from ace.evaluation.hosted import NO_PROVIDER, PROVIDERS, ModelServer, in_words
+from ace.evaluation.hosted import PROVIDERS, ModelServer
+from ace.evaluation.reach import NO_PROVIDER, in_words
 from ace.suites.protocol import Suite, SuiteTask
 from ace.suites.registry import load_suite, loaded
 

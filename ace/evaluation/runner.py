@@ -23,9 +23,9 @@ from ace.evaluation.episodes import (
     pools_of,
     set_up,
 )
-from ace.evaluation.hosted import NO_PROVIDER, in_words
 from ace.evaluation.log import RunLog
 from ace.evaluation.memories import FullHistory, Memory, Online
+from ace.evaluation.reach import check_answered
 from ace.playbook import Playbook, PlaybookView
 from ace.react import BulletSource
 from ace.reflector.reflector import OUTAGES
@@ -36,8 +36,6 @@ TRANSIENT = ("LMRateLimitError", "LMServerError", "LMTimeoutError", "LMTransport
 """DSPy's names of temporary errors: the run is made again."""
 UNREACHED = "LMTransportError"
 """That of a server that does not answer."""
-FATAL = ("LMAuthError", "LMBillingError", "LMConfigurationError", "LMNotConfiguredError", "LMUnsupportedModelError")
-"""And of lasting ones: no further run can succeed."""
 OUTAGE_RETRIES = 3
 """How often a run that a model's outage ended is made again before it counts."""
 PAUSE_SECONDS = 1.0
@@ -191,12 +189,12 @@ class Evaluation(Iterator[Attempt]):
         """Record a run and let the next of its job wait for its turn; or have it made again after an outage."""
         error = attempt.output.error
         message = error.message if error is not None and error.kind == "model_transport" else ""
-        if message.startswith(FATAL) or NO_PROVIDER in message:
-            self.stop(message)
+        try:
             model = str(getattr(self._lms[job.arm, job.seed], "model", job.arm))
-            raise SuiteError(
-                f"the language model takes no request: {in_words(message, model)}; what was run before is kept"
-            )
+            check_answered(attempt.output, model, "what was run before is kept")
+        except SuiteError:
+            self.stop(message)
+            raise
         outage = message.startswith(TRANSIENT)
         if outage and job.outages < OUTAGE_RETRIES and not self.stopped:
             job.outages += 1

@@ -22,6 +22,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from ace.core import AceError, TokenPrices
 from ace.core.durable import claimed, same_job, write_atomic
 from ace.evaluation.hosted import ReplyCache
+from ace.evaluation.reach import check_answered
 from ace.evaluation.report.models import ArmReport, OptimizedTask, OptimizeReport
 from ace.evaluation.stats import difference, mean, share
 from ace.optimization.optimizers import JobConfig, OptimizerContext, check, compile_with, runs_of
@@ -160,6 +161,7 @@ class _Job:
         for example in self.workload.testset:
             prediction: Any = program(**example.inputs())
             self._raise_failure()
+            check_answered(prediction.output, self.config.lm or self.lm.model, "nothing was optimized")
             rows.append((prediction.output, self.workload.feedback(example, prediction)))
         return rows
 

@@ -42,6 +42,19 @@ def book_url(path: str | Path) -> str | sa.URL:
     return sa.URL.create("sqlite", database=str(Path(path).resolve()))
 
 
+def named_as(path: str) -> tuple[str, str]:
+    """A playbook as it may be shown, without a password, and its name for files beside it.
+
+    Examples:
+        >>> named_as("postgresql://ana:secret@db.example/team")
+        ('postgresql://ana:***@db.example/team', 'team')
+    """
+    if "://" not in path:
+        return path, path
+    url = sa.make_url(path)
+    return url.render_as_string(), str(url.database)
+
+
 def check_there(path: str | Path) -> None:
     """Refuse a playbook's file that is not there, which opening would make.
 

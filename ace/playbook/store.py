@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 import re
+import shutil
 import sqlite3
 import threading
 import time
@@ -26,7 +27,7 @@ from ace.core import PlaybookError
 from ace.playbook import schema
 from ace.playbook.bullet import PlaybookBullet
 from ace.playbook.credits import Credits, credits_of
-from ace.playbook.database import connect
+from ace.playbook.database import book_url, check_there, connect
 from ace.playbook.delta import DELTAS, Add, Delta, Learned, Merge, Purge, Remove, Restore, Tag, apply, fold
 
 START = ""
@@ -729,3 +730,65 @@ def _move_credits(connection: sa.Connection, merge: Merge) -> None:
         have = sa.select(table.c.run_id).where(table.c.number == absorbing)
         connection.execute(table.delete().where((table.c.number == number) & table.c.run_id.in_(have)))
         connection.execute(table.update().where(table.c.number == number).values(number=absorbing))
+
+
+# -- before the work ---------------------------------------------------------------------------------------------------
+
+PATIENCE = 0.8
+"""Seconds that `check_usable` waits for a writer that does not come to an end."""
+
+
+ROOM = 256 * 1024
+"""Bytes that a disk needs to have for a playbook to be written to."""
+
+
+def check_usable(path: str | Path, *, made: bool = False) -> None:
+    """Find out in a moment that a playbook cannot be used: it is not there, damaged, old, locked, or without room.
+
+    Args:
+        path: A file, or a URL.
+        made: Whether one that is not there would be made.
+
+    Raises:
+        PlaybookError: It says which, and what to do.
+
+    Examples:
+        >>> check_usable("no-such-book.db", made=True)
+    """
+    if not made:
+        check_there(path)
+    url, text = book_url(path), str(path).removeprefix("sqlite:///")
+    if "://" not in text:
+        file = Path(text)
+        if not os.access(file if file.exists() else file.resolve().parent, os.W_OK):
+            raise PlaybookError(f"may not write to the playbook {str(path)!r}; change who owns it, or name another")
+        if shutil.disk_usage(file.resolve().parent).free < ROOM:
+            raise PlaybookError(
+                f"there is no room on the disk of the playbook {str(path)!r}; make some, or name another"
+            )
+        if not file.exists():
+            return
+        _check_free(file)
+    Store(url).close()
+
+
+def _check_free(file: Path) -> None:
+    """Refuse a book to which somebody writes for so long that runs would wait for it."""
+    with closing(sqlite3.connect(file, timeout=PATIENCE, isolation_level=None)) as connection:
+        while True:
+            before = None
+            try:
+                before = connection.execute("PRAGMA data_version").fetchone()
+                connection.execute("BEGIN IMMEDIATE")
+                return
+            except sqlite3.OperationalError as error:
+                if "locked" not in str(error):
+                    return  # what else is wrong with it, opening it says
+                if before is not None and connection.execute("PRAGMA data_version").fetchone() != before:
+                    continue  # others come and go
+                raise PlaybookError(
+                    f"the playbook {str(file)!r} is locked by another program, which writes to it; try again when that "
+                    "has ended"
+                ) from error
+            except sqlite3.DatabaseError:
+                return

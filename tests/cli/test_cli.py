@@ -1,7 +1,14 @@
 """Every command: help, errors in one line."""
 
+import json
+import subprocess
+import sys
+
 import pytest
 from command import ace
+from conftest import ROOT
+from databases import fresh_database
+from loopback import refusing
 from typer.main import get_command
 
 from ace.cli import app
@@ -43,14 +50,14 @@ def test_help_has_examples(command):
         (["run"], "--suite"),
         (["run", "x"], "--lm"),
         (["run", "x", "--lm", "simulated"], "suite"),
-        (["run", "x", "--lm", "openai/x", "--tools", "nowhere:tools"], "MODULE:NAME"),
+        (["run", "x", "--lm", "bedrock/x", "--tools", "nowhere:tools"], "MODULE:NAME"),
         (["run", "--suite", "office", "--task", "zzz", "--lm", "simulated"], "ace suite list"),
         (["learn", "--from", "office", "--playbook", "x.db"], "--runs"),
         (["playbook", "list", "nowhere.db"], "no playbook"),
         (["playbook", "import", "x.db", "nowhere.jsonl"], "no file"),
         (["suite", "show", "office", "zzz"], "zzz"),
         (["playbook", "import", "x.db", "."], "cannot read"),
-        (["run", "x", "--lm", "openai/x", "--playbook", "typo.db"], "typo.db"),
+        (["run", "x", "--lm", "bedrock/x", "--playbook", "typo.db"], "typo.db"),
         (["evaluate", "office", "--lm", "simulated", "--json", "/proc/x.json"], "--json"),
         (["frobnicate"], "frobnicate"),
         (["evaluate", "office", "--lm", "simulated", "--seeds", "0"], "seeds"),
@@ -74,3 +81,49 @@ def test_every_command_has_the_option():
     found = dict(commands(get_command(app)))
     assert len(found) > 25
     assert [name for name, options in found.items() if "--json" not in options] == []
+
+
+def test_what_is_missing_is_one_sentence_at_once(tmp_path):
+    only = ["dead-port", "no-provider", "locked-book", "full-disk", "optimize"]
+    command = [sys.executable, "-m", "benchmarks.serve.refusals", tmp_path / "out.json", "--only", *only]
+    subprocess.run(command, cwd=ROOT, check=True, capture_output=True)
+    report = json.loads((tmp_path / "out.json").read_text(encoding="utf-8"))
+    assert report["asked"] >= 15
+    assert [row for row in report["rows"] if not row["right"]] == []
+
+
+@pytest.mark.parametrize(
+    "command", [["learn", "--from", "office", "--playbook", "b.db"], ["optimize", "office", "--out", "o"]]
+)
+def test_a_model_that_takes_no_request_is_no_success(command, tmp_path):
+    with refusing() as url:
+        said = ace(*command, "--lm", "openai/no-such-model", "--api-base", url, cwd=tmp_path, code=1)
+    assert "the language model takes no request" in said
+    assert "Traceback" not in said
+
+
+def test_a_playbook_on_a_server_serves_every_command(postgres, tmp_path):
+    book = fresh_database(postgres).replace("postgresql+psycopg", "postgresql")
+    oracle = ["--lm", "simulated:oracle"]
+    ace("learn", "--from", "office", *oracle, "--playbook", book, "--json", tmp_path / "l.json", cwd=tmp_path)
+    report = json.loads((tmp_path / "l.json").read_text(encoding="utf-8"))
+    assert report["bullets"] > 20
+    assert list(tmp_path.glob("*.learned")), "what it has learned from is remembered beside"
+    said = ace("run", "--suite", "office", "--task", "label#3", *oracle, "--playbook", book, cwd=tmp_path)
+    assert "task solved: yes" in said
+    ace("chat", "--lm", "openai/x", "--api-base", "http://127.0.0.1:9", "--playbook", book, cwd=tmp_path, code=1)
+    said = ace(
+        "evaluate",
+        "office",
+        *oracle,
+        "--arms",
+        "none,playbook",
+        "--playbook",
+        book,
+        "--limit",
+        2,
+        "--out",
+        "e",
+        cwd=tmp_path,
+    )
+    assert "playbook" in said

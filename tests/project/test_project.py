@@ -36,6 +36,7 @@ ISSUES = (
     "trust2",
     "plans",
     "graphs",
+    "face",
 )
 
 
