@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, get_args
 
@@ -11,7 +11,8 @@ import typer
 from ace.cli._shared import JsonOption, Text, check_writable, console, counted, examples, write_json
 
 if TYPE_CHECKING:
-    from ace.playbook import Playbook
+    from ace.playbook import Embedder, Playbook
+    from ace.playbook.index.minilm import Vectors
 
 app = typer.Typer(
     help="Look at a playbook, change it, review it, go back in its history.",
@@ -19,16 +20,36 @@ app = typer.Typer(
     epilog=examples("ace playbook search pb.db 'Refund an order'"),
 )
 BookArgument = Annotated[str, typer.Argument(help="The playbook file, or a database URL.")]
+PART = 512
+"""Lessons that are read at a time, where the time left is shown."""
 AuthorOption = Annotated[str, typer.Option("--author", envvar="ACE_AUTHOR", help="Who is named in the journal.")]
 
 
-def open_book(path: str) -> Playbook:
-    """Open a playbook that is there."""
-    from ace.playbook import Playbook
+class ShownEmbedder:
+    """An embedder that shows the time left where it has many texts to read: `ShownEmbedder(MiniLMEmbedder())`."""
+
+    def __init__(self, inner: Embedder) -> None:
+        self.inner, self.name = inner, inner.name
+
+    def embed(self, texts: Sequence[str]) -> Vectors:
+        """As the embedder itself, some texts at a time."""
+        if len(texts) <= PART:
+            return self.inner.embed(texts)
+        import numpy as np
+        from rich.progress import track
+
+        starts = track(range(0, len(texts), PART), "reading lessons", console=console, transient=True)
+        return np.concatenate([self.inner.embed(texts[start : start + PART]) for start in starts])
+
+
+def open_book(path: str, *, made: bool = False) -> Playbook:
+    """Open a playbook that is there; or, where it is `made`, one that need not be."""
+    from ace.playbook import MiniLMEmbedder, Playbook
     from ace.playbook.database import check_there
 
-    check_there(path)
-    return Playbook.open(path)
+    if not made:
+        check_there(path)
+    return Playbook.open(path, embedder=ShownEmbedder(MiniLMEmbedder()))
 
 
 def named(author: str) -> str:
@@ -255,12 +276,11 @@ def import_bullets(
 ) -> None:
     """Add the lessons of a file under new ids, all or none; shadow and without counts, unless you trust them."""
     from ace.core import PlaybookError
-    from ace.playbook import Playbook
 
     check_writable(json_file)
     if not file.exists():
         raise PlaybookError(f"there is no file {str(file)!r}")
-    with Playbook.open(path) as book:
+    with open_book(path, made=True) as book:
         if full:
             count = book.history.take_over(file)
             console.print(

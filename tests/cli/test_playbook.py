@@ -5,9 +5,11 @@ import re
 
 import pytest
 from command import ace as process, valid
+from rich.console import Console
 from typer.testing import CliRunner
 
-from ace.cli import app
+from ace.cli import app, playbook as playbook_commands
+from ace.cli.playbook import ShownEmbedder
 from ace.playbook import Add, CallableEmbedder, Playbook, PlaybookBullet, Tag, Update
 
 
@@ -380,3 +382,15 @@ def test_an_export_of_a_tenant_holds_its_bullets_only(path, tmp_path):
     rows = [json.loads(line) for line in (tmp_path / "ann.jsonl").read_text(encoding="utf-8").splitlines()]
     assert [row["content"] for row in rows] == ["Ann pays in May."]
     assert "6 lessons written" in ace("export", path, tmp_path / "all.jsonl")
+
+
+def test_many_lessons_are_read_with_the_time_left(monkeypatch, capsys):
+    console = Console(width=100, force_terminal=True)
+    monkeypatch.setattr(playbook_commands, "console", console)
+    monkeypatch.setattr(playbook_commands, "PART", 4)
+    inner = CallableEmbedder("lengths", lambda texts: [[len(text), 1.0] for text in texts])
+    shown, texts = ShownEmbedder(inner), ["x" * n for n in range(10)]
+    assert (shown.embed(texts) == inner.embed(texts)).all()
+    assert "reading lessons" in capsys.readouterr().out
+    assert (shown.embed(texts[:3]) == inner.embed(texts[:3])).all()
+    assert capsys.readouterr().out == "", "a few are read at once"
