@@ -137,6 +137,16 @@ def linked(reference: str) -> str:
 # -- hooks of MkDocs and griffe --------------------------------------------------------------------------------------
 
 
+def shown_first(root: Path = ROOT) -> str:
+    """The picture and the run before and after of the README, which the site's home begins with, too."""
+    readme = (root / "README.md").read_text(encoding="utf-8")
+    picture = re.search(r"^!\[[^\]]*\]\(docs/[^)]*\)$", readme, re.MULTILINE)
+    before_and_after = re.search(r"^## Before and after$.*?(?=^## )", readme, re.MULTILINE | re.DOTALL)
+    if picture is None or before_and_after is None:
+        raise ValueError("README.md has no picture from docs/, or no section 'Before and after'")
+    return f"{picture[0].replace('docs/', '')}\n\n{before_and_after[0]}"
+
+
 def on_files(files: Any, config: Any) -> None:
     """Add what the navigation names and this folder does not hold."""
     from mkdocs.structure.files import File
@@ -163,6 +173,8 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
     site = page.file.src_uri
     if site == "reference.md":
         markdown = linked(markdown)
+    if site == "index.md":
+        markdown = markdown.replace("## Install", f"{shown_first()}## Install", 1)
     source = f"docs/{site}" if (ROOT / "docs" / site).exists() else site
 
     def moved(match: re.Match[str]) -> str:

@@ -1,6 +1,7 @@
 """The documentation site: each public name has an entry with a docstring, each page a place, and each link a target."""
 
 import importlib.util
+import json
 import re
 import shutil
 import subprocess
@@ -133,6 +134,11 @@ def test_the_site_is_built_and_asks_no_other_host(copy):
     files = [*(copy / "site").rglob("*.html"), *(copy / "site").rglob("*.css")]
     assert len(files) > 40
     assert {str(path): found for path in files if (found := loads(path))} == {}
+    home = (copy / "site" / "index.html").read_text(encoding="utf-8")
+    assert 'src="inspector.png"' in home, "the picture"
+    assert "find_mail(sender" in home, "the run before and after"
+    texts = [entry["text"].lower() for entry in json.loads((copy / "site/search/search_index.json").read_text())["docs"]]
+    assert [word for word in ("backup", "/healthz", "--cache", "local model") if not any(word in t for t in texts)] == []
 
 
 BREAKS = {
