@@ -137,8 +137,12 @@ def test_the_site_is_built_and_asks_no_other_host(copy):
     home = (copy / "site" / "index.html").read_text(encoding="utf-8")
     assert 'src="inspector.png"' in home, "the picture"
     assert "find_mail(sender" in home, "the run before and after"
-    texts = [entry["text"].lower() for entry in json.loads((copy / "site/search/search_index.json").read_text())["docs"]]
-    assert [word for word in ("backup", "/healthz", "--cache", "local model") if not any(word in t for t in texts)] == []
+    texts = [
+        entry["text"].lower() for entry in json.loads((copy / "site/search/search_index.json").read_text())["docs"]
+    ]
+    assert [
+        word for word in ("backup", "/healthz", "--cache", "local model") if not any(word in t for t in texts)
+    ] == []
 
 
 BREAKS = {
