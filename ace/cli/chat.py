@@ -80,6 +80,8 @@ def chat(
     write_atomic(latest, talk.chat.id)
     talk.go_on()
     write_json({"id": talk.chat.id, "messages": talk.chat.history.messages}, json_file)
+    if talk.failed:
+        raise typer.Exit(1)
 
 
 class _Talk:
@@ -89,6 +91,8 @@ class _Talk:
         self.chat = chat
         self._streamed = ""
         """The pieces of the answer that are on the screen."""
+        self.failed = False
+        """Whether the last message ended in an error."""
 
     def go_on(self) -> None:
         """Until the input ends."""
@@ -162,7 +166,8 @@ class _Talk:
             said = self._asked()
             if said is not None:  # at the end of the input it waits, and is asked again later
                 self._decided("approve" if said == "y" else "deny")
-        if output.request is None and output.error is not None:
+        self.failed = output.request is None and output.error is not None
+        if self.failed and output.error is not None:
             from ace.evaluation.reach import in_words
 
             why = in_words(output.error.message, str(self.chat.agent.lm))

@@ -99,7 +99,23 @@ def test_a_model_that_takes_no_request_is_no_success(command, tmp_path):
     with refusing() as url:
         said = ace(*command, "--lm", "openai/no-such-model", "--api-base", url, cwd=tmp_path, code=1)
     assert "the language model takes no request" in said
-    assert "Traceback" not in said
+
+
+def test_a_chat_whose_last_message_failed_is_no_success(tmp_path):
+    with refusing() as url:
+        said = ace(
+            "chat",
+            "--lm",
+            "openai/no-such-model",
+            "--api-base",
+            url,
+            "--chats",
+            "chats",
+            typed="Hello\n",
+            cwd=tmp_path,
+            code=1,
+        )
+    assert "model_not_found" in said
 
 
 def test_a_playbook_on_a_server_serves_every_command(postgres, tmp_path):
