@@ -340,6 +340,8 @@ def figures(runs: dict[str, RecordedRun]) -> dict[str, Any]:
     for arm, against in found["beyond"].items():  # the upper end of how far we are ahead of the best other memory
         ends = [against[other]["high"] for other in OTHERS if other in against]
         found["against_others"][arm] = None if None in ends else min(ends, default=None)
+    if "none" in by_arm and "react_v2" in by_arm:
+        found["beyond"]["none"] = {"react_v2": _points(by_arm["react_v2"], by_arm["none"])}
     for arm in ("unseen", "plans", *OTHERS):
         if arm in by_arm and "none" in by_arm:
             found["beyond"].setdefault(arm, {})["none"] = _points(by_arm["none"], by_arm[arm])
