@@ -134,7 +134,7 @@ def told(place: str, spec: str, *, own: bool) -> Any:
     Raises:
         SuiteError: No server answers there, or it is no address.
     """
-    base = place.partition("/models")[0]
+    base = place.removesuffix("/models")
     if not place.startswith(("http://", "https://")):
         raise SuiteError(f"{base!r} is no address of a model server; expected http://HOST:PORT/v1 or https://...")
     request = urllib.request.Request(place)

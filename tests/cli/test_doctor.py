@@ -16,7 +16,7 @@ def test_doctor_is_content(tmp_path):
         book.add(section="Pitfalls", content="Ask first.")
     said = ace("doctor", "--playbook", str(tmp_path / "team.db"))
     assert "right hash" in said
-    assert "dspy-ace 0" in said
+    assert "dspy-ace 1" in said
     assert "revision 1, 1 lesson, 0 waiting" in said
 
 
@@ -34,4 +34,4 @@ def test_doctor_names_a_server_that_is_not_there_and_a_book_that_is_none(tmp_pat
 
 
 def test_the_version_is_told():
-    assert "dspy-ace 0" in CliRunner().invoke(app, ["--version"]).output
+    assert "dspy-ace 1" in CliRunner().invoke(app, ["--version"]).output

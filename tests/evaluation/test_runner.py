@@ -319,7 +319,7 @@ def test_the_command_killed_at_random_moments_shows_the_same_table(tmp_path):
         for row in (report, *report["arms"].values(), *report["runs"]):
             del row["seconds"]
         report["runs"].sort(key=lambda row: (row["arm"], row["seed"], row["id"]))
-        return {**report, "folder": ""}
+        return {**report, "folder": "", "created": ""}
 
     assert table("killed") == table("whole")
     (folder,) = (tmp_path / "killed" / "ace-evaluations").iterdir()

@@ -222,7 +222,7 @@ def test_a_browser_is_started_with_a_ticket_that_comes_in_once_and_not_with_the_
         assert token not in address
         assert address.startswith("http://127.0.0.1:")
         with httpx2.Client(follow_redirects=True, timeout=30) as first, httpx2.Client(timeout=30) as second:
-            assert "<h1>Lessons</h1>" in first.get(address).text
+            assert "<h1>How the playbook is doing</h1>" in first.get(address).text
             again = second.get(address)
             assert (again.status_code, "that link was used" in again.text) == (401, True)
     finally:

@@ -208,7 +208,7 @@ def test_markdown_holds_every_table_and_the_label(rows):
         "## Arms",
         "## Against none",
         "## Families",
-        "## Bullets",
+        "## Lessons",
         "## While it learns",
         "## Tasks",
         "It helped.",
