@@ -134,7 +134,7 @@ def check_writable(path: Path | None, option: str = "--json") -> None:
         raise SuiteError(f"{option}: cannot write {str(path)!r} ({error.strerror}); name a file") from error
 
 
-def check_there(
+def check_reachable(
     models: Iterable[str], api_base: str | None, playbook: str | None = None, *, made: bool = False
 ) -> None:
     """Find out in a moment, before anything heavy is imported, that a model or a playbook cannot be used.

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ace.cli import _shared as shared
-from ace.cli._shared import check_there, check_writable, console, examples, write_json
+from ace.cli._shared import check_reachable, check_writable, console, examples, write_json
 
 if TYPE_CHECKING:
     from ace.core import Event
@@ -49,7 +49,7 @@ def chat(
     json_file: shared.JsonOption = None,
 ) -> None:
     """Talk with the agent, and let the playbook learn (/good, /bad). Every step is on the disk before it is shown."""
-    check_there([lm], api_base, playbook, made=True)
+    check_reachable([lm], api_base, playbook, made=True)
     from ace.cli.run import named_tools
     from ace.core import RunStoreError, SuiteError
     from ace.evaluation.hosted import ModelServer

@@ -14,7 +14,7 @@ from ace.cli._shared import (
     JudgeOption,
     LmOption,
     SplitOption,
-    check_there,
+    check_reachable,
     check_writable,
     console,
     examples,
@@ -103,7 +103,7 @@ def evaluate(
     """
     for option, path in (("--json", json_file), ("--markdown", markdown_file), ("--html", html_file)):
         check_writable(path, option)
-    check_there([lm, judge_lm], api_base, playbook)
+    check_reachable([lm, judge_lm], api_base, playbook)
     from ace.cli._evaluate_live import Watched
     from ace.cli._evaluate_views import show
     from ace.core.durable import write_atomic

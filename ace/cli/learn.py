@@ -15,7 +15,7 @@ from ace.cli._shared import (
     JsonOption,
     JudgeOption,
     SplitOption,
-    check_there,
+    check_reachable,
     check_writable,
     console,
     examples,
@@ -69,7 +69,7 @@ def learn(
     from ace.core import SuiteError
     from ace.playbook.database import named_as
 
-    check_there([lm], api_base, playbook, made=True)
+    check_reachable([lm], api_base, playbook, made=True)
     shown, name = named_as(playbook)
     from ace.evaluation.hosted import ModelServer
     from ace.evaluation.models import choose_model, load_suite_for

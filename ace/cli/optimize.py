@@ -9,7 +9,7 @@ import typer
 from rich.table import Table
 
 from ace.cli import _shared as shared
-from ace.cli._shared import check_there, check_writable, console, examples, write_json
+from ace.cli._shared import check_reachable, check_writable, console, examples, write_json
 from ace.evaluation.report.wording import span
 from ace.suites.registry import SUITE_SPECS
 
@@ -54,7 +54,7 @@ def optimize(
     check_writable(json_file)
     from ace.core import SuiteError, TokenPrices
 
-    check_there([lm, reflection_lm], api_base)
+    check_reachable([lm, reflection_lm], api_base)
     from ace.evaluation.hosted import ModelServer
     from ace.evaluation.models import choose_model, reflection_for
     from ace.optimization import JobConfig, optimize as run, suite_workload

@@ -17,7 +17,7 @@ from ace.cli._shared import (
     JudgeOption,
     LmOption,
     ToolsOption,
-    check_there,
+    check_reachable,
     check_writable,
     console,
     examples,
@@ -67,7 +67,7 @@ def run(
     _write_spans(trace)
     from ace.core import SuiteError
 
-    check_there([lm], api_base, playbook)
+    check_reachable([lm], api_base, playbook)
     from ace.evaluation.hosted import ModelServer
     from ace.evaluation.models import choose_model, load_suite_for
 

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from ace.cli._shared import JsonOption, ToolsOption, check_there, check_writable, console, examples, write_json
+from ace.cli._shared import JsonOption, ToolsOption, check_reachable, check_writable, console, examples, write_json
 from ace.cli.playbook import named
 
 EXAMPLES = examples(
@@ -59,7 +59,7 @@ def serve(
     from ace.playbook import Playbook
 
     check_writable(json_file)
-    check_there([], None, path, made=not read_only)
+    check_reachable([], None, path, made=not read_only)
     try:
         from ace.serve import People, Person, SharedMemory, WebServer, mcp_server, web_app
     except ModuleNotFoundError as error:

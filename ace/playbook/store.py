@@ -736,8 +736,6 @@ def _move_credits(connection: sa.Connection, merge: Merge) -> None:
 
 PATIENCE = 0.8
 """Seconds that `check_usable` waits for a writer that does not come to an end."""
-
-
 ROOM = 256 * 1024
 """Bytes that a disk needs to have for a playbook to be written to."""
 

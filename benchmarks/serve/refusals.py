@@ -63,7 +63,7 @@ def free_port() -> int:
 
 @contextmanager
 def books(folder: Path) -> Iterator[None]:
-    """Playbooks that cannot be used, and whoever keeps one of them locked."""
+    """Make playbooks that cannot be used, one of them locked for as long as the block runs."""
     for name in ("old.db", "locked.db"):
         with Playbook.open(folder / name) as book:
             book.add(section="Pitfalls", content="Ask first.")

@@ -102,11 +102,7 @@ class Changes:
         return RedirectResponse(f"/imports/{at}?{urlencode(said)}", 303)
 
     def approve_import(self, ask: Ask) -> Response:
-        """Let agents be shown all lessons of an import that are as the page showed them.
-
-        Raises:
-            PlaybookError: Somebody else was faster.
-        """
+        """Let agents be shown all lessons of an import that are as the page showed them; others stay in shadow."""
         at, seen, approved = ask.request.path_params["revision"], ask.number("seen"), 0
         for bullet in self._access.imported(at, ask.person):
             if bullet.stage == "shadow" and bullet.updated_revision <= seen:
@@ -126,7 +122,7 @@ class Changes:
             section=ask.one_of("section", get_args(Section)) or "Strategies",
             trigger=_written(ask, "trigger"),
             content=_written(ask, "content"),
-            domain=ask.text("domain").strip() or None,
+            domain=_written(ask, "domain") or None,
             tenant=ask.person.tenant,
             words_from=("person",),
             author=ask.person.name,
@@ -203,7 +199,7 @@ def _check_note(ask: Ask) -> None:
 
 
 def _written(ask: Ask, name: str, otherwise: str = "") -> str:
-    """What a person wrote as a lesson's trigger or content."""
+    """What a person wrote into a field of a lesson."""
     text = _lines(ask.text(name, otherwise))
     if name == "content" and not text:
         raise PlaybookError("a lesson says something; to take it away, remove it")
