@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import re
 import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 
 from playwright.sync_api import Error, Page
 
@@ -30,3 +37,19 @@ def reached(page: Page, address: str) -> None:
         except Error:  # it does not listen yet
             page.wait_for_timeout(200)
     raise SystemExit(f"nothing answers at {address}")
+
+
+@contextmanager
+def served(book: Path) -> Iterator[str]:
+    """Serve a playbook on loopback for as long as the block runs; gives the address that shows the token."""
+    command = [sys.executable, "-m", "ace", "serve", str(book), "--port", "0", "--no-browser"]
+    environment = {**os.environ, "COLUMNS": "200"}
+    server = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment)
+    try:
+        assert server.stdout is not None
+        address = re.search(r"http\S+", server.stdout.readline())
+        assert address is not None
+        yield address[0]
+    finally:
+        server.terminate()
+        server.wait()

@@ -8,11 +8,7 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
-import re
 import statistics
-import subprocess
-import sys
 import tempfile
 from pathlib import Path
 
@@ -21,7 +17,7 @@ from rich.console import Console
 
 from ace.playbook import Playbook
 from ace.playbook.delta import Learned
-from benchmarks.serve.browser import chromium, reached
+from benchmarks.serve.browser import chromium, reached, served
 from benchmarks.serve.search import filled
 
 LESSONS, RUNS, VISITS, COMMIT = 10_000, 50_000, 20, 1_000
@@ -48,26 +44,16 @@ def main() -> None:
         book = Path(folder) / "book.db"
         filled(book, LESSONS)
         heard(book)
-        command = [sys.executable, "-m", "ace", "serve", str(book), "--port", "0", "--no-browser"]
-        environment = {**os.environ, "COLUMNS": "200"}
-        server = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment)
-        try:
-            assert server.stdout is not None
-            address = re.search(r"http\S+", server.stdout.readline())
-            assert address is not None
-            with sync_playwright() as playwright:
-                browser = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
-                page = browser.new_page()
-                reached(page, address[0])  # shows the token; the page itself is not timed yet
-                took: list[float] = []
-                for _ in range(VISITS + 1):
-                    page.goto(address[0].partition("/login")[0])
-                    took.append(page.evaluate(PAINTED))
-                assert f"of {RUNS} right" in page.content(), "the page tells of all runs"
-                browser.close()
-        finally:
-            server.terminate()
-            server.wait()
+        with served(book) as address, sync_playwright() as playwright:
+            browser = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
+            page = browser.new_page()
+            reached(page, address)  # shows the token; the page itself is not timed yet
+            took: list[float] = []
+            for _ in range(VISITS + 1):
+                page.goto(address.partition("/login")[0])
+                took.append(page.evaluate(PAINTED))
+            assert f"of {RUNS} right" in page.content(), "the page tells of all runs"
+            browser.close()
     report = {
         "lessons": LESSONS,
         "runs": RUNS,

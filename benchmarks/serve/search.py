@@ -10,11 +10,7 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
-import re
 import statistics
-import subprocess
-import sys
 import tempfile
 from pathlib import Path
 
@@ -24,7 +20,7 @@ from rich.console import Console
 
 from ace.playbook import CallableEmbedder, MiniLMEmbedder, Playbook
 from benchmarks.playbook.bench import bullets, sentences
-from benchmarks.serve.browser import chromium, reached
+from benchmarks.serve.browser import chromium, reached, served
 
 TYPED = 12
 """Searches that are typed."""
@@ -82,28 +78,18 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         book = Path(folder) / "book.db"
         filled(book, arguments.count)
-        command = [sys.executable, "-m", "ace", "serve", str(book), "--port", "0", "--no-browser"]
-        environment = {**os.environ, "COLUMNS": "200"}
-        server = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment)
-        try:
-            assert server.stdout is not None
-            address = re.search(r"http\S+", server.stdout.readline())
-            assert address is not None
-            with sync_playwright() as playwright:
-                browser = playwright.chromium.launch(
-                    executable_path=program, args=["--no-sandbox", "--disable-background-networking"]
-                )
-                page = browser.new_page()
-                reached(page, address[0])
-                page.goto(f"{address[0].partition('/login')[0]}/lessons")
-                assert f"{arguments.count:,}".replace(",", "") in page.content(), "the whole book is served"
-                page.evaluate(WATCH)
-                typed(page, "a first word")
-                took = [ms for text in sentences(TYPED, seed=7) for ms in typed(page, text)]
-                browser.close()
-        finally:
-            server.terminate()
-            server.wait()
+        with served(book) as address, sync_playwright() as playwright:
+            browser = playwright.chromium.launch(
+                executable_path=program, args=["--no-sandbox", "--disable-background-networking"]
+            )
+            page = browser.new_page()
+            reached(page, address)
+            page.goto(f"{address.partition('/login')[0]}/lessons")
+            assert f"{arguments.count:,}".replace(",", "") in page.content(), "the whole book is served"
+            page.evaluate(WATCH)
+            typed(page, "a first word")
+            took = [ms for text in sentences(TYPED, seed=7) for ms in typed(page, text)]
+            browser.close()
     report = {
         "lessons": arguments.count,
         "keys": TYPED * KEYS,
