@@ -58,7 +58,7 @@ def served(folder: Path) -> None:
         while not server.server.started:
             time.sleep(0.05)
         request = urllib.request.Request(
-            f"{server.url}/?q=Refund+order+o-19", headers={"Authorization": "Bearer token-of-ana-0123456789"}
+            f"{server.url}/lessons?q=Refund+order+o-19", headers={"Authorization": "Bearer token-of-ana-0123456789"}
         )
         page = urllib.request.urlopen(request, timeout=30).read().decode()
         assert 'data-hit="b-1"' in page, page
