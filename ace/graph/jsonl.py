@@ -22,7 +22,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import CoroutineType
-from typing import Any, BinaryIO, ParamSpec, TypeVar, cast
+from typing import Any, ParamSpec, TypeVar, cast
 
 from cachetools import LRUCache
 from langchain_core.runnables import RunnableConfig
@@ -112,8 +112,8 @@ class Thread(InMemorySaver):
     # -- the file -----------------------------------------------------------------------------------------------------
 
     @contextmanager
-    def opened(self, *, make: bool = False) -> Generator[BinaryIO | None]:
-        """The file, locked for this caller and read up to its end; None when it is not there.
+    def opened(self, *, make: bool = False) -> Generator[int | None]:
+        """The file's descriptor, locked for this caller and read up to its end; None when it is not there.
 
         Raises:
             CheckpointError: It is damaged, or out of reach.
@@ -124,9 +124,11 @@ class Thread(InMemorySaver):
                 self._forget()
                 yield None
                 return
-            with os.fdopen(file, "r+b") as opened:  # closing it releases the lock
-                self._follow(opened)
-                yield opened
+            try:
+                self._follow(file)
+                yield file
+            finally:
+                os.close(file)  # this releases the lock
 
     def _open(self, make: bool) -> int | None:
         while True:
@@ -141,7 +143,7 @@ class Thread(InMemorySaver):
             if hold(file, self.path):
                 return file
 
-    def _follow(self, file: BinaryIO) -> None:
+    def _follow(self, file: int) -> None:
         """Read what others have written since; a torn end is cut off."""
         if (now := _seen(file)) == self._seen:
             return
@@ -157,48 +159,52 @@ class Thread(InMemorySaver):
             self._read(file)  # another file may be under the same number: that of a deleted one is given again
         self._seen = _seen(file)
 
-    def _read(self, file: BinaryIO) -> None:
-        file.seek(self._size)
-        for line in file:
-            if not line.endswith(b"\n"):
-                _log.warning("the last save to %s was torn when its process ended; it is cut off", self.path.name)
-                file.truncate(self._size)
-                return
-            self._count += 1
-            expected = zlib.crc32(line[_BODY:-1], self._sum)
-            if line[:_BODY] != b'%s%08x",' % (_HEAD, expected):
-                raise CheckpointError(
-                    f"{str(self.path)!r} is damaged: line {self._count} is not what was written, or one before it is gone; "
-                    "restore the file from a copy, or delete it"
-                )
-            self._take(cast(Record, json.loads(line)))
-            self._sum = expected
-            self._size += len(line)
+    def _read(self, file: int) -> None:
+        with open(file, "rb", closefd=False) as lines:
+            lines.seek(self._size)
+            for line in lines:
+                if not line.endswith(b"\n"):
+                    _log.warning("the last save to %s was torn when its process ended; it is cut off", self.path.name)
+                    os.ftruncate(file, self._size)
+                    return
+                self._count += 1
+                expected = zlib.crc32(line[_BODY:-1], self._sum)
+                if line[:_BODY] != b'%s%08x",' % (_HEAD, expected):
+                    raise CheckpointError(
+                        f"{str(self.path)!r} is damaged: line {self._count} is not what was written, or one before it is "
+                        "gone; restore the file from a copy, or delete it"
+                    )
+                self._take(cast(Record, json.loads(line)))
+                self._sum = expected
+                self._size += len(line)
 
-    def append(self, file: BinaryIO, record: Record) -> None:
+    def append(self, record: Record) -> None:
         """Add a line; on return it is on the disk. When that fails, the file is as it was."""
         record = {**self._named, **record}
-        line, checksum = _sealed(record, self._sum)
-        file.seek(self._size)
-        try:
-            write_all(file.fileno(), line)
-            os.fsync(file.fileno())
-            if not self._size:
-                sync_folder(self.path.parent)
-        except BaseException as error:
-            os.ftruncate(file.fileno(), self._size)
-            if isinstance(error, OSError):
-                raise CheckpointError(f"cannot write to {str(self.path)!r}: {error.strerror}") from error
-            raise
-        self._take(record)
-        self._sum, self._size, self._count = checksum, self._size + len(line), self._count + 1
-        self._seen = _seen(file)
+        body = _body(record)  # before the file is held: the other saves of a step wait for it
+        with self.opened(make=True) as file:
+            assert file is not None
+            line, checksum = _sealed(body, self._sum)
+            os.lseek(file, self._size, os.SEEK_SET)
+            try:
+                write_all(file, line)
+                os.fsync(file)
+                if not self._size:
+                    sync_folder(self.path.parent)
+            except BaseException as error:
+                os.ftruncate(file, self._size)
+                if isinstance(error, OSError):
+                    raise CheckpointError(f"cannot write to {str(self.path)!r}: {error.strerror}") from error
+                raise
+            self._take(record)
+            self._sum, self._size, self._count = checksum, self._size + len(line), self._count + 1
+            self._seen = _seen(file)
 
     def replace(self, records: Iterator[Record]) -> None:
         """Put other lines in the place of all: a reader sees the old ones or the new ones. Call it while `opened`."""
         lines, checksum = list[bytes](), 0
         for record in records:
-            line, checksum = _sealed({**self._named, **record}, checksum)
+            line, checksum = _sealed(_body({**self._named, **record}), checksum)
             lines.append(line)
         write_atomic(self.path, b"".join(lines).decode(), power_cut=True, private=True)
         self._forget()
@@ -360,12 +366,6 @@ class JsonlCheckpointer(BaseCheckpointSaver[str]):
                 self._threads[thread_id] = Thread(self.path_of(thread_id), thread_id, self.codec)
             return self._threads[thread_id]
 
-    def _append(self, thread_id: str, record: Record) -> None:
-        thread = self._thread(thread_id)
-        with thread.opened(make=True) as file:
-            assert file is not None
-            thread.append(file, record)
-
     # -- saving and reading -------------------------------------------------------------------------------------------
 
     def put(
@@ -386,7 +386,7 @@ class JsonlCheckpointer(BaseCheckpointSaver[str]):
             "checkpoint": self.codec.encode({k: v for k, v in checkpoint.items() if k != "channel_values"}),
             "metadata": self.codec.encode(get_serializable_checkpoint_metadata(config, metadata), "metadata"),
         }
-        self._append(given["thread_id"], record)
+        self._thread(given["thread_id"]).append(record)
         saved = {"thread_id": given["thread_id"], "checkpoint_ns": record["ns"], "checkpoint_id": record["id"]}
         return {"configurable": saved}
 
@@ -400,7 +400,8 @@ class JsonlCheckpointer(BaseCheckpointSaver[str]):
             for number, (name, value) in enumerate(writes)
         ]
         head: Record = {"ns": given.get("checkpoint_ns", ""), "id": given.get("checkpoint_id")}
-        self._append(given["thread_id"], head | {"task": task_id, "path": task_path, "writes": numbered})
+        record = head | {"task": task_id, "path": task_path, "writes": numbered}
+        self._thread(given["thread_id"]).append(record)
 
     def get_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
         """One checkpoint with its state: the one that is named, or the newest."""
@@ -525,16 +526,20 @@ class JsonlCheckpointer(BaseCheckpointSaver[str]):
             yield one
 
 
-def _seen(file: BinaryIO) -> tuple[int, int, int]:
-    now = os.fstat(file.fileno())
+def _seen(file: int) -> tuple[int, int, int]:
+    now = os.fstat(file)
     return now.st_ino, now.st_size, now.st_mtime_ns
 
 
-def _sealed(record: Record, checksum: int) -> tuple[bytes, int]:
+def _body(record: Record) -> bytes:
+    """A line without its checksum."""
+    return to_text(record)[1:].encode()
+
+
+def _sealed(body: bytes, checksum: int) -> tuple[bytes, int]:
     """A line with its checksum, which rests on the line before."""
-    rest = to_text(record)[1:].encode()
-    checksum = zlib.crc32(rest, checksum)
-    return b'{"sum":"%08x",%s\n' % (checksum, rest), checksum
+    checksum = zlib.crc32(body, checksum)
+    return b'%s%08x",%s\n' % (_HEAD, checksum, body), checksum
 
 
 def _named(config: RunnableConfig) -> dict[str, Any]:
