@@ -129,6 +129,7 @@ class ReviewQueue:
         bullet_id: str,
         stage: SetStage,
         *,
+        seen: int | None = None,
         author: str = "",
         note: str = "",
     ) -> int:
@@ -138,17 +139,18 @@ class ReviewQueue:
             bullet_id: The bullet; one that waits for review is approved or rejected instead.
             stage: `pinned` ones come first where they fit, `active` ones are shown, `shadow` ones only in experiments,
                 `retired` ones not at all.
+            seen: As for `approve`.
             author: Who decides.
             note: Why, for the journal.
 
         Raises:
-            PlaybookError: There is no such bullet or stage, or it waits for review.
+            PlaybookError: There is no such bullet or stage, it waits for review, or has changed since it was looked at.
         """
         if stage not in get_args(SetStage):
             raise PlaybookError(f"no stage {stage!r}; expected {', '.join(get_args(SetStage))}")
         reason = clean_text(note or f"made {stage}")
         with self._state.transaction(author, screened=False, reviewed=True) as tx:
-            bullet = self._state.get(bullet_id)
+            bullet = self._unchanged(bullet_id, seen)
             if bullet.stage == "quarantined":
                 raise PlaybookError(
                     f"{bullet_id} waits for review: approve or reject it with `playbook.review` (`ace playbook review`)"

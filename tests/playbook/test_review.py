@@ -73,6 +73,10 @@ def test_what_was_approved_is_what_was_seen(book, tmp_path):
     assert book.get("b-1").stage == "quarantined"
     book.review.approve("b-1", seen=book.review.pending()[0].bullet.updated_revision)
     assert (book.get("b-1").stage, book.get("b-1").trust) == ("active", "trusted")
+    with pytest.raises(PlaybookError, match="look again"):
+        book.review.set_stage("b-1", "pinned", seen=seen)
+    book.review.set_stage("b-1", "pinned", seen=book.get("b-1").updated_revision)
+    assert book.get("b-1").stage == "pinned"
 
 
 def test_a_person_puts_a_mined_lesson_in_other_words(book):

@@ -107,7 +107,8 @@ class Changes:
         for bullet in self._access.imported(at, ask.person):
             if bullet.stage == "shadow" and bullet.updated_revision <= seen:
                 note = f"approved with the import at revision {at}"
-                self._book.review.set_stage(bullet.id, "active", author=ask.person.name, note=note)
+                looked_at = bullet.updated_revision
+                self._book.review.set_stage(bullet.id, "active", seen=looked_at, author=ask.person.name, note=note)
                 approved += 1
         return RedirectResponse(f"/imports/{at}?{urlencode({'said': f'{approved} approved'})}", 303)
 
