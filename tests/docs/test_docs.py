@@ -5,7 +5,9 @@ import os
 import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
+from urllib.parse import unquote
 
 import pytest
 from conftest import ROOT
@@ -90,6 +92,20 @@ def test_the_quickstart_is_short():
 
 def test_the_readme_is_short():
     assert len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()) <= 100
+
+
+def test_the_badges_say_what_the_metadata_says():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    pythons = [
+        one.removeprefix("Programming Language :: Python :: ") for one in project["classifiers"] if "Python" in one
+    ]
+    dspy = next(one.removeprefix("dspy") for one in project["dependencies"] if one.startswith("dspy"))
+    said = [f"Python {' | '.join(pythons)}", f"DSPy {dspy}", f"Licence {project['license']}"]
+    found = re.findall(
+        r"!\[([^]]*)\]\(https://img.shields.io/badge/(\S+)-blue\)", (ROOT / "README.md").read_text("utf-8")
+    )
+    assert [text for text, _ in found] == said
+    assert [unquote(path).replace("_", " ").replace("-", " ", 1) for _, path in found] == said
 
 
 @pytest.mark.parametrize(("number", "arm"), [(0, "none"), (1, "demonstrations")])
