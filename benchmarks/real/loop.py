@@ -20,6 +20,7 @@ from __future__ import annotations
 import argparse
 import json
 import re
+import signal
 import socket
 import statistics
 import subprocess
@@ -301,6 +302,7 @@ def own_server() -> Generator[str]:
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     command = [str(python), str(ROOT / "examples" / "model_server.py"), str(model), "--port", str(port)]
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # else the server outlives this process, on all its cores
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
         try:
             while not answers(url := f"http://127.0.0.1:{port}/v1"):
