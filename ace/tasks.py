@@ -206,6 +206,9 @@ class Trace(tuple[ReasoningStep, ...]):
         failed = sum(step.outcome != "success" for step in self)
         return f"<Trace: {counted(len(self), 'call')}, {failed} failed>"
 
+    def _repr_markdown_(self) -> str:
+        return _as_block(str(self))
+
 
 class TaskOutput(BaseModel, frozen=True, extra="forbid", allow_inf_nan=False):
     """What came out of a run: the answer, how it was found, what it cost, and why it ended. `agent.run("x")` returns it."""
@@ -272,8 +275,14 @@ class TaskOutput(BaseModel, frozen=True, extra="forbid", allow_inf_nan=False):
         ]
         return f"<TaskOutput {self.termination_reason}: {answer!r} after {', '.join(spent)}>"
 
+    __str__ = __repr__
+
     def _repr_markdown_(self) -> str:
-        return f"**{self.termination_reason}**: {value_to_text(self.answer)}\n\n```text\n{self.trace}\n```"
+        return f"**{self.termination_reason}**: {value_to_text(self.answer)}\n\n{_as_block(str(self.trace))}"
+
+
+def _as_block(text: str) -> str:
+    return f"```text\n{text}\n```"
 
 
 class NoVerdict(ValueError):

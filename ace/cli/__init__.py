@@ -63,6 +63,14 @@ def main() -> None:
     except AceError as error:
         typer.secho(f"error: {visible(str(error))}", fg="red", err=True)
         sys.exit(1)
+    except OSError as error:  # a full disk, a file that may not be written
+        place = f" {str(error.filename)!r}" if error.filename else ""
+        typer.secho(
+            f"error: {visible(f'{error.strerror or error}{place}')}; make room, or name another place",
+            fg="red",
+            err=True,
+        )
+        sys.exit(1)
     except (KeyboardInterrupt, typer.Abort):  # before the command began; inside it, Typer makes it exit code 130
         code = INTERRUPTED
     except Exception as error:

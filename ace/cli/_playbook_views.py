@@ -7,10 +7,11 @@ import time
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, cast
 
+from pydantic import BaseModel
 from rich.console import Group, RenderableType
 from rich.table import Table
 
-from ace.cli._shared import Text
+from ace.cli._shared import Text, counted
 
 if TYPE_CHECKING:
     from ace.playbook import Explanation, PlaybookBullet
@@ -48,8 +49,7 @@ def stage_text(bullet: PlaybookBullet) -> Text:
 def support_text(bullet: PlaybookBullet) -> str:
     """The tasks and users that taught it, and how runs that used it ended."""
     known = bullet.provenance
-    counted = [(len(known.task_ids), "task"), (len(known.users), "user")]
-    lines = [f"{n} {what}{'s' if n > 1 else ''}" for n, what in counted if n]
+    lines = [counted(n, what) for n, what in ((len(known.task_ids), "task"), (len(known.users), "user")) if n]
     if bullet.helpful_count or bullet.harmful_count:
         lines.append(f"+{bullet.helpful_count} -{bullet.harmful_count}")
     return "\n".join(lines) or "-"
@@ -82,9 +82,9 @@ def bullet_view(bullet: PlaybookBullet, item: ReviewItem | None = None) -> Table
     for part in bullet.sources:
         of = f" of {part.tool}" if part.tool else ""
         table.add_row(Text(f"source of {part.part}"), Text(f"{part.source}{of}: {SOURCES[part.source]}"))
-    for name, value in bullet.model_dump(mode="json").items():
-        if name not in _TOLD and value not in (None, "", [], {}):
-            table.add_row(name, Text(str(value)))
+    for name in type(bullet).model_fields:
+        if name not in _TOLD and (value := _shown(getattr(bullet, name))) and value != "0":
+            table.add_row(name.replace("_", " "), Text(value))
     return table
 
 
@@ -134,7 +134,7 @@ def explanation_table(found: Explanation) -> Table:
 def review_table(items: Iterable[ReviewItem]) -> Table:
     """What waits for review, oldest first, and why."""
     items = list(items)
-    table = Table(title=Text(f"{len(items)} wait for review"), title_justify="left", show_lines=True)
+    table = Table(title=Text(f"{counted(len(items), 'lesson')} to review"), title_justify="left", show_lines=True)
     for name in ("id", "source"):
         table.add_column(name, no_wrap=name == "id")
     for name in ("why it waits", "lesson"):
@@ -166,8 +166,8 @@ def review_view(item: ReviewItem, place: str, decided: str) -> RenderableType:
 def diff_view(found: Diff) -> RenderableType:
     """Added, removed and changed bullets with the words that differ, why, and by whom; counters in one line."""
     names = {kind: len(found.of(kind)) for kind in ("added", "changed", "merged", "removed", "credited")}
-    counted = ", ".join(f"{n} {kind}" for kind, n in names.items() if n) or "nothing differs"
-    parts: list[RenderableType] = [Text(f"revision {found.a} -> {found.b}: {counted}", style="bold")]
+    said = ", ".join(f"{n} {kind}" for kind, n in names.items() if n) or "nothing differs"
+    parts: list[RenderableType] = [Text(f"revision {found.a} -> {found.b}: {said}", style="bold")]
     for change in found.changes:
         if change.kind != "credited":
             parts += [Text(""), *_change(change)]
@@ -218,10 +218,14 @@ def _worded(head: str, text: str, other: str, style: str) -> Text:
 
 
 def _shown(value: Any) -> str:
+    """A field's value in words: of a plan its calls, of a situation the request, of other records what was set."""
     if isinstance(value, (tuple, list)):
-        return " -> ".join(str(item) for item in cast(list[Any], value))
+        return " -> ".join(_shown(item) for item in cast(list[Any], value))
     if isinstance(value, dict):
-        return ", ".join(f"{key}={item}" for key, item in cast(dict[str, Any], value).items())
+        return "; ".join(f"{key}: {_shown(item)}" for key, item in cast(dict[str, Any], value).items() if item)
+    if isinstance(value, BaseModel):
+        said = getattr(value, "text", "") or getattr(value, "template", "")
+        return str(said) or _shown(dict(value))
     return "" if value is None else str(value)
 
 

@@ -75,9 +75,10 @@ ToolsOption = Annotated[
 ]
 CorpusOption = Annotated[Path | None, typer.Option(help="A folder of texts that the agent may search.")]
 BookOption = Annotated[
-    str | None, typer.Option("--playbook", help="The playbook: a file, or postgresql://USER@HOST/DB.")
+    str | None,
+    typer.Option("--playbook", envvar="ACE_PLAYBOOK", help="The playbook: a file, or postgresql://USER@HOST/DB."),
 ]
-DomainOption = Annotated[str | None, typer.Option(help="Narrow the bullets to a domain.")]
+DomainOption = Annotated[str | None, typer.Option(help="Only lessons of this domain, or of none.")]
 CacheOption = Annotated[
     bool,
     typer.Option(

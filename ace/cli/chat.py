@@ -49,13 +49,8 @@ def chat(
     json_file: shared.JsonOption = None,
 ) -> None:
     """Talk with the agent, and let the playbook learn (/good, /bad). Every step is on the disk before it is shown."""
-    check_reachable([lm], api_base, playbook, made=True)
-    from ace.cli.run import named_tools
     from ace.core import RunStoreError, SuiteError
-    from ace.evaluation.hosted import ModelServer
-    from ace.evaluation.models import choose_model
-    from ace.playbook import Playbook
-    from ace.react import ReActGenerator
+    from ace.evaluation.reach import check_named
 
     check_writable(json_file)
     if resume and name is not None:
@@ -66,6 +61,14 @@ def chat(
         if not latest.exists():
             raise RunStoreError(f"there is no conversation in {str(folder)!r} yet; begin one without --resume")
         name = latest.read_text(encoding="utf-8").strip()
+    check_named(lm)
+    check_reachable([lm], api_base, playbook, made=True)
+    from ace.cli.run import named_tools
+    from ace.evaluation.hosted import ModelServer
+    from ace.evaluation.models import choose_model
+    from ace.playbook import Playbook
+    from ace.react import ReActGenerator
+
     choice = choose_model(lm, None, ModelServer(api_base, cache))
     agent = ReActGenerator(
         tools=named_tools(tools or [], corpus),
@@ -204,6 +207,9 @@ class _Talk:
     def _learn(self, success: bool, words: str) -> None:
         from ace.tasks import Feedback
 
+        if self.chat.agent.playbook is None:
+            console.print("there is nothing to learn into: start the chat with --playbook FILE", style="yellow")
+            return
         try:
             # who types it here is the user of this machine
             report = self.chat.learn(Feedback(success=success, text=words, trusted=True))

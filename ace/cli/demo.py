@@ -91,7 +91,9 @@ def demo(
             console.print(shown(tables.arms(title, of).only(*COLUMNS), "simulated"))
         for arm in ("playbook", "random"):
             share = report.closed[arm]["iterations"]
-            console.print(f"{arm}: {100 * share:.0f} % of the way from none to gold bullets in iterations (simulated)")
+            console.print(
+                f"{arm}: {100 * share:.0f} % of the way from no lesson to the right one in iterations (simulated)"
+            )
         _show_bullets(playbook)
     write_json(report, json_file)
     for sentence in told.verdicts[:1]:

@@ -77,11 +77,21 @@ def _weights() -> str:
 
 
 def _model(lm: str, api_base: str | None) -> str:
+    from ace.core import SuiteError
+    from ace.evaluation.reach import check_model, in_words
+
+    check_model(lm, api_base)
+    if lm.partition(":")[0] == "simulated":
+        return "simulated is our stand-in for a model, and always there"
     from ace.evaluation.hosted import ModelServer
     from ace.evaluation.models import choose_model
 
     choice = choose_model(lm, None, ModelServer(api_base))
-    return f"the model {choice.name} can be asked"
+    try:
+        choice.lm_for(0)("Answer with one word: ready")
+    except Exception as error:  # whatever a model's client raises
+        raise SuiteError(in_words(f"{type(error).__name__}: {error}", lm)) from error
+    return f"the model {choice.name} answers"
 
 
 def _book(path: str) -> str:

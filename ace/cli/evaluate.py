@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Annotated
 
@@ -23,10 +24,10 @@ from ace.cli._shared import (
 from ace.suites.registry import SUITE_SPECS
 
 EXAMPLES = examples(
-    "ace evaluate office --lm simulated --arms none,playbook,online,gold --seeds 5",
-    "ace evaluate office --lm openai/gpt-5-mini --arms none,playbook --playbook office.db --limit 20 --max-cost 5",
-    "ace evaluate office --lm simulated --arms none,old=office.db@40,new=office.db",
-    "ace evaluate office --arms small=lm:openai/gpt-5-nano,big=lm:openai/gpt-5",
+    "ace evaluate office --lm simulated --arms none,playbook,gold --seeds 5",
+    "ace evaluate office --lm openai/gpt-5 --arms none,playbook --max-cost 5",
+    "ace evaluate office --lm simulated --arms none,old=pb.db@40,new=pb.db",
+    "ace evaluate office --arms s=lm:openai/gpt-5-nano,m=lm:openai/gpt-5",
 )
 
 
@@ -103,7 +104,10 @@ def evaluate(
     """
     for option, path in (("--json", json_file), ("--markdown", markdown_file), ("--html", html_file)):
         check_writable(path, option)
-    check_reachable([lm, judge_lm], api_base, playbook)
+    models, books = _named_in(arms)
+    check_reachable([lm, judge_lm, *models], api_base, playbook)
+    for book in books:
+        check_reachable([], None, book)
     from ace.cli._evaluate_live import Watched
     from ace.cli._evaluate_views import show
     from ace.core.durable import write_atomic
@@ -160,3 +164,12 @@ def evaluate(
     if report.interrupted:
         console.print("interrupted: the table holds what was run until then; the same command goes on")
         raise typer.Exit(130)
+
+
+def _named_in(arms: str) -> tuple[list[str], list[str]]:
+    """The models and the playbooks that arms name, without what takes seconds to import."""
+    given = [word.partition("=")[2].strip() for word in arms.split(",")]
+    models = [one.removeprefix("lm:") for one in given if one.startswith("lm:")]
+    # other words with a colon are those of a source of models that is installed
+    books = [re.sub(r"@\d+$", "", one) for one in given if one and (":" not in one or "://" in one)]
+    return models, [book for book in books if book != "simulated"]

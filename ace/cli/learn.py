@@ -18,6 +18,7 @@ from ace.cli._shared import (
     check_reachable,
     check_writable,
     console,
+    counted,
     examples,
     progress_bar,
     write_json,
@@ -120,17 +121,17 @@ def learn(
             held_out={"n": n, "hit@3": 100.0 * hits / n if n else 0.0},
         )
         console.print(
-            f"{total.runs} runs, {total.successes} successes; {total.added} bullets added, {total.merged} merged; "
-            f"revisions {before} to {book.revision} in {time.monotonic() - started:.0f} s",
+            f"{counted(total.runs, 'run')}, {total.successes} right; {counted(total.added, 'lesson')} added, "
+            f"{total.merged} merged; revisions {before} to {book.revision} in {time.monotonic() - started:.0f} s",
             highlight=False,
         )
     console.print(
-        f"held-out part: of n = {n} tasks whose changing calls some run taught, {report.held_out['hit@3']:.1f} % find a "
-        "Strategy with them among the first three bullets",
+        f"held-out part: of {counted(n, 'task')} whose changing calls some run taught, {hits} find a strategy with them "
+        "among the first three lessons",
         highlight=False,
     )
     console.print(
-        f"{report.bullets} bullets ({report.pitfalls} of them pitfalls, {report.tokens} tokens) in {shown}; "
+        f"{counted(report.bullets, 'lesson')} ({report.pitfalls} of them pitfalls, {report.tokens} tokens) in {shown}; "
         f"look at them with: ace playbook list {shown}",
         highlight=False,
     )

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 EXAMPLES = examples(
     "ace optimize office --lm simulated --optimizer ace --out office-ace",
-    "ace optimize office --lm openai/gpt-5-mini --optimizer gepa --out office-gepa --budget 300",
+    "ace optimize office --lm openai/gpt-5 --optimizer gepa --out gepa",
     "ace evaluate office --lm simulated --part second --program office-ace",
 )
 

@@ -115,7 +115,7 @@ def list_lessons(
 @app.command("show", epilog=examples("ace playbook show pb.db b-12"))
 def show(
     path: BookArgument,
-    bullet_id: Annotated[str, typer.Argument(help="For example b-12.")],
+    bullet_id: Annotated[str, typer.Argument(metavar="LESSON", help="For example b-12.")],
     json_file: JsonOption = None,
 ) -> None:
     """Show everything about one lesson: what it says, where its parts came from, and why it waits if it does."""
@@ -156,7 +156,7 @@ def search(
             write_json(found, json_file)
             return
         bullets = book.retrieve(query, domain=domain, k=k, tenant=tenant)
-        console.print(bullet_table(f"for {query!r}", bullets))
+        console.print(bullet_table(f"for {query!r}", bullets) if bullets else "no lesson fits", highlight=False)
         write_json([bullet_json(bullet) for bullet in bullets], json_file)
 
 
@@ -177,6 +177,8 @@ def history(
     from ace.cli._playbook_views import diff_view, history_table
 
     check_writable(json_file)
+    if until is not None and since is None:
+        raise typer.BadParameter("--until goes with --since")
     with open_book(path) as book:
         if since is not None:
             found = book.history.diff(since, until)
@@ -276,10 +278,13 @@ def import_bullets(
 ) -> None:
     """Add the lessons of a file under new ids, all or none; shadow and without counts, unless you trust them."""
     from ace.core import PlaybookError
+    from ace.playbook.transfer import read_bullets
 
     check_writable(json_file)
     if not file.exists():
         raise PlaybookError(f"there is no file {str(file)!r}")
+    if not full:
+        read_bullets(file)  # what is wrong with it shows before a new book is made
     with open_book(path, made=True) as book:
         if full:
             count = book.history.take_over(file)
@@ -301,7 +306,7 @@ def backup(
     target: Annotated[Path, typer.Argument(help="A new file.")],
     json_file: JsonOption = None,
 ) -> None:
-    """Copy a playbook into a new file, safely while others write to it; a server's is copied by pg_dump."""
+    """Copy a playbook into a new file, safely while others write to it; of one on a server, say how pg_dump copies it."""
     check_writable(json_file)
     with open_book(path) as book:
         book.back_up(target)

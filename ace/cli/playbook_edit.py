@@ -26,9 +26,10 @@ TRUSTED, AUTO = "trusted", "auto"
 
 
 def asked(question: str, yes: bool) -> None:
-    """Ask, unless it was answered on the command line."""
-    if not yes:
-        typer.confirm(question, abort=True)
+    """Ask, unless it was answered on the command line; a no ends the command."""
+    if not yes and not typer.confirm(question):
+        console.print("nothing was changed")
+        raise typer.Exit(1)
 
 
 def done(path: str, book: Playbook, before: int, ids: Sequence[str], json_file: Path | None) -> None:
@@ -40,7 +41,8 @@ def done(path: str, book: Playbook, before: int, ids: Sequence[str], json_file: 
         console.print("nothing changed", highlight=False)
     else:
         undo = f"ace playbook undo {path} --to {before}"
-        console.print(f"revision {book.revision}; undo with: {undo}", highlight=False, soft_wrap=True)
+        named_ids = f"{', '.join(ids)}: " if ids else ""
+        console.print(f"{named_ids}revision {book.revision}; undo with: {undo}", highlight=False, soft_wrap=True)
     rows = [bullet_json(kept[i]) if i in kept else {"id": i, "stage": "removed"} for i in ids]
     write_json({"revision": book.revision, "before": before, "bullets": rows}, json_file)
 
@@ -48,7 +50,7 @@ def done(path: str, book: Playbook, before: int, ids: Sequence[str], json_file: 
 @app.command(
     "edit",
     epilog=examples(
-        "ace playbook edit pb.db new --do 'Ask for the order number first.' --when 'Refund an order'",
+        "ace playbook edit pb.db new --do 'Ask first.' --when 'Refund an order'",
         "ace playbook edit pb.db b-12 --do 'Ask for the order number first.'",
         "ace playbook edit pb.db b-12 --remove",
     ),
@@ -171,7 +173,7 @@ def stage(
         )
     with open_book(path) as book:
         if to == AUTO:
-            _by_what_runs_show(book, baseline, dry_run, author or "prune", json_file)
+            _by_what_runs_show(book, baseline, dry_run, yes, named(author), json_file)
             return
         bullets = [book.get(lesson) for lesson in dict.fromkeys(lessons or ())]
         console.print(bullet_table(f"to be {to}", bullets))
@@ -188,11 +190,12 @@ def stage(
 
 
 def _by_what_runs_show(
-    book: Playbook, baseline: float | None, dry_run: bool, author: str, json_file: Path | None
+    book: Playbook, baseline: float | None, dry_run: bool, yes: bool, author: str, json_file: Path | None
 ) -> None:
     from ace.playbook.maintenance import own_controls
 
-    due = book.maintenance.prune(own_controls if baseline is None else baseline, dry_run=dry_run, author=author)
+    against = own_controls if baseline is None else baseline
+    due = book.maintenance.prune(against, dry_run=True)
     for assessment in due:
         bullet = assessment.bullet
         console.print(
@@ -200,6 +203,9 @@ def _by_what_runs_show(
             f"probability {100 * assessment.better:.1f} %: {(bullet.trigger or bullet.content)[:60]}",
             highlight=False,
         )
+    if due and not dry_run:
+        asked(f"Change {counted(len(due), 'lesson')}?", yes)
+        due = book.maintenance.prune(against, author=author)
     what = "would change" if dry_run else "changed"
     console.print(f"{counted(len(due), 'lesson')} {what}", highlight=False)
     rows = [{"id": one.bullet.id, "action": one.action, "better": one.better} for one in due]
@@ -248,7 +254,7 @@ def retract(
     with open_book(path) as book:
         before = book.revision
         asked(f"Take back what run {run} has taught?", yes)
-        Learner(book, author=author or "person").retract(run)
+        Learner(book, author=named(author)).retract(run)
         if book.revision > before:
             console.print(diff_view(book.history.diff(before)))
         done(path, book, before, [], json_file)
@@ -270,23 +276,27 @@ def merge(
     ] = None,
     dry_run: DryRunOption = False,
     author: AuthorOption = "",
-    note: NoteOption = "",
+    note: Annotated[str, typer.Option("--note", help="With --apart: why, for the journal.")] = "",
+    yes: YesOption = False,
     json_file: JsonOption = None,
 ) -> None:
     """Merge duplicate lessons; nothing that a text names is lost."""
     check_writable(json_file)
     with open_book(path) as book:
         if apart is not None:
-            revision = book.maintenance.keep_both(*apart, author=author, note=note)
+            revision = book.maintenance.keep_both(*apart, author=named(author), note=note)
             console.print(f"kept both, revision {revision}", highlight=False)
             write_json({"kept": list(apart), "revision": revision}, json_file)
             return
-        report = book.maintenance.dedup(dry_run=dry_run, threshold=threshold, author=author or "dedup")
+        report = book.maintenance.dedup(dry_run=True, threshold=threshold)
         for pair in report.duplicates:
             how = "duplicate" if pair.kind == "duplicate" else "a variant, noted there"
             console.print(f"{pair.removed.id} -> {pair.successor.id}  {how}, cosine {pair.cosine:.3f}", highlight=False)
         for one, other, cosine, what in report.near[:10]:
             console.print(f"kept apart: {one}, {other}  cosine {cosine:.3f}  {what}", highlight=False, style="dim")
+        if report.duplicates and not dry_run:
+            asked(f"Merge {counted(len(report.duplicates), 'lesson')} into others?", yes)
+            report = book.maintenance.dedup(threshold=threshold, author=named(author))
         verb = "would go" if dry_run else "merged"
         console.print(f"{len(report.duplicates)} of {counted(report.bullets, 'lesson')} {verb}", highlight=False)
         rows = [
@@ -333,7 +343,7 @@ def undo(
             return
         console.print(diff_view(book.history.diff(newest, revision)))
         asked(f"Go back to revision {revision}?", yes)
-        now = book.history.rollback(revision, author=author)
+        now = book.history.rollback(revision, author=named(author), note=note)
         back = f"ace playbook undo {path} --to {newest}"
         console.print(f"revision {now} equals revision {revision}; undo with: {back}", highlight=False, soft_wrap=True)
         write_json({"revision": now, "equals": revision, "before": newest}, json_file)
@@ -342,7 +352,7 @@ def undo(
 @app.command("purge", epilog=examples("ace playbook purge pb.db --text 'Ana Kovač' --yes"))
 def purge(
     path: BookArgument,
-    text: Annotated[str, typer.Option(help="Replaced by [purged] wherever it stands.")] = "",
+    text: Annotated[str, typer.Option(help="Replaced by \\[purged] wherever it stands.")] = "",
     run: Annotated[str, typer.Option(help="The id of a run; what only it taught goes.")] = "",
     tenant: Annotated[str | None, typer.Option(help="All lessons of a tenant go.")] = None,
     exact: Annotated[bool, typer.Option("--exact", help="Leave single words of the text alone.")] = False,
@@ -370,7 +380,7 @@ def purge(
             write_json(found, json_file)
             return
         asked("This cannot be undone. Go on?", yes)
-        result = book.purge(**target, author=author)
+        result = book.purge(**target, author=named(author))
         verified = book.history.verify().ok
         console.print(f"[purged]: {counted(result.entries, 'entry')} changed; the journal verifies: {verified}")
         write_json(result, json_file)

@@ -60,8 +60,9 @@ def review(
             asked(f"Approve {len(approve or ())}, reject {len(reject or ())}?", yes)
             for bullet_id, decision in decided.items():
                 getattr(book.review, decision)(bullet_id, author=named(author), note=note)
+            _say(book, decided)
         elif list_only:
-            console.print(review_table(items))
+            console.print(review_table(items) if items else "nothing waits for review", highlight=False)
             for why in book.review.stopped().values():
                 console.print(Text(f"{why}; it is no longer offered, until you release it again"), soft_wrap=True)
         else:
@@ -78,11 +79,13 @@ def _by_key(book: Playbook, author: str, note: str) -> dict[str, str]:
         return decided
     with _keyboard() as keys:
         _decide(book, items, keys, decided, author, note)
-    approved = sum(decision == "approve" for decision in decided.values())
-    console.print(
-        f"{approved} approved, {len(decided) - approved} rejected, {len(book.review.pending())} wait", highlight=False
-    )
+    _say(book, decided)
     return decided
+
+
+def _say(book: Playbook, decided: dict[str, str]) -> None:
+    approved, left = sum(decision == "approve" for decision in decided.values()), len(book.review.pending())
+    console.print(f"{approved} approved, {len(decided) - approved} rejected, {left} left", highlight=False)
 
 
 def _decide(

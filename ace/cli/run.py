@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -20,6 +22,7 @@ from ace.cli._shared import (
     check_reachable,
     check_writable,
     console,
+    counted,
     examples,
     write_json,
 )
@@ -33,9 +36,9 @@ if TYPE_CHECKING:
 
 EXAMPLES = examples(
     "ace run 'What is 17% of 240?' --lm ollama_chat/llama3.2",
-    "ace run 'Refund order 17' --tools my_shop:tools --playbook shop.db --lm openai/gpt-5-mini",
-    "ace run --suite office --task 'refund#0' --lm simulated:oracle --trace spans.jsonl",
-    "ace run --resume RUN_ID --run-store runs --decision approve --tools my_shop:tools --lm openai/gpt-5-mini",
+    "ace run 'Refund order 17' --tools shop:tools --playbook pb.db",
+    "ace run --suite office --task 'refund#0' --lm simulated:oracle",
+    "ace run --resume RUN_ID --run-store runs --decision approve",
 )
 
 
@@ -63,22 +66,23 @@ def run(
     json_file: JsonOption = None,
 ) -> None:
     """Solve one task and show how."""
-    check_writable(json_file)
-    _write_spans(trace)
     from ace.core import SuiteError
+    from ace.evaluation.reach import check_named
 
-    check_reachable([lm], api_base, playbook)
-    from ace.evaluation.hosted import ModelServer
-    from ace.evaluation.models import choose_model, load_suite_for
-
+    check_writable(json_file)
+    check_writable(trace, "--trace")
     if output_mode not in ("simple", "structured"):
         raise SuiteError(f"--output must be simple or structured, got {output_mode!r}")
     if [task, suite, resume].count(None) != 2:
         raise SuiteError("pass one of: a task in words, --suite with --task, --resume with --run-store")
-    if suite and task_id is None:
-        raise SuiteError(f"--suite needs --task ID, a task of it; see: ace suite list {suite}")
-    if resume is not None and run_store is None:
-        raise SuiteError("--resume needs --run-store, the folder that holds the run")
+    own = {"--tools": tools, "--corpus": corpus, "--domain": domain, "--max-iters": max_iters, "--run-store": run_store}
+    _check_suite(suite, task_id, [name for name, value in own.items() if value is not None])
+    _check_resumed(resume, run_store, decision)
+    check_named(lm)
+    check_reachable([lm], api_base, playbook)
+    from ace.evaluation.hosted import ModelServer
+    from ace.evaluation.models import choose_model, load_suite_for
+
     server = ModelServer(api_base, cache)
     loaded = load_suite_for(suite, lm, judge_lm, server) if suite else None
     choice = choose_model(lm, loaded, server)
@@ -87,20 +91,21 @@ def run(
 
     book = Playbook.open(playbook) if playbook else None
     feedback = None
-    if loaded is not None:
-        output, feedback = _suite_task(loaded, suite, task_id, choice, book)
-    else:
-        agent = ReActGenerator(
-            tools=named_tools(tools or [], corpus),
-            playbook=book,
-            lm=choice.lm_for(0),
-            policy=choice.policy,
-            run_store=run_store,
-        )
-        if resume is not None:
-            output = agent.resume(resume, decision).output  # pyright: ignore[reportArgumentType] - checked there
+    with _spans_in(trace):
+        if loaded is not None:
+            output, feedback = _suite_task(loaded, suite, task_id, choice, book)
         else:
-            output = agent.run(task, domain=domain, max_iters=max_iters)
+            agent = ReActGenerator(
+                tools=named_tools(tools or [], corpus),
+                playbook=book,
+                lm=choice.lm_for(0),
+                policy=choice.policy,
+                run_store=run_store,
+            )
+            if resume is not None:
+                output = agent.resume(resume, decision).output  # pyright: ignore[reportArgumentType] - checked there
+            else:
+                output = agent.run(task, domain=domain, max_iters=max_iters)
     write_json(output, json_file)
     if output_mode == "simple":
         console.print(str(output.answer), markup=False, highlight=False)
@@ -110,23 +115,46 @@ def run(
         raise typer.Exit(1)
 
 
-def _write_spans(file: Path | None) -> None:
-    """Send OpenTelemetry's spans to a file, where one is given."""
-    check_writable(file)
+def _check_suite(suite: str | None, task_id: str | None, own: list[str]) -> None:
+    from ace.core import SuiteError
+
+    if suite and task_id is None:
+        raise SuiteError(f"--suite needs --task ID, a task of it; see: ace suite list {suite}")
+    if suite and own:
+        raise SuiteError(f"a suite brings its own agent; leave {', '.join(own)} out")
+
+
+def _check_resumed(resume: str | None, run_store: Path | None, decision: str | None) -> None:
+    from ace.core import SuiteError
+
+    if resume is not None and run_store is None:
+        raise SuiteError("--resume needs --run-store, the folder that holds the run")
+    if decision is not None and resume is None:
+        raise SuiteError("--decision goes with --resume, the run that waits for it")
+
+
+@contextmanager
+def _spans_in(file: Path | None) -> Generator[None]:
+    """Write OpenTelemetry's spans of the block to a file, where one is given; also those of a run that is interrupted."""
     if file is None:
+        yield
         return
     try:
         from opentelemetry import trace
         from opentelemetry.sdk.trace import TracerProvider
-        from opentelemetry.sdk.trace.export import ConsoleSpanExporter, SimpleSpanProcessor
+        from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+        from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
     except ModuleNotFoundError as error:
         raise typer.BadParameter(f"--trace needs the package {error.name!r}: pip install 'dspy-ace[trace]'") from error
-    provider = TracerProvider()
-    lines = ConsoleSpanExporter(
-        out=file.open("w", encoding="utf-8"), formatter=lambda span: span.to_json(indent=None) + "\n"
-    )
-    provider.add_span_processor(SimpleSpanProcessor(lines))
+    provider, kept = TracerProvider(), InMemorySpanExporter()
+    provider.add_span_processor(SimpleSpanProcessor(kept))
     trace.set_tracer_provider(provider)
+    try:
+        yield
+    finally:
+        file.write_text(
+            "".join(f"{span.to_json(indent=None)}\n" for span in kept.get_finished_spans()), encoding="utf-8"
+        )
 
 
 def _suite_task(
@@ -153,7 +181,7 @@ def _show(
         raise SuiteError(in_words(output.error.message, choice.name))  # there is nothing to show but why
     console.print(f"policy: {choice.policy.name}   {choice.label}", highlight=False)
     if steps:
-        console.print(output.reasoning_trace, markup=False, highlight=False)
+        console.print(str(output.trace), markup=False, highlight=False)
     if output.error:
         console.print(f"{output.termination_reason}: {output.error.message}", style="red", markup=False)
     if output.request is not None and run_store is not None:
@@ -163,8 +191,10 @@ def _show(
     if feedback is not None:
         console.print(f"task solved: {'yes' if feedback.success else 'no'} {feedback.text}", markup=False)
     usage = output.usage
-    console.print(f"{usage.iterations} iterations, {usage.lm_calls} LM calls, {usage.seconds:.1f} s", highlight=False)
-    console.print(str(output.answer), markup=False)
+    spent = f"{counted(usage.iterations, 'iteration')}, {counted(usage.lm_calls, 'request')}, {usage.seconds:.1f} s"
+    console.print(spent, highlight=False)
+    if output.answer is not None:
+        console.print(f"answer: {output.answer}", markup=False)
 
 
 def named_tools(names: list[str], corpus: Path | None) -> list[Any]:

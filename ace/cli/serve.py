@@ -12,7 +12,7 @@ from ace.cli.playbook import named
 
 EXAMPLES = examples(
     "ace serve team.db",
-    "ace serve team.db --token-file tokens.toml --host 0.0.0.0 --name memory.lan",
+    "ace serve team.db --token-file t.toml --host 0.0.0.0 --name memory.lan",
     "ace serve team.db --mcp --author ana",
     "ace serve team.db --check",
 )
@@ -59,7 +59,9 @@ def serve(
     from ace.playbook import Playbook
 
     check_writable(json_file)
-    check_reachable([], None, path, made=not read_only)
+    if log is not None and str(log) != "-":
+        check_writable(log, "--log")
+    check_reachable([], None, path, made=not (read_only or check))
     try:
         from ace.serve import People, Person, SharedMemory, WebServer, mcp_server, web_app
     except ModuleNotFoundError as error:
@@ -114,7 +116,6 @@ def _log_requests(path: Path) -> None:
 
     from ace.serve.operations import REQUESTS
 
-    check_writable(None if str(path) == "-" else path, "--log")
     handler = logging.StreamHandler() if str(path) == "-" else logging.FileHandler(path, encoding="utf-8")
     handler.setFormatter(logging.Formatter("%(message)s"))
     REQUESTS.addHandler(handler)

@@ -14,7 +14,7 @@ from typing import Any, Protocol
 from ace.agent import Policy
 from ace.core import SuiteError
 from ace.evaluation.hosted import PROVIDERS, ModelServer
-from ace.evaluation.reach import NO_PROVIDER, in_words
+from ace.evaluation.reach import NO_PROVIDER, check_named, in_words
 from ace.suites.protocol import Suite, SuiteTask
 from ace.suites.registry import load_suite, loaded
 
@@ -90,8 +90,7 @@ def choose_model(spec: str, suite: Suite | None, server: ModelServer = PROVIDERS
         SuiteError: The name is empty, or needs another suite; or no server answers at its address.
     """
     kind, _, argument = spec.partition(":")
-    if not spec:
-        raise SuiteError("no language model; name one (--lm NAME) or set ACE_LM, for example to ollama_chat/llama3.2")
+    check_named(spec)
     if kind == "simulated":
         return _simulated(spec, argument, suite)
     source, argument = _source(spec)

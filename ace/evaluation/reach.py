@@ -9,7 +9,7 @@ import re
 import urllib.error
 import urllib.request
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from ace.core import SuiteError
 
@@ -44,6 +44,16 @@ FATAL = ("LMAuthError", "LMBillingError", "LMConfigurationError", "LMNotConfigur
 _KEY = re.compile(r"\b[A-Z][A-Z0-9_]*_API_KEY\b")
 
 
+def check_named(spec: str) -> None:
+    """Refuse to go on without the name of a model: `check_named("openai/llama3.2")`.
+
+    Raises:
+        SuiteError: There is none.
+    """
+    if not spec:
+        raise SuiteError("no language model; name one (--lm NAME) or set ACE_LM, for example to ollama_chat/llama3.2")
+
+
 def check_model(spec: str, api_base: str | None = None) -> None:
     """Refuse a model that cannot be asked: its name, its key or its server is missing.
 
@@ -70,9 +80,46 @@ def check_model(spec: str, api_base: str | None = None) -> None:
     if not named or (known and provider not in known):
         raise SuiteError(in_words(NO_PROVIDER, spec))
     if base := address_of(spec, api_base):
-        told(f"{base.rstrip('/')}/models", spec, own=bool(api_base))
+        _check_served(base.rstrip("/"), spec, own=bool(api_base))
     elif provider in KEYS and not any(map(os.environ.get, KEYS[provider])):
         raise SuiteError(no_key(spec, KEYS[provider][0]))
+
+
+def _check_served(base: str, spec: str, *, own: bool) -> None:
+    """Refuse a model that its server does not have, where the server says so.
+
+    Many servers take any name, and list one only: what is not listed is refused only by a server that tells of a listed one,
+    one by one, and does not know this one.
+    """
+    provider, _, named = spec.partition("/")
+    if provider.startswith("ollama") and not base.endswith("/v1"):
+        has = names_in(told(f"{base}/api/tags", spec, own=own))
+        if has and not {named, f"{named}:latest"} & set(has):
+            raise SuiteError(
+                f"Ollama at {base} has no model {named!r}; run `ollama pull {named}`, or name one of {_some(has)}"
+            )
+        return
+    has, place = names_in(told(f"{base}/models", spec, own=own)), f"{base}/models"
+    if named in has or not has or told(f"{place}/{has[0]}", spec, own=own) is None:
+        return
+    if told(f"{place}/{named}", spec, own=own) is None:
+        raise SuiteError(f"the server at {base} has no model {named!r}; name one that it has: {_some(has)}")
+
+
+def names_in(told: Any) -> list[str]:
+    """The models in what a server tells, as OpenAI's API or Ollama has it.
+
+    Examples:
+        >>> names_in({"object": "list", "data": [{"id": "llama3.2"}]}), names_in({"models": [{"name": "qwen:latest"}]})
+        (['llama3.2'], ['qwen:latest'])
+    """
+    given = cast("dict[str, Any]", told) if isinstance(told, dict) else {}
+    rows = cast("list[dict[str, Any]]", given.get("data") or given.get("models") or [])
+    return [str(row.get("id") or row.get("name")) for row in rows]
+
+
+def _some(names: list[str]) -> str:
+    return ", ".join(names[:5]) + (" ..." if len(names) > 5 else "")
 
 
 def _providers() -> list[str]:
@@ -170,4 +217,6 @@ def in_words(message: str, spec: str) -> str:
     key = _KEY.search(message)
     if key is not None and message.startswith(("LMAuthError", "LMNotConfiguredError", "LMConfigurationError")):
         return no_key(spec, key[0])
+    if message.startswith("LMUnsupportedModelError"):
+        return f"its server has no model {spec!r}; name one that it has ({' '.join(message.split())[:200]})"
     return " ".join(message.split())[:300]

@@ -28,7 +28,7 @@ from ace.evaluation.runner import Caps, Evaluation, evaluate
 from ace.evaluation.schemas import schema_url
 from ace.learner import Learner
 from ace.playbook import Playbook
-from ace.react.saved_program import load_optimized
+from ace.react.saved_program import check_optimized, load_optimized
 from ace.reflector import Reflector
 from ace.suites.protocol import Suite, SuiteTask
 from ace.suites.splits import split as split_of
@@ -145,6 +145,8 @@ class Study:
             engine_of(config.engine, config.workers)
         if config.part not in ("", "all", "first", "second"):
             raise SuiteError(f"part {config.part!r}: expected all, first or second")
+        if config.program is not None:
+            check_optimized(config.program)
         self.arms: Arms = arms_of(config.arms)
         models = self.arms.models
         server = ModelServer(config.api_base, config.cache)

@@ -203,6 +203,8 @@ class PlaybookBullet(BaseModel, frozen=True, extra="forbid"):
     def __repr__(self) -> str:
         return f"<Lesson {self.id or 'new'} ({self.section}, {self.stage}): {truncate(self.text, 120)!r}>"
 
+    __str__ = __repr__
+
     def _repr_markdown_(self) -> str:
         return f"**{self.id or 'new'}** ({self.section}, {self.stage}) {self.text}"
 

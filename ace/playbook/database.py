@@ -85,13 +85,12 @@ def connect(url: sa.URL, memory: bool) -> sa.Engine:
         options |= {"isolation_level": "REPEATABLE READ", "pool_pre_ping": True}
     try:
         engine = sa.create_engine(url, **options)
-    except NoSuchModuleError as error:
+    except (NoSuchModuleError, ModuleNotFoundError) as error:
+        if url.get_backend_name() == "postgresql":
+            needed = f"{url.render_as_string()!r} needs psycopg: pip install 'dspy-ace[postgres]'"
+            raise PlaybookError(needed) from error
         raise PlaybookError(
             f"no database of the kind {url.drivername!r} is supported; expected a path, sqlite:///FILE or postgresql://..."
-        ) from error
-    except ModuleNotFoundError as error:
-        raise PlaybookError(
-            f"{url.render_as_string()!r} needs the package {error.name!r}: pip install 'dspy-ace[postgres]'"
         ) from error
     if sqlite:
         event.listen(engine, "connect", _configure_sqlite)

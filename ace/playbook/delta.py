@@ -224,7 +224,7 @@ def _changes(bullets: Mapping[str, PlaybookBullet], delta: Delta, revision: int)
         return {}
     old = bullets.get(delta.bullet_id)
     if old is None:
-        raise PlaybookError(f"no bullet {delta.bullet_id!r} to {delta.kind}; `ace playbook list` shows the ids")
+        raise PlaybookError(f"no lesson {delta.bullet_id!r} to {delta.kind}; `ace playbook list` shows the ids")
     if isinstance(delta, Remove):
         return {delta.bullet_id: None}
     absorbed = getattr(delta, "absorbed", ())

@@ -103,6 +103,9 @@ class History:
         self._verdicts_of: tuple[int, str] = (0, "")
         """How far the journal was read for them: revision and digest."""
 
+    def __repr__(self) -> str:
+        return f"<History of {self._store.address or 'a playbook in memory'}: revision {self._state.revision}>"
+
     def entries(
         self, bullet_id: str | None = None, *, after: int = 0, until: int | None = None, newest: int | None = None
     ) -> list[dict[str, Any]]:
@@ -119,7 +122,7 @@ class History:
         """
         found = [e for e in self._store.entries(after, until) if bullet_id is None or is_about(e, bullet_id)]
         if bullet_id is not None and not found:
-            raise PlaybookError(f"there never was a bullet {bullet_id!r}")
+            raise PlaybookError(f"there never was a lesson {bullet_id!r}")
         return [
             {"revision": e.revision, "author": e.author, "created_at": e.created_at, **e.delta.model_dump(mode="json")}
             for e in (found if newest is None else found[max(0, len(found) - newest) :])
@@ -237,10 +240,11 @@ class History:
             self._check_revision(revision)
         return _diff(self._store.entries(until=max(a, b)), a, b)
 
-    def rollback(self, revision: int, *, author: str = "") -> int:
+    def rollback(self, revision: int, *, author: str = "", note: str = "") -> int:
         """Make the book what it was at a revision, byte for byte, by a new commit; nothing in the journal is lost.
 
-        Runs whose credit it takes back may give it again; runs whose credit it brings back may not.
+        Runs whose credit it takes back may give it again; runs whose credit it brings back may not. The note says why, in
+        the journal.
 
         Returns:
             The new revision; the old one when nothing differs.
@@ -253,7 +257,9 @@ class History:
         then = _state_at(entries)
         with self._state.transaction(author, reviewed=True) as tx:
             now = {bullet.id: bullet for bullet in self._state.bullets.values()}
-            tx.add(*_way_back(now, then, revision, credits_of((e.revision, e.delta) for e in entries)))
+            tx.add(
+                *_way_back(now, then, revision, credits_of((e.revision, e.delta) for e in entries), clean_text(note))
+            )
         return self._state.revision
 
     def versions(self, bullet_id: str) -> list[Version]:
@@ -324,7 +330,7 @@ class History:
         """
         explained, into = _explained(self._store.entries())
         if bullet_id not in explained:
-            raise PlaybookError(f"there never was a bullet {bullet_id!r}")
+            raise PlaybookError(f"there never was a lesson {bullet_id!r}")
         there = {bullet.id: bullet for bullet in self._state.all()}
         while bullet_id not in there and bullet_id in into:
             bullet_id = into.pop(bullet_id)
@@ -420,9 +426,9 @@ def _explained(entries: Iterable[Entry]) -> tuple[dict[str, tuple[list[str], lis
     return explained, merged
 
 
-def _way_back(now: Bullets, then: Bullets, revision: int, credited: Credits) -> list[Delta]:
+def _way_back(now: Bullets, then: Bullets, revision: int, credited: Credits, note: str) -> list[Delta]:
     """The deltas that make the book what it was, byte for byte; the journal only grows."""
-    reason = f"back to revision {revision}"
+    reason = f"back to revision {revision}{': ' if note else ''}{note}"
     deltas: list[Delta] = [Remove(bullet_id=i, back_to=revision, reason=reason) for i in now if i not in then]
     for bullet_id, bullet in then.items():
         if now.get(bullet_id) != bullet:

@@ -258,6 +258,9 @@ class Playbook:
     def __getitem__(self, bullet_id: str) -> PlaybookBullet:
         return self.get(bullet_id)
 
+    def __contains__(self, bullet_id: object) -> bool:
+        return isinstance(bullet_id, str) and bool(self.find([bullet_id]))
+
     def __repr__(self) -> str:
         where = self._state.store.address or "in memory"
         return f"<Playbook {where}: {counted(len(self), 'lesson')}, revision {self.revision}>"

@@ -82,7 +82,7 @@ class PlaybookState:
         """
         found = self.find([bullet_id])
         if not found:
-            raise PlaybookError(f"no bullet {bullet_id!r}; `ace playbook list` shows the ids")
+            raise PlaybookError(f"no lesson {bullet_id!r}; `ace playbook list` shows the ids")
         return found[bullet_id]
 
     def find(self, bullet_ids: Iterable[str]) -> dict[str, PlaybookBullet]:

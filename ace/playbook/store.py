@@ -256,6 +256,31 @@ def _passing(error: Exception) -> bool:
 
 _FAILURES = (DBAPIError, UnicodeDecodeError)
 """What a database raises; SQLite may quote a damaged file in its own words."""
+_ADVICE = {
+    "not a database": "name a playbook, or restore this one from a backup",
+    "malformed": "restore it from a backup",
+    "disk I/O": "make room on its disk",
+    "is full": "make room on its disk",
+    "locked": "another program writes to it; try again when that has finished",
+}
+"""What to do, by the words of a database."""
+
+
+def _why(error: Exception, otherwise: str = "") -> str:
+    """What a database says, on one line, and what to do about it."""
+    said = " ".join(str(getattr(error, "orig", error)).split())
+    advice = next((advice for words, advice in _ADVICE.items() if words in said), otherwise)
+    return f"{said}; {advice}" if advice else said
+
+
+def _parsed(url: str | sa.URL) -> sa.URL:
+    try:
+        parsed = sa.make_url(url)
+    except ArgumentError as error:
+        raise PlaybookError(
+            f"not a database URL: {url!r}; expected a path, sqlite:///FILE or postgresql://..."
+        ) from error
+    return parsed.set(drivername="postgresql+psycopg") if parsed.drivername in ("postgresql", "postgres") else parsed
 
 
 def _inode(file: str | None) -> tuple[int, int] | None:
@@ -277,16 +302,9 @@ class Store:
     """
 
     def __init__(self, url: str | sa.URL) -> None:
-        try:
-            parsed = sa.make_url(url)
-        except ArgumentError as error:
-            raise PlaybookError(
-                f"not a database URL: {url!r}; expected a path, sqlite:///FILE or postgresql://..."
-            ) from error
-        if parsed.drivername in ("postgresql", "postgres"):
-            parsed = parsed.set(drivername="postgresql+psycopg")
-        self.url = parsed.render_as_string()
+        parsed = _parsed(url)
         self.file = parsed.database if parsed.get_backend_name() == "sqlite" else None
+        self.place = self.file or parsed.render_as_string()
         memory = parsed.get_backend_name() == "sqlite" and parsed.database in (None, "", ":memory:")
         if memory:
             self.file = None
@@ -314,10 +332,12 @@ class Store:
                 self.book_id = _meta(connection, "book_id")
         except _FAILURES as error:
             raise PlaybookError(
-                f"cannot open the playbook {self.url!r}: {getattr(error, 'orig', error)}; is it a playbook file?"
+                f"cannot open the playbook {self.place!r}: {_why(error, 'is it a playbook file?')}"
             ) from error
         except PlaybookError as error:
-            raise PlaybookError(f"cannot open the playbook {self.url!r}: {error}") from error
+            if error.__cause__ is not None:  # the database's own failure, which names the book
+                raise
+            raise PlaybookError(f"cannot open the playbook {self.place!r}: {error}") from error
 
     def close(self) -> None:
         """Release the connections."""
@@ -351,7 +371,7 @@ class Store:
                 yield connection
         except _FAILURES as error:
             raise PlaybookError(
-                f"cannot read {self.url!r}: {getattr(error, 'orig', error)}; is it a playbook, and within reach?",
+                f"cannot read the playbook {self.place!r}: {_why(error, 'is it a playbook, and within reach?')}",
                 out_of_reach=_passing(error),
             ) from error
 
@@ -367,7 +387,7 @@ class Store:
             self._check_file()
         except _FAILURES as error:
             raise PlaybookError(
-                f"cannot write to {self.url!r}: {getattr(error, 'orig', error)}; nothing was written",
+                f"cannot write to {self.place!r}: {_why(error)}; nothing was written",
                 out_of_reach=_passing(error),
             ) from error
         finally:
@@ -378,7 +398,7 @@ class Store:
         if self._inode is not None and (now := _inode(self.file)) != self._inode:
             what = "is gone" if now is None else "was replaced by another file"
             raise PlaybookError(
-                f"the playbook {self.url!r} {what} while it was open; put it back, or open the playbook again",
+                f"the playbook {self.place!r} {what} while it was open; put it back, or open the playbook again",
                 out_of_reach=True,
             )
 
@@ -491,8 +511,9 @@ class Store:
             PlaybookError: It is on a server, or the file is there already.
         """
         if self.server_url is not None:
+            url = sa.make_url(str(self.address)).set(drivername="postgresql").render_as_string()
             raise PlaybookError(
-                f"a playbook on a server is backed up there: pg_dump {self.address} > {target.with_suffix('.sql')}"
+                f"a playbook on a server is backed up there: pg_dump '{url}' > {target.with_suffix('.sql')}"
             )
         if not target.parent.is_dir():
             raise PlaybookError(f"cannot write {str(target)!r}: the folder {str(target.parent)!r} does not exist")
@@ -521,7 +542,7 @@ class Store:
                         )
             except self.engine.dialect.loaded_dbapi.Error as error:
                 raise PlaybookError(
-                    f"what was purged may still be in free pages of {self.url!r}, which could not be rewritten: {error}; "
+                    f"what was purged may still be in free pages of {self.place!r}, which could not be rewritten: {error}; "
                     "make room on the disk, and purge again"
                 ) from error
             finally:

@@ -52,7 +52,7 @@ def read_bullets(path: str | Path) -> list[PlaybookBullet]:
     Raises:
         PlaybookError: The file cannot be read, or a line is no bullet.
     """
-    return _read(path, PlaybookBullet.model_validate_json, "no bullet")
+    return _read(path, PlaybookBullet.model_validate_json, "no lesson, as `export` writes it")
 
 
 def write_journal(entries: Iterable[Entry], path: str | Path) -> int:
@@ -94,6 +94,6 @@ def _read(path: str | Path, parsed: Callable[[str], T], wrong: str) -> list[T]:
             found += [parsed(line)] if line.strip() else []
         except (ValueError, TypeError) as error:
             problem = error.errors(include_url=False)[0] if isinstance(error, ValidationError) else None
-            why = f": {'.'.join(map(str, problem['loc']))} {problem['msg']}" if problem is not None else ""
+            why = ": " + " ".join([*map(str, problem["loc"]), problem["msg"]]) if problem is not None else ""
             raise PlaybookError(f"{str(path)!r} line {number} is {wrong}{why}; nothing was imported") from error
     return found

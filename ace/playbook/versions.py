@@ -89,7 +89,7 @@ def versions_of(entries: Sequence[Entry], bullet_id: str) -> list[Version]:
                 )
             )
     if not found:
-        raise PlaybookError(f"there never was a bullet {bullet_id!r}")
+        raise PlaybookError(f"there never was a lesson {bullet_id!r}")
     return found
 
 

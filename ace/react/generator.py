@@ -222,6 +222,10 @@ class ReActGenerator(dspy.Module, Agent):
         memory = "no playbook" if self.playbook is None else repr(self.playbook)
         return f"<{type(self).__name__} {fields}: {counted(len(self.registry), 'tool')}, {model}, {memory}>"
 
+    def _repr_markdown_(self) -> str:
+        tools = (f"* `{tool.name}`: {tool.description}" for tool in self.registry)
+        return "\n".join([repr(self).strip("<>"), "", *tools])
+
     @property
     def finish(self) -> Tool:
         """The tool that ends a run."""

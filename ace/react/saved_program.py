@@ -35,14 +35,22 @@ def load_optimized(folder: str | Path, agent: ReActGenerator) -> ReActGenerator:
     Raises:
         AceError: The folder holds no finished job.
     """
-    folder = Path(folder)
-    if not (folder / PROGRAM).exists():
-        raise AceError(
-            f"{str(folder)!r} holds no {PROGRAM}: run the job again to let it finish, or name another folder"
-        )
+    check_optimized(folder := Path(folder))
     loaded = agent.deepcopy()
     loaded.load(folder / PROGRAM)  # pyright: ignore[reportUnknownMemberType]
     if (folder / PLAYBOOK).exists():
         loaded.playbook = Playbook()
         loaded.playbook.import_jsonl(folder / PLAYBOOK, trust=True)
     return loaded
+
+
+def check_optimized(folder: Path) -> None:
+    """Refuse a folder without a finished job, `check_optimized(Path("job"))`, before anything was spent.
+
+    Raises:
+        AceError: It says what to do.
+    """
+    if not (folder / PROGRAM).exists():
+        raise AceError(
+            f"{str(folder)!r} holds no {PROGRAM}: run the job again to let it finish, or name another folder"
+        )

@@ -13,7 +13,7 @@ import re
 import time
 import uuid
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any
 
 from starlette.concurrency import run_in_threadpool
@@ -30,14 +30,19 @@ READY_SECONDS = 1.5
 BUCKETS = (0.01, 0.05, 0.1, 0.5, 1.0, 5.0)
 """Seconds, of the histogram of requests."""
 _ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
-_PLACE = re.compile(r"/([a-z]{0,20})(?:/|$)")
 
 
 class Operated:
-    """Counts, times and logs the requests of an app, and answers probes: `Operated(app, book)`."""
+    """Counts, times and logs the requests of an app, and answers probes: `Operated(app, book, {"lessons"})`.
 
-    def __init__(self, app: ASGIApp, book: Playbook) -> None:
-        self._app, self._book = app, book
+    Args:
+        app: The app.
+        book: What it serves.
+        places: First parts of its paths; requests to others are counted together, however many others there are.
+    """
+
+    def __init__(self, app: ASGIApp, book: Playbook, places: Collection[str]) -> None:
+        self._app, self._book, self._places = app, book, places
         self._begun = time.time()
         self._requests: Counter[tuple[str, str, int]] = Counter()
         self._within: Counter[float] = Counter()
@@ -77,7 +82,8 @@ class Operated:
             self._tell(scope, request_id, status, sent, time.perf_counter() - begun)
 
     def _tell(self, scope: Scope, request_id: str, status: int, sent: int, seconds: float) -> None:
-        place = found[1] if (found := _PLACE.match(scope["path"])) else "other"
+        place = scope["path"].split("/")[1]
+        place = place if place in self._places else "other"
         self._requests[scope["method"], place, status] += 1
         self._seconds += seconds
         for bound in BUCKETS:
@@ -122,10 +128,12 @@ class Operated:
     async def _metrics(self) -> Response:
         """In the text format of Prometheus."""
         found, count = await self._of_the_book(), sum(self._requests.values())
-        lines = [f"ace_ready {int(bool(found))}", f"ace_requests_under_way {self._under_way}"]
-        lines += [f"ace_{name} {value}" for name, value in found.items()]
+        now = {"ready": int(bool(found)), "requests_under_way": self._under_way, **found}
+        lines = [line for name, value in now.items() for line in (f"# TYPE ace_{name} gauge", f"ace_{name} {value}")]
+        lines.append("# TYPE ace_requests_total counter")
         for (method, place, status), number in sorted(self._requests.items()):
             lines.append(f'ace_requests_total{{method="{method}",place="{place}",status="{status}"}} {number}')
+        lines.append("# TYPE ace_request_seconds histogram")
         within = [(str(bound), self._within[bound]) for bound in BUCKETS]
         lines += [f'ace_request_seconds_bucket{{le="{le}"}} {number}' for le, number in (*within, ("+Inf", count))]
         lines += [f"ace_request_seconds_sum {self._seconds:.6f}", f"ace_request_seconds_count {count}"]

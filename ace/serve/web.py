@@ -101,7 +101,8 @@ def web_app(
         Mount("/mcp", mcp),
         *inspector.routes(),
     ]
-    return Operated(Guard(Starlette(routes=routes, lifespan=lifespan), people, sessions, hosts), book)
+    places = {str(route.path).split("/")[1] for route in routes}
+    return Operated(Guard(Starlette(routes=routes, lifespan=lifespan), people, sessions, hosts), book, places)
 
 
 class _Tools:

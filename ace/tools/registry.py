@@ -30,6 +30,9 @@ class ToolRegistry:
         for source in tools:
             self.register(source)
 
+    def __repr__(self) -> str:
+        return f"<ToolRegistry: {', '.join(self._tools) or 'no tools'}>"
+
     def register(self, source: Tool | TypedTool[Any, Any] | Callable[..., Any]) -> Tool:
         """Add a tool.
 

@@ -75,7 +75,7 @@ def test_what_was_right_is_learned(tmp_path):
 def test_without_a_conversation_there_is_nothing_to_resume(tmp_path):
     assert "no conversation" in talk(tmp_path, "", "--resume", code=1)
     assert "not both" in talk(tmp_path, "", "--resume", "--name", "x", code=1)
-    assert "needs an agent with a playbook" in talk(tmp_path, "Find Ana's order\n/good\n")
+    assert "start the chat with --playbook FILE" in talk(tmp_path, "Find Ana's order\n/good\n")
 
 
 def test_a_message_is_given_up_only_when_a_person_says_so(tmp_path):

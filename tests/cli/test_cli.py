@@ -26,6 +26,18 @@ COMMANDS = [
 ]
 
 
+def test_examples_fit_a_line_to_be_copied():
+    shown = [line for text in epilogs(get_command(app)) for line in text.splitlines() if line.startswith("ace ")]
+    assert len(shown) > 40
+    assert [line for line in shown if len(line) > 76] == []
+
+
+def epilogs(command):
+    yield command.epilog or ""
+    for inner in getattr(command, "commands", {}).values():
+        yield from epilogs(inner)
+
+
 @pytest.mark.parametrize("command", COMMANDS)
 def test_help_has_examples(command):
     text = ace(*command.split(), "--help")
@@ -42,6 +54,7 @@ def test_help_has_examples(command):
         (["evaluate", "office", "--lm", "simulated", "--arms", "playbook", "--part", "first"], "--playbook"),
         (["evaluate", "office", "--lm", "simulated", "--arms", "none,none"], "twice"),
         (["evaluate", "office", "--lm", "simulated", "--arms", "old=nowhere.db"], "nowhere.db"),
+        (["evaluate", "office", "--lm", "simulated", "--program", "none"], "holds no program.json"),
         (["evaluate", "office", "--lm", "simulated", "--engine", "steam"], "steam"),
         (["evaluate", "office", "--lm", "simulated", "--part", "third"], "third"),
         (["evaluate", "office", "--lm", "simulated", "--out", "o", "--max-seconds", "0"], "no run was made: seconds"),
@@ -49,6 +62,16 @@ def test_help_has_examples(command):
         (["evaluate", "office", "--lm", "recorded:gpt-4_all"], "workbench:PATH"),
         (["run"], "--suite"),
         (["run", "x"], "--lm"),
+        (["run", "x", "--lm", "simulated", "--decision", "deny"], "--resume"),
+        (
+            ["run", "--suite", "office", "--task", "x", "--max-iters", "1", "--domain", "d"],
+            "leave --domain, --max-iters out",
+        ),
+        (
+            ["run", "--suite", "office", "--task", "refund#0", "--lm", "simulated", "--trace", "/dev/full"],
+            "No space left",
+        ),
+        (["playbook", "list", "mysql://x/y"], "expected a path, sqlite:///FILE or postgresql://"),
         (["run", "x", "--lm", "simulated"], "suite"),
         (["run", "x", "--lm", "bedrock/x", "--tools", "nowhere:tools"], "MODULE:NAME"),
         (["run", "--suite", "office", "--task", "zzz", "--lm", "simulated"], "ace suite list"),

@@ -3,6 +3,7 @@
 import socket
 
 from command import ace
+from loopback import openai_server, refusing
 from typer.testing import CliRunner
 
 from ace.cli import app
@@ -31,6 +32,15 @@ def test_doctor_names_a_server_that_is_not_there_and_a_book_that_is_none(tmp_pat
     assert len(problems) == 2
     assert base in problems[0]
     assert "no.db" in problems[1]
+
+
+def test_doctor_asks_the_model_a_word():
+    with openai_server(lambda prompt: "ready") as (url, requests):
+        assert "the model openai/x answers" in ace("doctor", "--lm", "openai/x", "--api-base", url)
+    assert len(requests) == 1
+    with refusing() as url:
+        assert "PROBLEM" in ace("doctor", "--lm", "openai/x", "--api-base", url, code=1)
+    assert "always there" in ace("doctor", "--lm", "simulated")
 
 
 def test_the_version_is_told():

@@ -65,7 +65,10 @@ def test_undo_asks_first_and_can_be_undone(path, tmp_path):
     assert "Go back to revision 1?" in ace("undo", path, "--to", 1, input="n\n", ok=1)
     assert "revision 4 equals revision 1" in ace("undo", path, "--to", 1, "--yes", "--author", "ana")
     assert "[b]first[/b]" in ace("list", path)
-    ace("undo", path, "--to", 3, "--yes")
+    ace("undo", path, "--to", 3, "--yes", "--note", "too early", env={"ACE_AUTHOR": "bo"})
+    with Playbook.open(path) as book:
+        last = book.history.entries()[-1]
+        assert (last["author"], last["reason"]) == ("bo", "back to revision 3: too early")
     assert "its owner" in ace("list", path)
     assert "whole" in ace("verify", path, "--json", tmp_path / "verify.json")
     assert valid(tmp_path / "verify.json", "playbook-verify")["problems"] == []
@@ -78,7 +81,7 @@ def test_review_from_list_to_decision(path, tmp_path):
     assert "source of words" in shown
     assert json.loads((tmp_path / "shown.json").read_text())["sources"][0]["source"] == "person"
     ace("review", path, "--reject", "b-4", "--note", "injected", "--yes")
-    assert "0 wait" in ace("review", path, "--list")
+    assert "nothing waits for review" in ace("review", path, "--list")
     assert "nothing waits" in ace("review", path)
 
 
@@ -118,7 +121,7 @@ def test_a_lesson_that_somebody_else_decided_meanwhile_ends_no_review(path, monk
 
     monkeypatch.setattr(ReviewQueue, "pending", then_decided)
     text = ace("review", path, input="aa")
-    assert "1 approved, 0 rejected, 0 wait" in text
+    assert "1 approved, 0 rejected, 0 left" in text
 
 
 def test_fifty_lessons_at_a_keyboard(tmp_path):
@@ -147,7 +150,7 @@ def test_fifty_lessons_at_a_keyboard(tmp_path):
             os.write(master, b"ar"[(count := answered(shown)) % 2 : count % 2 + 1])
             shown += f"<key {count}>"
     assert process.wait(60) == 0
-    assert "25 approved, 25 rejected, 0 wait" in shown
+    assert "25 approved, 25 rejected, 0 left" in shown
     with Playbook.open(path, embedder=CallableEmbedder("x", lambda texts: [[1.0]] * len(texts))) as book:
         assert [b.content for b in book.bullets] == [f"Lesson {n}" for n in range(0, 50, 2)]
 
@@ -238,9 +241,15 @@ def test_what_is_not_confirmed_or_makes_no_sense_changes_nothing(path):
             CliRunner().invoke(app, ["playbook", "review", path, *options, "--yes"]).exception
         )
     assert "no section" in refused("edit", path, "new", "--do", "x", "--section", "Ideas")
-    assert "no bullet" in refused("stage", path, "pinned", "b-77", "--yes")
+    assert "no lesson" in refused("stage", path, "pinned", "b-77", "--yes")
     with Playbook.open(path) as book:
         assert book.revision == revision
+
+
+def test_a_file_that_holds_no_lessons_makes_no_book(tmp_path):
+    (tmp_path / "bad.jsonl").write_text("{}\n", encoding="utf-8")
+    assert "line 1 is no lesson" in refused("import", str(tmp_path / "new.db"), str(tmp_path / "bad.jsonl"))
+    assert not (tmp_path / "new.db").exists()
 
 
 def test_an_import_is_not_trusted_unless_a_person_says_so(path, tmp_path):
@@ -257,11 +266,14 @@ def test_an_import_is_not_trusted_unless_a_person_says_so(path, tmp_path):
 def test_housekeeping(path):
     assert "0 lessons would change" in ace("stage", path, "auto", "--dry-run")
     assert "prune" in ace("stage", path, "auto", "--baseline", "0.5", "--dry-run")
-    assert "1 lesson changed" in ace("stage", path, "auto", "--baseline", "0.5")
+    asked = ace("stage", path, "auto", "--baseline", "0.5", ok=1, input="n\n")
+    assert "nothing was changed" in asked
+    assert "interrupted" not in asked
+    assert "1 lesson changed" in ace("stage", path, "auto", "--baseline", "0.5", "-y")
     ace("merge", path, "--apart", "b-1", "b-2", "--note", "on purpose")
     ace("undo", path, "--to", 3, "--yes")
     assert "would go" in ace("merge", path, "--dry-run", "--threshold", "0.9")
-    assert "1 of 4 lessons merged" in ace("merge", path, "--threshold", "0.9")
+    assert "1 of 4 lessons merged" in ace("merge", path, "--threshold", "0.9", "-y")
     assert "took its place" in refused("show", path, "b-2")
     assert re.search(r"\d vectors? forgotten", ace("verify", path, "--tidy"))
 
@@ -310,7 +322,10 @@ def test_brackets_in_a_playbook_are_text(tmp_path):
     [
         (("history",), lambda found: [entry["kind"] for entry in found][:3] == ["add"] * 3),
         (("undo", "--to", 1, "--yes"), lambda found: found["equals"] == 1 and found["revision"] > found["before"]),
-        (("stage", "auto", "--baseline", 0.5), lambda found: [one["action"] for one in found["changed"]] == ["prune"]),
+        (
+            ("stage", "auto", "--baseline", 0.5, "--yes"),
+            lambda found: [one["action"] for one in found["changed"]] == ["prune"],
+        ),
         (("merge", "--dry-run", "--threshold", "0.9"), lambda found: found["dry_run"] and found["bullets"] > 1),
         (("merge", "--apart", "b-1", "b-2"), lambda found: found["kept"] == ["b-1", "b-2"]),
         (("stage", "pinned", "b-1", "--yes"), lambda found: found["bullets"][0]["stage"] == "pinned"),

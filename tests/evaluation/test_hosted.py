@@ -1,6 +1,9 @@
 """Hosted models: reached or not, and never out of a cache unless that was asked for."""
 
 import json
+import threading
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import dspy
 import pytest
@@ -9,6 +12,7 @@ from loopback import openai_server, shop_assistant
 
 from ace.core import SuiteError
 from ace.evaluation.hosted import ModelServer, ReplyCache
+from ace.evaluation.reach import check_model
 from ace.testing.engine import render_reply
 
 DEAD = "http://127.0.0.1:1/v1"
@@ -44,6 +48,46 @@ def test_an_address_without_http_is_refused():
 def test_a_server_that_tells_nothing_of_its_models_is_a_server():
     with openai_server() as (url, _):
         assert ModelServer(url.removesuffix("/v1") + "/nothing/here").lm("openai/x").cache is False
+
+
+@pytest.mark.parametrize(
+    ("lists", "spec", "says"),
+    [
+        ({"/v1/models": {"data": [{"id": "a"}]}, "/v1/models/a": {"id": "a"}}, "openai/b", "has no model 'b'; .*: a$"),
+        ({"/v1/models": {"data": [{"id": "a"}]}, "/v1/models/a": {"id": "a"}}, "openai/a", ""),
+        ({"/v1/models": {"data": [{"id": "a"}]}}, "openai/b", ""),  # it takes any name
+        ({"/v1/models": {"data": []}}, "openai/b", ""),
+        ({"/api/tags": {"models": [{"name": "llama3.2:latest"}]}}, "ollama_chat/llama3.2", ""),
+        ({"/api/tags": {"models": [{"name": "llama3.2:latest"}]}}, "ollama_chat/qwen", "ollama pull qwen"),
+    ],
+)
+def test_a_model_that_its_server_does_not_have_is_refused_where_the_server_says_so(lists, spec, says):
+    with told_by(lists) as root:
+        base = root if spec.startswith("ollama") else f"{root}/v1"
+        if says:
+            with pytest.raises(SuiteError, match=says):
+                check_model(spec, base)
+        else:
+            check_model(spec, base)
+
+
+@contextmanager
+def told_by(answers):
+    """A server that knows these addresses."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def log_message(self, *words):
+            """Say nothing."""
+
+        def do_GET(self):
+            self.send_response(200 if self.path in answers else 404)
+            self.end_headers()
+            self.wfile.write(json.dumps(answers.get(self.path, {})).encode())
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
 
 
 def asked(tmp_path, url, *options):

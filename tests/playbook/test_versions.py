@@ -20,7 +20,7 @@ def test_versions_say_who_changed_what_and_how_the_record_grew(book):
     assert [v.bullet.helpful_count for v in versions] == [0, 1, 1]
     assert versions[-1].reasons == ("clearer",)
     assert versions[-1].bullet == book.get("b-1")
-    with pytest.raises(PlaybookError, match="never was a bullet 'b-9'"):
+    with pytest.raises(PlaybookError, match="never was a lesson 'b-9'"):
         book.history.versions("b-9")
 
 

@@ -77,6 +77,10 @@ def test_each_object_shows_itself_in_one_line():
     assert [lesson.text for lesson in book] == ["Refund an order: Look it up first | then refund."]
     assert "calculator({" in str(out.trace)
     assert "success: 42" in str(out.trace)
-    for one in (out, out.output, book, book["b-1"]):
+    assert [str(one) for one in (book["b-1"], out.output)] == [shown[2], shown[4]]
+    assert ("b-1" in book, "b-9" in book, 3 in book) == (True, False, False)
+    for one in (it, out, out.output, out.trace, book, book["b-1"]):
         assert one._repr_markdown_()
+    for one in (it.registry, book.history):
+        assert " at 0x" not in repr(one)
     assert book._repr_markdown_().splitlines()[-1].count("|") == 5, "a bar in a lesson makes no column"

@@ -2,6 +2,7 @@
 
 import json
 import logging
+import re
 import threading
 import time
 
@@ -49,7 +50,12 @@ def test_probes_need_no_token_and_hold_nothing_of_the_book(book):
         assert client.get("/healthz").json()["alive"] is True
         assert client.get("/readyz").json() == {"ready": True, "lessons": 2, "revision": 2, "waiting": 1}
         assert client.get("/", follow_redirects=False).status_code in (303, 307, 401)
+        for number in range(3):
+            client.get(f"/{'nosuch' * number}x")
         metrics = client.get("/metrics").text
+    places = set(re.findall(r'place="([^"]*)"', metrics))
+    assert places == {"", "other"}, "strangers make no series of their own"
+    assert "# TYPE ace_requests_total counter" in metrics
     assert "ace_ready 1" in metrics
     assert "ace_lessons 2" in metrics
     assert "Eve" not in metrics

@@ -115,7 +115,8 @@ class Pages:
             try:
                 return await run_in_threadpool(view, ask)
             except AceError as error:
-                return await run_in_threadpool(self._error, ask, 400 if form else 404, str(error))
+                status = 503 if getattr(error, "out_of_reach", False) else 400 if form else 404
+                return await run_in_threadpool(self._error, ask, status, str(error))
 
         return answer
 

@@ -160,7 +160,7 @@ def test_bad_forms_say_what_is_wrong(ana, book):
         ("/lessons/b-1/remove", {"note": "x" * 2_001}, "the note has 2,001"),
         ("/lessons/b-1/praise", {}, "nothing called"),
         ("/lessons/b-1/approve", {}, "waits for no review"),
-        ("/lessons/nobody/remove", {}, "never was a bullet"),
+        ("/lessons/nobody/remove", {}, "never was a lesson"),
         ("/import", {}, "choose a file"),
     ]:
         answer = send(ana, path, **fields)
@@ -204,7 +204,7 @@ def test_an_export_comes_in_elsewhere_as_shadow(ana, book, tmp_path):
     answer = ana.post("/import", data={"csrf": secret}, files={"file": ("lessons.jsonl", foreign)})
     assert "holds lessons of bank" in answer.text
     answer = ana.post("/import", data={"csrf": secret}, files={"file": ("lessons.jsonl", "{nonsense")})
-    assert "the file line 1 is no bullet" in answer.text
+    assert "the file line 1 is no lesson" in answer.text
 
 
 def test_an_import_is_read_and_then_approved_as_a_whole(ana, book):
