@@ -51,6 +51,10 @@ def test_every_snippet_runs(name, tmp_path):
     assert requests, "the model was really asked over HTTP"
     if name == "README.md":
         assert outputs[0].stdout == "refund(order_id from the task), then submit(...)\n"
+        found = outputs[1].stdout.partition("for 'Refund the order that Ana received'")[2]
+        assert "refund_order(order_id" in found.partition("├")[0], (
+            "the first lesson that the tour finds is the right one"
+        )
     if name == "quickstart.md":
         assert "shown: ('b-1',)" in outputs[0].stdout
         assert "refund(order_id from find_orders)" in outputs[0].stdout
