@@ -15,9 +15,11 @@ import sqlite3
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 from rich.console import Console
@@ -37,6 +39,7 @@ MODELS = {
         ("openai/local", "--api-base", "http://127.0.0.1:{port}/v1"),
         "no model server answers at http://127.0.0.1:{port}",
     ),
+    "wrong-model": (("openai/nosuch", "--api-base", "http://127.0.0.1:{live}/v1"), "has no model 'nosuch'"),
     "no-provider": (("llama3.2",), "write PROVIDER/MODEL, as openai/llama3.2"),
     "wrong-provider": (("opeani/gpt-5-mini",), "nobody serves 'opeani/gpt-5-mini'"),
     "no-key": (("openai/gpt-5-mini",), "set OPENAI_API_KEY"),
@@ -59,6 +62,26 @@ def free_port() -> int:
     with socket.socket() as found:
         found.bind(("127.0.0.1", 0))
         return found.getsockname()[1]
+
+
+@contextmanager
+def live_server() -> Iterator[int]:
+    """The port of a server that has one model, and tells so."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def log_message(self, format: str, *args: object) -> None:
+            """Say nothing."""
+
+        def do_GET(self) -> None:
+            """Tell of the model, alone and in a list."""
+            self.send_response(200 if self.path in ("/v1/models", "/v1/models/local") else 404)
+            self.end_headers()
+            self.wfile.write(b'{"data": [{"id": "local"}]}')
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield server.server_port
+        server.shutdown()
 
 
 @contextmanager
@@ -126,18 +149,22 @@ def asked(folder: Path, command: Sequence[str]) -> tuple[int | None, str, float]
     return done.returncode, (done.stdout + done.stderr).strip(), time.monotonic() - begun
 
 
-def cases(port: int, full: bool) -> Iterator[tuple[str, str, tuple[str, ...], str]]:
+def cases(port: int, live: int, full: bool) -> Iterator[tuple[str, str, tuple[str, ...], str]]:
     """Command, what is wrong, the words of the command, and what it has to say."""
     for name, words in COMMANDS.items():
         for wrong, (model, says) in MODELS.items() if name != "serve" else ():
             book = ("--playbook", "new.db") if name == "learn" else ()
-            model = tuple(part.format(port=port) for part in model)
+            model = tuple(part.format(port=port, live=live) for part in model)
             yield name, wrong, (*words, *book, "--lm", *model), says.format(port=port)
         for wrong, (file, says) in BOOKS.items() if name != "optimize" else ():
             if (wrong == "full-disk" and not (full and name in MAKING)) or (wrong == "no-book" and name in MAKING):
                 continue
             book = (file,) if name == "serve" else ("--playbook", file, "--lm", "bedrock/not-asked")
             yield name, wrong, (*words, *book), says
+    for wrong, (file, says) in BOOKS.items():
+        if wrong != "full-disk":
+            yield "arms", wrong, ("evaluate", "office", "--arms", f"none,old={file}", "--lm", "bedrock/not-asked"), says
+    yield "arms", "dead-port", ("evaluate", "office", "--arms", "a=lm:ollama_chat/x"), "no model server answers"
 
 
 def main() -> None:
@@ -147,8 +174,13 @@ def main() -> None:
     parser.add_argument("--only", nargs="+", default=[], help="what is wrong, or commands")
     given = parser.parse_args()
     rows: list[dict[str, object]] = []
-    with tempfile.TemporaryDirectory() as name, books(Path(name)), full_disk(Path(name)) as full:
-        for command, wrong, words, says in cases(free_port(), full):
+    with (
+        tempfile.TemporaryDirectory() as name,
+        books(Path(name)),
+        full_disk(Path(name)) as full,
+        live_server() as live,
+    ):
+        for command, wrong, words, says in cases(free_port(), live, full):
             if given.only and not {command, wrong} & set(given.only):
                 continue
             code, said, seconds = asked(Path(name), words)
