@@ -236,8 +236,8 @@ def _counts_what_is_there(self, bullet):
     return bullet.model_copy(update={"id": f"b-{(rows or 0) + 1}"})
 
 
-def _forgets_who_came_back(now, then, revision, credited, _way_back=history_module._way_back):
-    return [delta for delta in _way_back(now, then, revision, credited) if delta.kind != "restore"]
+def _forgets_who_came_back(*given, _way_back=history_module._way_back):
+    return [delta for delta in _way_back(*given) if delta.kind != "restore"]
 
 
 MUTANTS = {

@@ -19,7 +19,7 @@ def test_ids_are_never_given_again(book):
 
 def test_a_file_that_is_no_playbook_is_refused(tmp_path):
     (tmp_path / "x.db").write_text("not a database, but a text that is long enough to look like one")
-    with pytest.raises(PlaybookError, match="is it a playbook"):
+    with pytest.raises(PlaybookError, match="file is not a database; name a playbook, or restore this one"):
         Playbook.open(tmp_path / "x.db")
     with pytest.raises(PlaybookError, match="does not exist"):
         Playbook.open(tmp_path / "nowhere" / "x.db")
