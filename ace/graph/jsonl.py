@@ -24,6 +24,7 @@ from pathlib import Path
 from types import CoroutineType
 from typing import Any, ParamSpec, TypeVar, cast
 
+import orjson
 from cachetools import LRUCache
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import (
@@ -533,7 +534,10 @@ def _seen(file: int) -> tuple[int, int, int]:
 
 def _body(record: Record) -> bytes:
     """A line without its checksum."""
-    return to_text(record)[1:].encode()
+    try:
+        return orjson.dumps(record)[1:]
+    except TypeError:  # numbers above 64 bits, halves of surrogate pairs, very deep values
+        return to_text(record)[1:].encode()
 
 
 def _sealed(body: bytes, checksum: int) -> tuple[bytes, int]:
