@@ -56,8 +56,17 @@ _LANGGRAPH = JsonPlusSerializer(allowed_msgpack_modules=None)
 _UNTAGGED: dict[str, Callable[[Any], Any]] = {
     **{tag: read for tag, _, read in _TAGGED.values()},
     "$error": lambda saved: StoredError(": ".join(saved)),
-    "$langgraph": lambda saved: _LANGGRAPH.loads_typed((saved[0], base64.b64decode(saved[1], validate=True))),
+    "$langgraph": lambda saved: _from_langgraph(*saved),
 }
+
+
+def _from_langgraph(kind: str, data: str) -> Any:
+    """What `_as_langgraph` saved; LangGraph's JSON is never written here, and reading it would import what it names."""
+    if kind not in ("msgpack", "bytearray"):
+        raise CheckpointError(f"a saved value is of LangGraph's kind {kind!r}, which is not read")
+    return _LANGGRAPH.loads_typed((kind, base64.b64decode(data, validate=True)))
+
+
 _GRAPH: dict[type, tuple[str, ...]] = {
     Send: ("node", "arg", "timeout"),
     Interrupt: ("value", "id", "response_schema"),

@@ -230,7 +230,8 @@ class Session:
             return self.state
         when = {"interrupt_before": "before", "interrupt_after": "after"}.get(stop.status, "inside")
         where = [node for node in self._paused if "/" not in node] if when == "inside" else self._next
-        raise WorkflowInterrupted(self.state, where, stop.interrupts, cast(Any, when), self.thread_id)
+        asked = {one.id: one for one in stop.interrupts}  # a task inside a node tells of its own, and so does the node
+        raise WorkflowInterrupted(self.state, where, tuple(asked.values()), cast(Any, when), self.thread_id)
 
     @contextmanager
     def errors_mapped(self, kind: GraphEventKind, **data: Any) -> Generator[None]:

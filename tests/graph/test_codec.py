@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import collections
 import dataclasses
 import datetime as dt
@@ -321,3 +322,15 @@ def test_the_classes_of_a_schema_are_found_at_any_depth():
 def test_bytes_of_another_serialiser_are_refused():
     with pytest.raises(CheckpointError, match="expected 'json'"):
         CODEC.loads_typed(("msgpack", b"\x80"))
+
+
+def test_what_langgraph_would_import_is_not_read():
+    named = {
+        "lc": 1,
+        "type": "constructor",
+        "id": ["langchain_core", "prompts", "prompt", "PromptTemplate"],
+        "kwargs": {},
+    }
+    saved = base64.b64encode(json.dumps(named).encode()).decode()
+    with pytest.raises(CheckpointError, match="of LangGraph's kind 'json', which is not read"):
+        JsonCodec().decode({"$langgraph": ["json", saved]})
