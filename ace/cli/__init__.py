@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import logging
 import os
 import sys
@@ -63,7 +64,9 @@ def main() -> None:
     except AceError as error:
         typer.secho(f"error: {visible(str(error))}", fg="red", err=True)
         sys.exit(1)
-    except OSError as error:  # a full disk, a file that may not be written
+    except OSError as error:
+        if error.filename is None and error.errno not in (errno.ENOSPC, errno.EDQUOT):
+            raise  # neither a file that cannot be used nor a full disk: a bug
         place = f" {str(error.filename)!r}" if error.filename else ""
         typer.secho(
             f"error: {visible(f'{error.strerror or error}{place}')}; make room, or name another place",
