@@ -635,13 +635,14 @@ class AgentRun:
     def _group(self, state: Acting) -> list[int]:
         """The next calls: one, or as many consecutive read-only ones as there are."""
         left = [i for i, call in enumerate(state.calls) if call.status != "done"]
+        left.sort(key=lambda index: state.calls[index].asked is None)  # alone, so that no other one takes its answers
         group: list[int] = []
         for position, index in enumerate(left):
-            read_only = self.tool(state.calls[index].call).read_only
-            if position and not read_only:
+            alone = state.calls[index].asked is not None or not self.tool(state.calls[index].call).read_only
+            if position and alone:
                 break
             group.append(index)
-            if not read_only:
+            if alone:
                 break
         return group
 
@@ -716,18 +717,20 @@ class AgentRun:
             return state.update(index, replace(call, status="waiting", attempt=call.attempt + 1, not_before=due))
         stop, reason = self._stopped_by(call, result, decision)
         told = self._as_told(call, result, decision)
-        return state.update(index, replace(call, status="done", result=told, stop=stop, stop_reason=reason))
+        return state.update(index, replace(call, status="done", result=told, stop=stop, stop_reason=reason, asked=None))
 
     def _pause(self, state: Acting, index: int, result: ToolResult) -> Acting:
-        """Keep a call that is not over: it is made again when the run goes on."""
+        """Keep a call that is not over: it is made again when the run goes on; of several, one asks at a time."""
         call = state.calls[index]
-        self._raised = result.raised
         cut = _cut_off(call, f"{call.call.name} waited for an answer, and was not made to the end.")
         self._spend_call(cut)
         self._breakers.settle(call.call.name, "interrupted", "cancelled", self.spec.clock.now())
         self._emit(
             "tool_call_error", tool_call_id=call.id, tool=call.call.name, outcome="interrupted", error="cancelled"
         )
+        if any(other.stop == "paused" for other in state.calls):
+            return state.update(index, replace(call, status="waiting", attempt=call.attempt + 1, repeats=call.repeats + 1))
+        self._raised = result.raised
         asked = self.record.decisions if call.asked is None else call.asked
         return state.update(index, replace(call, status="done", result=cut, stop="paused", asked=asked))
 
@@ -818,9 +821,8 @@ class AgentRun:
             if not paused:
                 self._end(calmed.interrupt(stopped.stop_reason))
                 return
-            names = ", ".join(dict.fromkeys(repr(call.call.name) for call in paused))
-            reason, calls = f"{names} waits for an answer", _requested(paused)
-            request = ApprovalRequest(kind="paused", reason=reason, calls=calls, raised=self._raised)
+            reason = f"{paused[0].call.name!r} waits for an answer"
+            request = ApprovalRequest(kind="paused", reason=reason, calls=_requested(paused), raised=self._raised)
             self._end(calmed.interrupt(reason, "approval", request))
         else:
             self._fail(_stop_error(stopped, self._raised))
@@ -1003,7 +1005,7 @@ class AgentRun:
         again = kind != "approval"
         if isinstance(decision, Deny):
             if again:
-                return call  # it stays interrupted, and the model reads that
+                return replace(call, asked=None)  # it stays interrupted, and the model reads that
             text = clean_text(decision.reason or "The operator did not approve this call.")
             denied = ToolResult(tool_call_id=call.id, outcome="denied", text=text, error_kind="permission_denied")
             return replace(call, status="done", result=denied)

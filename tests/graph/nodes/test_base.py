@@ -11,6 +11,7 @@ from ace import ReActGenerator, graph
 from ace.agent import MemoryRunStore
 from ace.graph import JsonlCheckpointer, ReActAgentNode, ToolNode, WorkflowInterrupted, WorkflowState
 from ace.testing import ScriptedLM, decision
+from ace.testing.engine import render_reply
 from ace.tools import tool
 
 MADE: list = []
@@ -31,6 +32,12 @@ def pay(amount: int) -> str:
     code = interrupt({"question": "And its code?"})
     MADE.append(f"pay {amount} by {card} {code}")
     return f"paid by {card}"
+
+
+@tool(read_only=True)
+def colour(of: str) -> str:
+    """Ask what colour something has."""
+    return f"{of} is {interrupt(f'Colour of {of}?')}"
 
 
 @tool(requires_approval=True)
@@ -122,3 +129,18 @@ def test_a_tool_of_a_tool_node_asks_and_no_finished_call_is_made_twice(saver, ho
     assert [one["question"] for one in asked] == ["Which card pays 3?", "And its code?"]
     assert [what for what in MADE if what != "pay begins"] == ["book 4a", "pay 3 by visa 1234", "book 4b"]
     assert [result.text for result in state["tool_results"]] == ["4a is booked", "paid by visa", "4b is booked"]
+
+
+@pytest.mark.parametrize("how", ["sync", "async"])
+def test_tools_of_one_decision_that_ask_at_once_are_answered_one_after_the_other(saver, how):
+    names = ["the hull", "the sail", "the flag"]
+    calls = {"tool_calls": [{"name": "colour", "args": {"of": name}} for name in names]}
+    replies = [render_reply(next_thought="all at once", tool_calls=calls), decision("pay", amount=3)]
+    lm = ScriptedLM([*replies, decision("submit", answer="Done.")])
+    agent = ReActGenerator(tools=[colour, pay], lm=lm, run_store=MemoryRunStore())
+    state, asked = answered(
+        one_node(ReActAgentNode(agent), saver), {"user_input": "Go"}, ["red", "white", "blue", "visa", "1234"], how
+    )
+    assert [step.observation for step in state["scratchpad"]][-1] == "paid by visa"
+    told = dict(zip([one.removeprefix("Colour of ")[:-1] for one in asked[:3]], ["red", "white", "blue"], strict=True))
+    assert [step.observation for step in state["scratchpad"]][:3] == [f"{name} is {told[name]}" for name in names]
