@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Collection, Generator, Mapping
 from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, cast
@@ -10,7 +10,7 @@ from typing import Any, cast
 from langchain_core.runnables import RunnableConfig
 from langgraph.types import interrupt
 
-from ace.agent import Approve, Deny, ResumeDecision
+from ace.agent import Approve, ResumeDecision
 from ace.agent.record import DEFAULT_MAX_ITERS, RunSnapshot
 from ace.agent.states import Acting, Interrupted
 from ace.agent.streaming import AsyncRunStream, RunStream
@@ -18,12 +18,12 @@ from ace.core import CancellationToken, Event, InvalidModelAction, ToolError, cu
 from ace.core.errors import AGENT_ERRORS, AgentError
 from ace.graph.errors import GraphError
 from ace.graph.messages import AnswerTokens, as_messages, instructions_of, last_message
-from ace.graph.nodes.base import DECISION_SCHEMA, Node, Visit, writer
+from ace.graph.nodes.base import Node, Visit, ask, writer
 from ace.graph.session import Stopped
 from ace.graph.state import Message, needed, read
 from ace.react.program import without_history
 from ace.tasks import RequestedCall, TaskInput, TaskOutput, answer_field
-from ace.tools import ToolCall, ToolRegistry, ToolResult, check_call
+from ace.tools import ToolCall, ToolRegistry, ToolResult
 
 EXHAUSTED = ("max_iterations", "budget_exceeded", "no_progress")
 """Termination reasons that do not fail the node: the graph decides what to do about them."""
@@ -137,8 +137,7 @@ class ReActAgentNode(Node):
         assert output is not None
         if attempt.hands_over:
             calls = output.request.calls if output.request is not None else ()
-            asked = [ToolCall(id=call.tool_call_id, name=call.tool_name, args=call.tool_args) for call in calls]
-            return {self.calls: asked, self.run: output}
+            return {self.calls: [_as_handed(output.run_id, call) for call in calls], self.run: output}
         failed = output.error is not None and output.termination_reason not in EXHAUSTED
         if self.raise_on_failure and output.answer is None and failed:
             raise _as_error(output)
@@ -174,15 +173,13 @@ class _Attempt:
         self.output: TaskOutput | None = None
         session = self.visit.session
         self.token = session.cancellation if session is not None else CancellationToken()
-        self.agent, self._handed = node.agent, None
+        self.streams = hasattr(node.agent, "stream") and hasattr(node.agent, "astream_resume")
+        task, self._in_messages = node.task_of(state, self.visit.node)
+        self.agent, self._handed = node.agent, ""
         if node.calls:
             results = {result.tool_call_id: result for result in read(state, node.results, [])}
             self.agent = _handing_over(node.agent, results)
-            run: TaskOutput | None = read(state, node.run)
-            waits = run is not None and run.termination_reason == "interrupted" and run.request is not None
-            self._handed = run if waits else None
-        self.streams = hasattr(node.agent, "stream") and hasattr(node.agent, "astream_resume")
-        task, self._in_messages = node.task_of(state, self.visit.node)
+            self._handed = self._waiting_run(read(state, node.run), task, results)
         self._own_kind = any(isinstance(message, Message) for message in read(state, node.messages, ()))
         self.tokens = AnswerTokens(config, value_to_text(task.inputs), type(node.agent).__name__)
         self._write = writer()
@@ -262,12 +259,22 @@ class _Attempt:
             made = [Message(role="assistant", content=value_to_text(made[-1].content))]
         return {self.node.messages: made}
 
+    def _waiting_run(self, run: TaskOutput | None, task: TaskInput, results: Collection[str]) -> str:
+        """The run that handed calls over and whose results have come; a new task begins a run of its own."""
+        store = self.node.agent.run_store
+        if run is None or run.request is None or not store.has(run.run_id):
+            return ""
+        asked = {_handed(run.run_id, call.tool_call_id) for call in run.request.calls}
+        alike = {"inputs", "history"}
+        same = store.load(run.run_id).task.model_dump_json(include=alike) == task.model_dump_json(include=alike)
+        return run.run_id if same and not asked.isdisjoint(results) else ""
+
     def _open_run(self) -> str:
         """The run of this visit; one that has failed is over, and a retry or a resume begins another."""
         if not self.streams:
             return ""
-        if self._handed is not None and self.node.agent.run_store.has(self._handed.run_id):
-            return self._handed.run_id
+        if self._handed:
+            return self._handed
         store, attempt = self.node.agent.run_store, 0
         while (
             (run_id := self.visit.run_id(attempt)) and store.has(run_id) and store.load(run_id).state.kind == "failed"
@@ -285,11 +292,13 @@ class _Attempt:
         stored = self.node.agent.run_store.load(self.run_id)
         request = getattr(stored.state, "request", None)
         if request is None:
+            self._skip(stored)
             return None
-        if self._handed is not None:  # the tools of this agent give the results that have come
+        if self._handed:  # the tools of this agent give the results that have come
             return dict.fromkeys((call.tool_call_id for call in request.calls), Approve())
         if request.kind == "paused":
-            return self._answered_tool(stored)
+            self._skip(stored)
+            return {call.tool_call_id: Approve(answers=self._answered - stored.decisions) for call in request.calls}
         question = {"kind": request.kind, "reason": request.reason, "run_id": stored.run_id}
         question["calls"] = [call.model_dump(mode="json") for call in request.calls]
         question["choices"] = ["approve", "deny"]
@@ -297,58 +306,29 @@ class _Attempt:
         known = max(stored.decisions, self._stale)
         for _ in range(self._answered, known):
             interrupt(question)
-        decision, problem, answers = None, "", 0
-        while decision is None:
-            decision, problem = self._read(_ask({**question, "problem": problem}), request.calls)
-            answers += 1
+        names = {call.tool_call_id: call.tool_name for call in request.calls}
+        decision, answers = ask(question, names, self.node.agent.registry)
         self._answered = known + answers
         taken = self._answered - stored.decisions
         return {call_id: replace(one, answers=taken) for call_id, one in decision.items()}
 
-    def _answered_tool(self, stored: RunSnapshot) -> ResumeDecision:
-        """Let calls be made again whose tools asked: they find the answers, after those that went elsewhere."""
-        waiting = cast(Interrupted, stored.state)
-        ids = {call.tool_call_id for call in waiting.request.calls} if waiting.request is not None else set[str]()
-        asked = [call.asked for call in cast(Acting, waiting.then).calls if call.id in ids]
-        for _ in range(min(number or 0 for number in asked)):
+    def _skip(self, stored: RunSnapshot) -> None:
+        """Pass over the answers that earlier calls were given: a call that asks again finds its own."""
+        state = stored.state.then if isinstance(stored.state, Interrupted) else stored.state
+        calls = state.calls if isinstance(state, Acting) else ()
+        used = next((call.asked for call in calls if call.asked is not None), stored.decisions)
+        for _ in range(self._answered, min(used, self.visit.answers)):
             interrupt(None)
         self._answered = max(self.visit.answers, stored.decisions)
-        return {call_id: Approve(answers=self._answered - stored.decisions) for call_id in ids}
 
-    def _read(self, answer: Any, calls: Sequence[RequestedCall]) -> tuple[dict[str, Approve | Deny] | None, str]:
-        """An answer as the decision about each call, or what is wrong with it."""
-        given = cast("dict[str, Any]", answer) if isinstance(answer, dict) else {"decision": answer}
-        ids = [call.tool_call_id for call in calls]
-        if "decision" in given:
-            if given.get("args") is not None and len(calls) > 1:
-                return None, f"`args` fit one call, and {len(calls)} wait; decide by their ids: {ids}"
-            given = dict.fromkeys(ids, given)
-        elif given.keys() != set(ids):
-            return None, f"the answer is about {list(given)}, expected a decision about each of {ids}"
-        decided: dict[str, Approve | Deny] = {}
-        for call in calls:
-            one, problem = self._read_one(given[call.tool_call_id], call)
-            if one is None:
-                return None, problem
-            decided[call.tool_call_id] = one
-        return decided, ""
 
-    def _read_one(self, answer: Any, call: RequestedCall) -> tuple[Approve | Deny | None, str]:
-        given = cast("dict[str, Any]", answer) if isinstance(answer, dict) else {"decision": answer}
-        args = given.get("args")
-        match given.get("decision"):
-            case "deny":
-                return Deny(str(given.get("reason", ""))), ""
-            case "approve" if args is None:
-                return Approve(), ""
-            case "approve":
-                try:
-                    check_call(self.node.agent.registry, call.tool_name, args, call.tool_call_id)
-                except InvalidModelAction as error:
-                    return None, f"the new arguments do not fit: {error}"
-                return Approve(args), ""
-            case other:
-                return None, f"the answer is {other!r:.100}, expected 'approve' or 'deny'"
+def _handed(run_id: str, call_id: str) -> str:
+    """The id of a call in the state: another run's call, of the same place in it, has another one."""
+    return f"{run_id}/{call_id}"
+
+
+def _as_handed(run_id: str, call: RequestedCall) -> ToolCall:
+    return ToolCall(id=_handed(run_id, call.tool_call_id), name=call.tool_name, args=call.tool_args)
 
 
 def _handing_over(agent: Any, results: Mapping[str, ToolResult]) -> Any:
@@ -356,7 +336,7 @@ def _handing_over(agent: Any, results: Mapping[str, ToolResult]) -> Any:
 
     def told(**_: Any) -> str:
         context = current_context()
-        result = results.get(context.tool_call_id) if context is not None else None
+        result = results.get(_handed(context.run_id, context.tool_call_id)) if context is not None else None
         if result is None:
             raise ToolError("unavailable", "the graph brought no result of this call")
         if result.outcome != "success":
@@ -366,10 +346,6 @@ def _handing_over(agent: Any, results: Mapping[str, ToolResult]) -> Any:
     waiting = {"requires_approval": True, "isolation": "thread", "output": None}
     tools = (replace(tool.bind(told), **waiting) for tool in agent.registry)
     return agent.bound_to(ToolRegistry(tools), playbook=agent.playbook)
-
-
-def _ask(question: dict[str, Any]) -> Any:
-    return interrupt(question, response_schema=DECISION_SCHEMA)
 
 
 def _inputs_of(agent: Any) -> dict[str, str]:

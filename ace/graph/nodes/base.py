@@ -5,15 +5,18 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from typing import Any
+from typing import Any, cast
 
 from langchain_core.runnables import Runnable, RunnableConfig
 from langgraph.config import get_stream_writer
 from langgraph.errors import GraphInterrupt
+from langgraph.types import interrupt
 
-from ace.core import Pause
+from ace.agent import Approve, Deny
+from ace.core import InvalidModelAction, Pause
 from ace.core.durable import digest
 from ace.graph.session import Session, session_of
+from ace.tools import ToolRegistry, check_call
 
 Pause.register(GraphInterrupt)
 _SCRATCHPAD = "__pregel_scratchpad"
@@ -30,6 +33,57 @@ DECISION_SCHEMA: dict[str, Any] = {
     "anyOf": [_WORDS, _DECISION, {"type": "object", "additionalProperties": {"anyOf": [_WORDS, _DECISION]}}]
 }
 """JSON Schema of an answer about calls: one decision about all of them, or one for each by its id."""
+
+
+def ask(
+    question: Mapping[str, Any], names: Mapping[str, str], registry: ToolRegistry
+) -> tuple[dict[str, Approve | Deny], int]:
+    """Stop the graph until an answer decides about each of some calls.
+
+    Args:
+        question: What the interrupt carries; after an answer that decides nothing, also the ``problem`` with it.
+        names: Id of each call to the name of its tool.
+        registry: The tools, for the arguments that an answer brings.
+
+    Returns:
+        The decision about each call, and how many answers it took.
+    """
+    problem, answers = "", 0
+    while True:
+        answer = interrupt({**question, "problem": problem}, response_schema=DECISION_SCHEMA)
+        answers += 1
+        try:
+            return _decisions(answer, names, registry), answers
+        except ValueError as error:
+            problem = str(error)
+
+
+def _decisions(answer: Any, names: Mapping[str, str], registry: ToolRegistry) -> dict[str, Approve | Deny]:
+    given = cast("dict[str, Any]", answer) if isinstance(answer, dict) else {"decision": answer}
+    if "decision" in given:
+        if given.get("args") is not None and len(names) > 1:
+            raise ValueError(f"`args` fit one call, and {len(names)} wait; decide by their ids: {list(names)}")
+        given = dict.fromkeys(names, given)
+    elif given.keys() != names.keys():
+        raise ValueError(f"the answer is about {list(given)}, expected a decision about each of {list(names)}")
+    return {call_id: _decided(given[call_id], call_id, name, registry) for call_id, name in names.items()}
+
+
+def _decided(answer: Any, call_id: str, name: str, registry: ToolRegistry) -> Approve | Deny:
+    given = cast("dict[str, Any]", answer) if isinstance(answer, dict) else {"decision": answer}
+    match given.get("decision"), given.get("args"):
+        case "deny", _:
+            return Deny(str(given.get("reason", "")))
+        case "approve", None:
+            return Approve()
+        case "approve", args:
+            try:
+                check_call(registry, name, args, call_id)
+            except InvalidModelAction as error:
+                raise ValueError(f"the new arguments do not fit: {error}") from error
+            return Approve(args)
+        case other, _:
+            raise ValueError(f"the answer is {other!r:.100}, expected 'approve' or 'deny'")
 
 
 class Node(Runnable[Any, dict[str, Any]]):

@@ -12,12 +12,12 @@ from typing import Any, Literal, cast
 
 from langchain_core.runnables import RunnableConfig
 from langgraph.func import task
-from langgraph.types import interrupt
 
+from ace.agent import Approve, Deny
 from ace.core import CancellationToken, Pause, ToolContext, ToolError, UsageLimits
 from ace.graph.events import GraphEventKind
 from ace.graph.jsonl import TASK
-from ace.graph.nodes.base import Node, Visit, writer
+from ace.graph.nodes.base import Node, Visit, ask, writer
 from ace.graph.session import Stopped
 from ace.graph.state import needed
 from ace.tasks import ReasoningStep, StepError
@@ -29,7 +29,8 @@ class ToolNode(Node):
     """Makes the calls of ``tool_calls``, with validation and time limits, and clears the field.
 
     Successive calls of tools that only read run in parallel. A malformed call fails the node before anything was called;
-    a call that needs approval stops the graph first (answers: ``"approve"``, ``"deny"``); so does `interrupt` inside a tool.
+    a call that needs approval stops the graph first, and takes the answers that a `ReActAgentNode` does; so does `interrupt`
+    inside a tool.
     Each call is a task of LangGraph's: with a checkpointer, a resume makes the calls that have not ended, and no other one
     again. Observers and streams get ``tool_call_started`` and ``tool_call_completed`` or ``tool_call_error``.
 
@@ -38,7 +39,8 @@ class ToolNode(Node):
         calls: The field with the calls: `ToolCall`s, or ``{"id", "name", "args"}``.
         results: Field for the `ToolResult`s, in the order of the calls.
         scratchpad: Field for the steps.
-        on_error: ``append``: a tool that failed is a result like any other. ``fail``: it fails the node.
+        on_error: ``append``: a tool that failed is a result like any other. ``fail``: it fails the node, nothing after it is
+            called, and a resume makes its call again.
 
     Examples:
         >>> from ace.tools import calculator
@@ -61,25 +63,26 @@ class ToolNode(Node):
 
     def invoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> dict[str, Any]:
         """See the class."""
-        calls, ours = self._calls(input), _Calls(config)
-        results = self._denied(calls)
+        ours = _Calls(config, self.on_error == "fail")
+        calls, results = self._approved(self._calls(input))
         for group in self._groups([call for call in calls if call.id not in results]):
             ours.stop_if_cancelled()
             if ours.visit.in_graph:
                 started = [_call(self.registry.get(call.name), call, ours) for call in group]
-                made = [ToolResult.model_validate(one.result()) for one in started]
+                made = [one.result() for one in started]
             else:
-                made = call_tools([(self.registry.get(call.name), call, ours.context(call)) for call in group])
-            results |= {result.tool_call_id: result for result in made}
+                found = call_tools([(self.registry.get(call.name), call, ours.context(call)) for call in group])
+                made = [ours.kept(result) for result in found]
+            results |= {result.tool_call_id: result for result in map(ToolResult.model_validate, made)}
             ours.stop_if_cancelled()
         return self._update(calls, results)
 
     async def ainvoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> dict[str, Any]:
         """See the class; async tools run on the event loop."""
-        calls, ours = self._calls(input), _Calls(config)
+        ours = _Calls(config, self.on_error == "fail")
         if not ours.visit.in_graph:
             return await asyncio.to_thread(self.invoke, input, config)
-        results = self._denied(calls)
+        calls, results = self._approved(self._calls(input))
         for group in self._groups([call for call in calls if call.id not in results]):
             ours.stop_if_cancelled()
             made = await asyncio.gather(*(_acall(self.registry.get(call.name), call, ours) for call in group))
@@ -104,38 +107,38 @@ class ToolNode(Node):
             raise ValueError(f"{self.calls!r} has two calls of one id: {[call.id for call in found]}")
         return found
 
-    def _denied(self, calls: list[ToolCall]) -> dict[str, ToolResult]:
-        """Ask for what needs approval, before anything is called."""
+    def _approved(self, calls: list[ToolCall]) -> tuple[list[ToolCall], dict[str, ToolResult]]:
+        """Ask for what needs approval, before anything is called: the calls, and the results of those that are denied."""
         waiting = [call for call in calls if self.registry.get(call.name).requires_approval]
         if not waiting:
-            return {}
+            return calls, {}
         question = {
             "kind": "approval",
             "reason": f"{', '.join(dict.fromkeys(repr(call.name) for call in waiting))} needs approval",
             "calls": [call.model_dump(mode="json") for call in waiting],
             "choices": ["approve", "deny"],
         }
-        problem = ""
-        schema = {"enum": question["choices"]}
-        while (answer := interrupt({**question, "problem": problem}, response_schema=schema)) not in (
-            "approve",
-            "deny",
-        ):
-            problem = f"the answer is {answer!r:.100}, expected 'approve' or 'deny'"
-        if answer == "approve":
-            return {}
-        text = "The operator did not approve this call."
-        return {
-            call.id: ToolResult(tool_call_id=call.id, outcome="denied", text=text, error_kind="permission_denied")
-            for call in waiting
-        }
+        decided, _ = ask(question, {call.id: call.name for call in waiting}, self.registry)
+        denied: dict[str, ToolResult] = {}
+        for number, call in enumerate(calls):
+            match decided.get(call.id):
+                case Approve(dict() as args):
+                    calls[number] = check_call(self.registry, call.name, args, call.id)
+                case Deny(reason):
+                    text = reason or "The operator did not approve this call."
+                    denied[call.id] = ToolResult(
+                        tool_call_id=call.id, outcome="denied", text=text, error_kind="permission_denied"
+                    )
+                case _:
+                    pass
+        return calls, denied
 
     def _groups(self, calls: list[ToolCall]) -> list[list[ToolCall]]:
         """Groups that may run in parallel: successive calls of tools that only read."""
         groups: list[list[ToolCall]] = []
         reading = False
         for call in calls:
-            reads = self._tool(call).read_only
+            reads = self.registry.get(call.name).read_only
             if groups and reads and reading:
                 groups[-1].append(call)
             else:
@@ -143,14 +146,8 @@ class ToolNode(Node):
             reading = reads
         return groups
 
-    def _tool(self, call: ToolCall) -> Tool:
-        return self.registry.get(call.name)
-
     def _update(self, calls: list[ToolCall], results: dict[str, ToolResult]) -> dict[str, Any]:
-        ordered = [results[call.id].model_copy(update={"content": None, "raised": None}) for call in calls]
-        failed = next((result for result in ordered if result.outcome == "failed"), None)
-        if failed is not None and self.on_error == "fail":
-            raise ToolError(failed.error_kind or "exception", failed.message or failed.text, failed.text)
+        ordered = [results[call.id] for call in calls]
         return {
             self.results: ordered,
             self.scratchpad: [self._step(call, result) for call, result in zip(calls, ordered, strict=True)],
@@ -166,7 +163,7 @@ class ToolNode(Node):
             tool_args=call.args,
             outcome=result.outcome,
             observation=result.text,
-            changes_state=not self._tool(call).read_only,
+            changes_state=not self.registry.get(call.name).read_only,
             executed=result.outcome != "denied",
             error=None if good else StepError(kind=result.error_kind or "exception", message=result.text),
             seconds=result.seconds,
@@ -177,8 +174,9 @@ class ToolNode(Node):
 class _Calls:
     """One visit to a `ToolNode`: what its calls may know, and who hears of them."""
 
-    def __init__(self, config: RunnableConfig | None) -> None:
+    def __init__(self, config: RunnableConfig | None, fail: bool) -> None:
         self.visit = Visit(config)
+        self._fail = fail
         session = self.visit.session
         self._token = session.cancellation if session is not None else CancellationToken()
         self._run_id = self.visit.run_id() or (session.run_id if session is not None else uuid.uuid4().hex)
@@ -200,6 +198,16 @@ class _Calls:
             cancellation=self._token,
             remaining=UsageLimits(iterations=steps),
         )
+
+    def kept(self, result: ToolResult) -> dict[str, Any]:
+        """A result as any saver keeps it.
+
+        Raises:
+            ToolError: The tool failed, and that is to fail the node; LangGraph then keeps nothing of the call.
+        """
+        if result.outcome == "failed" and self._fail:
+            raise ToolError(result.error_kind or "exception", result.message or result.text, result.text)
+        return result.model_dump(mode="json", exclude={"content", "raised"})
 
     @contextmanager
     def told(self, call: ToolCall) -> Generator[list[ToolResult]]:
@@ -227,17 +235,12 @@ class _Calls:
             self.visit.session.emit(kind, node=self.visit.node, task_id=self.visit.task_id, data=data)
 
 
-def _plain(result: ToolResult) -> dict[str, Any]:
-    """A result as any saver keeps it."""
-    return result.model_dump(mode="json", exclude={"content"})
-
-
 @task(name=f"{TASK}call")
 def _call(tool: Tool, call: ToolCall, made: _Calls) -> dict[str, Any]:
     """Make a call; LangGraph keeps what comes back, so that a resume does not make it again."""
     with made.told(call) as results:
         results.append(call_tool(tool, call, made.context(call)))
-    return _plain(results[0])
+    return made.kept(results[0])
 
 
 @task(name=f"{TASK}call")
@@ -245,4 +248,4 @@ async def _acall(tool: Tool, call: ToolCall, made: _Calls) -> dict[str, Any]:
     """`_call` on the event loop."""
     with made.told(call) as results:
         results.append(await acall_tool(tool, call, made.context(call)))
-    return _plain(results[0])
+    return made.kept(results[0])

@@ -321,6 +321,36 @@ def test_calls_can_be_handed_to_a_tool_node(tmp_path, asynchronous):
     ]  # fmt: skip
 
 
+@pytest.mark.parametrize("stop", [None, "tools", "agent"])
+def test_a_new_task_is_answered_with_results_of_its_own_calls(tmp_path, stop):
+    """Also where the run before it was left while its calls waited, or while their results did."""
+
+    @tool
+    def book(seat: str) -> str:
+        """Book a seat."""
+        return f"{seat} is booked"
+
+    replies = [decision("book", seat="4a"), decision("submit", answer="4a.")]
+    again = [decision("book", seat="7c"), decision("submit", answer="7c.")]
+    agent = ReActGenerator(tools=[book], lm=ScriptedLM([*(replies[:1] if stop else replies), *again]))
+    builder = StateGraph(WorkflowState).add_node("agent", ReActAgentNode(agent, calls="tool_calls"))
+    builder.add_node("tools", ToolNode([book])).add_edge(START, "agent").add_edge("tools", "agent")
+    builder.add_conditional_edges("agent", lambda state: "tools" if state["tool_calls"] else END, ["tools", END])
+    saver = JsonlCheckpointer(tmp_path)
+    given = {"user_input": "Book 4a", "tool_calls": []}
+    if stop is None:
+        graph.compile(builder, checkpointer=saver).invoke(given, thread_id="t")
+    else:
+        with pytest.raises(WorkflowInterrupted):
+            graph.compile(builder, checkpointer=saver, interrupt_before=["tools"]).invoke(given, thread_id="t")
+        if stop == "agent":
+            with pytest.raises(WorkflowInterrupted):
+                graph.compile(builder, checkpointer=saver, interrupt_after=["tools"]).resume("t")
+    state = graph.compile(builder, checkpointer=saver).invoke({**given, "user_input": "Book 7c"}, thread_id="t")
+    assert state["final_output"] == "7c."
+    assert [step.observation for step in state["run"].structured_trace] == ["7c is booked"]
+
+
 def seat(name):
     return {"name": "book", "args": {"seat": name}}
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from typing import Any
 
 import pytest
@@ -58,6 +59,30 @@ def test_each_call_knows_its_own_id(asynchronous):
 def test_a_failed_tool_fails_the_node_where_that_is_asked_for():
     with pytest.raises(NodeFailed, match="broken"):
         graph.compile(one(ToolNode([fails], on_error="fail"), "tools")).invoke(calls(("fails", {"n": 1})))
+
+
+@pytest.mark.parametrize("asynchronous", [False, True])
+def test_nothing_is_called_after_a_failure_and_a_resume_makes_the_failed_call_again(tmp_path, asynchronous):
+    made, broken = [], [True]
+
+    @tool
+    def act(n: int) -> str:
+        """Act."""
+        made.append(n)
+        if n == 2 and broken.pop():
+            raise RuntimeError("broken")
+        return "done"
+
+    saver = JsonlCheckpointer(tmp_path)
+    workflow = graph.compile(one(ToolNode([act], on_error="fail"), "tools"), checkpointer=saver)
+    given = calls(*(("act", {"n": n}) for n in (1, 2, 3)))
+    with pytest.raises(NodeFailed, match="broken"):
+        asyncio.run(workflow.ainvoke(given, thread_id="t")) if asynchronous else workflow.invoke(given, thread_id="t")
+    assert made == [1, 2]
+    broken.append(False)
+    state = asyncio.run(workflow.aresume("t")) if asynchronous else workflow.resume("t")
+    assert made == [1, 2, 2, 3]
+    assert [result.outcome for result in state["tool_results"]] == ["success"] * 3
 
 
 @pytest.mark.parametrize(
@@ -128,3 +153,37 @@ def test_calls_that_were_not_made_when_the_graph_was_cancelled_are_made_by_a_res
     state = workflow.resume("t")
     assert [result.outcome for result in state["tool_results"]] == ["success", "success"]
     assert made == [1]
+
+
+def test_calls_of_a_tool_node_are_decided_one_by_one(tmp_path):
+    paid = []
+
+    @tool(requires_approval=True)
+    def pay(amount: int) -> str:
+        """Pay."""
+        paid.append(amount)
+        return "paid"
+
+    workflow = graph.compile(one(ToolNode([pay, look]), "tools"), checkpointer=JsonlCheckpointer(tmp_path))
+    with pytest.raises(WorkflowInterrupted):
+        workflow.invoke(calls(("pay", {"amount": 1}), ("look", {"n": 1}), ("pay", {"amount": 2})), thread_id="t")
+    for wrong, says in [
+        ({"c0": "approve"}, r"each of \['c0', 'c2'\]"),
+        ({"c0": {"decision": "approve", "args": {"amount": "much"}}, "c2": "deny"}, "the new arguments do not fit"),
+        ({"decision": "approve", "args": {"amount": 3}}, "`args` fit one call, and 2 wait"),
+    ]:
+        with pytest.raises(WorkflowInterrupted) as raised:
+            workflow.resume("t", wrong)
+        assert re.search(says, raised.value.interrupts[0].value["problem"])
+    decided = {
+        "c0": {"decision": "approve", "args": {"amount": 3}},
+        "c2": {"decision": "deny", "reason": "not this month"},
+    }
+    state = workflow.resume("t", decided)
+    assert paid == [3]
+    assert [(result.outcome, result.text) for result in state["tool_results"]] == [
+        ("success", "paid"),
+        ("success", "saw 1"),
+        ("denied", "not this month"),
+    ]
+    assert [step.tool_args for step in state["scratchpad"]] == [{"amount": 3}, {"n": 1}, {"amount": 2}]
