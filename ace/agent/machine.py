@@ -729,7 +729,9 @@ class AgentRun:
             "tool_call_error", tool_call_id=call.id, tool=call.call.name, outcome="interrupted", error="cancelled"
         )
         if any(other.stop == "paused" for other in state.calls):
-            return state.update(index, replace(call, status="waiting", attempt=call.attempt + 1, repeats=call.repeats + 1))
+            return state.update(
+                index, replace(call, status="waiting", attempt=call.attempt + 1, repeats=call.repeats + 1)
+            )
         self._raised = result.raised
         asked = self.record.decisions if call.asked is None else call.asked
         return state.update(index, replace(call, status="done", result=cut, stop="paused", asked=asked))

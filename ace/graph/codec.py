@@ -7,40 +7,56 @@ Here ``decode(encode(value)) == value``, or an error names the place in the stat
 from __future__ import annotations
 
 import base64
+import collections
 import dataclasses
 import datetime as dt
 import decimal
 import enum
+import fractions
 import inspect
 import ipaddress
 import json
 import math
 import pathlib
+import re
+import types
 import typing
 import uuid
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
-from functools import lru_cache
 from typing import Annotated, Any, Literal, cast
 from zoneinfo import ZoneInfo
 
+import numpy
 from langchain_core import messages
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from langgraph.checkpoint.serde.types import _DeltaSnapshot  # pyright: ignore[reportPrivateUsage] - savers have to know it
 from langgraph.types import Interrupt, Overwrite, Send
-from pydantic import BaseModel, PydanticUserError, SecretStr, TypeAdapter, networks
+from pydantic import BaseModel, Secret, SecretBytes, SecretStr, networks
 
 from ace.graph.errors import CheckpointError
 
 _PLAIN: frozenset[type] = frozenset({type(None), bool, int, str})
 
+
+def _base64(value: bytes) -> str:
+    return base64.b64encode(value).decode()
+
+
+def _bytes(text: str) -> bytes:
+    return base64.b64decode(text, validate=True)
+
+
 # type -> (tag, to JSON, from JSON)
 _TAGGED: dict[type, tuple[str, Callable[[Any], Any], Callable[[Any], Any]]] = {
-    bytes: ("$bytes", lambda v: base64.b64encode(v).decode(), lambda v: base64.b64decode(v, validate=True)),
+    bytes: ("$bytes", lambda v: _base64(v), lambda v: _bytes(v)),
     dt.date: ("$date", lambda v: v.isoformat(), dt.date.fromisoformat),
     uuid.UUID: ("$uuid", str, uuid.UUID),
     decimal.Decimal: ("$decimal", str, decimal.Decimal),
     SecretStr: ("$secret", SecretStr.get_secret_value, SecretStr),
+    SecretBytes: ("$SecretBytes", lambda v: _base64(v.get_secret_value()), lambda v: SecretBytes(_bytes(v))),
+    fractions.Fraction: ("$Fraction", str, fractions.Fraction),
+    complex: ("$complex", str, complex),
     dt.timedelta: ("$timedelta", lambda v: [v.days, v.seconds, v.microseconds], lambda v: dt.timedelta(*v)),
     float: ("$float", repr, float),  # infinite, or no number
 }
@@ -64,7 +80,11 @@ def _from_langgraph(kind: str, data: str) -> Any:
     """What `_as_langgraph` saved; LangGraph's JSON is never written here, and reading it would import what it names."""
     if kind not in ("msgpack", "bytearray"):
         raise CheckpointError(f"a saved value is of LangGraph's kind {kind!r}, which is not read")
-    return _LANGGRAPH.loads_typed((kind, base64.b64decode(data, validate=True)))
+    saved = (kind, _bytes(data))
+    made = _LANGGRAPH.loads_typed(saved)
+    if _LANGGRAPH.dumps_typed(made) != saved:  # it gives the bare content of what it does not build
+        raise CheckpointError("a saved value is of a class that LangGraph does not build")
+    return made
 
 
 _GRAPH: dict[type, tuple[str, ...]] = {
@@ -75,7 +95,13 @@ _GRAPH: dict[type, tuple[str, ...]] = {
 }
 """LangGraph's own types, which occur in pending writes, and their fields."""
 _CONTAINERS = frozenset({list, tuple, dict, set, frozenset, bytearray, dt.datetime, dt.time, dt.timezone})
-_OTHERS = frozenset({"collections", "langchain_core", "langgraph", "numpy", "re", "types", "typing", "zoneinfo"})
+_DICTS: dict[str, Any] = {
+    f"${kind.__name__}": kind for kind in (collections.Counter, collections.OrderedDict, collections.defaultdict)
+}
+_DEFAULTS: dict[str, Any] = {kind.__name__: kind for kind in (int, float, str, list, dict, set, type(None))}
+"""What makes the values that a `defaultdict` lacks; by any other function it is no data."""
+_OTHERS: frozenset[Any] = frozenset({collections.deque, re.Pattern, types.UnionType, typing.Any, ZoneInfo})
+"""What LangGraph's serialiser keeps, beside numpy's arrays, and annotations that are classes themselves."""
 _GRAPH_TYPES = {f"${kind.__name__}": kind for kind in _GRAPH}
 
 _NAMED = (getattr(messages, name) for name in messages.__all__)
@@ -174,38 +200,53 @@ class JsonCodec:
         if kind in _TAGGED:
             tag, write, _ = _TAGGED[kind]
             return {tag: write(value)}
+        return self._encode_rare(value, kind, place)
+
+    def _encode_rare(self, value: Any, kind: type[Any], place: str) -> Any:
         if kind in _GRAPH:
             fields = {name: getattr(value, name) for name in _GRAPH[kind] if getattr(value, name) is not None}
             return {f"${kind.__name__}": self._encode_dict(fields, place)}
-        if self._classes.get(name_of(kind)) is kind:
-            return self._encode_declared(value, kind, place)
+        if kind in _DICTS.values():
+            made_by = _default_of(value, place) if kind is collections.defaultdict else None
+            return {f"${kind.__name__}": [self._pairs(value, place), made_by]}
+        if isinstance(value, numpy.generic):
+            return {"$numpy": self._encode(numpy.asarray(cast(Any, value)), place)}
+        generic: Any = getattr(kind, "__pydantic_generic_metadata__", {}).get("origin")  # of `Box[int]`: `Box`
+        for declared in (kind, generic):
+            if declared is not None and self._classes.get(name_of(declared)) is declared:
+                return self._encode_declared(value, declared, place)
         return _as_langgraph(value, place)
 
     def _encode_dict(self, value: dict[Any, Any], place: str) -> Any:
         if {*map(type, value)} <= {str} and not (len(value) == 1 and next(iter(value)).startswith("$")):
             # most values are plain: neither a call nor the name of their place
             return {k: v if type(v) in _PLAIN else self._encode(v, f"{place}.{k}") for k, v in value.items()}
-        pairs = [[self._encode(k, f"{place} (a key)"), self._encode(v, f"{place}.{k}")] for k, v in value.items()]
-        return {"$dict": pairs}
+        return {"$dict": self._pairs(value, place)}
+
+    def _pairs(self, value: dict[Any, Any], place: str) -> list[Any]:
+        return [[self._encode(k, f"{place} (a key)"), self._encode(v, f"{place}.{k}")] for k, v in value.items()]
 
     def _encode_time(self, value: dt.datetime | dt.time, place: str) -> Any:
-        """A `ZoneInfo` is saved by its name: its offset changes with daylight saving time."""
+        """A `ZoneInfo` is saved by its name, as its offset changes with the season; other zones by their offset."""
         zone = value.tzinfo
-        if zone is not None and not isinstance(zone, (dt.timezone, ZoneInfo)):
-            raise CheckpointError(f"{place} has a time zone that is none of Python's; use `zoneinfo.ZoneInfo`")
         key = zone.key if isinstance(zone, ZoneInfo) else None
+        if zone is not None and key is None and value.utcoffset() is None:
+            raise CheckpointError(f"{place} has a time zone of no name and no offset; use `zoneinfo.ZoneInfo`")
         shown = value.replace(tzinfo=None) if key is not None else value
         return {f"${type(value).__name__}": [shown.isoformat(), key, value.fold]}
 
-    def _encode_declared(self, value: Any, kind: type, place: str) -> Any:
+    def _encode_declared(self, value: Any, kind: Any, place: str) -> Any:
         if isinstance(value, enum.Enum):
             return {"$enum": [name_of(kind), self._encode(value.value, f"{place}.value")]}
         if isinstance(value, BaseModel):
             # what pydantic itself keeps of a model: fields, extra ones, private ones, and which fields were set
-            return {"$model": [name_of(kind), self._encode(value.__getstate__(), place)]}
+            state = value.__getstate__()
+            if len(state["__dict__"]) > len(kind.model_fields):  # what a `cached_property` left is made again
+                state["__dict__"] = {name: state["__dict__"][name] for name in kind.model_fields}
+            return {"$model": [name_of(kind), self._encode(state, place)]}
         if isinstance(value, tuple):
             return {"$namedtuple": [name_of(kind), self._encode(cast(Any, value)._asdict(), place)]}
-        fields = {part.name: getattr(value, part.name) for part in dataclasses.fields(value)}
+        fields = {one.name: getattr(value, one.name) for one in dataclasses.fields(value) if hasattr(value, one.name)}
         return {"$dataclass": [name_of(kind), self._encode(fields, place)]}
 
     def decode(self, value: Any) -> Any:
@@ -218,7 +259,7 @@ class JsonCodec:
             return self._decode(value)
         except RecursionError as error:
             raise CheckpointError("the saved state is nested too deeply to be read") from error
-        except (ValueError, TypeError, KeyError, ArithmeticError, NotImplementedError) as error:
+        except (ValueError, TypeError, LookupError, AttributeError, ArithmeticError, NotImplementedError) as error:
             raise CheckpointError(f"a saved value cannot be read: {str(error)[:300]}") from error
 
     def _decode(self, value: Any) -> Any:
@@ -241,7 +282,13 @@ class JsonCodec:
             case "$tuple" | "$set" | "$frozenset":
                 return {"$tuple": tuple, "$set": set, "$frozenset": frozenset}[tag](self._decode(inner))
             case "$dict":
-                return {self._decode(key): self._decode(item) for key, item in inner}
+                return self._dict(inner)
+            case "$Counter" | "$OrderedDict":
+                return _DICTS[tag](self._dict(inner[0]))
+            case "$defaultdict":
+                return collections.defaultdict(_DEFAULTS[inner[1]] if inner[1] else None, self._dict(inner[0]))
+            case "$numpy":
+                return self._decode(inner)[()]
             case "$datetime" | "$time":
                 text, key, fold = inner
                 time = (dt.datetime if tag == "$datetime" else dt.time).fromisoformat(text).replace(fold=fold)
@@ -250,6 +297,9 @@ class JsonCodec:
                 return _READERS[tag](self._declared(inner[0]), self._decode(inner[1]))
             case _:
                 raise CheckpointError(f"a saved value has the unknown tag {tag!r}; it was written by a newer version")
+
+    def _dict(self, pairs: Any) -> dict[Any, Any]:
+        return {self._decode(key): self._decode(item) for key, item in pairs}
 
     def _declared(self, name: str) -> type:
         found = self._classes.get(name)
@@ -262,7 +312,7 @@ class JsonCodec:
 
 
 def _as_langgraph(value: Any, place: str) -> Any:
-    """What LangGraph's serialiser keeps, in its form: an array, a pattern, a deque.
+    """What LangGraph's serialiser keeps, in its form: an array, a pattern, a deque; a kind of text or number as that.
 
     Raises:
         CheckpointError: It does not keep it.
@@ -273,24 +323,39 @@ def _as_langgraph(value: Any, place: str) -> Any:
             saved = _LANGGRAPH.dumps_typed(value)
             back: Any = _LANGGRAPH.loads_typed(saved)
             same = (back == value) is not False and _LANGGRAPH.dumps_typed(back) == saved  # arrays give arrays for ==
-            if same and type(back) is kind:
-                return {"$langgraph": [saved[0], base64.b64encode(saved[1]).decode()]}
+            if same and type(back) in kind.__mro__:
+                return {"$langgraph": [saved[0], _base64(saved[1])]}
     raise CheckpointError(
         f"{place} is a {name_of(kind)}, which is no JSON and was not declared; annotate the state's field with its class (a "
         "pydantic model, a dataclass, a named tuple or an enum), pass compile(classes=[...]), or store plain values"
     )
 
 
+def _default_of(value: Any, place: str) -> str | None:
+    """The name of what makes a `defaultdict`'s missing values."""
+    made_by = value.default_factory
+    if made_by is not None and made_by not in _DEFAULTS.values():
+        raise CheckpointError(f"{place} makes its missing values by {made_by!r:.100}, expected one of {[*_DEFAULTS]}")
+    return None if made_by is None else made_by.__name__
+
+
+def _enum(found: type[Any], value: Any) -> Any:
+    if not issubclass(found, enum.Enum):
+        raise TypeError(f"{found!r} is no enum")
+    return found(value)
+
+
 def _model(found: Any, state: dict[str, Any]) -> Any:
-    """A model as it was saved: the types of its fields are checked, its validators do not run."""
-    _check(found, state["__dict__"], {field: _adapter(found, field) for field in found.model_fields})
+    """A model as it was saved: its validators do not run."""
+    _check(found, state["__dict__"], found.model_fields)
     made = found.__new__(found)
     made.__setstate__(state)
     return made
 
 
 def _dataclass(found: Any, fields: dict[str, Any]) -> Any:
-    _check(found, fields, dict.fromkeys(part.name for part in dataclasses.fields(found)))
+    parts = dataclasses.fields(found)
+    _check(found, fields, [part.name for part in parts if part.init or part.name in fields])
     made = object.__new__(found)
     for field, value in fields.items():
         object.__setattr__(made, field, value)
@@ -298,12 +363,12 @@ def _dataclass(found: Any, fields: dict[str, Any]) -> Any:
 
 
 def _namedtuple(found: Any, fields: dict[str, Any]) -> Any:
-    _check(found, fields, dict.fromkeys(found._fields))
+    _check(found, fields, found._fields)
     return found(**fields)
 
 
 _READERS: dict[str, Callable[[Any, Any], Any]] = {
-    "$enum": lambda found, value: found(value),
+    "$enum": _enum,
     "$model": _model,
     "$namedtuple": _namedtuple,
     "$dataclass": _dataclass,
@@ -311,26 +376,13 @@ _READERS: dict[str, Callable[[Any, Any], Any]] = {
 """From a declared class and what was saved of its value to the value."""
 
 
-def _check(found: type, fields: Mapping[str, Any], known: Mapping[str, TypeAdapter[Any] | None]) -> None:
-    """Refuse fields that do not fit the class as it is now."""
-    problem = "" if fields.keys() == known.keys() else f"it had {sorted(fields)}, the class has {sorted(known)}"
-    for field, adapter in known.items() if not problem else ():
-        try:
-            if adapter is not None:
-                adapter.validate_python(fields[field])
-        except ValueError as error:
-            problem = f"{field}: {str(error)[:300]}"
-    if problem:
-        raise CheckpointError(f"a saved {name_of(found)} does not fit the class as it is now: {problem}")
-
-
-@lru_cache(maxsize=10_000)
-def _adapter(found: type[BaseModel], field: str) -> TypeAdapter[Any] | None:
-    """Checks a field's type; None for a type that only the model's own settings allow."""
-    try:
-        return TypeAdapter(cast(Any, found.model_fields[field].annotation))
-    except PydanticUserError:
-        return None
+def _check(found: type, fields: Collection[str], known: Collection[str]) -> None:
+    """Refuse fields that the class does not have as it is now; their values may be any, as they may be in the class."""
+    if {*fields} != {*known}:
+        raise CheckpointError(
+            f"a saved {name_of(found)} does not fit the class as it is now: it had {sorted(fields)}, the class has "
+            f"{sorted(known)}"
+        )
 
 
 def name_of(found: type) -> str:
@@ -362,10 +414,12 @@ def first_unsaved(annotation: Any) -> type | None:
 
 def _is_saved(one: type) -> bool:
     """Whether values of a class may be saved: its own are, or those of classes below it."""
-    known = can_be_declared(one) or any(one in kind.__mro__ for kind in (*_PLAIN, *_TAGGED, *_GRAPH, *_CONTAINERS))
-    abstract = inspect.isabstract(one) or hasattr(one, "_is_protocol") or hasattr(one, "__total__")
-    # what another package defines LangGraph's serialiser may know
-    return known or abstract or one.__module__.partition(".")[0] in _OTHERS
+    plain = (*_PLAIN, *_TAGGED, *_GRAPH, *_CONTAINERS, *_DICTS.values())
+    known = can_be_declared(one) or any(one in kind.__mro__ for kind in plain)
+    abstract = inspect.isabstract(one) or getattr(one, "_is_protocol", False) or hasattr(one, "__total__")
+    # pydantic's own stand for plain values: `AwareDatetime`, `ByteSize`, `Json`
+    pydantics = one.__module__.partition(".")[0] == "pydantic" and not issubclass(one, Secret)
+    return known or abstract or pydantics or one in _OTHERS or one.__module__ == "numpy"
 
 
 def _walk(annotations: Iterable[Any]) -> Iterator[Any]:

@@ -28,6 +28,7 @@ from ace.graph import (
     WorkflowState,
     append,
 )
+from ace.graph.nodes.base import DECISION_SCHEMA
 from ace.testing import ScriptedLM, check_graph_events, decision
 from ace.tools import tool
 
@@ -179,7 +180,7 @@ def test_what_a_question_may_be_answered_with_is_told(tmp_path):
     flow = graph.compile(one(ToolNode([send]), "tools"), checkpointer=JsonlCheckpointer(tmp_path))
     with pytest.raises(WorkflowInterrupted) as stop:
         flow.invoke({"tool_calls": [{"id": "1", "name": "send", "args": {}}]}, thread_id="t")
-    assert stop.value.interrupts[0].response_schema == {"enum": ["approve", "deny"]}
+    assert stop.value.interrupts[0].response_schema == DECISION_SCHEMA
     again = graph.compile(one(ToolNode([send]), "tools"), checkpointer=JsonlCheckpointer(tmp_path))
     waits = again.graph.get_state({"configurable": {"thread_id": "t"}}).interrupts[0]
-    assert waits.response_schema == {"enum": ["approve", "deny"]}
+    assert waits.response_schema == DECISION_SCHEMA
