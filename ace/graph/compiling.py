@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Generator, Iterable, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, cast
 
 from langchain_core.runnables import Runnable, RunnableConfig
 from langgraph.checkpoint.base import BaseCheckpointSaver
+from langgraph.errors import GraphBubbleUp
 from langgraph.graph import END, START, StateGraph
 from langgraph.types import Send
 
@@ -137,7 +139,8 @@ def _check(builder: StateGraph[Any, Any, Any, Any], *interrupts: Sequence[str]) 
 
 def _check_defaults(builder: StateGraph[Any, Any, Any, Any]) -> None:
     """Refuse an edge beside a conditional one: it looks like a default, and LangGraph takes both."""
-    for source, end in builder.edges:
+    joined = [(source, end) for sources, end in builder.waiting_edges for source in sources]
+    for source, end in [*builder.edges, *joined]:
         if source in builder.branches:
             raise GraphError(
                 f"node {source!r} has an edge to {end!r} and a conditional edge, and both would be taken; return {end!r} "
@@ -148,6 +151,7 @@ def _check_defaults(builder: StateGraph[Any, Any, Any, Any]) -> None:
 def _guarded(builder: StateGraph[Any, Any, Any, Any]) -> StateGraph[Any, Any, Any, Any]:
     """A copy whose routers are checked: LangGraph silently drops a step to a node that does not exist."""
     copied = copy.copy(builder)
+    copied.nodes = {name: copy.copy(node) for name, node in builder.nodes.items()}  # defaults are written into them
     copied.branches = type(builder.branches)(dict)
     for source, branches in builder.branches.items():
         for name, branch in branches.items():
@@ -178,9 +182,17 @@ class _Traced(Runnable[Any, Any]):
         with self._span(config):
             return await self.inner.ainvoke(input, config, **kwargs)
 
-    def _span(self, config: RunnableConfig | None) -> Any:
-        step = (config or {}).get("metadata", {}).get("langgraph_step", 0)
-        return span("execute_node", self.node, workflow__node=self.node, workflow__step=step)
+    @contextmanager
+    def _span(self, config: RunnableConfig | None) -> Generator[None]:
+        """The node's span; a node that waits has not failed."""
+        step, waits = (config or {}).get("metadata", {}).get("langgraph_step", 0), None
+        with span("execute_node", self.node, workflow__node=self.node, workflow__step=step):
+            try:
+                yield
+            except GraphBubbleUp as error:
+                waits = error
+        if waits is not None:
+            raise waits
 
 
 @dataclass(eq=False, repr=False)

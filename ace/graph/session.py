@@ -9,6 +9,7 @@ import uuid
 from collections import deque
 from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any, cast
 
 from langchain_core.runnables import RunnableConfig
@@ -19,6 +20,8 @@ from langgraph.errors import (
     GraphDrained,
     GraphRecursionError,
     InvalidUpdateError,
+    NodeTimeoutError,
+    ParentCommand,
     is_invalid_resume,
 )
 from langgraph.graph import END
@@ -104,7 +107,7 @@ class Session:
 
     def agent_event(self, node: str, task_id: str, event: Event) -> None:
         """Send an event of a node's agent as an event of the graph."""
-        self.emit("agent_event", node=node, task_id=task_id, step=self._step, agent=event.bare())
+        self.emit("agent_event", node=node, task_id=task_id, agent=event.bare())
 
     # -- events -------------------------------------------------------------------------------------------------------
 
@@ -113,14 +116,8 @@ class Session:
         with self._lock:
             if self._over or not (self.observer_threads or self._listener):
                 return
-            event = GraphEvent(
-                kind=kind,
-                seq=self._seq,
-                run_id=self.run_id,
-                thread_id=self.thread_id,
-                timestamp=time.time(),
-                **fields,
-            )
+            fields = {"step": self._step, "run_id": self.run_id, "thread_id": self.thread_id, **fields}
+            event = GraphEvent(kind=kind, seq=self._seq, timestamp=time.time(), **fields)
             self._seq += 1
             for observing in self.observer_threads:
                 observing.send(event)
@@ -131,7 +128,7 @@ class Session:
         """Send the last event; events of nodes that still run in a thread are dropped from then on."""
         for key in list(self._running):
             self.left(key, "node_error", {"error": "left behind when the graph stopped"})
-        self.emit(kind, step=self._step, data=data)
+        self.emit(kind, data=data)
         with self._lock:
             self._over = True
 
@@ -234,9 +231,9 @@ class Session:
         raise WorkflowInterrupted(self.state, where, tuple(asked.values()), cast(Any, when), self.thread_id)
 
     @contextmanager
-    def errors_mapped(self, kind: GraphEventKind, **data: Any) -> Generator[None]:
+    def errors_mapped(self, kind: GraphEventKind) -> Generator[None]:
         """Send the first event and the terminal event that fits; turn LangGraph's errors into `GraphError`s."""
-        self.emit(kind, data=data)
+        self.emit(kind)
         try:
             with self.cancellation.calling(lambda: self.control.request_drain(self.cancellation.reason)):
                 yield
@@ -263,7 +260,8 @@ class Session:
             return WorkflowInterrupted(self.state, self._next, when="cancelled", thread_id=self.thread_id)
         if not isinstance(error, Exception):
             return error
-        node = next((name for failed, name in self._failed if failed is error), None)
+        late = error.node if isinstance(error, NodeTimeoutError) else None
+        node = late or next((name for failed, name in self._failed if failed is error), None)
         if node is not None and not (isinstance(error, InvalidEdge) and error.source == node):
             return NodeFailed(node, error)  # also an error of a graph that the node called
         if isinstance(error, GraphError):
@@ -288,9 +286,10 @@ class Watcher(GraphCallbackHandler):
     raise_error = True
     """So that a step to a node that does not exist fails its node before anything is saved."""
 
-    def __init__(self, session: Session, nodes: Collection[str]) -> None:
+    def __init__(self, session: Session, nodes: Mapping[str, Collection[str]]) -> None:
         self.session = session
         self.nodes = nodes
+        """Path of a graph, empty for the outermost, to the names of its nodes."""
 
     def on_chain_start(self, serialized: Any, inputs: Any, **kwargs: Any) -> None:
         """A node begins; other runnables have no step, and separate calls of graphs inside a node are ignored."""
@@ -311,16 +310,21 @@ class Watcher(GraphCallbackHandler):
         """
         key = kwargs["run_id"]
         node = self.session.running(key)
-        if node is not None and "/" not in node:
+        nodes = self.nodes.get((node or "").rpartition("/")[0])
+        if node is not None and nodes is not None:
             for target in _targets(outputs):
-                if target not in self.nodes and target != END:
-                    error = InvalidEdge(node, target, self.nodes)
+                if target not in nodes and target != END:
+                    error = InvalidEdge(node, target, nodes)
                     self.session.failed(key, error)
                     raise error
         self.session.left(key, "node_completed")
 
     def on_chain_error(self, error: BaseException, **kwargs: Any) -> None:
-        """A node raised, or waits."""
+        """A node raised, waits, or is done and names what is next in the graph around its own."""
+        if isinstance(error, ParentCommand):
+            command = cast("Command[Any]", error.args[0])  # LangGraph puts a name for PARENT where it comes out
+            here = None if command.graph == Command.PARENT else replace(command, graph=None)
+            self.on_chain_end(here, **kwargs)
         self.session.failed(kwargs["run_id"], error)
 
     def on_interrupt(self, event: GraphInterruptEvent) -> None:

@@ -65,6 +65,10 @@ class Workflow:
 
     def __post_init__(self) -> None:
         self._observer_threads = [ObserverThread(delivery(observer)) for observer in self.observers]
+        graphs = {"": self._untyped, **dict(self._untyped.get_subgraphs(recurse=True))}
+        self._nodes = {
+            path.replace("|", "/"): [*one.builder.nodes] for path, one in graphs.items() if hasattr(one, "builder")
+        }
 
     # -- running ------------------------------------------------------------------------------------------------------
 
@@ -177,10 +181,10 @@ class Workflow:
         try:
             with session.errors_mapped(_first_kind(input)):
                 if _resumes(input):
-                    self._load_steps(session, config)
+                    self._load_steps(session, given)
                 for mode, payload in self._untyped.stream(input, given, control=session.control, **self._how(call)):
                     session.take(mode, payload)
-                return session.result()
+                return self._output(session.result())
         finally:
             ObserverThread.flush_all(session.observer_threads)
 
@@ -195,14 +199,19 @@ class Workflow:
         try:
             with session.errors_mapped(_first_kind(input)):
                 if _resumes(input):
-                    await self._aload_steps(session, config)
+                    await self._aload_steps(session, given)
                 async for mode, payload in self._untyped.astream(
                     input, given, control=session.control, **self._how(call)
                 ):
                     session.take(mode, payload)
-                return session.result()
+                return self._output(session.result())
         finally:
             await ObserverThread.aflush_all(session.observer_threads)
+
+    def _output(self, state: Any) -> Any:
+        """What the graph's `output_schema` has of the state."""
+        names: Any = self.graph.output_channels
+        return state if isinstance(names, str) else {name: state[name] for name in names if name in state}
 
     def _how(self, call: ThreadOptions) -> dict[str, Any]:
         how: dict[str, Any] = {"stream_mode": MODES, "context": call.get("context")}
@@ -229,9 +238,9 @@ class Workflow:
             cancellation=call.get("cancellation"),
         )
         given["configurable"] = {**given.get("configurable", {}), KEY: session}
-        given["callbacks"] = _added(given.get("callbacks"), Watcher(session, self.graph.builder.nodes))
+        given["callbacks"] = _added(given.get("callbacks"), Watcher(session, self._nodes))
         given["metadata"] = {**given.get("metadata", {}), RUN_KEY: session.run_id}
-        given["recursion_limit"] = self.max_steps + 2  # max_steps is checked first, and counts earlier steps, too
+        given["recursion_limit"] = self.max_steps + 1  # max_steps is checked first; LangGraph counts the input, too
         return session, given
 
     @property
@@ -245,28 +254,30 @@ class Workflow:
         saver = self._untyped.checkpointer
         return cast("BaseCheckpointSaver[Any]", saver) if isinstance(saver, BaseCheckpointSaver) else None
 
-    def _load_steps(self, session: Session, config: RunnableConfig | None) -> None:
+    def _load_steps(self, session: Session, config: RunnableConfig) -> None:
         """Read how many steps a run took before this resume; checkpoints saved outside of a run do not hold it."""
         if (saver := self._saver) is not None:
-            last = saver.get_tuple(_config(config, session.thread_id))
+            last = saver.get_tuple(config)
             while last is not None and (before := _earlier(last)) is not None:
                 last = saver.get_tuple(before)
-            session.steps_before = _steps_at(last)
+            _go_on(session, config, last)
 
-    async def _aload_steps(self, session: Session, config: RunnableConfig | None) -> None:
+    async def _aload_steps(self, session: Session, config: RunnableConfig) -> None:
         if (saver := self._saver) is not None:
-            last = await saver.aget_tuple(_config(config, session.thread_id))
+            last = await saver.aget_tuple(config)
             while last is not None and (before := _earlier(last)) is not None:
                 last = await saver.aget_tuple(before)
-            session.steps_before = _steps_at(last)
+            _go_on(session, config, last)
 
 
 def _earlier(one: CheckpointTuple) -> RunnableConfig | None:
     return None if STEPS_KEY in one.metadata else one.parent_config
 
 
-def _steps_at(one: CheckpointTuple | None) -> int:
-    return int(one.metadata.get(STEPS_KEY, 0)) if one is not None else 0
+def _go_on(session: Session, config: RunnableConfig, last: CheckpointTuple | None) -> None:
+    """Count the steps of before: for the guards, and for what a node reads as LangGraph's `RemainingSteps`."""
+    session.steps_before = int(last.metadata.get(STEPS_KEY, 0)) if last is not None else 0
+    config["recursion_limit"] = max(1, session.max_steps - session.steps_before - 1)
 
 
 def _unsent(update: Mapping[str, Any] | None, snapshot: StateSnapshot, saved: CheckpointTuple | None) -> Any:

@@ -5,10 +5,11 @@ import pathlib
 from typing import Annotated, Any, Literal, TypedDict
 
 import pytest
-from graph.graphs import chain, look, one
+from graph.graphs import chain, look, one, step
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import END, START, StateGraph
 from langgraph.managed import RemainingSteps
+from langgraph.types import interrupt
 from opentelemetry import trace
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
@@ -77,8 +78,10 @@ def test_classes_that_are_named_by_hand_are_checked_too(tmp_path):
         graph.compile(chain("a"), checkpointer=JsonlCheckpointer(tmp_path), classes=[Plain])
 
 
-def test_an_edge_beside_a_conditional_one_is_refused():
-    builder = chain("a", "b").add_conditional_edges("a", lambda state: END, [END])
+@pytest.mark.parametrize("start", ["a", ["a", "c"]])
+def test_an_edge_beside_a_conditional_one_is_refused(start):
+    builder = chain("a").add_node("c", step("c")).add_edge(START, "c").add_node("b", step("b")).add_edge(start, "b")
+    builder.add_conditional_edges("a", lambda state: END, [END])
     with pytest.raises(
         GraphError, match="node 'a' has an edge to 'b' and a conditional edge, and both would be taken; return 'b'"
     ):
@@ -169,6 +172,15 @@ def test_each_node_of_each_step_has_a_span_and_the_agents_are_inside(spans, asyn
     assert steps == {"execute_node a": 1, "execute_node agent": 2}
     run = next(span for name, span in found.items() if name.startswith("invoke_agent"))
     assert run.parent.span_id == found["execute_node agent"].context.span_id
+
+
+def test_the_span_of_a_node_that_waits_is_no_failure(spans, tmp_path):
+    builder = chain("a", a=lambda state: interrupt("?"))
+    with pytest.raises(WorkflowInterrupted):
+        graph.compile(builder, checkpointer=JsonlCheckpointer(tmp_path)).invoke({}, thread_id="t")
+    (node,) = (span for span in spans.get_finished_spans() if span.name == "execute_node a")
+    assert node.status.is_ok or node.status.status_code.name == "UNSET"
+    assert "error.type" not in node.attributes
 
 
 def test_what_a_question_may_be_answered_with_is_told(tmp_path):

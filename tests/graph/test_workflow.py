@@ -6,12 +6,13 @@ import asyncio
 import threading
 import time
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated, Any, TypedDict
 
 import pytest
 from graph.graphs import Recorder, State, chain, step, thread
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import END, START, StateGraph
+from langgraph.managed import IsLastStep, RemainingSteps
 from langgraph.types import Command, RetryPolicy, Send, interrupt
 from pydantic import BaseModel
 
@@ -622,7 +623,11 @@ def test_no_state_and_no_path_reaches_an_event(tmp_path):
 def test_the_builder_is_left_as_it_was():
     builder = chain("a", "b").add_conditional_edges("b", lambda state: END)
     before = {name: dict(branches) for name, branches in builder.branches.items()}
+    builder.set_node_defaults(error_handler=lambda state: {})
+    nodes = [*builder.nodes]
     graph.compile(builder)
+    assert [*builder.nodes] == nodes
+    assert {node.error_handler_node for node in builder.nodes.values()} == {None}
     assert {name: dict(branches) for name, branches in builder.branches.items()} == before
 
 
@@ -630,3 +635,65 @@ def test_the_builder_is_left_as_it_was():
 def test_a_bad_number_is_refused(options):
     with pytest.raises(ValueError, match="must be at least"):
         graph.compile(chain("a"), **options)
+
+
+def test_only_what_the_output_schema_names_is_given_back(tmp_path):
+    class Short(TypedDict):
+        log: Annotated[list[str], append]
+
+    builder = StateGraph(State, output_schema=Short).add_node("a", step("a")).add_edge(START, "a")
+    flow = graph.compile(builder, checkpointer=JsonlCheckpointer(tmp_path))
+    assert flow.invoke({"n": 1}, thread_id="t") == {"log": ["a"]}
+    assert flow.graph.get_state(thread("t")).values["n"] == 2
+
+
+def test_a_node_reads_how_many_steps_are_left_also_after_a_resume(tmp_path):
+    class Counted(TypedDict):
+        log: Annotated[list[Any], append]
+        remaining_steps: RemainingSteps
+        is_last: IsLastStep
+
+    def count(state):
+        return {"log": [(state["remaining_steps"], state["is_last"])]}
+
+    builder = chain("a", schema=Counted, a=count)
+    builder.add_conditional_edges("a", lambda state: END if len(state["log"]) == 4 else "a", ["a", END])
+    left = [(4, False), (3, False), (2, False), (1, True)]
+    assert graph.compile(builder, max_steps=4).invoke({"log": []})["log"] == left
+    saver = JsonlCheckpointer(tmp_path)
+    stopping = graph.compile(builder, max_steps=4, checkpointer=saver, interrupt_after=["a"])
+    with pytest.raises(WorkflowInterrupted):
+        stopping.invoke({"log": []}, thread_id="t")
+    assert graph.compile(builder, max_steps=4, checkpointer=saver).resume("t")["log"] == left
+
+
+@pytest.mark.parametrize(
+    ("command", "path"),
+    [
+        (Command(goto="nowhere"), "outer/inner"),
+        (Command(goto="nowhere", graph=Command.PARENT), "outer"),
+        (Command(goto="b", graph=Command.PARENT), ""),
+    ],
+)
+def test_a_command_of_a_graph_inside_a_node_leads_somewhere_or_is_an_error(command, path):
+    within = chain("inner", inner=lambda state: command).compile()
+    builder = StateGraph(State).add_node("outer", within).add_node("b", step("b")).add_edge(START, "outer")
+    flow, seen = graph.compile(builder), Recorder()
+    if path:
+        with pytest.raises(InvalidEdge, match=f"from '{path}' leads to 'nowhere'"):
+            flow.invoke({})
+    else:
+        assert flow.invoke({}, observers=[seen])["log"] == ["b"]
+        check_graph_events(seen.events)
+        done = [event.node for event in seen.events if event.kind == "node_completed"]
+        assert done == ["outer/inner", "outer", "b"]
+
+
+def test_a_node_that_took_too_long_is_named():
+    async def slow(state):
+        await asyncio.sleep(30)
+
+    builder = StateGraph(State).add_node("slow", slow, timeout=0.1).add_edge(START, "slow")
+    with pytest.raises(NodeFailed, match="'slow'") as raised:
+        asyncio.run(graph.compile(builder).ainvoke({}))
+    assert type(raised.value.source).__name__ == "NodeTimeoutError"

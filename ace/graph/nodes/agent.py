@@ -153,12 +153,13 @@ class ReActAgentNode(Node):
     def task_of(self, state: Any, node: str) -> tuple[TaskInput, bool]:
         """The task without its limits, and whether it is out of the state's messages."""
         source = next(iter(self.fields.values()))
-        found = read(state, self.messages) if self.inputs is None and len(self.fields) == 1 else None
+        told = read(state, self.messages, ())
+        found = told if self.inputs is None and len(self.fields) == 1 else None
         given: dict[str, Any] = {"domain": self.domain, "tenant": self.tenant}
         if not found or read(state, source) not in (None, ""):
             where = f"the agent's node {node!r}"
             inputs = {name: needed(state, field, where) for name, field in self.fields.items()}
-            return TaskInput(inputs=inputs, **given), False
+            return TaskInput(inputs=inputs, instructions=instructions_of(told), **given), False
         asked = next(iter(self.fields))
         text, history = last_message(found, asked, _answer_of(self.agent))
         return TaskInput(inputs={asked: text}, history=history, instructions=instructions_of(found), **given), True

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any, cast
@@ -87,11 +86,7 @@ def _decided(answer: Any, call_id: str, name: str, registry: ToolRegistry) -> Ap
 
 
 class Node(Runnable[Any, dict[str, Any]]):
-    """A node; async graphs run it in a thread unless it has its own `ainvoke`."""
-
-    @abstractmethod
-    def invoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> dict[str, Any]:
-        """The state's update."""
+    """A node, from the state to its update; async graphs run it in a thread unless it has its own `ainvoke`."""
 
 
 def writer() -> Callable[[Any], None]:

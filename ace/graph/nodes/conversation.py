@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
+import inspect
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, Literal, cast
 
 from langchain_core.runnables import RunnableConfig
+from langgraph.errors import GraphBubbleUp
 
 from ace.core import clean_text, describe_error, value_to_text
 from ace.graph.nodes.base import Node
 from ace.graph.state import Message, needed, read
+from ace.learner.trace_formats import field_of
 from ace.playbook.render import TokenCounter, count_tokens
 
 _log = logging.getLogger(__name__)
@@ -72,11 +76,13 @@ class ConversationSummaryNode(Node):
     """Keeps ``conversation_summary`` of the turns that do not fit into a prompt any more.
 
     Nothing is lost: a turn stays in ``messages``, and leaves the text of the next prompt only when a summary holds it. A
-    model that fails or gives an empty reply leaves everything as it was.
+    model that fails or gives an empty reply leaves everything as it was, with a warning in the log.
 
     Args:
-        summarize: From a prompt to the summary: a function, or a DSPy language model.
-        max_tokens: Limit of the turns after the summary; above it the older ones are summed up.
+        summarize: From a prompt to the summary: a function, a coroutine function, a DSPy language model, or a LangChain
+            model's `invoke`.
+        max_tokens: Limit of the summary and the turns after it, as for `ConversationBufferNode`; above it the older ones are
+            summed up.
         keep: This many of the newest messages are never summed up.
         messages: The field with all turns.
         summary: Field for the summary.
@@ -107,27 +113,33 @@ class ConversationSummaryNode(Node):
         """See the class."""
         turns, done = _messages(input, self.messages), int(read(input, "summarised", 0))
         fresh = turns[done:]
-        if self.count(_text(fresh)) <= self.max_tokens or len(fresh) <= self.keep:
+        before = str(read(input, self.summary, ""))
+        if self.count(_shown(before, fresh)) <= self.max_tokens or len(fresh) <= self.keep:
             return {}
         old = fresh[: len(fresh) - self.keep]
-        before = str(read(input, self.summary, ""))
         try:
             text = _first_text(self.summarize(_prompt(before, old)))
+        except GraphBubbleUp:
+            raise
         except Exception as error:
             _log.warning("the conversation could not be summed up, and stays as it is: %s", describe_error(error))
             return {}
-        return {self.summary: text, "summarised": done + len(old)} if text else {}
+        return {self.summary: text, "summarised": done + len(old)}
 
 
 def render(messages: Sequence[Message], max_tokens: int, count: TokenCounter = count_tokens, summary: str = "") -> str:
     """Turns as text: a summary of the older ones, then as many of the newest as fit."""
-    head = f"Summary of what was said before: {summary}" if summary else ""
     shown: list[Message] = []
     for message in reversed(messages):
-        if count("\n".join(filter(None, [head, _text([message, *shown])]))) > max_tokens:
+        if count(_shown(summary, [message, *shown])) > max_tokens:
             break
         shown.insert(0, message)
-    return "\n".join(filter(None, [head, _text(shown)]))
+    return _shown(summary, shown)
+
+
+def _shown(summary: str, messages: Sequence[Message]) -> str:
+    head = f"Summary of what was said before: {summary}" if summary else ""
+    return "\n".join(filter(None, [head, _text(messages)]))
 
 
 def _messages(state: Any, name: str) -> list[Message]:
@@ -148,7 +160,19 @@ def _prompt(before: str, old: Sequence[Message]) -> str:
 
 
 def _first_text(reply: Any) -> str:
-    """The text of a function's or a language model's reply."""
+    """The text of a function's or a language model's reply, DSPy's or LangChain's.
+
+    Raises:
+        ValueError: There is none.
+    """
+    if inspect.isawaitable(reply):
+        reply = asyncio.run(_awaited(reply))
     first = cast("list[Any]", reply)[0] if isinstance(reply, (list, tuple)) and reply else cast(Any, reply)
-    text: Any = cast("dict[str, Any]", first).get("text", "") if isinstance(first, dict) else first
-    return clean_text(text).strip() if isinstance(text, str) else ""
+    text = first if isinstance(first, str) else field_of(first, "text")
+    if not isinstance(text, str) or not clean_text(text).strip():
+        raise ValueError(f"the reply is no text: {reply!r:.100}")
+    return clean_text(text).strip()
+
+
+async def _awaited(reply: Awaitable[Any]) -> Any:
+    return await reply

@@ -32,7 +32,7 @@ class ToolNode(Node):
     a call that needs approval stops the graph first, and takes the answers that a `ReActAgentNode` does; so does `interrupt`
     inside a tool.
     Each call is a task of LangGraph's: with a checkpointer, a resume makes the calls that have not ended, and no other one
-    again. Observers and streams get ``tool_call_started`` and ``tool_call_completed`` or ``tool_call_error``.
+    again; a `RetryPolicy` begins the node anew, with all its calls. Observers and streams get ``tool_call_started`` and ``tool_call_completed`` or ``tool_call_error``.
 
     Args:
         tools: Functions, `Tool`s or `TypedTool`s.
@@ -179,7 +179,7 @@ class _Calls:
         self._fail = fail
         session = self.visit.session
         self._token = session.cancellation if session is not None else CancellationToken()
-        self._run_id = self.visit.run_id() or (session.run_id if session is not None else uuid.uuid4().hex)
+        self._run_id = self.visit.run_id() or uuid.uuid4().hex  # where nothing is saved, no visit goes on
 
     def stop_if_cancelled(self) -> None:
         """Stop in a cancelled graph; a resume makes the calls that have not ended."""

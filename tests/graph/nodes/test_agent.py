@@ -351,6 +351,19 @@ def test_a_new_task_is_answered_with_results_of_its_own_calls(tmp_path, stop):
     assert [step.observation for step in state["run"].structured_trace] == ["7c is booked"]
 
 
+def test_system_messages_are_instructions_also_where_the_task_is_a_field_of_its_own():
+    lm = ScriptedLM([decision("submit", answer="Oui.")])
+    agent = ReActGenerator("task -> answer", tools=[look], lm=lm)
+
+    class Chat(MessagesState):
+        user_input: str
+        final_output: Any
+
+    state = {"user_input": "Well?", "messages": [SystemMessage("Answer in French.")]}
+    graph.compile(one(ReActAgentNode(agent), schema=Chat)).invoke(state)
+    assert "Answer in French." in lm.prompts[0].system
+
+
 def seat(name):
     return {"name": "book", "args": {"seat": name}}
 

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 from graph.graphs import one
+from langchain_core.messages import AIMessage
+from langgraph.types import interrupt
 
 from ace import ReActGenerator, graph
-from ace.graph import JsonlCheckpointer
+from ace.graph import JsonlCheckpointer, WorkflowInterrupted
 from ace.graph.nodes import (
     ConversationBufferNode,
     ConversationSummaryNode,
@@ -81,9 +85,42 @@ def test_old_turns_are_summed_up_and_none_is_lost():
 
 
 @pytest.mark.parametrize("reply", ["", "  ", None, [], 7])
-def test_a_summary_that_did_not_come_leaves_everything_as_it_was(reply):
+def test_a_summary_that_did_not_come_leaves_everything_as_it_was(reply, caplog):
     node = ConversationSummaryNode(lambda prompt: reply, max_tokens=1, keep=0, count=words)
     assert node.invoke({"messages": talk(4)}) == {}
+    assert "stays as it is: ValueError: the reply is no text" in caplog.text
+
+
+@pytest.mark.parametrize("reply", ["so far", ["so far"], [{"text": "so far"}], AIMessage("so far")], ids=repr)
+@pytest.mark.parametrize("asynchronous", [False, True])
+def test_a_summary_may_come_from_any_kind_of_model(reply, asynchronous):
+    async def later(prompt):
+        return reply
+
+    node = ConversationSummaryNode(later if asynchronous else lambda prompt: reply, max_tokens=1, keep=0, count=words)
+    assert node.invoke({"messages": talk(4)})["conversation_summary"] == "so far"
+    assert asyncio.run(node.ainvoke({"messages": talk(4)}))["summarised"] == 4
+
+
+def test_a_summary_may_ask(tmp_path):
+    node = ConversationSummaryNode(lambda prompt: interrupt("what was it?"), max_tokens=1, keep=0, count=words)
+    flow = graph.compile(one(node, "sum"), checkpointer=JsonlCheckpointer(tmp_path))
+    with pytest.raises(WorkflowInterrupted):
+        flow.invoke({"messages": talk(4)}, thread_id="t")
+    assert flow.resume("t", "order 17")["conversation_summary"] == "order 17"
+
+
+def test_a_turn_leaves_the_prompt_only_when_a_summary_holds_it():
+    """The summary takes room, too: beside it, the turns that do not fit are summed up."""
+    long = " ".join(["known"] * 10)
+    sums = ConversationSummaryNode(lambda prompt: long, max_tokens=30, keep=1, count=words)
+    hears = ConversationBufferNode("user", max_tokens=30, count=words)
+    state = {"messages": [], "conversation_summary": "", "summarised": 0, "user_input": "next"}
+    for turns in range(1, 20):
+        state["messages"] = talk(turns)
+        state |= sums.invoke(state)
+        shown = hears.invoke(state)["conversation"]
+        assert all(f"turn {n}" in shown for n in range(state["summarised"], turns))
 
 
 def test_a_model_that_fails_leaves_everything_as_it_was_and_says_so(caplog):
