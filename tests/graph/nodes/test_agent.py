@@ -10,6 +10,7 @@ from graph.graphs import LookTwice, look, one, paying
 from langchain_core.messages import HumanMessage, SystemMessage
 from langgraph.graph import END, START, MessagesState, StateGraph
 from langgraph.types import Command, RetryPolicy
+from react.test_native import NativeLM
 
 from ace import ReActGenerator, graph, tool
 from ace.agent import CallTool, Done
@@ -19,6 +20,7 @@ from ace.graph.state import WorkflowState
 from ace.tasks import TaskInput, TaskOutput
 from ace.testing import FunctionLM, ScriptedLM, check_graph_events, decision
 from ace.testing.engine import render_reply
+from ace.tools import calculator
 
 
 def restless() -> FunctionLM:
@@ -362,6 +364,19 @@ def test_system_messages_are_instructions_also_where_the_task_is_a_field_of_its_
     state = {"user_input": "Well?", "messages": [SystemMessage("Answer in French.")]}
     graph.compile(one(ReActAgentNode(agent), schema=Chat)).invoke(state)
     assert "Answer in French." in lm.prompts[0].system
+
+
+@pytest.mark.parametrize("calls", ["", "tool_calls"])
+def test_an_agent_whose_model_is_called_natively_works_in_a_node(calls):
+    lm = NativeLM([[("calculator", {"expression": "6 * 7"})], "42"])
+    agent = ReActGenerator(tools=[calculator], lm=lm, tool_calling="native")
+    builder = StateGraph(WorkflowState).add_node("agent", ReActAgentNode(agent, calls=calls)).add_edge(START, "agent")
+    builder.add_node("tools", ToolNode([calculator])).add_edge("tools", "agent")
+    builder.add_conditional_edges("agent", lambda state: "tools" if state.get("tool_calls") else END, ["tools", END])
+    state = graph.compile(builder).invoke({"user_input": "What is 6 times 7?"})
+    assert state["final_output"] == "42"
+    assert [(step.tool_name, step.observation) for step in state["scratchpad"]] == [("calculator", "42")]
+    assert lm.requests[0].tools, "its tools were sent as the model's own"
 
 
 def seat(name):
