@@ -1,8 +1,11 @@
 """Bullets as JSON lines, a whole book by its journal, and a copy of its file."""
 
+import shutil
+import subprocess
 import threading
 
 import pytest
+from databases import fresh_database
 from playbook_kit import bullet, strategy
 from typer.testing import CliRunner
 
@@ -125,3 +128,16 @@ def test_the_commands(tmp_path):
     told("backup", tmp_path / "book.db", tmp_path / "monday.db")
     with Playbook(tmp_path / "monday.db", embedder=TOY) as one, Playbook(tmp_path / "new.db", embedder=TOY) as other:
         assert one.history.entries() == other.history.entries()
+
+
+def test_a_book_on_a_server_names_a_command_that_copies_it(postgres, tmp_path):
+    with Playbook.open(fresh_database(postgres), embedder=TOY) as book:
+        book.add(section="Strategies", content="Use oil.")
+        with pytest.raises(PlaybookError, match="is backed up there: pg_dump '") as told:
+            book.back_up(tmp_path / "copy.db")
+    command = str(told.value).partition("there: ")[2]
+    if shutil.which("pg_dump") is None:
+        pytest.skip("no pg_dump on this machine")
+    done = subprocess.run(command, shell=True, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "Use oil." in (tmp_path / "copy.sql").read_text()

@@ -175,3 +175,8 @@ def test_a_database_that_stops_and_comes_back_under_load_is_told_within_two_seco
 def test_serve_checks_without_serving(book, tmp_path):
     done = CliRunner().invoke(app, ["serve", str(tmp_path / "team.db"), "--check", "--port", "0"])
     assert (done.exit_code, "it could serve" in " ".join(done.output.split())) == (0, True), done.output
+
+
+def test_a_check_makes_no_book(tmp_path):
+    done = CliRunner().invoke(app, ["serve", str(tmp_path / "none.db"), "--check", "--port", "0"])
+    assert (done.exit_code, list(tmp_path.iterdir())) == (1, []), done.output

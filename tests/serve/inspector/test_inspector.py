@@ -37,6 +37,18 @@ def ana(book):
         yield client
 
 
+def test_a_page_over_a_book_that_is_gone_says_so(tmp_path):
+    with Playbook.open(tmp_path / "team.db", embedder=CallableEmbedder("letters", letters)) as book:
+        book.add(section="Strategies", content="Use oil.")
+        with served(book) as url, browser_of("ana", url) as client:
+            assert client.get("/lessons").status_code == 200
+            (tmp_path / "team.db").rename(tmp_path / "away.db")
+            (tmp_path / "team.db").mkdir()
+            answer = client.get("/lessons")
+    assert answer.status_code == 503, answer.text
+    assert "team.db" in answer.text
+
+
 def test_a_search_says_why_each_hit_came(ana):
     page = ana.get("/lessons", params={"q": "Refund the order o-9"}).text
     assert re.search(r'data-hit="b-1"', page)
