@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
 import tempfile
 import time
@@ -13,10 +14,13 @@ from graph.graphs import State
 from hypothesis import HealthCheck, given, settings, strategies as st
 from langgraph.graph import END, START, StateGraph
 from langgraph.types import interrupt
+from laws.examine import examine
 
-from ace import graph
-from ace.graph import JsonCodec, JsonlCheckpointer, WorkflowInterrupted
-from ace.testing import check_graph_events
+from ace import ReActGenerator, graph, tool
+from ace.agent import FolderRunStore
+from ace.graph import JsonCodec, JsonlCheckpointer, ReActAgentNode, WorkflowInterrupted, WorkflowState
+from ace.testing import FunctionLM, check_graph_events, decision
+from ace.testing.engine import render_reply
 
 # a node: what it writes, whether it asks a question, where it leads (side by side, or by the counter)
 Plan = list[tuple[dict[str, Any], bool, tuple[int, ...], bool]]
@@ -85,6 +89,96 @@ def driven(workflow: Any, first: Any, thread_id: str) -> tuple[dict[str, Any], i
                 return workflow.resume(thread_id, answers)
 
 
+ASKING = {
+    "quiet": 0,
+    "looks": 0,
+    "asks": 1,
+    "asks_twice": 2,
+    "looks_and_asks": 1,
+    "looks_and_asks_twice": 2,
+    "sends": 0,
+    "sends_and_asks": 1,
+}
+"""Tools to how often each asks before it is done."""
+turns = st.lists(st.lists(st.sampled_from(sorted(ASKING)), min_size=1, max_size=3), min_size=1, max_size=4)
+
+
+def asking(name: str, made: list[Any]) -> Any:
+    """A tool that asks, and notes what it was answered once it is done."""
+
+    def work(key: str) -> str:
+        """Work."""
+        heard = [interrupt({"question": f"{name}/{key}/{n}"}) for n in range(ASKING[name])]
+        made.append((name, key, heard))
+        return f"{key}: {heard}"
+
+    work.__name__ = name
+    return tool(read_only=name.startswith("looks"), requires_approval=name.startswith("sends"))(work)
+
+
+def each_tool_hears_the_answers_to_its_own_questions(turns: list[list[str]], seed: int, asynchronous: bool) -> None:
+    """Also where a person is asked in between, calls are made side by side, and the process dies while a model is asked."""
+    draw, made, asked = random.Random(seed), list[Any](), 0
+    calls = [(name, f"k{turn}{place}") for turn, names in enumerate(turns) for place, name in enumerate(names)]
+    replies = [
+        render_reply(
+            next_thought="on",
+            tool_calls={
+                "tool_calls": [{"name": name, "args": {"key": f"k{turn}{place}"}} for place, name in enumerate(names)]
+            },
+        )
+        for turn, names in enumerate(turns)
+    ]
+    replies.append(decision("submit", answer="Done."))
+
+    def reply(prompt: Any) -> str:
+        nonlocal asked
+        if draw.random() < 0.2:
+            raise KeyboardInterrupt
+        asked += 1
+        return replies[asked - 1]
+
+    def called(*given: Any) -> Any:
+        """By a new process, if the draw says so."""
+        nonlocal flow
+        flow = opened() if draw.random() < 0.5 else flow
+        if asynchronous:
+            return asyncio.run(
+                flow.aresume("t", *given) if begun else flow.ainvoke({"user_input": "Go"}, thread_id="t")
+            )
+        return flow.resume("t", *given) if begun else flow.invoke({"user_input": "Go"}, thread_id="t")
+
+    with tempfile.TemporaryDirectory() as folder:
+
+        def opened() -> Any:
+            store = FolderRunStore(Path(folder) / "runs")
+            agent = ReActGenerator(
+                tools=[asking(name, made) for name in ASKING],
+                lm=FunctionLM("test/asks", reply),
+                run_store=store,
+                max_iters=20,
+            )
+            builder = StateGraph(WorkflowState).add_node("agent", ReActAgentNode(agent)).add_edge(START, "agent")
+            return graph.compile(builder, checkpointer=JsonlCheckpointer(Path(folder) / "threads"))
+
+        flow, begun, answers = opened(), False, tuple[Any, ...]()
+        for _ in range(200):
+            try:
+                state = called(*answers)
+                break
+            except KeyboardInterrupt:
+                begun, answers = True, ()
+            except WorkflowInterrupted as stop:
+                (one,) = stop.interrupts
+                begun, answers = True, (f"to {one.value['question']}" if "question" in one.value else "approve",)
+        else:
+            raise AssertionError("it asks again and again")
+    assert state["final_output"] == "Done."
+    assert sorted((name, key) for name, key, _ in made) == sorted(calls)
+    for name, key, heard in made:
+        assert heard == [f"to {name}/{key}/{n}" for n in range(ASKING[name])]
+
+
 START_STATE: dict[str, Any] = {"n": 0, "log": [], "facts": {}, "mood": ""}
 LAWS = settings(deadline=None, suppress_health_check=list(HealthCheck))
 
@@ -138,6 +232,21 @@ def streams_obey_the_grammar(plan: Plan) -> None:
 @given(plans(), st.integers(0, 2**32))
 def test_a_run_with_stops_equals_one_without(plan, seed):
     a_run_with_stops_equals_one_without(plan, seed)
+
+
+@pytest.mark.parametrize("asynchronous", [False, True])
+def test_each_tool_hears_the_answers_to_its_own_questions(asynchronous):
+    drawn = (turns, st.integers(0, 2**32), st.just(asynchronous))
+    examine(each_tool_hears_the_answers_to_its_own_questions, drawn, 10, derandomize=True)
+
+
+@pytest.mark.full
+@pytest.mark.timeout(3_600)
+@pytest.mark.parametrize("asynchronous", [False, True])
+def test_each_tool_hears_the_answers_to_its_own_questions_at_full_count(asynchronous):
+    examine(
+        each_tool_hears_the_answers_to_its_own_questions, (turns, st.integers(0, 2**32), st.just(asynchronous)), 200
+    )
 
 
 @settings(LAWS, max_examples=10)
