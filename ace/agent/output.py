@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 from ace.agent.history import GONE
 from ace.agent.record import RunSnapshot
 from ace.agent.states import Failed, Interrupted
-from ace.core import RunUsage, clean_text
+from ace.core import BudgetExceeded, InvalidModelAction, RunUsage, ToolDispatch, clean_text
+from ace.core.errors import AGENT_ERRORS, AgentError
 from ace.tasks import ErrorRecord, ReasoningStep, RunError, TaskOutput, TerminationReason, answer_field
 
 
@@ -48,6 +49,23 @@ def build_output(record: RunSnapshot, steps: Sequence[ReasoningStep], usage: Run
 
 
 _FORCED = {"no_progress": "the same call gave the same result again and again; the answer was asked for"}
+
+
+def error_of(output: TaskOutput) -> AgentError:
+    """What ended a run, as the error of ``raise_on_failure``; what the tool itself raised is not in an output."""
+    assert output.error is not None
+    kind, message = output.error.kind, output.error.message
+    step = output.structured_trace[-1] if output.structured_trace else None
+    why = step.error if step is not None else None
+    if kind == "invalid_model_action":
+        if step is None or why is None:
+            return InvalidModelAction("unparsable", message)
+        given: Any = {"tool_name": step.tool_name or None, "received_args": why.received_args}
+        return InvalidModelAction(cast(Any, why.kind), message, raw_response=why.raw_response or None, **given)
+    if kind == "tool_dispatch" and step is not None and why is not None:
+        operator = output.error.operator_message
+        return ToolDispatch(message, tool=step.tool_name, error_kind=cast(Any, why.kind), operator_message=operator)
+    return AGENT_ERRORS.get(kind, BudgetExceeded)(message)
 
 
 def _end(record: RunSnapshot) -> tuple[TerminationReason, str, str]:

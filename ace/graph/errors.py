@@ -93,6 +93,7 @@ class WorkflowInterrupted(GraphError):
         interrupts: The questions of nodes (`langgraph.types.interrupt`); empty for a stop before or after a node.
         when: Whether it stopped before or after a node, inside one, or because it was cancelled.
         thread_id: Resume with this; empty when there is no checkpointer, and then it cannot go on.
+        nodes: The nodes that it stopped at: those that run next, or ask, or, for a stop after a node, those that have run.
     """
 
     def __init__(
@@ -102,12 +103,17 @@ class WorkflowInterrupted(GraphError):
         interrupts: Sequence[Interrupt] = (),
         when: Literal["before", "after", "inside", "cancelled"] = "inside",
         thread_id: str = "",
+        nodes: Sequence[str] = (),
     ) -> None:
-        place = f" {when} {', '.join(map(repr, next))}" if next and when != "after" else f" ({when} a node)"
+        at = tuple(nodes) or (tuple(next) if when != "after" else ())
+        place = f" {when} {', '.join(map(repr, at))}" if at else f" ({when} a node)"
         how = f"; resume the thread {thread_id!r}" if thread_id else "; without a checkpointer it cannot go on"
+        if when == "after" and not next and thread_id:
+            how += ": that was its last node, and it takes no update"
         super().__init__(f"the graph waits{place}{how}")
         self.state = state
         self.next = tuple(next)
         self.interrupts = tuple(interrupts)
         self.when = when
         self.thread_id = thread_id
+        self.nodes = at

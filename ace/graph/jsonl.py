@@ -49,6 +49,8 @@ Record = dict[str, Any]
 FORMAT = 2
 TASK = "ace:"
 """How the names of our own tasks inside nodes begin."""
+NODES_KEY = "ace_nodes"
+"""The key in a checkpoint's metadata for the nodes of its step."""
 MAX_OPEN = 200
 """How many threads are kept in memory."""
 _log = logging.getLogger(__name__)
@@ -247,9 +249,9 @@ class Thread(InMemorySaver):
                 checkpoint, metadata, parent = self._parts(name, checkpoint_id)
                 seen: dict[str, Any] = checkpoint["versions_seen"]
                 before: dict[str, Any] = self._parts(name, parent)[0]["versions_seen"] if parent in found else {}
-                ran = sorted(
-                    node for node in seen if seen[node] != before.get(node) and not node.startswith(("__", TASK))
-                )
+                ran: set[str] = {*metadata.get(NODES_KEY, ())}
+                if parent is None or parent in found:
+                    ran |= {node for node in seen if seen[node] != before.get(node)}
                 yield CheckpointInfo(
                     thread_id=self.thread_id,
                     checkpoint_id=checkpoint_id,
@@ -259,7 +261,7 @@ class Thread(InMemorySaver):
                     source=metadata.get("source", ""),
                     created_at=checkpoint.get("ts", ""),
                     run_id=metadata.get("run_id"),
-                    node=", ".join(ran),
+                    node=", ".join(node for node in sorted(ran) if not node.startswith(("__", TASK))),
                 )
 
     def _parts(self, ns: str, checkpoint_id: Any) -> tuple[Record, Record, str | None]:

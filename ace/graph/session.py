@@ -85,6 +85,7 @@ class Session:
         self._over = False
         self._first_step: int | None = None
         self._step = 0
+        self._ran: list[str] = []
         self._visits: deque[tuple[int, str, str]] = deque()
         self._running: dict[Any, tuple[str, str, int]] = {}
         self._failed: list[tuple[BaseException, str]] = []
@@ -104,6 +105,10 @@ class Session:
     def taken_until(self, step: int) -> int:
         """Steps that this run of the graph has taken when a step of its thread is over."""
         return self.steps_before + (max(0, step - self._first_step + 1) if self._first_step is not None else 0)
+
+    def nodes_of(self, step: int) -> list[str]:
+        """The nodes that were begun in a step, when it is the present one."""
+        return sorted({*self._ran}) if step == self._step else []
 
     def agent_event(self, node: str, task_id: str, event: Event) -> None:
         """Send an event of a node's agent as an event of the graph."""
@@ -199,6 +204,7 @@ class Session:
     def _about_to_run(self, step: int, task: Mapping[str, Any]) -> None:
         if self._first_step is None:
             self._first_step = step
+        self._ran = [*(self._ran if step == self._step else ()), task["name"]]
         self._step = step
         if self._taken() > self.max_steps:
             raise MaxStepsExceeded(self.max_steps, self._taken() - 1)
@@ -227,8 +233,9 @@ class Session:
             return self.state
         when = {"interrupt_before": "before", "interrupt_after": "after"}.get(stop.status, "inside")
         where = [node for node in self._paused if "/" not in node] if when == "inside" else self._next
+        nodes = self.nodes_of(self._step) if when == "after" else where
         asked = {one.id: one for one in stop.interrupts}  # a task inside a node tells of its own, and so does the node
-        raise WorkflowInterrupted(self.state, where, tuple(asked.values()), cast(Any, when), self.thread_id)
+        raise WorkflowInterrupted(self.state, where, tuple(asked.values()), cast(Any, when), self.thread_id, nodes)
 
     @contextmanager
     def errors_mapped(self, kind: GraphEventKind) -> Generator[None]:

@@ -226,9 +226,10 @@ class Workflow:
         named = given.get("configurable", {}).get("thread_id")
         if self.checkpointer is not None and not named:
             raise CheckpointError("this graph saves its state: name the thread, invoke(..., thread_id='...')")
+        limit = min(self.max_steps, given.get("recursion_limit", self.max_steps))
         session = Session(
             thread_id="" if named is None or self.checkpointer is None else str(named),
-            max_steps=self.max_steps,
+            max_steps=limit,
             cycle_window=self.cycle_window,
             observer_threads=[
                 *self._observer_threads,
@@ -240,7 +241,7 @@ class Workflow:
         given["configurable"] = {**given.get("configurable", {}), KEY: session}
         given["callbacks"] = _added(given.get("callbacks"), Watcher(session, self._nodes))
         given["metadata"] = {**given.get("metadata", {}), RUN_KEY: session.run_id}
-        given["recursion_limit"] = self.max_steps + 1  # max_steps is checked first; LangGraph counts the input, too
+        given["recursion_limit"] = limit + 1  # max_steps is checked first; LangGraph counts the input, too
         return session, given
 
     @property

@@ -34,13 +34,12 @@ from ace.agent import (
 )
 from ace.agent.history import PLAYBOOK
 from ace.agent.hooks import OutputMode
+from ace.agent.output import error_of
 from ace.agent.record import DEFAULT_MAX_ITERS
 from ace.agent.streaming import AsyncRunStream, RunStream
 from ace.core import (
-    BudgetExceeded,
     CancellationToken,
     Event,
-    InvalidModelAction,
     Observer,
     ObserverThread,
     PlaybookError,
@@ -52,7 +51,6 @@ from ace.core import (
     clean_text,
     current_context,
 )
-from ace.core.errors import AGENT_ERRORS
 from ace.core.text import counted
 from ace.playbook import Playbook
 from ace.playbook.bullet import PlaybookBullet
@@ -789,12 +787,7 @@ class ReActGenerator(dspy.Module, Agent):
         """A run's output as a prediction, with what `format_result` makes of it."""
         waits = output.termination_reason == "interrupted"  # no failure: it can go on
         if self.raise_on_failure and output.error is not None and not waits:
-            if run.error is not None:
-                raise run.error
-            if output.error.kind == "invalid_model_action":
-                raise InvalidModelAction("unparsable", output.error.message)
-            kind = AGENT_ERRORS.get(output.error.kind, BudgetExceeded)
-            raise kind(output.error.message)
+            raise run.error or error_of(output)
         if self.cards:
             record_calls(self.cards, output.structured_trace)
         told = {"trajectory": run.fields(), "reasoning": run.reasoning, "history": run.so_far()}

@@ -114,6 +114,16 @@ def test_one_call_may_have_observers_of_its_own(asynchronous):
     assert always.kinds == once.kinds * 2
 
 
+def test_a_graph_that_takes_too_many_steps_or_cannot_be_saved_is_told_to_observers(tmp_path):
+    heard = Heard()
+    with pytest.raises(GraphError):
+        graph.compile(chain("a", "b"), max_steps=1, observers=[heard]).invoke({})
+    flow = graph.compile(chain("a", a=lambda state: {"x": object()}), checkpointer=JsonlCheckpointer(tmp_path))
+    with pytest.raises(CheckpointError):
+        flow.invoke({}, thread_id="t", observers=[heard])
+    assert heard.errors == ["MaxStepsExceeded", "CheckpointError"]
+
+
 def test_a_resume_may_have_observers_of_its_own(tmp_path):
     flow, heard = (
         graph.compile(chain("a", "b"), checkpointer=JsonlCheckpointer(tmp_path), interrupt_before=["b"]),

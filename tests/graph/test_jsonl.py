@@ -11,6 +11,7 @@ import random
 import re
 import threading
 import zlib
+from datetime import datetime
 from typing import Annotated, Any, TypedDict
 
 import pytest
@@ -19,7 +20,8 @@ from langgraph.channels.delta import DeltaChannel
 from langgraph.checkpoint.base import BaseCheckpointSaver, empty_checkpoint
 from langgraph.checkpoint.conformance import checkpointer_test, validate
 from langgraph.checkpoint.conformance.capabilities import Capability
-from langgraph.graph import START, StateGraph
+from langgraph.graph import END, START, StateGraph
+from langgraph.types import Send
 from pydantic import BaseModel
 
 from ace import graph
@@ -105,7 +107,27 @@ def test_the_history_is_listed_without_reading_a_state(tmp_path, monkeypatch):
     ]
     assert [info.node for info in history] == ["n2", "n1", "n0", "", ""]
     assert history[0].parent_id == history[1].checkpoint_id
+    assert [datetime.fromisoformat(info.created_at) for info in history] == sorted(
+        (datetime.fromisoformat(info.created_at) for info in history), reverse=True
+    )
     assert saver.history("unknown") == []
+
+
+def test_the_node_of_a_checkpoint_is_known_without_those_before_it_and_where_it_was_sent_to(tmp_path):
+    def again(state):
+        return Send("worker", {"n": 1}) if state["n"] < 3 else END
+
+    builder = chain("first", "last").add_node("worker", lambda state: {"n": 1})
+    builder.add_conditional_edges("last", lambda state: Send("worker", {"n": 1}), ["worker"])
+    builder.add_conditional_edges("worker", again, ["worker", END])
+    saver = JsonlCheckpointer(tmp_path)
+    graph.compile(builder, checkpointer=saver).invoke({"n": -2}, thread_id="t")
+    nodes = [info.node for info in saver.history("t")]
+    assert nodes[-4:] == ["last", "first", "", ""]
+    assert {*nodes[:-4]} == {"worker"}
+    assert len(nodes) > 6
+    saver.prune(["t"])
+    assert [info.node for info in JsonlCheckpointer(tmp_path).history("t")] == ["worker"]
 
 
 def test_a_value_that_stays_is_written_once(tmp_path):

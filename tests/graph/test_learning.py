@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import jsonschema
 import pytest
 from databases import fresh_database
 from graph.shop import SAVERS, agent, workflow_in
@@ -20,9 +21,15 @@ LESSON = "find(order from the task), then refund(order from the task), then subm
 
 
 def waits(workflow, *args, **options) -> dict:
+    """What is asked; a schema says what the answer may be."""
     with pytest.raises(WorkflowInterrupted) as raised:
         workflow.invoke(*args, **options) if args and isinstance(args[0], dict) else workflow.resume(*args, **options)
-    return raised.value.interrupts[0].value
+    (asked,) = raised.value.interrupts
+    fits = {"feedback": [True, 0.5], "review": ["approve", {"decision": "reject"}]}[asked.value["kind"]]
+    check = jsonschema.Draft202012Validator(asked.response_schema)
+    assert all(check.is_valid(answer) for answer in fits)
+    assert not check.is_valid("perhaps")
+    return asked.value
 
 
 def everything_is_risky(book, delta, tools=()):

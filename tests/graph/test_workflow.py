@@ -13,6 +13,7 @@ from graph.graphs import Recorder, State, chain, step, thread
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import END, START, StateGraph
 from langgraph.managed import IsLastStep, RemainingSteps
+from langgraph.runtime import Runtime
 from langgraph.types import Command, RetryPolicy, Send, interrupt
 from pydantic import BaseModel
 
@@ -207,13 +208,19 @@ def test_of_nodes_that_run_side_by_side_the_failed_one_is_named():
 
 @pytest.mark.parametrize(("steps", "fits"), [(3, True), (2, False)])
 def test_a_graph_may_take_exactly_so_many_steps(steps, fits):
-    workflow = graph.compile(chain("a", "b", "c"), max_steps=steps)
+    ran = []
+    builder = chain(
+        "a", "b", "c", **{name: lambda state, name=name: ran.append(name) or {"log": [name]} for name in "abc"}
+    )
+    workflow = graph.compile(builder, max_steps=steps)
     if fits:
         assert workflow.invoke({})["log"] == ["a", "b", "c"]
         return
     with pytest.raises(MaxStepsExceeded) as raised:
         workflow.invoke({})
-    assert (raised.value.max, raised.value.reached) == (2, 2)
+    assert (raised.value.max, raised.value.reached, ran) == (2, 2, ["a", "b"])
+    with pytest.raises(MaxStepsExceeded, match="2 of at most 2 steps"):  # LangGraph's own way to say so
+        graph.compile(builder).invoke({}, {"recursion_limit": 2})
 
 
 def test_steps_before_a_resume_count(tmp_path):
@@ -247,6 +254,8 @@ def test_a_cycle_names_the_way_round_and_progress_is_none():
         graph.compile(builder, cycle_window=4).invoke({"x": 1})
     assert raised.value.node == "a"
     assert raised.value.recent == ("a", "b", "a")
+    with pytest.raises(MaxStepsExceeded):  # by default none is looked for
+        graph.compile(builder, max_steps=20).invoke({"x": 1})
     with pytest.raises(MaxStepsExceeded):  # the counter moves: no cycle
         looped(max_steps=20, cycle_window=4).invoke({})
 
@@ -303,10 +312,20 @@ def test_a_graph_stops_and_goes_on_with_the_answer(tmp_path, kind, log, asynchro
     assert raised.value.when == kind.removeprefix("interrupt_")
     assert raised.value.state["log"] == log
     assert raised.value.next == (("b",) if kind == "interrupt_before" else ("c",))
+    assert raised.value.nodes == ("b",)
     assert not workflow.is_done("t")
     done = call("resume", "t", update={"log": ["a person"]})
     assert done["log"] == [*log, "a person", *["a", "b", "c"][len(log) :]]
     assert workflow.is_done("t")
+
+
+def test_a_stop_after_the_last_node_says_that_nothing_is_left(tmp_path):
+    workflow = graph.compile(chain("a", "b"), checkpointer=JsonlCheckpointer(tmp_path), interrupt_after=["b"])
+    with pytest.raises(WorkflowInterrupted, match=r"after 'b'.*its last node, and it takes no update"):
+        workflow.invoke({}, thread_id="t")
+    with pytest.raises(GraphError, match="the thread is done"):
+        workflow.resume("t", update={"log": ["late"]})
+    assert workflow.resume("t")["log"] == ["a", "b"]
 
 
 def test_all_nodes_may_stop_the_graph(tmp_path):
@@ -488,7 +507,8 @@ def test_the_events_of_a_run_obey_the_grammar(tmp_path):
         ("node_completed", "b"),
         ("graph_completed", ""),
     ]
-    assert sum(e.kind == "checkpoint_saved" for e in events) == 4
+    saved = [e.kind for e in events if e.kind in ("checkpoint_saved", "node_started", "node_completed")]
+    assert saved == ["checkpoint_saved"] * 2 + ["node_started", "node_completed", "checkpoint_saved"] * 2
     assert stream.output["log"] == ["a", "b"]
 
 
@@ -697,3 +717,17 @@ def test_a_node_that_took_too_long_is_named():
     with pytest.raises(NodeFailed, match="'slow'") as raised:
         asyncio.run(graph.compile(builder).ainvoke({}))
     assert type(raised.value.source).__name__ == "NodeTimeoutError"
+
+
+@pytest.mark.parametrize("asynchronous", [False, True])
+def test_nodes_find_the_context_of_a_call(asynchronous):
+    @dataclass
+    class Shop:
+        name: str
+
+    def greet(state: State, runtime: Runtime[Shop]) -> dict[str, Any]:
+        return {"log": [f"welcome to {runtime.context.name}"]}
+
+    flow = graph.compile(StateGraph(State, context_schema=Shop).add_node("greet", greet).add_edge(START, "greet"))
+    state = asyncio.run(flow.ainvoke({}, context=Shop("Ana"))) if asynchronous else flow.invoke({}, context=Shop("Ana"))
+    assert state["log"] == ["welcome to Ana"]

@@ -11,11 +11,11 @@ from langchain_core.runnables import RunnableConfig
 from langgraph.types import interrupt
 
 from ace.agent import Approve, ResumeDecision
+from ace.agent.output import error_of
 from ace.agent.record import DEFAULT_MAX_ITERS, RunSnapshot
 from ace.agent.states import Acting, Interrupted
 from ace.agent.streaming import AsyncRunStream, RunStream
-from ace.core import CancellationToken, Event, InvalidModelAction, ToolError, current_context, value_to_text
-from ace.core.errors import AGENT_ERRORS, AgentError
+from ace.core import CancellationToken, Event, ToolError, current_context, value_to_text
 from ace.graph.errors import GraphError
 from ace.graph.messages import AnswerTokens, as_messages, instructions_of, last_message
 from ace.graph.nodes.base import Node, Visit, ask, writer
@@ -140,7 +140,7 @@ class ReActAgentNode(Node):
             return {self.calls: [_as_handed(output.run_id, call) for call in calls], self.run: output}
         failed = output.error is not None and output.termination_reason not in EXHAUSTED
         if self.raise_on_failure and output.answer is None and failed:
-            raise _as_error(output)
+            raise error_of(output)
         told = bool(self.calls)  # by the `ToolNode`
         return {
             self.scratchpad: [] if told else list(output.structured_trace),
@@ -363,10 +363,3 @@ def _answer_of(agent: Any) -> str:
     with suppress(AttributeError):
         return answer_field(agent.signature.output_fields)
     return "answer"
-
-
-def _as_error(output: TaskOutput) -> AgentError:
-    assert output.error is not None
-    if output.error.kind == "invalid_model_action":
-        return InvalidModelAction("unparsable", output.error.message)
-    return AGENT_ERRORS.get(output.error.kind, AgentError)(output.error.message)

@@ -12,8 +12,9 @@ from langgraph.graph import END, START, MessagesState, StateGraph
 from langgraph.types import Command, RetryPolicy
 from react.test_native import NativeLM
 
-from ace import ReActGenerator, graph, tool
+from ace import Policy, ReActGenerator, graph, tool
 from ace.agent import CallTool, Done
+from ace.core import ToolError
 from ace.graph import JsonlCheckpointer, NodeFailed, WorkflowInterrupted, append
 from ace.graph.nodes import ReActAgentNode, ToolNode
 from ace.graph.state import WorkflowState
@@ -247,6 +248,33 @@ def test_a_run_without_an_answer_fails_its_node_unless_it_may_not():
     assert type(raised.value.source).__name__ == "InvalidModelAction"
     state = graph.compile(one(ReActAgentNode(agent(), raise_on_failure=False))).invoke({"user_input": "look"})
     assert state["run"].termination_reason == "invalid_model_action"
+
+
+def test_a_failed_tool_that_ends_the_run_is_named_with_what_it_told_its_operator():
+    @tool
+    def refund(order: str) -> str:
+        """Refund."""
+        raise ToolError("refused", "ticket 17", "the shop is closed")
+
+    def node(**options):
+        lm = ScriptedLM([decision("refund", order="o-1")])
+        agent = ReActGenerator(tools=[refund], lm=lm, policy=Policy(tool_error="fail_fast"))
+        return one(ReActAgentNode(agent, **options))
+
+    with pytest.raises(NodeFailed, match="the shop is closed") as raised:
+        graph.compile(node()).invoke({"user_input": "go"})
+    error = raised.value.source
+    assert (error.tool, error.error_kind, error.operator_message) == ("refund", "refused", "ticket 17")
+    state = graph.compile(node(raise_on_failure=False)).invoke({"user_input": "go"})
+    assert [(step.tool_name, step.outcome) for step in state["scratchpad"]] == [("refund", "failed")]
+
+
+def test_a_bad_call_that_ends_the_run_is_named_with_its_arguments():
+    agent = ReActGenerator(tools=[look], lm=ScriptedLM([decision("look", n="many")]), policy=Policy())
+    with pytest.raises(NodeFailed) as raised:
+        graph.compile(one(ReActAgentNode(agent))).invoke({"user_input": "go"})
+    error = raised.value.source
+    assert (error.reason, error.tool_name, error.received_args) == ("invalid_args", "look", {"n": "many"})
 
 
 @pytest.mark.parametrize("retried", [False, True])
