@@ -103,6 +103,8 @@ class ReasoningStep(BaseModel, frozen=True, extra="forbid", allow_inf_nan=False)
     outcome: Outcome
     observation: str
     """What the model read."""
+    remark: str = ""
+    """The end of it that is the agent's own: about other calls of the reply, repetitions, and where to look."""
     changes_state: bool = False
     """Whether the tool may change something: it is not marked `read_only`."""
     executed: bool = False
@@ -115,6 +117,18 @@ class ReasoningStep(BaseModel, frozen=True, extra="forbid", allow_inf_nan=False)
     seconds: float = 0.0
     timestamp: float = 0.0
     """Seconds since 1970 at the start of the call."""
+
+    @property
+    def result(self) -> str:
+        """The observation without the remark: what the tool said."""
+        return self.observation.removesuffix(self.remark).removesuffix(" ") if self.remark else self.observation
+
+    def with_remark(self, remark: str) -> ReasoningStep:
+        """The step with something more that its agent says about it; nothing where that is empty."""
+        if not remark:
+            return self
+        said = {"observation": f"{self.observation} {remark}", "remark": f"{self.remark} {remark}".lstrip()}
+        return self.model_copy(update=said)
 
 
 class ErrorRecord(BaseModel, frozen=True, extra="forbid", allow_inf_nan=False):

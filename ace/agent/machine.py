@@ -99,6 +99,7 @@ _log = logging.getLogger(__name__)
 _UNLIMITED = UsageLimits()
 REPEATED = 200
 """Characters of a known result that are repeated instead of a call."""
+KNOWN = "(Known: not called again.)"
 _ONE_REQUEST = RunUsage(lm_calls=1)
 """What a request has cost at least."""
 _CITED = re.compile(r"\[(b-\d+)\]")
@@ -651,7 +652,7 @@ class AgentRun:
         call = state.calls[index]
         name = call.call.name
         if known := self._known(call):
-            return state.update(index, call.changed(status="done", result=known, known=True))
+            return state.update(index, call.changed(status="done", result=known, known=True, remark=KNOWN))
         if not self._tool_calls_left(state):
             limit = self.spec.limits.tool_calls
             return self._refuse(state, index, "budget", f"Not called: all {limit} tool calls of this run are spent.")
@@ -673,7 +674,7 @@ class AgentRun:
             return None
         for step in reversed(self.record.steps):
             if step.executed and (step.tool_name, step.tool_args) == (name, args):
-                text = f"{truncate(step.observation, REPEATED)} (Known: not called again.)"
+                text = f"{truncate(step.observation, REPEATED)} {KNOWN}"
                 kind = cast(ToolErrorKind, step.error.kind) if step.error else None
                 return ToolResult(tool_call_id=call.id, outcome=step.outcome, text=text, error_kind=kind)
         return None
@@ -716,8 +717,9 @@ class AgentRun:
             due = self._not_before(retry, call.tried, call.call.id)
             return state.update(index, replace(call, status="waiting", attempt=call.attempt + 1, not_before=due))
         stop, reason = self._stopped_by(call, result, decision)
-        told = self._as_told(call, result, decision)
-        return state.update(index, replace(call, status="done", result=told, stop=stop, stop_reason=reason, asked=None))
+        told, remark = self._as_told(call, result, decision)
+        over = replace(call, status="done", result=told, remark=remark, stop=stop, stop_reason=reason, asked=None)
+        return state.update(index, over)
 
     def _pause(self, state: Acting, index: int, result: ToolResult) -> Acting:
         """Keep a call that is not over: it is made again when the run goes on; of several, one asks at a time."""
@@ -749,8 +751,8 @@ class AgentRun:
             case _:
                 return "", ""
 
-    def _as_told(self, call: CallState, result: ToolResult, decision: Any) -> ToolResult:
-        """A result as the model reads it, and as the run keeps it: with what there is to say about it."""
+    def _as_told(self, call: CallState, result: ToolResult, decision: Any) -> tuple[ToolResult, str]:
+        """A result as the model reads it, and as the run keeps it, and what of it is said about it."""
         said = [result.text]
         if call.call.name in self._excluded():  # a prompt only grows: its tools are not taken out of it
             said.append(f"({call.call.name} is out of service now; use another tool.)")
@@ -758,7 +760,8 @@ class AgentRun:
             said.append(decision.note)
         text = " ".join(filter(None, said)) if any(said[1:]) else result.text
         plain = result.content is None and result.raised is None and text == result.text
-        return result if plain else result.model_copy(update={"content": None, "raised": None, "text": text})
+        told = result if plain else result.model_copy(update={"content": None, "raised": None, "text": text})
+        return told, " ".join(filter(None, said[1:]))
 
     def _on_failure(self, call: CallState, result: ToolResult) -> PolicyDecision | PolicyRuntimeViolation:
         """What the policy makes of a call that failed."""
@@ -834,8 +837,7 @@ class AgentRun:
         steps = self.steps_of(state.calls, state.thought, state.iteration)
         watched = [self._watch(step, call) for step, call in zip(steps, state.calls, strict=True)]
         steps = [step for step, _ in watched]
-        if state.remark:
-            steps[-1] = steps[-1].model_copy(update={"observation": f"{steps[-1].observation} {state.remark}"})
+        steps[-1] = steps[-1].with_remark(state.remark)
         for step in steps:
             self._append(step)
         self._summarise(steps)
@@ -862,8 +864,8 @@ class AgentRun:
         call = ToolCall(id=step.tool_call_id, name=step.tool_name, args=step.tool_args)
         ask = self.spec.policy.on_no_progress
         decision = self._ask_policy("a run that loops", 1, lambda view: ask(view, call, times))
-        if isinstance(decision, AppendErrorAndContinue) and decision.note:
-            step = step.model_copy(update={"observation": f"{step.observation} {decision.note}"})
+        if isinstance(decision, AppendErrorAndContinue):
+            step = step.with_remark(decision.note)
         return step, decision
 
     def steps_of(self, calls: tuple[CallState, ...], thought: str, iteration: int) -> list[ReasoningStep]:
@@ -879,7 +881,7 @@ class AgentRun:
         failed = result.outcome == "failed" and not call.known and self._on_invalid == "forgive"
         hint = where_to_find(call.call.args, self.spec.registry, self.record.steps) if failed else ""
         error = StepError(kind=kind, message=result.text, operator_message=operator)
-        return ReasoningStep(
+        step = ReasoningStep(
             iteration=iteration,
             thought=thought,
             tool_call_id=call.id,
@@ -887,7 +889,8 @@ class AgentRun:
             tool_name=call.call.name,
             tool_args=call.call.args,
             outcome=result.outcome,
-            observation=f"{result.text} {hint}" if hint else result.text,
+            observation=result.text,
+            remark=call.remark,
             changes_state=not self.tool(call.call).read_only,
             executed=result.outcome != "denied" and not call.known,
             attempts=call.attempt,
@@ -896,6 +899,7 @@ class AgentRun:
             seconds=result.seconds,
             timestamp=self._call_started.get(call.id, 0.0),
         )
+        return step.with_remark(hint)
 
     # -- stopping from outside -----------------------------------------------------------------------------------------
 

@@ -74,6 +74,8 @@ class CallState:
     stop: Stop = ""
     """When the failure of this call ends the run: the policy's reason, or that the tool raised a `Pause`."""
     stop_reason: str = ""
+    remark: str = ""
+    """What of the result's text is the agent's own."""
     asked: int | None = None
     """Answers that the run had when this call first raised a `Pause`: it asks for the same ones when it is made again."""
 

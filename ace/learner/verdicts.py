@@ -48,8 +48,8 @@ class Attempts:
             if run.insights and run.insights[0].section == "Strategies":
                 self._succeeded[task] = run
             return self._failed.pop(task, None)
-        if task not in self._succeeded:
-            self._failed[task] = run
+        if task not in self._succeeded and run.insights and run.insights[0].situation is not None:
+            self._failed[task] = run  # one that shows no call at fault cannot be compared
         return self._succeeded.get(task)
 
 

@@ -206,7 +206,7 @@ class PlanTool:
     ) -> list[str | int | float]:
         """What stands at a place, one value for each row: where one row lacks it, nobody knows which value is whose."""
         steps = re.findall(r"\[\]|[^.\[\]]+", place.path)
-        rows = [value for step in answers.get(place.call, ()) for value in _at(structure(step.observation), steps)]
+        rows = [value for step in answers.get(place.call, ()) for value in _at(structure(step.result), steps)]
         found = [value for value in rows if isinstance(value, (str, int, float)) and not isinstance(value, bool)]
         if 0 < len(found) < len(rows):
             tools = (self.plan.calls[index].tool, self.plan.calls[place.call].tool)
@@ -234,9 +234,7 @@ class PlanTool:
             return
         following = self.plan.calls[index].tool
         for tool in self._registry:
-            named = tool.name in step.observation and re.search(
-                rf"(?<!\w){re.escape(tool.name)}(?!\w)", step.observation
-            )
+            named = tool.name in step.result and re.search(rf"(?<!\w){re.escape(tool.name)}(?!\w)", step.result)
             if named and tool.name != following and not tool.read_only:
                 raise _StoppedError(index, f"the answer of {step.tool_name} names {tool.name}")
 

@@ -120,7 +120,7 @@ def asked_for(output: TaskOutput, knowledge: Knowledge) -> list[Asked]:
         call = _Call(step, task, wanted, heard, knowledge)
         asks = next((one for one in heard.sentences if call.asked_by(*one)), None)
         others = (one for one in heard.sentences if one[1].is_prose and one[0].tool_name != step.tool_name)
-        prose = [one for one in others if one[0].error is None and not refused(one[0].observation)]
+        prose = [one for one in others if one[0].error is None and not refused(one[0].result)]
         if asks is not None:
             found.append(Asked(number, step.tool_name, asks[0].tool_name, asks[1].text))
         elif prose and call.unasked([sentence for _, sentence in prose], heard):
@@ -294,9 +294,9 @@ class _Heard:
 
     def hear(self, step: ReasoningStep, *, trusted: bool) -> None:
         if trusted:
-            self.known += f"\n{step.observation}"
+            self.known += f"\n{step.result}"
             return
-        values, texts = free_text(step.observation)
+        values, texts = free_text(step.result)
         self.fields |= values
         for text in texts:
             by = step.tool_name if step.changes_state else ""
@@ -365,7 +365,7 @@ class _Call:
     def asked_by(self, source: ReasoningStep, sentence: Sentence) -> bool:
         """Whether a sentence of an answer asked for the call."""
         own_answer = source.tool_name == self._step.tool_name
-        if own_answer and (source.error is not None or refused(source.observation)):
+        if own_answer and (source.error is not None or refused(source.result)):
             # a tool may say what its own arguments have to be, but not whom or what it is about
             return any(map(_TARGET.search, sentence.says(self._values)))
         held = sentence.says(self._values) or [host for host in self._hosts if host in sentence.lower]

@@ -55,9 +55,9 @@ def rests_on(text: str, output: TaskOutput, knowledge: Knowledge, others: Collec
     """
     known = output.task.text
     told = [
-        step.observation
+        step.result
         for step in (*heard_before(output.task), *output.structured_trace)
-        if step.executed and not knowledge.trusts(step.tool_name) and not refused(step.observation)
+        if step.executed and not knowledge.trusts(step.tool_name) and not refused(step.result)
     ]
     told += others
     tools = {step.tool_name.lower() for step in output.structured_trace} | {name.lower() for name in knowledge.schemas}

@@ -104,8 +104,8 @@ def changes(output: TaskOutput, knowledge: Knowledge) -> tuple[Changed, ...]:
     return tuple((call.tool, f"{plan.call_text(call)}{ending}") for call, ending in said if call.changes)
 
 
-def pitfall(output: TaskOutput, said: str, knowledge: Knowledge) -> Lesson:
-    """What was tried, and where it broke.
+def pitfall(output: TaskOutput, said: str, knowledge: Knowledge) -> Lesson | None:
+    """What was tried, and where it broke; None where a reply that nobody could read ended the run, and no call is at fault.
 
     Args:
         output: A run that failed.
@@ -117,10 +117,14 @@ def pitfall(output: TaskOutput, said: str, knowledge: Knowledge) -> Lesson:
     calls = list(dict.fromkeys(step.tool_name for _, step in executed))
     tried = " -> ".join(calls[:_SHOWN_STEPS]) or "finishing without any call"
     problems = _problems(output, knowledge)
-    if not output.completed:
+    if output.termination_reason == "invalid_model_action":
+        failed = any(step.executed and step.error is not None for step in trace)
+        if not failed and not (said and any(step.executed and step.changes_state for step in trace)):
+            return None
+    elif not output.completed:
         problems.append(f"the run ended by {output.termination_reason.replace('_', ' ')}")
     if said:
-        read = [output.task.text, *(step.observation for step in trace)]
+        read = [output.task.text, *(step.result for step in trace)]
         problems.append(without_values(said, trace, knowledge, read))
     content = f"{RECORD} {tried}. {'; '.join(problems)}".rstrip(". ") + "."
     return Lesson(
@@ -195,7 +199,7 @@ def useful_steps(steps: Sequence[ReasoningStep]) -> list[tuple[int, ReasoningSte
         if step.changes_state:
             seen.clear()
         else:
-            if call in seen or step.observation.strip() in _NOTHING:
+            if call in seen or step.result.strip() in _NOTHING:
                 continue
             seen.add(call)
         kept.append((number, step))
@@ -210,7 +214,7 @@ def _worked(step: ReasoningStep) -> bool:
     """Whether a call did what it should, as far as is known; many tools refuse in words, as an answer like any other."""
     if not step.executed or step.error is not None or step.outcome not in ("success", "interrupted"):
         return False
-    return not refused(step.observation)
+    return not refused(step.result)
 
 
 def refused(answer: str) -> bool:
@@ -242,7 +246,7 @@ def _origin(value: Any, before: Sequence[ReasoningStep], task: str) -> str:
     if not text:
         return "empty"
     for step in reversed(before):
-        if any(said_in(step.observation, text)):
+        if any(said_in(step.result, text)):
             return f"from {step.tool_name}"
     return "from the task" if any(said_in(task, text)) else "in the model's own words"
 
@@ -251,9 +255,9 @@ def _problems(output: TaskOutput, knowledge: Knowledge) -> list[str]:
     """What went wrong, by tool, kind and words."""
     steps = output.structured_trace
     failed = Counter(
-        (step.tool_name if is_tool_name(step.tool_name) else "an unreadable reply", _failure(step, output, knowledge))
+        (step.tool_name, _failure(step, output, knowledge))
         for step in steps
-        if step.error
+        if step.error and is_tool_name(step.tool_name)  # a reply that nobody could read says nothing of the tools
     )
     found = [f"{tool} failed: {why}" for (tool, why), _ in failed.most_common(3)]
     repeated = len([s for s in steps if s.executed and s.outcome == "success"]) > len(useful_steps(steps))

@@ -71,7 +71,7 @@ class _Binder:
             args[name], *others = self._bound(step.tool_name, name, value)
             if others:
                 also[name] = tuple(others[:_MAX_ALSO])
-        self._answers.append((len(self._answers), step.tool_name, paths(step.observation), step.observation))
+        self._answers.append((len(self._answers), step.tool_name, paths(step.result), step.result))
         trusted = self._knowledge.trusts(step.tool_name)
         return Call(tool=step.tool_name, args=args, also=also, changes=step.changes_state, trusted=trusted)
 

@@ -129,7 +129,7 @@ def numbered_trace(output: TaskOutput) -> str:
         if step.thought:
             lines.append(f"   thought: {_line(step.thought)}")
         lines.append(f"{number}. {step.tool_name}({_line(value_to_text(step.tool_args, _MAX_OBSERVATION))})")
-        result = step.error.kind.replace("_", " ") if step.error else _line(step.observation)
+        result = step.error.kind.replace("_", " ") if step.error else _line(step.result)
         lines.append(f"   {step.outcome}: {result}")
     if len(steps) > _MAX_STEPS:
         lines.append(f"   ... {len(steps) - _MAX_STEPS} more steps")

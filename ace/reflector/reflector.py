@@ -120,16 +120,15 @@ class Reflector:
         said = feedback.text if not doubt else ""
         main: list[Lesson] = []
         if not feedback.success:
-            main.append(mining.pitfall(output, said, knowledge))
+            main += filter(None, [mining.pitfall(output, said, knowledge)])
         elif output.completed or output.metadata.get(RECORDED):
             main.append(mining.strategy(output, knowledge))
         # where the run failed, what replaced a tool that was out of order did not work either
         out_of_order = mining.outages(output, knowledge) if feedback.success else ()
         details = chain(out_of_order, mining.recoveries(output))
         insights = [reading.insight(lesson) for lesson in (*main, *islice(details, MAX_MINED - 1))]
-        if doubt and not feedback.success:
-            proposed = reading.insight(mining.pitfall(output, feedback.text, knowledge))
-            insights.append(proposed.model_copy(update={"held": doubt, "after": ()}))
+        if doubt and not feedback.success and (waits := mining.pitfall(output, feedback.text, knowledge)) is not None:
+            insights.append(reading.insight(waits).model_copy(update={"held": doubt, "after": ()}))
         if self.lm is not None:
             insights += self._reflected(reading, [*known, *(insight.content for insight in insights)])
         return run.model_copy(
@@ -146,7 +145,7 @@ class Reflector:
         output, feedback, knowledge = reading.output, reading.feedback, reading.knowledge
         lessons, refused = reflect_on(output, feedback, known, self.lm)
         self.refused.update(refused)
-        read = [output.task.text, feedback.text, *(step.observation for step in output.structured_trace)]
+        read = [output.task.text, feedback.text, *(step.result for step in output.structured_trace)]
         strangers = [feedback.text] if feedback.text and not feedback.trusted else []
         insights: list[Insight] = []
         for lesson in lessons:

@@ -133,7 +133,7 @@ def _arguments(text: str, given: Mapping[str, str], knowledge: Knowledge) -> Ite
 
 def _answered(text: str, steps: Iterable[ReasoningStep], knowledge: Knowledge) -> Iterator[_Mark]:
     """Where a text says what a field of an answer held."""
-    for value, path in {(value, path) for step in steps for value, path in fields(step.observation).items()}:
+    for value, path in {(value, path) for step in steps for value, path in fields(step.result).items()}:
         own = knowledge.hides(path) or not _said_by(knowledge.words, value)
         if len(value) > 1 and own:
             yield from (_Mark(m.start(), m.end(), "text", "text") for m in said_in(text, value))

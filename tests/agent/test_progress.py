@@ -62,6 +62,7 @@ def test_a_failure_that_is_known_is_not_tried_again():
     output, _ = play(*[call("look", key="a")] * 3, call("finish", answer="x"), tools=[look], max_iters=20)
     assert (len(made), output.structured_trace[2].error.kind) == (2, "refused")
     assert output.structured_trace[2].observation.startswith("closed (Known: not called again.)")
+    assert output.structured_trace[2].result == "closed"
 
 
 def test_a_tool_that_fails_of_itself_is_called_until_its_breaker_opens():

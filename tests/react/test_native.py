@@ -192,7 +192,9 @@ def test_native_calls_beside_finish_are_made_and_finish_is_asked_for_again():
     it, _ = native(both, [("finish", {"answer": "42"})])
     out = it.forward("x")
     assert (out.answer, out.usage.iterations) == ("42", 2)
-    assert "Not made" in out.structured_trace[0].observation
+    (step,) = out.structured_trace
+    assert (step.result, step.remark[:10]) == ("42", "(Not made,")
+    assert step.observation == f"{step.result} {step.remark}"
 
 
 def test_native_mode_works_async_and_streamed():

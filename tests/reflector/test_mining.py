@@ -1,7 +1,7 @@
 import pytest
 from learner.runs import run_of, step
 
-from ace import Feedback, Reflector
+from ace import Feedback, Learner, Reflector
 from ace.reflector import mining
 from ace.reflector.knowledge import Knowledge
 
@@ -140,3 +140,46 @@ def test_a_failure_says_its_kind_and_its_words_as_data(message, said):
     (lesson,) = Reflector().reflect(run, Feedback(success=False, text="No forecast", trusted=True))
     assert lesson.content == f"Did not work: forecast. forecast failed: {said}; No forecast."
     assert lesson.tool_sequence == ("forecast",)
+
+
+UNREADABLE = step("", "The reply could not be read.", failed="unparsable").model_copy(update={"executed": False})
+
+
+@pytest.mark.parametrize(
+    ("steps", "feedback", "taught"),
+    [
+        ([step("archive", changes=True)], BAD, False),  # it was done, and only the end of the run was not
+        ([step("find")], Feedback(success=False, text="the final state is wrong"), False),
+        ([step("archive", changes=True)], Feedback(success=False, text="the final state is wrong"), True),
+        ([step("archive", "no such mail", failed="refused", changes=True)], BAD, True),
+    ],
+)
+def test_a_reply_that_nobody_could_read_says_nothing_against_the_calls_before_it(steps, feedback, taught):
+    output = run_of(*steps, UNREADABLE, termination_reason="invalid_model_action")
+    found = contents(output, feedback)
+    assert [content.startswith("Did not work") for content in found] == ([True] if taught else [])
+    assert "unreadable" not in "".join(found)
+    assert "invalid model action" not in "".join(found)
+
+
+def test_a_run_that_was_cut_off_is_not_compared_with_one_that_succeeded(book):
+    learner = Learner(book)
+    cut = run_of(step("find"), UNREADABLE, termination_reason="invalid_model_action")
+    learner.learn(cut, BAD, {})
+    learner.learn(run_of(step("find"), step("archive", changes=True), run_id="r2"), GOOD, {})
+    assert [bullet.section for bullet in book.bullets] == ["Strategies"]
+
+
+def test_what_an_agent_adds_to_an_answer_is_none_of_the_tools_words(book):
+    """It names calls that were not made; no stranger asked for them."""
+    found = step("search", '[{"mail_id": "m-7", "sender": "Omar"}]', sender="Omar")
+    remarked = found.with_remark(
+        "(Not made, because other calls of the same reply came first: archive. Ask again for archive.)"
+    )
+    assert (remarked.result, remarked.observation) == (found.result, f"{found.result} {remarked.remark}")
+    assert remarked.with_remark("").with_remark("More.").result == found.result
+    run = run_of(remarked, step("archive", changes=True, mail_id="m-7"), text="Put Omar's mail away")
+    Learner(book).learn(run, GOOD, {})
+    (bullet,) = book.bullets
+    assert (bullet.stage, bullet.trust) == ("active", "trusted")
+    assert "archive(mail_id from search.mail_id)" in bullet.content
