@@ -1022,7 +1022,8 @@ class AgentRun:
             except InvalidModelAction as error:
                 raise ResumeError(f"the new arguments of {call.id!r} do not fit: {error}") from error
         attempts = {"attempt": call.attempt + again, "repeats": call.repeats + again}
-        return replace(call, call=checked, status="waiting", result=None, consent=True, **attempts)
+        asked = None if kind == "unknown_effect" else call.asked  # what it had heard is not known to be its own
+        return replace(call, call=checked, status="waiting", result=None, consent=True, asked=asked, **attempts)
 
     # -- recording ---------------------------------------------------------------------------------------------------
 

@@ -55,7 +55,10 @@ def error_of(output: TaskOutput) -> AgentError:
     """What ended a run, as the error of ``raise_on_failure``; what the tool itself raised is not in an output."""
     assert output.error is not None
     kind, message = output.error.kind, output.error.message
-    step = output.structured_trace[-1] if output.structured_trace else None
+    steps = output.structured_trace
+    failed = [step for step in steps if step.iteration == steps[-1].iteration and step.error is not None]
+    said = ((step, (step.result, f"{step.tool_name}: {step.result}")) for step in failed if step.result)
+    step = next((step for step, words in said if message.startswith(words)), None)
     why = step.error if step is not None else None
     if kind == "invalid_model_action":
         if step is None or why is None:

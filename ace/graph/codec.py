@@ -76,13 +76,12 @@ _UNTAGGED: dict[str, Callable[[Any], Any]] = {
 }
 
 
-def _from_langgraph(kind: str, data: str) -> Any:
+def _from_langgraph(kind: str, data: str, name: str) -> Any:
     """What `_as_langgraph` saved; LangGraph's JSON is never written here, and reading it would import what it names."""
     if kind not in ("msgpack", "bytearray"):
         raise CheckpointError(f"a saved value is of LangGraph's kind {kind!r}, which is not read")
-    saved = (kind, _bytes(data))
-    made = _LANGGRAPH.loads_typed(saved)
-    if _LANGGRAPH.dumps_typed(made) != saved:  # it gives the bare content of what it does not build
+    made = _LANGGRAPH.loads_typed((kind, _bytes(data)))
+    if name_of(cast("type[Any]", type(made))) != name:  # it gives the bare content of what it does not build
         raise CheckpointError("a saved value is of a class that LangGraph does not build")
     return made
 
@@ -241,8 +240,11 @@ class JsonCodec:
         if isinstance(value, BaseModel):
             # what pydantic itself keeps of a model: fields, extra ones, private ones, and which fields were set
             state = value.__getstate__()
-            if len(state["__dict__"]) > len(kind.model_fields):  # what a `cached_property` left is made again
-                state["__dict__"] = {name: state["__dict__"][name] for name in kind.model_fields}
+            held = state["__dict__"]
+            if lacking := kind.model_fields.keys() - held.keys():
+                raise CheckpointError(f"{place} is a {name_of(kind)} without its fields {sorted(lacking)}; set them")
+            if len(held) > len(kind.model_fields):  # what a `cached_property` left is made again
+                state["__dict__"] = {name: held[name] for name in kind.model_fields}
             return {"$model": [name_of(kind), self._encode(state, place)]}
         if isinstance(value, tuple):
             return {"$namedtuple": [name_of(kind), self._encode(cast(Any, value)._asdict(), place)]}
@@ -323,8 +325,9 @@ def _as_langgraph(value: Any, place: str) -> Any:
             saved = _LANGGRAPH.dumps_typed(value)
             back: Any = _LANGGRAPH.loads_typed(saved)
             same = (back == value) is not False and _LANGGRAPH.dumps_typed(back) == saved  # arrays give arrays for ==
-            if same and type(back) in kind.__mro__:
-                return {"$langgraph": [saved[0], _base64(saved[1])]}
+            plain = isinstance(value, (str, bytes, int, float)) and not getattr(value, "__dict__", None)
+            if same and (type(back) is kind or (plain and type(back) in kind.__mro__)):
+                return {"$langgraph": [saved[0], _base64(saved[1]), name_of(type(back))]}
     raise CheckpointError(
         f"{place} is a {name_of(kind)}, which is no JSON and was not declared; annotate the state's field with its class (a "
         "pydantic model, a dataclass, a named tuple or an enum), pass compile(classes=[...]), or store plain values"

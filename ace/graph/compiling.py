@@ -18,6 +18,7 @@ from ace.graph.codec import JsonCodec, classes_in, fields_of, first_unsaved, nam
 from ace.graph.errors import CheckpointError, GraphError, InvalidEdge, MissingNode
 from ace.graph.events import AnyObserver
 from ace.graph.saving import watched
+from ace.graph.session import session_of
 from ace.graph.workflow import Workflow
 from ace.react.spans import span, traced
 
@@ -170,6 +171,7 @@ class _Traced(Runnable[Any, Any]):
 
     def invoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Any:
         """Run it."""
+        config = _with_all_steps(config)
         if not traced():
             return self.inner.invoke(input, config, **kwargs)
         with self._span(config):
@@ -177,6 +179,7 @@ class _Traced(Runnable[Any, Any]):
 
     async def ainvoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Any:
         """Run it."""
+        config = _with_all_steps(config)
         if not traced():
             return await self.inner.ainvoke(input, config, **kwargs)
         with self._span(config):
@@ -193,6 +196,12 @@ class _Traced(Runnable[Any, Any]):
                 waits = error
         if waits is not None:
             raise waits
+
+
+def _with_all_steps(config: RunnableConfig | None) -> RunnableConfig | None:
+    """The config with the limit of a whole run, for graphs inside a node: after a resume the outer one has fewer left."""
+    session = session_of(config) if config is not None else None
+    return config if config is None or session is None else {**config, "recursion_limit": session.max_steps + 1}
 
 
 @dataclass(eq=False, repr=False)

@@ -42,6 +42,7 @@ from ace.graph.errors import (
     WorkflowInterrupted,
 )
 from ace.graph.events import GraphEvent, GraphEventKind
+from ace.graph.jsonl import TASK
 
 KEY = "__ace_graph__"
 """The key of the session in ``config["configurable"]``; keys that begin with ``__`` are never saved."""
@@ -77,6 +78,10 @@ class Session:
         self.run_id = uuid.uuid4().hex
         self.state: dict[str, Any] = {}
         self.observer_threads = observer_threads
+        self.continued = False
+        """Whether it goes on with what an earlier call began."""
+        self.handed: set[str] = set()
+        """Runs of agents that have handed calls over."""
         self.steps_before = 0
         """Steps that this run of the graph took before it was resumed."""
         self._listener = listener
@@ -204,7 +209,8 @@ class Session:
     def _about_to_run(self, step: int, task: Mapping[str, Any]) -> None:
         if self._first_step is None:
             self._first_step = step
-        self._ran = [*(self._ran if step == self._step else ()), task["name"]]
+        name = [] if task["name"].startswith(TASK) else [task["name"]]
+        self._ran = (self._ran if step == self._step else []) + name
         self._step = step
         if self._taken() > self.max_steps:
             raise MaxStepsExceeded(self.max_steps, self._taken() - 1)

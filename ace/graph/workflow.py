@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, TypedDict, Unpack, cast
@@ -23,6 +24,7 @@ MODES = ["values", "debug"]
 """LangGraph's stream modes: the state after each step, and which nodes run next."""
 
 
+_QUESTION_ID = re.compile(r"[0-9a-f]{32}")
 Listener = Callable[[GraphEvent], None]
 
 
@@ -65,10 +67,7 @@ class Workflow:
 
     def __post_init__(self) -> None:
         self._observer_threads = [ObserverThread(delivery(observer)) for observer in self.observers]
-        graphs = {"": self._untyped, **dict(self._untyped.get_subgraphs(recurse=True))}
-        self._nodes = {
-            path.replace("|", "/"): [*one.builder.nodes] for path, one in graphs.items() if hasattr(one, "builder")
-        }
+        self._nodes = _nodes_in(self.graph)
 
     # -- running ------------------------------------------------------------------------------------------------------
 
@@ -146,17 +145,19 @@ class Workflow:
             GraphError: There is nothing to go on with, or another update waits already.
         """
         update = call.pop("update", None)
-        if update and (saver := self._saver) is not None:
+        if (update or isinstance(answer, dict)) and (saver := self._saver) is not None:
             config = _config(None, thread_id)
-            update = _unsent(update, self.graph.get_state(config), saver.get_tuple(config))
+            snapshot = self.graph.get_state(config)
+            update, answer = _unsent(update, snapshot, saver.get_tuple(config)), _addressed(answer, snapshot)
         return self.invoke(_resuming(answer, update), thread_id=thread_id, **call)
 
     async def aresume(self, thread_id: str, answer: Any = None, **call: Unpack[ResumeOptions]) -> dict[str, Any]:
         """`resume` for async callers."""
         update = call.pop("update", None)
-        if update and (saver := self._saver) is not None:
+        if (update or isinstance(answer, dict)) and (saver := self._saver) is not None:
             config = _config(None, thread_id)
-            update = _unsent(update, await self.graph.aget_state(config), await saver.aget_tuple(config))
+            snapshot = await self.graph.aget_state(config)
+            update, answer = _unsent(update, snapshot, await saver.aget_tuple(config)), _addressed(answer, snapshot)
         return await self.ainvoke(_resuming(answer, update), thread_id=thread_id, **call)
 
     def is_done(self, thread_id: str) -> bool:
@@ -226,7 +227,8 @@ class Workflow:
         named = given.get("configurable", {}).get("thread_id")
         if self.checkpointer is not None and not named:
             raise CheckpointError("this graph saves its state: name the thread, invoke(..., thread_id='...')")
-        limit = min(self.max_steps, given.get("recursion_limit", self.max_steps))
+        own = self.max_steps if KEY in given.get("configurable", {}) else given.get("recursion_limit", self.max_steps)
+        limit = min(self.max_steps, own)  # the config of a graph around this one has that one's limit
         session = Session(
             thread_id="" if named is None or self.checkpointer is None else str(named),
             max_steps=limit,
@@ -271,12 +273,23 @@ class Workflow:
             _go_on(session, config, last)
 
 
+def _nodes_in(graph: Any, path: str = "") -> dict[str, list[str]]:
+    """The nodes of a graph, and of graphs that are nodes of it, by their paths."""
+    found = {path: [*graph.builder.nodes]}
+    for name, node in graph.builder.nodes.items():
+        inner: Any = node.runnable
+        if isinstance(inner, CompiledStateGraph):
+            found |= _nodes_in(inner, f"{path}/{name}".lstrip("/"))
+    return found
+
+
 def _earlier(one: CheckpointTuple) -> RunnableConfig | None:
     return None if STEPS_KEY in one.metadata else one.parent_config
 
 
 def _go_on(session: Session, config: RunnableConfig, last: CheckpointTuple | None) -> None:
     """Count the steps of before: for the guards, and for what a node reads as LangGraph's `RemainingSteps`."""
+    session.continued = True
     session.steps_before = int(last.metadata.get(STEPS_KEY, 0)) if last is not None else 0
     config["recursion_limit"] = max(1, session.max_steps - session.steps_before - 1)
 
@@ -298,6 +311,14 @@ def _unsent(update: Mapping[str, Any] | None, snapshot: StateSnapshot, saved: Ch
     if given == dict(update):
         return None
     raise GraphError(f"an update of {sorted(given)} waits to be applied already; resume without one")
+
+
+def _addressed(answer: Any, snapshot: StateSnapshot) -> Any:
+    """A dict that answers the only question, by its id: LangGraph takes keys of 32 hex digits for ids of questions."""
+    asked = [one.id for one in snapshot.interrupts]
+    given = cast("dict[str, Any]", answer) if isinstance(answer, dict) else {}
+    misread = bool(given) and asked[0:1] != [*given] and all(map(_QUESTION_ID.fullmatch, map(str, given)))
+    return {asked[0]: given} if misread and len(asked) == 1 else cast(Any, answer)
 
 
 def _resuming(answer: Any, update: Mapping[str, Any] | None) -> Any:

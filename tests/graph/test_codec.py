@@ -12,8 +12,11 @@ import fractions
 import functools
 import ipaddress
 import json
+import os
 import pathlib
 import re
+import subprocess
+import sys
 import types
 import uuid
 import zoneinfo
@@ -273,6 +276,22 @@ def test_a_dict_with_defaults_goes_on_making_them():
         CODEC.encode({"a": collections.defaultdict(lambda: 7)})
 
 
+def test_what_is_saved_is_read_by_a_process_that_orders_sets_otherwise():
+    """Its texts have other hashes."""
+    script = (
+        "import collections, json, sys; from ace.graph import JsonCodec; codec = JsonCodec(); "
+        "value = collections.deque([set('abcdefgh')]); "
+        "print(json.dumps(codec.encode(value)) if len(sys.argv) == 1 else codec.decode(json.loads(sys.argv[1])) == value)"
+    )
+    told: list[str] = []
+    for seed in "123":
+        env = {**os.environ, "PYTHONHASHSEED": seed}
+        done = subprocess.run([sys.executable, "-c", script, *told[:1]], env=env, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        told.append(done.stdout.strip())
+    assert told[1:] == ["True"] * 2
+
+
 def test_a_field_that_was_never_set_is_not_set():
     back = CODEC.loads(CODEC.dumps(Unset(1)))
     assert (back.a, hasattr(back, "b")) == (1, False)
@@ -334,6 +353,9 @@ class Undeclared(BaseModel):
         collections.deque([1, (2,)]),
         {"a": [ValueError("x")]},
         memoryview(b"x"),
+        numpy.ma.masked_array([1, 2, 3], mask=[0, 1, 0]),
+        type("Named", (list,), {})([1]),
+        Box.model_construct(),
         range(3),
     ],
     ids=lambda value: type(value).__name__,
@@ -420,10 +442,10 @@ def test_what_langgraph_would_import_is_not_read():
     }
     saved = base64.b64encode(json.dumps(named).encode()).decode()
     with pytest.raises(CheckpointError, match="of LangGraph's kind 'json', which is not read"):
-        JsonCodec().decode({"$langgraph": ["json", saved]})
+        JsonCodec().decode({"$langgraph": ["json", saved, "builtins:dict"]})
     shut = ormsgpack.packb(ormsgpack.Ext(0, ormsgpack.packb(("os", "system", "true"))))
     with pytest.raises(CheckpointError, match="LangGraph does not build"):
-        JsonCodec().decode({"$langgraph": ["msgpack", base64.b64encode(shut).decode()]})
+        JsonCodec().decode({"$langgraph": ["msgpack", base64.b64encode(shut).decode(), "posix:system"]})
 
 
 @pytest.mark.parametrize(

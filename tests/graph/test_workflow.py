@@ -10,6 +10,7 @@ from typing import Annotated, Any, TypedDict
 
 import pytest
 from graph.graphs import Recorder, State, chain, step, thread
+from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import END, START, StateGraph
 from langgraph.managed import IsLastStep, RemainingSteps
@@ -731,3 +732,42 @@ def test_nodes_find_the_context_of_a_call(asynchronous):
     flow = graph.compile(StateGraph(State, context_schema=Shop).add_node("greet", greet).add_edge(START, "greet"))
     state = asyncio.run(flow.ainvoke({}, context=Shop("Ana"))) if asynchronous else flow.invoke({}, context=Shop("Ana"))
     assert state["log"] == ["welcome to Ana"]
+
+
+def counting(steps):
+    """A graph that counts so many steps."""
+    builder = chain("count", count=lambda state: {"n": 1})
+    return builder.add_conditional_edges("count", lambda state: END if state["n"] >= steps else "count", ["count", END])
+
+
+@pytest.mark.parametrize("stop", [[], ["within"]])
+def test_a_graph_inside_a_node_has_its_own_steps_also_after_a_resume(tmp_path, stop):
+    names = [f"n{i}" for i in range(6)]
+    builder = chain(*names, **dict.fromkeys(names, idle)).add_node("within", counting(8).compile())
+    builder.add_edge(names[-1], "within")
+    flow = graph.compile(builder, max_steps=12, checkpointer=JsonlCheckpointer(tmp_path), interrupt_before=stop)
+    if stop:
+        with pytest.raises(WorkflowInterrupted):
+            flow.invoke({}, thread_id="t")
+    state = flow.resume("t") if stop else flow.invoke({}, thread_id="t")
+    assert state["n"] == 8
+
+
+def test_a_workflow_that_is_given_the_config_of_one_around_it_has_its_own_limit():
+    inner = graph.compile(counting(20), max_steps=50)
+
+    def call(state: State, config: RunnableConfig) -> dict[str, Any]:
+        return {"n": inner.invoke({}, config)["n"]}
+
+    assert graph.compile(chain("a", a=call), max_steps=5).invoke({})["n"] == 20
+
+
+def test_a_node_may_call_several_graphs_whose_commands_name_their_own_nodes():
+    def two(name):
+        first, second = f"{name}1", f"{name}2"
+        builder = chain(first, **{first: lambda state: Command(goto=second, update={"log": [first]})})
+        return builder.add_node(second, step(second)).compile()
+
+    one, other = two("a"), two("b")
+    flow = graph.compile(chain("outer", outer=lambda state: {"log": other.invoke(one.invoke({}))["log"]}))
+    assert flow.invoke({})["log"] == ["a1", "a2", "b1", "b2"]

@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Generator, Mapping
+from collections.abc import Generator, Mapping
 from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, cast
 
 from langchain_core.runnables import RunnableConfig
-from langgraph.types import interrupt
 
 from ace.agent import Approve, ResumeDecision
-from ace.agent.output import error_of
-from ace.agent.record import DEFAULT_MAX_ITERS, RunSnapshot
+from ace.agent.output import build_output, error_of
+from ace.agent.record import DEFAULT_MAX_ITERS
 from ace.agent.states import Acting, Interrupted
 from ace.agent.streaming import AsyncRunStream, RunStream
 from ace.core import CancellationToken, Event, ToolError, current_context, value_to_text
 from ace.graph.errors import GraphError
 from ace.graph.messages import AnswerTokens, as_messages, instructions_of, last_message
-from ace.graph.nodes.base import Node, Visit, ask, writer
+from ace.graph.nodes.base import Answers, Node, Visit, ask, writer
 from ace.graph.session import Stopped
 from ace.graph.state import Message, needed, read
 from ace.react.program import without_history
@@ -137,6 +136,8 @@ class ReActAgentNode(Node):
         assert output is not None
         if attempt.hands_over:
             calls = output.request.calls if output.request is not None else ()
+            if (session := attempt.visit.session) is not None:
+                session.handed.add(output.run_id)
             return {self.calls: [_as_handed(output.run_id, call) for call in calls], self.run: output}
         failed = output.error is not None and output.termination_reason not in EXHAUSTED
         if self.raise_on_failure and output.answer is None and failed:
@@ -178,9 +179,9 @@ class _Attempt:
         task, self._in_messages = node.task_of(state, self.visit.node)
         self.agent, self._handed = node.agent, ""
         if node.calls:
-            results = {result.tool_call_id: result for result in read(state, node.results, [])}
-            self.agent = _handing_over(node.agent, results)
-            self._handed = self._waiting_run(read(state, node.run), task, results)
+            self._results = {result.tool_call_id: result for result in read(state, node.results, [])}
+            self.agent = _handing_over(node.agent, self._results)
+            self._handed = self._waiting_run(read(state, node.run))
         self._own_kind = any(isinstance(message, Message) for message in read(state, node.messages, ()))
         self.tokens = AnswerTokens(config, value_to_text(task.inputs), type(node.agent).__name__)
         self._write = writer()
@@ -190,11 +191,11 @@ class _Attempt:
                 "max_iters": node.limit(session.remaining_steps if session is not None else None),
             }
         )
-        self._answered = 0
         self.run_id = self._open_run()
+        self._answers = Answers(config)
         # a visit brings one new answer, to what the run asked last; a run that is not there has asked nothing, and an answer
         # about the calls of another one is not used
-        self._stale = max(0, self.visit.answers - self._stored())
+        self._known = max(0, self._answers.count - self._stored())
 
     @property
     def hands_over(self) -> bool:
@@ -209,7 +210,10 @@ class _Attempt:
             Stopped: The graph was cancelled.
         """
         while True:
-            yield self._decision()
+            decision = self._decision()
+            if self.hands_over:
+                return  # what it asked for has not come
+            yield decision
             output = self.output
             if output is None or output.termination_reason != "interrupted" or self.hands_over:
                 return
@@ -260,15 +264,13 @@ class _Attempt:
             made = [Message(role="assistant", content=value_to_text(made[-1].content))]
         return {self.node.messages: made}
 
-    def _waiting_run(self, run: TaskOutput | None, task: TaskInput, results: Collection[str]) -> str:
-        """The run that handed calls over and whose results have come; a new task begins a run of its own."""
-        store = self.node.agent.run_store
+    def _waiting_run(self, run: TaskOutput | None) -> str:
+        """The run that handed calls over, in this call of the graph or in the one that is resumed."""
+        session, store = self.visit.session, self.node.agent.run_store
         if run is None or run.request is None or not store.has(run.run_id):
             return ""
-        asked = {_handed(run.run_id, call.tool_call_id) for call in run.request.calls}
-        alike = {"inputs", "history"}
-        same = store.load(run.run_id).task.model_dump_json(include=alike) == task.model_dump_json(include=alike)
-        return run.run_id if same and not asked.isdisjoint(results) else ""
+        ours = session is None or session.continued or run.run_id in session.handed
+        return run.run_id if ours and store.load(run.run_id).state.kind != "failed" else ""
 
     def _open_run(self) -> str:
         """The run of this visit; one that has failed is over, and a retry or a resume begins another."""
@@ -292,35 +294,30 @@ class _Attempt:
             return None
         stored = self.node.agent.run_store.load(self.run_id)
         request = getattr(stored.state, "request", None)
+        state = stored.state.then if isinstance(stored.state, Interrupted) else stored.state
+        for call in state.calls if isinstance(state, Acting) else ():
+            if call.asked is not None and getattr(request, "kind", "") != "unknown_effect":  # that asks anew
+                self._answers.begin[call.call.id] = call.asked
         if request is None:
-            self._skip(stored)
             return None
         if self._handed:  # the tools of this agent give the results that have come
+            if {_handed(stored.run_id, call.tool_call_id) for call in request.calls}.isdisjoint(self._results):
+                self.output = build_output(stored, stored.steps, stored.usage)
             return dict.fromkeys((call.tool_call_id for call in request.calls), Approve())
         if request.kind == "paused":
-            self._skip(stored)
-            return {call.tool_call_id: Approve(answers=self._answered - stored.decisions) for call in request.calls}
+            taken = max(0, self._answers.count - stored.decisions)
+            return {call.tool_call_id: Approve(answers=taken) for call in request.calls}
         question = {"kind": request.kind, "reason": request.reason, "run_id": stored.run_id}
         question["calls"] = [call.model_dump(mode="json") for call in request.calls]
         question["choices"] = ["approve", "deny"]
         # LangGraph gives the answers of this visit again, from the first: skip those that the run already has
-        known = max(stored.decisions, self._stale)
-        for _ in range(self._answered, known):
-            interrupt(question)
+        self._known = max(stored.decisions, self._known)
+        self._answers.ask_from(self._known)
         names = {call.tool_call_id: call.tool_name for call in request.calls}
         decision, answers = ask(question, names, self.node.agent.registry)
-        self._answered = known + answers
-        taken = self._answered - stored.decisions
+        self._known += answers
+        taken = self._known - stored.decisions
         return {call_id: replace(one, answers=taken) for call_id, one in decision.items()}
-
-    def _skip(self, stored: RunSnapshot) -> None:
-        """Pass over the answers that earlier calls were given: a call that asks again finds its own."""
-        state = stored.state.then if isinstance(stored.state, Interrupted) else stored.state
-        calls = state.calls if isinstance(state, Acting) else ()
-        used = next((call.asked for call in calls if call.asked is not None), stored.decisions)
-        for _ in range(self._answered, min(used, self.visit.answers)):
-            interrupt(None)
-        self._answered = max(self.visit.answers, stored.decisions)
 
 
 def _handed(run_id: str, call_id: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any, cast
@@ -12,7 +13,7 @@ from langgraph.errors import GraphInterrupt
 from langgraph.types import interrupt
 
 from ace.agent import Approve, Deny
-from ace.core import InvalidModelAction, Pause
+from ace.core import InvalidModelAction, Pause, current_context
 from ace.core.durable import digest
 from ace.graph.session import Session, session_of
 from ace.tools import ToolRegistry, check_call
@@ -20,6 +21,7 @@ from ace.tools import ToolRegistry, check_call
 Pause.register(GraphInterrupt)
 _SCRATCHPAD = "__pregel_scratchpad"
 """Where LangGraph keeps the answers of a visit."""
+_ATTEMPT = re.compile(r"-a\d+$")
 
 
 _WORDS: dict[str, Any] = {"enum": ["approve", "deny"]}
@@ -107,8 +109,6 @@ class Visit:
         path = [part.split(":") for part in str(inner.get("checkpoint_ns", "")).split("|")]
         self.node = "/".join(part[0] for part in path if len(part) > 1 or not part[0].isdigit())
         self.task_id = path[-1][-1] if len(path[-1]) > 1 else ""
-        self.answers = _answers(inner)
-        """How many answers LangGraph has for it."""
         self.thread_id = str(inner.get("thread_id") or "")
 
     def run_id(self, attempt: int = 0) -> str:
@@ -118,7 +118,48 @@ class Visit:
         return f"graph-{digest([self.thread_id, self.task_id])}" + (f"-{attempt}" if attempt else "")
 
 
-def _answers(configurable: Mapping[str, Any]) -> int:
-    """The answers of earlier visits, which LangGraph gives again, and the new one."""
-    known: Any = configurable.get(_SCRATCHPAD)
-    return 0 if known is None else len(known.resume) + (known.get_null_resume(False) is not None)
+class Answers:
+    """The answers that LangGraph has for a visit, each given to the one who asked for it.
+
+    `interrupt` counts the questions of a visit, and gives them the answers in that order, from the first after each resume.
+    An agent's visit does not ask in the same order each time: calls that have ended are not made again. So the questions are
+    counted here for each call of a tool, and for the node itself.
+
+    Args:
+        config: The node's.
+    """
+
+    def __init__(self, config: RunnableConfig | None) -> None:
+        given: Any = (config or {}).get("configurable", {}).get(_SCRATCHPAD)
+        self.count = 0 if given is None else len(given.resume) + (given.get_null_resume(False) is not None)
+        """How many there are."""
+        self.begin: dict[str, int] = {}
+        """By the id of a call, how many answers there were when it first asked."""
+        self._next: dict[str, int] = {}
+        if given is not None:  # it is frozen, and shared by the copies of the config that tools see
+            object.__setattr__(given, "interrupt_counter", self._number)
+
+    def ask_from(self, number: int) -> None:
+        """Let the node's next question have the answer of this number."""
+        if number >= self.count:
+            self._pass_over("")
+        self._next[""] = number
+
+    def _number(self) -> int:
+        """The number of the answer that the present asker finds; each attempt of a call begins with the call's first."""
+        context = current_context()
+        asker = context.tool_call_id if context is not None else ""
+        if asker not in self._next:
+            call = _ATTEMPT.sub("", asker)
+            if call not in self.begin:
+                self._pass_over(asker)
+                self.begin[call] = self.count
+            self._next[asker] = self.begin[call]
+        self._next[asker] += 1
+        return self._next[asker] - 1
+
+    def _pass_over(self, asker: str) -> None:
+        """Leave all answers that are there for a new question; LangGraph saves those up to the one that was read last."""
+        if self.count:
+            self._next[asker] = self.count - 1
+            interrupt(None)

@@ -6,6 +6,7 @@ import asyncio
 import inspect
 import logging
 from collections.abc import Awaitable, Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, Literal, cast
 
@@ -166,7 +167,8 @@ def _first_text(reply: Any) -> str:
         ValueError: There is none.
     """
     if inspect.isawaitable(reply):
-        reply = asyncio.run(_awaited(reply))
+        with ThreadPoolExecutor(1) as thread:  # in this one a loop may run
+            reply = thread.submit(asyncio.run, _awaited(reply)).result()
     first = cast("list[Any]", reply)[0] if isinstance(reply, (list, tuple)) and reply else cast(Any, reply)
     text = first if isinstance(first, str) else field_of(first, "text")
     if not isinstance(text, str) or not clean_text(text).strip():

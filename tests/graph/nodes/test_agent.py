@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 from typing import Annotated, Any, TypedDict
 
+import dspy
 import pytest
 from graph.graphs import LookTwice, look, one, paying
-from langchain_core.messages import HumanMessage, SystemMessage
+from langchain_core.messages import AIMessage, HumanMessage, SystemMessage
 from langgraph.graph import END, START, MessagesState, StateGraph
 from langgraph.types import Command, RetryPolicy
 from react.test_native import NativeLM
@@ -405,6 +406,85 @@ def test_an_agent_whose_model_is_called_natively_works_in_a_node(calls):
     assert state["final_output"] == "42"
     assert [(step.tool_name, step.observation) for step in state["scratchpad"]] == [("calculator", "42")]
     assert lm.requests[0].tools, "its tools were sent as the model's own"
+
+
+def handing(agent, **options):
+    """An agent whose calls a `ToolNode` makes."""
+    builder = StateGraph(options.pop("schema", WorkflowState))
+    builder.add_node("agent", ReActAgentNode(agent, calls="tool_calls", **options))
+    builder.add_node("tools", ToolNode(agent.registry)).add_edge(START, "agent").add_edge("tools", "agent")
+    return builder.add_conditional_edges("agent", lambda s: "tools" if s.get("tool_calls") else END, ["tools", END])
+
+
+@pytest.mark.parametrize("signature", ["task -> answer", "with a default"])
+def test_calls_are_handed_over_in_a_conversation_and_beside_defaults(signature):
+    class Chat(MessagesState):
+        tool_calls: list[Any]
+        tool_results: list[Any]
+        run: Any
+
+    class Asked(dspy.Signature):
+        task: str = dspy.InputField()
+        tone: str = dspy.InputField(default="kind")
+        answer: str = dspy.OutputField()
+
+    made = []
+
+    @tool
+    def find(n: int) -> str:
+        """Find."""
+        made.append(n)
+        return f"found {n}"
+
+    lm = ScriptedLM([decision("find", n=1), decision("submit", answer="Here.")])
+    if signature == "task -> answer":
+        agent = ReActGenerator(signature, tools=[find], lm=lm)
+        said = [HumanMessage("Hi"), AIMessage("Hello"), HumanMessage("Where is it?")]
+        state = graph.compile(handing(agent, schema=Chat), max_steps=8).invoke({"messages": said})
+        assert state["messages"][-1].content == "Here."
+    else:
+        agent = ReActGenerator(Asked, tools=[find], lm=lm)
+        flow = graph.compile(handing(agent, inputs={"task": "user_input"}), max_steps=8)
+        assert flow.invoke({"user_input": "Where is it?"})["final_output"] == "Here."
+    assert made == [1]
+
+
+def test_a_run_that_handed_calls_over_and_then_failed_begins_again(tmp_path):
+    replies = [decision("look", n=1), ConnectionError("down"), decision("look", n=2), decision("submit", answer="up")]
+
+    def reply(prompt):
+        found = replies.pop(0)
+        if isinstance(found, Exception):
+            raise found
+        return found
+
+    agent = ReActGenerator(tools=[look], lm=FunctionLM("test/away", reply))
+    flow = graph.compile(handing(agent), checkpointer=JsonlCheckpointer(tmp_path))
+    with pytest.raises(NodeFailed):
+        flow.invoke({"user_input": "go"}, thread_id="t")
+    assert flow.resume("t")["final_output"] == "up"
+
+
+def test_of_several_failed_calls_the_one_that_ended_the_run_is_named():
+    @tool(read_only=True)
+    def shut(n: int) -> str:
+        """Be shut."""
+        raise ToolError("refused", "ticket 1", "it is shut")
+
+    @tool(read_only=True)
+    def gone(n: int) -> str:
+        """Be gone."""
+        raise ToolError("not_found", "ticket 2", "it is gone")
+
+    calls = {"tool_calls": [{"name": name, "args": {"n": 1}} for name in ("shut", "look", "gone")]}
+    lm = ScriptedLM([render_reply(next_thought="all", tool_calls=calls)])
+    agent = ReActGenerator(tools=[shut, gone, look], lm=lm, policy=Policy(tool_error="fail_fast"))
+    with pytest.raises(NodeFailed) as raised:
+        graph.compile(one(ReActAgentNode(agent))).invoke({"user_input": "go"})
+    error = raised.value.source
+    named = {"shut": ("refused", "ticket 1"), "gone": ("not_found", "ticket 2")}[error.tool]
+    assert (error.error_kind, error.operator_message) == named
+    assert str(error).startswith(f"{error.tool}: ")
 
 
 def seat(name):

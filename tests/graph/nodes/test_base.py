@@ -1,6 +1,9 @@
 """`interrupt()` inside a tool: the graph stops, goes on with the answer, and makes no finished call twice."""
 
 import asyncio
+import os
+import subprocess
+import sys
 
 import pytest
 from langgraph.checkpoint.memory import InMemorySaver
@@ -144,3 +147,52 @@ def test_tools_of_one_decision_that_ask_at_once_are_answered_one_after_the_other
     assert [step.observation for step in state["scratchpad"]][-1] == "paid by visa"
     told = dict(zip([one.removeprefix("Colour of ")[:-1] for one in asked[:3]], ["red", "white", "blue"], strict=True))
     assert [step.observation for step in state["scratchpad"]][:3] == [f"{name} is {told[name]}" for name in names]
+
+
+DIES = """
+import os, sys
+from langgraph.graph import START, StateGraph
+from langgraph.types import interrupt
+from ace import ReActGenerator, graph, tool
+from ace.graph import JsonlCheckpointer, ReActAgentNode, WorkflowInterrupted, WorkflowState
+from ace.testing import ScriptedLM, decision
+
+folder, *answers = sys.argv[1:]
+dies = answers[:1] == ["dies"]
+
+@tool
+def transfer(amount: int) -> str:
+    \"\"\"Transfer.\"\"\"
+    heard = [interrupt("which account?"), interrupt("which code?")]
+    if dies:
+        os._exit(9)
+    return " ".join(heard)
+
+script = [decision("transfer", amount=3), decision("submit", answer="Done.")][0 if dies else 1:]
+agent = ReActGenerator(tools=[transfer], lm=ScriptedLM(script), run_store=f"{folder}/runs")
+builder = StateGraph(WorkflowState).add_node("agent", ReActAgentNode(agent)).add_edge(START, "agent")
+flow = graph.compile(builder, checkpointer=JsonlCheckpointer(f"{folder}/threads"))
+call = (lambda: flow.invoke({"user_input": "Go"}, thread_id="t")) if dies else (lambda: flow.resume("t"))
+for answer in [*answers, ""]:
+    try:
+        print(call()["scratchpad"][0].observation)
+        break
+    except WorkflowInterrupted as stop:
+        asked = stop.interrupts[0].value
+        print(asked if isinstance(asked, str) else asked["kind"])
+        given = {"which account?": "A-1", "which code?": "0000"}.get(str(asked), answer)
+        call = lambda given=given: flow.resume("t", given)
+"""
+
+
+def test_a_call_of_unknown_effect_is_asked_about_and_asks_anew_itself(tmp_path):
+    """Its process died when it had its answers: none of them is taken for the one about calling it again."""
+
+    def told(*answers):
+        command = [sys.executable, "-c", DIES, str(tmp_path), *answers]
+        done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "HF_HUB_OFFLINE": "1"})
+        return done.returncode, done.stdout.split("\n")[:-1], done.stderr
+
+    assert told("dies", "", "")[:2] == (9, ["which account?", "which code?"])
+    code, asked, errors = told("approve", "", "")
+    assert (code, asked) == (0, ["unknown_effect", "which account?", "which code?", "A-1 0000"]), errors

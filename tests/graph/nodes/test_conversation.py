@@ -102,6 +102,16 @@ def test_a_summary_may_come_from_any_kind_of_model(reply, asynchronous):
     assert asyncio.run(node.ainvoke({"messages": talk(4)}))["summarised"] == 4
 
 
+def test_an_async_summary_comes_also_where_a_loop_runs():
+    async def later(prompt):
+        return "so far"
+
+    async def notebook():
+        return ConversationSummaryNode(later, max_tokens=1, keep=0, count=words).invoke({"messages": talk(4)})
+
+    assert asyncio.run(notebook())["conversation_summary"] == "so far"
+
+
 def test_a_summary_may_ask(tmp_path):
     node = ConversationSummaryNode(lambda prompt: interrupt("what was it?"), max_tokens=1, keep=0, count=words)
     flow = graph.compile(one(node, "sum"), checkpointer=JsonlCheckpointer(tmp_path))

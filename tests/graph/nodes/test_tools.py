@@ -187,3 +187,28 @@ def test_calls_of_a_tool_node_are_decided_one_by_one(tmp_path):
         ("denied", "not this month"),
     ]
     assert [step.tool_args for step in state["scratchpad"]] == [{"amount": 3}, {"n": 1}, {"amount": 2}]
+
+
+def test_ids_of_calls_may_look_like_those_of_questions(tmp_path):
+    @tool(requires_approval=True)
+    def pay(amount: int) -> str:
+        """Pay."""
+        return "paid"
+
+    names = ["a" * 32, "b" * 32]
+    flow = graph.compile(one(ToolNode([pay]), "tools"), checkpointer=JsonlCheckpointer(tmp_path))
+    with pytest.raises(WorkflowInterrupted):
+        flow.invoke(
+            {"tool_calls": [{"id": name, "name": "pay", "args": {"amount": 1}} for name in names]}, thread_id="t"
+        )
+    state = flow.resume("t", dict(zip(names, ["approve", "deny"], strict=True)))
+    assert [result.outcome for result in state["tool_results"]] == ["success", "denied"]
+
+
+def test_a_stop_after_a_tool_node_names_that_node(tmp_path):
+    flow = graph.compile(
+        one(ToolNode([look]), "tools"), checkpointer=JsonlCheckpointer(tmp_path), interrupt_after=["tools"]
+    )
+    with pytest.raises(WorkflowInterrupted) as raised:
+        flow.invoke(calls(("look", {"n": 1})), thread_id="t")
+    assert raised.value.nodes == ("tools",)
