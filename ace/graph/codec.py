@@ -327,7 +327,7 @@ def _as_langgraph(value: Any, place: str) -> Any:
             same = (back == value) is not False and _LANGGRAPH.dumps_typed(back) == saved  # arrays give arrays for ==
             plain = isinstance(value, (str, bytes, int, float)) and not getattr(value, "__dict__", None)
             if same and (type(back) is kind or (plain and type(back) in kind.__mro__)):
-                return {"$langgraph": [saved[0], _base64(saved[1]), name_of(type(back))]}
+                return {"$langgraph": [saved[0], _base64(saved[1]), name_of(cast("type[Any]", type(back)))]}
     raise CheckpointError(
         f"{place} is a {name_of(kind)}, which is no JSON and was not declared; annotate the state's field with its class (a "
         "pydantic model, a dataclass, a named tuple or an enum), pass compile(classes=[...]), or store plain values"
