@@ -203,7 +203,8 @@ class JsonCodec:
 
     def _encode_rare(self, value: Any, kind: type[Any], place: str) -> Any:
         if kind in _GRAPH:
-            fields = {name: getattr(value, name) for name in _GRAPH[kind] if getattr(value, name) is not None}
+            found = {name: getattr(value, name) for name in _GRAPH[kind]}
+            fields = {name: one for name, one in found.items() if one is not None or name == "value"}
             return {f"${kind.__name__}": self._encode_dict(fields, place)}
         if kind in _DICTS.values():
             made_by = _default_of(value, place) if kind is collections.defaultdict else None

@@ -51,6 +51,8 @@ TASK = "ace:"
 """How the names of our own tasks inside nodes begin."""
 NODES_KEY = "ace_nodes"
 """The key in a checkpoint's metadata for the nodes of its step."""
+TURN_KEY = "ace_turn"
+"""The key for the call that began with an input."""
 MAX_OPEN = 200
 """How many threads are kept in memory."""
 _log = logging.getLogger(__name__)

@@ -12,7 +12,7 @@ from langgraph.checkpoint.base import BaseCheckpointSaver, CheckpointTuple
 
 from ace.graph.codec import JsonCodec, name_of
 from ace.graph.errors import CheckpointError
-from ace.graph.jsonl import NODES_KEY
+from ace.graph.jsonl import NODES_KEY, TURN_KEY
 from ace.graph.session import STEPS_KEY, session_of
 
 
@@ -28,7 +28,12 @@ def _watched(what: str, given: tuple[Any, ...]) -> Generator[tuple[Any, ...]]:
     if what == "put" and session is not None and not inner.get("checkpoint_ns"):
         # how many steps the run has taken, for the limit on them after a resume, and the nodes of this one
         step = metadata.get("step", 0)
-        metadata = {**metadata, STEPS_KEY: session.taken_until(step), NODES_KEY: session.nodes_of(step)}
+        metadata = {
+            **metadata,
+            STEPS_KEY: session.taken_until(step),
+            NODES_KEY: session.nodes_of(step),
+            TURN_KEY: session.turn,
+        }
         given = (config, checkpoint, metadata, *given[3:])
     try:
         yield given

@@ -51,6 +51,8 @@ RUN_KEY = "__ace_run__"
 STEPS_KEY = "ace_steps"
 """The key in a checkpoint's metadata for the number of steps that its run had taken."""
 INTERRUPT = "__interrupt__"
+CALLS = "calls"
+"""The key of decisions about calls in an answer that holds nothing else."""
 
 
 class Stopped(GraphBubbleUp):
@@ -78,10 +80,8 @@ class Session:
         self.run_id = uuid.uuid4().hex
         self.state: dict[str, Any] = {}
         self.observer_threads = observer_threads
-        self.continued = False
-        """Whether it goes on with what an earlier call began."""
-        self.handed: set[str] = set()
-        """Runs of agents that have handed calls over."""
+        self.turn = self.run_id
+        """What the present input began: the id of that call, also in those that resume it."""
         self.steps_before = 0
         """Steps that this run of the graph took before it was resumed."""
         self._listener = listener

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, TypedDict, Unpack, cast
@@ -16,7 +15,9 @@ from ace.agent.streaming import AsyncRunStream, RunStream
 from ace.core import CancellationToken, ObserverThread
 from ace.graph.errors import CheckpointError, GraphError
 from ace.graph.events import AnyObserver, GraphEvent, delivery
-from ace.graph.session import KEY, RUN_KEY, STEPS_KEY, Session, Watcher
+from ace.graph.jsonl import TURN_KEY
+from ace.graph.session import CALLS, KEY, RUN_KEY, STEPS_KEY, Session, Watcher, session_of
+from ace.graph.state import read
 
 FROM_OUTSIDE = "00000000-0000-0000-0000-000000000000"
 """LangGraph's task id of writes that come from no node."""
@@ -24,7 +25,6 @@ MODES = ["values", "debug"]
 """LangGraph's stream modes: the state after each step, and which nodes run next."""
 
 
-_QUESTION_ID = re.compile(r"[0-9a-f]{32}")
 Listener = Callable[[GraphEvent], None]
 
 
@@ -227,8 +227,9 @@ class Workflow:
         named = given.get("configurable", {}).get("thread_id")
         if self.checkpointer is not None and not named:
             raise CheckpointError("this graph saves its state: name the thread, invoke(..., thread_id='...')")
-        own = self.max_steps if KEY in given.get("configurable", {}) else given.get("recursion_limit", self.max_steps)
-        limit = min(self.max_steps, own)  # the config of a graph around this one has that one's limit
+        own, around = given.get("recursion_limit", self.max_steps), session_of(given)
+        inherited = around is not None and own == around.max_steps + 1  # it says nothing of this graph
+        limit = self.max_steps if inherited else min(self.max_steps, own)
         session = Session(
             thread_id="" if named is None or self.checkpointer is None else str(named),
             max_steps=limit,
@@ -289,8 +290,8 @@ def _earlier(one: CheckpointTuple) -> RunnableConfig | None:
 
 def _go_on(session: Session, config: RunnableConfig, last: CheckpointTuple | None) -> None:
     """Count the steps of before: for the guards, and for what a node reads as LangGraph's `RemainingSteps`."""
-    session.continued = True
-    session.steps_before = int(last.metadata.get(STEPS_KEY, 0)) if last is not None else 0
+    known: Mapping[str, Any] = last.metadata if last is not None else {}
+    session.steps_before, session.turn = int(known.get(STEPS_KEY, 0)), known.get(TURN_KEY, session.turn)
     config["recursion_limit"] = max(1, session.max_steps - session.steps_before - 1)
 
 
@@ -314,11 +315,15 @@ def _unsent(update: Mapping[str, Any] | None, snapshot: StateSnapshot, saved: Ch
 
 
 def _addressed(answer: Any, snapshot: StateSnapshot) -> Any:
-    """A dict that answers the only question, by its id: LangGraph takes keys of 32 hex digits for ids of questions."""
-    asked = [one.id for one in snapshot.interrupts]
-    given = cast("dict[str, Any]", answer) if isinstance(answer, dict) else {}
-    misread = bool(given) and asked[0:1] != [*given] and all(map(_QUESTION_ID.fullmatch, map(str, given)))
-    return {asked[0]: given} if misread and len(asked) == 1 else cast(Any, answer)
+    """Decisions by ids of calls, which LangGraph takes for answers by ids of questions where they have 32 hex digits."""
+    if not isinstance(answer, dict) or not answer:
+        return cast(Any, answer)
+    given = cast("dict[str, Any]", answer)
+    asked: list[Any] = [read(question.value, "calls") for question in snapshot.interrupts]
+    ids: set[str] = {
+        read(call, "tool_call_id") or read(call, "id") for calls in asked if isinstance(calls, list) for call in calls
+    }
+    return {CALLS: given} if given.keys() == ids else given
 
 
 def _resuming(answer: Any, update: Mapping[str, Any] | None) -> Any:

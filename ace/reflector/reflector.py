@@ -134,7 +134,7 @@ class Reflector:
         return run.model_copy(
             update={
                 "insights": tuple(insights),
-                "changed": mining.changes(output, knowledge) if main else (),
+                "changed": mining.changes(output, knowledge) if insights else (),
                 "asked": {call.tool: reading.asked_by(call) for call in reversed(reading.asked)},
             }
         )

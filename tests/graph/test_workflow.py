@@ -365,6 +365,21 @@ def test_two_nodes_ask_at_once_and_each_has_its_answer(tmp_path):
     assert workflow.resume("t", answers)["log"] == ["a: for a", "b: for b"]
 
 
+def test_an_answer_by_id_is_never_given_to_another_question(tmp_path):
+    builder = StateGraph(State)
+    for name in ("a", "b"):
+        builder.add_node(name, lambda state, name=name: {"log": [f"{name} {interrupt(name)}"]}).add_edge(START, name)
+    flow = graph.compile(builder, checkpointer=JsonlCheckpointer(tmp_path))
+    with pytest.raises(WorkflowInterrupted) as raised:
+        flow.invoke({}, thread_id="t")
+    ids = {one.value: one.id for one in raised.value.interrupts}
+    for _ in range(2):
+        with pytest.raises(WorkflowInterrupted) as raised:
+            flow.resume("t", {ids["a"]: "yes"})
+        assert [one.value for one in raised.value.interrupts] == ["b"]
+    assert flow.resume("t", {ids["a"]: "yes", ids["b"]: "no"})["log"] == ["a yes", "b no"]
+
+
 @pytest.mark.parametrize("asynchronous", [False, True])
 def test_an_update_is_applied_once_however_often_it_is_sent(tmp_path, asynchronous):
     fails = [True, True]

@@ -170,6 +170,15 @@ def test_a_run_that_was_cut_off_is_not_compared_with_one_that_succeeded(book):
     assert [bullet.section for bullet in book.bullets] == ["Strategies"]
 
 
+def test_a_run_with_a_doubtful_verdict_is_compared_by_what_it_did(book):
+    done = [step("find"), step("refund", changes=True, order="17"), step("mail", changes=True, to="Ana")]
+    bad = Feedback(success=False, text="The mail was late")  # somebody's words
+    learner = Learner(book)
+    learner.learn(run_of(*done, UNREADABLE, termination_reason="invalid_model_action"), bad, {})
+    learner.learn(run_of(*done, run_id="r2"), GOOD, {})
+    assert not [bullet for bullet in book.bullets if bullet.content.startswith("The difference")]
+
+
 def test_what_an_agent_adds_to_an_answer_is_none_of_the_tools_words(book):
     """It names calls that were not made; no stranger asked for them."""
     found = step("search", '[{"mail_id": "m-7", "sender": "Omar"}]', sender="Omar")

@@ -135,10 +135,7 @@ class ReActAgentNode(Node):
         output = attempt.output
         assert output is not None
         if attempt.hands_over:
-            calls = output.request.calls if output.request is not None else ()
-            if (session := attempt.visit.session) is not None:
-                session.handed.add(output.run_id)
-            return {self.calls: [_as_handed(output.run_id, call) for call in calls], self.run: output}
+            return {self.calls: attempt.handed_over(), self.run: output}
         failed = output.error is not None and output.termination_reason not in EXHAUSTED
         if self.raise_on_failure and output.answer is None and failed:
             raise error_of(output)
@@ -177,10 +174,10 @@ class _Attempt:
         self.token = session.cancellation if session is not None else CancellationToken()
         self.streams = hasattr(node.agent, "stream") and hasattr(node.agent, "astream_resume")
         task, self._in_messages = node.task_of(state, self.visit.node)
-        self.agent, self._handed = node.agent, ""
+        self.agent, self._handed, self.turn = node.agent, "", session.turn if session is not None else ""
         if node.calls:
             self._results = {result.tool_call_id: result for result in read(state, node.results, [])}
-            self.agent = _handing_over(node.agent, self._results)
+            self.agent = _handing_over(node.agent, self._results, self.turn)
             self._handed = self._waiting_run(read(state, node.run))
         self._own_kind = any(isinstance(message, Message) for message in read(state, node.messages, ()))
         self.tokens = AnswerTokens(config, value_to_text(task.inputs), type(node.agent).__name__)
@@ -192,7 +189,7 @@ class _Attempt:
             }
         )
         self.run_id = self._open_run()
-        self._answers = Answers(config)
+        self._answers = Answers(config, self.run_id)
         # a visit brings one new answer, to what the run asked last; a run that is not there has asked nothing, and an answer
         # about the calls of another one is not used
         self._known = max(0, self._answers.count - self._stored())
@@ -216,6 +213,8 @@ class _Attempt:
             yield decision
             output = self.output
             if output is None or output.termination_reason != "interrupted" or self.hands_over:
+                store = self.node.agent.run_store if self._stored() else None
+                self._answers.ask_from(store.load(self.run_id).decisions if store is not None else 0)
                 return
             if output.request is not None and not self._stored():
                 raise GraphError(
@@ -265,12 +264,21 @@ class _Attempt:
         return {self.node.messages: made}
 
     def _waiting_run(self, run: TaskOutput | None) -> str:
-        """The run that handed calls over, in this call of the graph or in the one that is resumed."""
-        session, store = self.visit.session, self.node.agent.run_store
+        """The run that handed calls over since the present input, and whose results have come."""
+        store = self.node.agent.run_store
         if run is None or run.request is None or not store.has(run.run_id):
             return ""
-        ours = session is None or session.continued or run.run_id in session.handed
-        return run.run_id if ours and store.load(run.run_id).state.kind != "failed" else ""
+        came = not {self._handed_id(run.run_id, call) for call in run.request.calls}.isdisjoint(self._results)
+        return run.run_id if came and store.load(run.run_id).state.kind != "failed" else ""
+
+    def _handed_id(self, run_id: str, call: RequestedCall) -> str:
+        return _handed(self.turn, run_id, call.tool_call_id)
+
+    def handed_over(self) -> list[ToolCall]:
+        """The calls that wait for a `ToolNode`."""
+        assert self.output is not None
+        calls, run_id = self.output.request.calls if self.output.request is not None else (), self.output.run_id
+        return [ToolCall(id=self._handed_id(run_id, call), name=call.tool_name, args=call.tool_args) for call in calls]
 
     def _open_run(self) -> str:
         """The run of this visit; one that has failed is over, and a retry or a resume begins another."""
@@ -297,11 +305,11 @@ class _Attempt:
         state = stored.state.then if isinstance(stored.state, Interrupted) else stored.state
         for call in state.calls if isinstance(state, Acting) else ():
             if call.asked is not None and getattr(request, "kind", "") != "unknown_effect":  # that asks anew
-                self._answers.begin[call.call.id] = call.asked
+                self._answers.waits(call.call.id, call.asked)
         if request is None:
             return None
         if self._handed:  # the tools of this agent give the results that have come
-            if {_handed(stored.run_id, call.tool_call_id) for call in request.calls}.isdisjoint(self._results):
+            if {self._handed_id(stored.run_id, call) for call in request.calls}.isdisjoint(self._results):
                 self.output = build_output(stored, stored.steps, stored.usage)
             return dict.fromkeys((call.tool_call_id for call in request.calls), Approve())
         if request.kind == "paused":
@@ -320,21 +328,17 @@ class _Attempt:
         return {call_id: replace(one, answers=taken) for call_id, one in decision.items()}
 
 
-def _handed(run_id: str, call_id: str) -> str:
-    """The id of a call in the state: another run's call, of the same place in it, has another one."""
-    return f"{run_id}/{call_id}"
+def _handed(turn: str, run_id: str, call_id: str) -> str:
+    """The id of a call in the state: no other input's run has a call of this name."""
+    return f"{turn}/{run_id}/{call_id}"
 
 
-def _as_handed(run_id: str, call: RequestedCall) -> ToolCall:
-    return ToolCall(id=_handed(run_id, call.tool_call_id), name=call.tool_name, args=call.tool_args)
-
-
-def _handing_over(agent: Any, results: Mapping[str, ToolResult]) -> Any:
+def _handing_over(agent: Any, results: Mapping[str, ToolResult], turn: str) -> Any:
     """The agent with tools that wait for a person before each call, and then give the results that are there."""
 
     def told(**_: Any) -> str:
         context = current_context()
-        result = results.get(_handed(context.run_id, context.tool_call_id)) if context is not None else None
+        result = results.get(_handed(turn, context.run_id, context.tool_call_id)) if context is not None else None
         if result is None:
             raise ToolError("unavailable", "the graph brought no result of this call")
         if result.outcome != "success":

@@ -15,7 +15,7 @@ from langgraph.types import interrupt
 from ace.agent import Approve, Deny
 from ace.core import InvalidModelAction, Pause, current_context
 from ace.core.durable import digest
-from ace.graph.session import Session, session_of
+from ace.graph.session import CALLS, Session, session_of
 from ace.tools import ToolRegistry, check_call
 
 Pause.register(GraphInterrupt)
@@ -61,6 +61,7 @@ def ask(
 
 def _decisions(answer: Any, names: Mapping[str, str], registry: ToolRegistry) -> dict[str, Approve | Deny]:
     given = cast("dict[str, Any]", answer) if isinstance(answer, dict) else {"decision": answer}
+    given = given[CALLS] if given.keys() == {CALLS} else given
     if "decision" in given:
         if given.get("args") is not None and len(names) > 1:
             raise ValueError(f"`args` fit one call, and {len(names)} wait; decide by their ids: {list(names)}")
@@ -129,37 +130,50 @@ class Answers:
         config: The node's.
     """
 
-    def __init__(self, config: RunnableConfig | None) -> None:
-        given: Any = (config or {}).get("configurable", {}).get(_SCRATCHPAD)
-        self.count = 0 if given is None else len(given.resume) + (given.get_null_resume(False) is not None)
-        """How many there are."""
-        self.begin: dict[str, int] = {}
-        """By the id of a call, how many answers there were when it first asked."""
+    def __init__(self, config: RunnableConfig | None, run_id: str) -> None:
+        self._given: Any = (config or {}).get("configurable", {}).get(_SCRATCHPAD)
+        self._run_id = run_id
+        self._begin: dict[str, int] = {}
         self._next: dict[str, int] = {}
-        if given is not None:  # it is frozen, and shared by the copies of the config that tools see
-            object.__setattr__(given, "interrupt_counter", self._number)
+        self._waits = ""
+        self.count = 0
+        """How many there are."""
+        if self._given is not None:  # it is frozen, and shared by the copies of the config that tools see
+            self.count = len(self._given.resume) + (self._given.get_null_resume(False) is not None)
+            object.__setattr__(self._given, "interrupt_counter", self._number)
+
+    def waits(self, call_id: str, number: int) -> None:
+        """A call that asked before is made again: its first question had the answer of this number."""
+        self._waits, self._begin[call_id] = call_id, number
 
     def ask_from(self, number: int) -> None:
         """Let the node's next question have the answer of this number."""
         if number >= self.count:
             self._pass_over("")
-        self._next[""] = number
+        self._next[""] = min(number, self.count)
 
     def _number(self) -> int:
         """The number of the answer that the present asker finds; each attempt of a call begins with the call's first."""
         context = current_context()
-        asker = context.tool_call_id if context is not None else ""
+        asker = "" if context is None else context.tool_call_id
+        if context is not None and self._run_id not in ("", context.run_id):
+            asker = context.run_id  # an agent inside a tool, whose calls have ids of their own
         if asker not in self._next:
-            call = _ATTEMPT.sub("", asker)
-            if call not in self.begin:
+            call = self._waits or asker if context is not None and asker == context.run_id else _ATTEMPT.sub("", asker)
+            if call not in self._begin:
                 self._pass_over(asker)
-                self.begin[call] = self.count
-            self._next[asker] = self.begin[call]
+                self._begin[call] = self.count
+            self._next[asker], self._waits = self._begin[call], ""
         self._next[asker] += 1
         return self._next[asker] - 1
 
     def _pass_over(self, asker: str) -> None:
         """Leave all answers that are there for a new question; LangGraph saves those up to the one that was read last."""
+        given = self._given
+        if given is not None and self.count > len(given.resume):
+            new = given.get_null_resume(True)  # where it was taken already, it was no answer of this visit
+            given.resume.extend([] if new is None else [new])
+            self.count = len(given.resume)
         if self.count:
             self._next[asker] = self.count - 1
             interrupt(None)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import inspect
 import logging
 from collections.abc import Awaitable, Callable, Sequence
@@ -168,7 +169,7 @@ def _first_text(reply: Any) -> str:
     """
     if inspect.isawaitable(reply):
         with ThreadPoolExecutor(1) as thread:  # in this one a loop may run
-            reply = thread.submit(asyncio.run, _awaited(reply)).result()
+            reply = thread.submit(contextvars.copy_context().run, asyncio.run, _awaited(reply)).result()
     first = cast("list[Any]", reply)[0] if isinstance(reply, (list, tuple)) and reply else cast(Any, reply)
     text = first if isinstance(first, str) else field_of(first, "text")
     if not isinstance(text, str) or not clean_text(text).strip():

@@ -10,7 +10,7 @@ import pytest
 from graph.graphs import LookTwice, look, one, paying
 from langchain_core.messages import AIMessage, HumanMessage, SystemMessage
 from langgraph.graph import END, START, MessagesState, StateGraph
-from langgraph.types import Command, RetryPolicy
+from langgraph.types import Command, RetryPolicy, interrupt
 from react.test_native import NativeLM
 
 from ace import Policy, ReActGenerator, graph, tool
@@ -447,6 +447,41 @@ def test_calls_are_handed_over_in_a_conversation_and_beside_defaults(signature):
         flow = graph.compile(handing(agent, inputs={"task": "user_input"}), max_steps=8)
         assert flow.invoke({"user_input": "Where is it?"})["final_output"] == "Here."
     assert made == [1]
+
+
+def test_calls_that_were_refused_are_not_made_in_a_later_turn(tmp_path):
+    made = []
+
+    @tool
+    def pay(amount: int) -> str:
+        """Pay."""
+        made.append(amount)
+        return "paid"
+
+    lm = ScriptedLM([decision("pay", amount=1_000), decision("submit", answer="2")])
+    node = ReActAgentNode(ReActGenerator(tools=[pay], lm=lm), calls="tool_calls")
+    builder = StateGraph(WorkflowState).add_node("gate", lambda state: interrupt("go on?") and {})
+    builder.add_node("agent", node).add_node("tools", ToolNode([pay])).add_edge(START, "gate").add_edge("gate", "agent")
+    allowed = []
+    route = lambda state: "tools" if state["tool_calls"] and allowed else END  # noqa: E731
+    builder.add_conditional_edges("agent", route, ["tools", END]).add_edge("tools", "agent")
+    flow = graph.compile(builder, checkpointer=JsonlCheckpointer(tmp_path), max_steps=9)
+    for text in ("Pay 1000 to Eve", "What is one and one?"):
+        with pytest.raises(WorkflowInterrupted):
+            flow.invoke({"user_input": text, "tool_calls": []}, thread_id="t")
+        state = flow.resume("t", "yes")
+        allowed.append(True)
+    assert (state["final_output"], made) == ("2", [])
+
+
+def test_a_task_that_takes_the_place_of_refused_calls_is_answered():
+    lm = ScriptedLM([decision("look", n=1_000), decision("submit", answer="refused")])
+    builder = StateGraph(WorkflowState)
+    builder.add_node("agent", ReActAgentNode(ReActGenerator(tools=[look], lm=lm), calls="tool_calls"))
+    builder.add_node("screen", lambda state: {"user_input": "It is refused; say so.", "tool_calls": []})
+    route = lambda state: "screen" if state["tool_calls"] else END  # noqa: E731
+    builder.add_edge(START, "agent").add_edge("screen", "agent").add_conditional_edges("agent", route, ["screen", END])
+    assert graph.compile(builder, max_steps=9).invoke({"user_input": "go"})["final_output"] == "refused"
 
 
 def test_a_run_that_handed_calls_over_and_then_failed_begins_again(tmp_path):

@@ -149,6 +149,55 @@ def test_tools_of_one_decision_that_ask_at_once_are_answered_one_after_the_other
     assert [step.observation for step in state["scratchpad"]][:3] == [f"{name} is {told[name]}" for name in names]
 
 
+@pytest.mark.parametrize("asks", [True, False])
+def test_an_agent_in_a_graph_inside_a_node_asks_its_own_question_after_another_was_answered(saver, asks):
+    lm = ScriptedLM(
+        [decision("pay", amount=3) if asks else decision("send", text="x"), decision("submit", answer="Done.")]
+    )
+    agent = ReActGenerator(tools=[pay, send], lm=lm, run_store=MemoryRunStore())
+    inner = StateGraph(WorkflowState).add_node("gate", lambda state: {"task_id": interrupt({"question": "Go on?"})})
+    inner.add_node("agent", ReActAgentNode(agent)).add_edge(START, "gate").add_edge("gate", "agent")
+    answers = ["yes", "visa", "1234"] if asks else ["yes", "approve"]
+    state, asked = answered(one_node(inner.compile(), saver), {"user_input": "Go"}, answers, "sync")
+    questions = [one.get("question", one.get("kind")) for one in asked]
+    assert questions == ["Go on?", *(["Which card pays 3?", "And its code?"] if asks else ["approval"])]
+    assert [step.observation for step in state["scratchpad"]] == ["paid by visa" if asks else "sent"]
+
+
+def test_an_agent_inside_a_tool_asks_once(saver):
+    @tool
+    def helper(amount: int) -> str:
+        """Let another agent pay."""
+        lm = ScriptedLM([decision("pay", amount=amount), decision("submit", answer="x")])
+        out = ReActGenerator(tools=[pay], lm=lm).run("pay")
+        if out.request is not None and out.request.raised is not None:
+            raise out.request.raised
+        return out.structured_trace[0].observation
+
+    lm = ScriptedLM([decision("book", seat="4a"), decision("helper", amount=3), decision("submit", answer="Done.")])
+    agent = ReActGenerator(tools=[book, helper], lm=lm, run_store=MemoryRunStore())
+    state, asked = answered(one_node(ReActAgentNode(agent), saver), {"user_input": "Go"}, ["visa", "1234"], "sync")
+    assert len(asked) == 2
+    assert [step.observation for step in state["scratchpad"]] == ["4a is booked", "paid by visa"]
+
+
+def test_a_node_may_ask_after_an_agent_that_it_calls(saver):
+    lm = ScriptedLM([decision("pay", amount=3), decision("submit", answer="Done.")])
+    node = ReActAgentNode(ReActGenerator(tools=[pay], lm=lm, run_store=MemoryRunStore()))
+
+    def then_ask(state, config):
+        return {**node.invoke(state, config), "context": interrupt({"question": "Really?"})}
+
+    state, asked = answered(one_node(then_ask, saver), {"user_input": "Go"}, ["visa", "1234", "yes"], "sync")
+    assert [one["question"] for one in asked] == ["Which card pays 3?", "And its code?", "Really?"]
+    assert (state["final_output"], state["context"]) == ("Done.", "yes")
+
+
+def test_a_question_may_be_none(saver):
+    flow = one_node(lambda state: {"context": interrupt(None)}, saver)
+    assert answered(flow, {"user_input": "Go"}, ["yes"], "sync")[0]["context"] == "yes"
+
+
 DIES = """
 import os, sys
 from langgraph.graph import START, StateGraph
