@@ -319,11 +319,11 @@ def _addressed(answer: Any, snapshot: StateSnapshot) -> Any:
     if not isinstance(answer, dict) or not answer:
         return cast(Any, answer)
     given = cast("dict[str, Any]", answer)
-    asked: list[Any] = [read(question.value, "calls") for question in snapshot.interrupts]
-    ids: set[str] = {
-        read(call, "tool_call_id") or read(call, "id") for calls in asked if isinstance(calls, list) for call in calls
-    }
-    return {CALLS: given} if given.keys() == ids else given
+    asked = (read(question.value, "calls") for question in snapshot.interrupts)
+    calls = [call for found in asked if isinstance(found, list) for call in cast("list[Any]", found)]
+    return (
+        {CALLS: given} if given.keys() == {read(call, "tool_call_id") or read(call, "id") for call in calls} else given
+    )
 
 
 def _resuming(answer: Any, update: Mapping[str, Any] | None) -> Any:
