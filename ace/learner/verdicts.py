@@ -21,14 +21,15 @@ MAX_ATTEMPTS = 1_000
 
 
 class Attempts:
-    """Of each task, the last run that failed and the last that succeeded.
+    """Of each task, the last run that failed and taught something by it, and the last that succeeded.
 
     Args:
         runs: That are known already, oldest first.
 
     Examples:
         >>> attempts = Attempts()
-        >>> failed = Learned(run_id="r1", task_id="t", success=False)
+        >>> taught = Insight(section="Pitfalls", content="Did not work: refund.", trigger="Refund")
+        >>> failed = Learned(run_id="r1", task_id="t", success=False, insights=(taught,))
         >>> attempts.other_way(failed), attempts.other_way(Learned(run_id="r2", task_id="t", success=True)) == failed
         (None, True)
     """
@@ -48,7 +49,7 @@ class Attempts:
             if run.insights and run.insights[0].section == "Strategies":
                 self._succeeded[task] = run
             return self._failed.pop(task, None)
-        if task not in self._succeeded and run.insights and run.insights[0].situation is not None:
+        if task not in self._succeeded and run.insights:
             self._failed[task] = run  # one that shows no call at fault cannot be compared
         return self._succeeded.get(task)
 
