@@ -99,7 +99,8 @@ _log = logging.getLogger(__name__)
 _UNLIMITED = UsageLimits()
 REPEATED = 200
 """Characters of a known result that are repeated instead of a call."""
-KNOWN = "(Known: not called again.)"
+_KNOWN = "(Known: not called again.)"
+"""The agent's own words after such a result."""
 _ONE_REQUEST = RunUsage(lm_calls=1)
 """What a request has cost at least."""
 _CITED = re.compile(r"\[(b-\d+)\]")
@@ -652,7 +653,7 @@ class AgentRun:
         call = state.calls[index]
         name = call.call.name
         if known := self._known(call):
-            return state.update(index, call.changed(status="done", result=known, known=True, remark=KNOWN))
+            return state.update(index, call.changed(status="done", result=known, known=True, remark=_KNOWN))
         if not self._tool_calls_left(state):
             limit = self.spec.limits.tool_calls
             return self._refuse(state, index, "budget", f"Not called: all {limit} tool calls of this run are spent.")
@@ -674,7 +675,7 @@ class AgentRun:
             return None
         for step in reversed(self.record.steps):
             if step.executed and (step.tool_name, step.tool_args) == (name, args):
-                text = f"{truncate(step.observation, REPEATED)} {KNOWN}"
+                text = f"{truncate(step.observation, REPEATED)} {_KNOWN}"
                 kind = cast(ToolErrorKind, step.error.kind) if step.error else None
                 return ToolResult(tool_call_id=call.id, outcome=step.outcome, text=text, error_kind=kind)
         return None

@@ -272,7 +272,7 @@ class _Attempt:
         return run.run_id if came and store.load(run.run_id).state.kind != "failed" else ""
 
     def _handed_id(self, run_id: str, call: RequestedCall) -> str:
-        return _handed(self.turn, run_id, call.tool_call_id)
+        return _id_in_state(self.turn, run_id, call.tool_call_id)
 
     def handed_over(self) -> list[ToolCall]:
         """The calls that wait for a `ToolNode`."""
@@ -328,7 +328,7 @@ class _Attempt:
         return {call_id: replace(one, answers=taken) for call_id, one in decision.items()}
 
 
-def _handed(turn: str, run_id: str, call_id: str) -> str:
+def _id_in_state(turn: str, run_id: str, call_id: str) -> str:
     """The id of a call in the state: no other input's run has a call of this name."""
     return f"{turn}/{run_id}/{call_id}"
 
@@ -338,7 +338,7 @@ def _handing_over(agent: Any, results: Mapping[str, ToolResult], turn: str) -> A
 
     def told(**_: Any) -> str:
         context = current_context()
-        result = results.get(_handed(turn, context.run_id, context.tool_call_id)) if context is not None else None
+        result = results.get(_id_in_state(turn, context.run_id, context.tool_call_id)) if context is not None else None
         if result is None:
             raise ToolError("unavailable", "the graph brought no result of this call")
         if result.outcome != "success":

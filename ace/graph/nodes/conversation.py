@@ -171,10 +171,11 @@ def _first_text(reply: Any) -> str:
         with ThreadPoolExecutor(1) as thread:  # in this one a loop may run
             reply = thread.submit(contextvars.copy_context().run, asyncio.run, _awaited(reply)).result()
     first = cast("list[Any]", reply)[0] if isinstance(reply, (list, tuple)) and reply else cast(Any, reply)
-    text = first if isinstance(first, str) else field_of(first, "text")
-    if not isinstance(text, str) or not clean_text(text).strip():
+    said = first if isinstance(first, str) else field_of(first, "text")
+    text = clean_text(said).strip() if isinstance(said, str) else ""
+    if not text:
         raise ValueError(f"the reply is no text: {reply!r:.100}")
-    return clean_text(text).strip()
+    return text
 
 
 async def _awaited(reply: Awaitable[Any]) -> Any:
