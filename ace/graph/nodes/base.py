@@ -61,7 +61,7 @@ def ask(
 
 def _decisions(answer: Any, names: Mapping[str, str], registry: ToolRegistry) -> dict[str, Approve | Deny]:
     given = cast("dict[str, Any]", answer) if isinstance(answer, dict) else {"decision": answer}
-    given = given[CALLS] if given.keys() == {CALLS} else given
+    given = given[CALLS] if given.keys() == {CALLS} and isinstance(given[CALLS], dict) else given
     if "decision" in given:
         if given.get("args") is not None and len(names) > 1:
             raise ValueError(f"`args` fit one call, and {len(names)} wait; decide by their ids: {list(names)}")
@@ -128,6 +128,7 @@ class Answers:
 
     Args:
         config: The node's.
+        run_id: The agent's run; an agent inside one of its tools has another one.
     """
 
     def __init__(self, config: RunnableConfig | None, run_id: str) -> None:

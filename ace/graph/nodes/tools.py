@@ -29,8 +29,8 @@ class ToolNode(Node):
     """Makes the calls of ``tool_calls``, with validation and time limits, and clears the field.
 
     Successive calls of tools that only read run in parallel. A malformed call fails the node before anything was called;
-    a call that needs approval stops the graph first, and takes the answers that a `ReActAgentNode` does; `interrupt` inside a
-    tool stops it as well. Each call is a task of LangGraph's: with a checkpointer, a resume makes the calls that have not
+    a call that needs approval stops the graph first, and takes the answers that a `ReActAgentNode` does; `interrupt` inside
+    a tool stops it as well. Each call is a task of LangGraph's: with a checkpointer, a resume makes the calls that have not
     ended, and no other one again; a `RetryPolicy` begins the node anew, with all its calls. Observers and streams get
     ``tool_call_started`` and ``tool_call_completed`` or ``tool_call_error``.
 

@@ -168,6 +168,7 @@ def test_calls_of_a_tool_node_are_decided_one_by_one(tmp_path):
     with pytest.raises(WorkflowInterrupted):
         workflow.invoke(calls(("pay", {"amount": 1}), ("look", {"n": 1}), ("pay", {"amount": 2})), thread_id="t")
     for wrong, says in [
+        ({"calls": "approve"}, r"each of \['c0', 'c2'\]"),
         ({"c0": "approve"}, r"each of \['c0', 'c2'\]"),
         ({"c0": {"decision": "approve", "args": {"amount": "much"}}, "c2": "deny"}, "the new arguments do not fit"),
         ({"decision": "approve", "args": {"amount": 3}}, "`args` fit one call, and 2 wait"),
