@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Collection, Generator, Iterable, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -171,19 +171,13 @@ class _Traced(Runnable[Any, Any]):
 
     def invoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Any:
         """Run it."""
-        config = _with_all_steps(config)
-        if not traced():
-            return self.inner.invoke(input, config, **kwargs)
-        with self._span(config):
-            return self.inner.invoke(input, config, **kwargs)
+        with self._span(config) if traced() else nullcontext():
+            return self.inner.invoke(input, _with_all_steps(config), **kwargs)
 
     async def ainvoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Any:
         """Run it."""
-        config = _with_all_steps(config)
-        if not traced():
-            return await self.inner.ainvoke(input, config, **kwargs)
-        with self._span(config):
-            return await self.inner.ainvoke(input, config, **kwargs)
+        with self._span(config) if traced() else nullcontext():
+            return await self.inner.ainvoke(input, _with_all_steps(config), **kwargs)
 
     @contextmanager
     def _span(self, config: RunnableConfig | None) -> Generator[None]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal, TypedDict
+from typing import Any, Literal
 
 from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.graph import END, START, StateGraph
@@ -16,29 +16,25 @@ from ace.graph.compiling import compile
 from ace.graph.events import AnyObserver
 from ace.graph.nodes import ReActAgentNode
 from ace.graph.proposal import Proposal, ProposedChange, Review, Risk, as_text, read_review, why_risky
-from ace.graph.reducers import append, counter
+from ace.graph.state import AgentState
 from ace.graph.workflow import Workflow
 from ace.learner.credit import credit
 from ace.playbook import Add, Playbook, PlaybookBullet
 from ace.playbook.insight import Insight
 from ace.react import ReActGenerator
 from ace.reflector import Reflector
-from ace.tasks import Feedback, ReasoningStep, TaskOutput
+from ace.tasks import Feedback, TaskOutput
 
 MAX_STEPS = 50
 """Each round of review takes two steps."""
 
 
-class LearningState(TypedDict, total=False):
-    """The state of the learning workflow: `LearningState(user_input="x")`, or the ``run`` of an agent that ran elsewhere."""
+class LearningState(AgentState, total=False):
+    """The state of the learning workflow: `LearningState(user_input="x")`, or the ``run`` of an agent that ran elsewhere.
 
-    user_input: str
-    final_output: Any
-    scratchpad: Annotated[list[ReasoningStep], append]
-    iterations: Annotated[int, counter]
-    run: TaskOutput
-    feedback: Feedback | None
-    """Whether the run did what it should; without it and without `score`, the workflow asks."""
+    Without ``feedback`` and without `score`, the workflow asks.
+    """
+
     insights: list[Insight]
     proposal: Proposal
     changes: list[ProposedChange]

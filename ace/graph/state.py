@@ -27,8 +27,8 @@ class Document(BaseModel, frozen=True, extra="forbid"):
     metadata: dict[str, Any] = Field(default_factory=dict)
 
 
-class WorkflowState(TypedDict, total=False):
-    """What the nodes read and write, under their default names: `WorkflowState(user_input="x")`."""
+class AgentState(TypedDict, total=False):
+    """What a `ReActAgentNode` reads and writes, and the verdict on it."""
 
     user_input: str
     final_output: Any
@@ -39,8 +39,13 @@ class WorkflowState(TypedDict, total=False):
     """Model decisions so far."""
     run: TaskOutput
     """The last run of an agent, whole."""
-    feedback: Feedback
+    feedback: Feedback | None
     """Whether that run did what it should."""
+
+
+class WorkflowState(AgentState, total=False):
+    """What the nodes read and write, under their default names: `WorkflowState(user_input="x")`."""
+
     tool_calls: list[ToolCall]
     tool_results: Annotated[list[ToolResult], append]
     retrieved: list[Document]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, cast
@@ -101,7 +101,8 @@ class ReActAgentNode(Node):
             if not attempt.streams:
                 attempt.output = attempt.agent.run(attempt.task)
                 continue
-            with cast("RunStream[Event, TaskOutput]", attempt.stream(decision)) as stream:
+            begun = attempt.begun(decision, attempt.agent.stream, attempt.agent.stream_resume)
+            with cast("RunStream[Event, TaskOutput]", begun) as stream:
                 for event in stream:
                     attempt.send(event)
                     if (piece := attempt.piece(event)) is not None:
@@ -116,7 +117,8 @@ class ReActAgentNode(Node):
             if not attempt.streams:
                 attempt.output = await attempt.agent.arun(attempt.task)
                 continue
-            async with cast("AsyncRunStream[Event, TaskOutput]", attempt.astream(decision)) as stream:
+            begun = attempt.begun(decision, attempt.agent.astream, attempt.agent.astream_resume)
+            async with cast("AsyncRunStream[Event, TaskOutput]", begun) as stream:
                 async for event in stream:
                     attempt.send(event)
                     if (piece := attempt.piece(event)) is not None:
@@ -225,22 +227,12 @@ class _Attempt:
             if output.request is None:
                 raise Stopped(f"the run was stopped: {output.error.message if output.error else 'cancelled'}")
 
-    def stream(self, decision: ResumeDecision | None) -> Any:
-        """The next part of the run, as a stream."""
-        agent: Any = self.agent
+    def begun(self, decision: ResumeDecision | None, stream: Callable[..., Any], resume: Callable[..., Any]) -> Any:
+        """Begin the next part of the run with the agent's own method: a stream."""
         if self._stored():
-            return agent.stream_resume(self.run_id, decision, cancellation=self.token)
-        return agent.stream(self.task, cancellation=self.token, **self._named())
-
-    def astream(self, decision: ResumeDecision | None) -> Any:
-        """`stream` for async callers."""
-        agent: Any = self.agent
-        if self._stored():
-            return agent.astream_resume(self.run_id, decision, cancellation=self.token)
-        return agent.astream(self.task, cancellation=self.token, **self._named())
-
-    def _named(self) -> dict[str, Any]:
-        return {"run_id": self.run_id} if self.run_id else {}
+            return resume(self.run_id, decision, cancellation=self.token)
+        named = {"run_id": self.run_id} if self.run_id else {}
+        return stream(self.task, cancellation=self.token, **named)
 
     def send(self, event: Event) -> None:
         """Send the agent's event as an event of the graph, and as LangGraph's stream modes have it."""
