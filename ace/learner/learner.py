@@ -12,7 +12,7 @@ from dataclasses import replace
 from itertools import repeat
 from pathlib import Path
 from types import TracebackType
-from typing import Any, TypeVar
+from typing import Any
 from uuid import uuid4
 
 from ace.agent.episode import Episode, Solver
@@ -41,7 +41,6 @@ QUEUE_SIZE = 1_000
 """How many observed runs may wait; then `observe` waits too."""
 ATTEMPTS = 5
 """How often a lesson is curated when other processes change the book at the same time."""
-_T = TypeVar("_T")
 
 
 class Learner:
@@ -568,7 +567,7 @@ class Learner:
             self.playbook.commit(deltas, author=self.author, tools=run.schema_hashes, at=None if last else at)
             return deltas
 
-        self.report.count(self._written(write))
+        self._write(write)
 
     def _correct(self, change: Learned) -> None:
         """Put another verdict on a run in the place of an earlier one: the book becomes what that would have made of it."""
@@ -581,26 +580,25 @@ class Learner:
             return found
 
         with self._lock:
-            deltas = self._written(write)
+            self._write(write)
             self.report.corrected += 1
-            self.report.count(deltas)
 
-    def _written(self, write: Callable[[int, bool], _T]) -> _T:
-        """Write to the playbook as it stands, and once more where another process has changed it meanwhile.
+    def _write(self, write: Callable[[int, bool], Sequence[Delta]]) -> None:
+        """Write to the playbook as it stands, and once more where another process has changed it meanwhile; count it.
 
         Args:
-            write: Is given the revision, and whether this is the last attempt.
+            write: Is given the revision, and whether this is the last attempt; returns what it has written.
         """
         for attempts_left in reversed(range(ATTEMPTS)):
             self.playbook.refresh()
             at = self.playbook.revision
             try:
-                return write(at, not attempts_left)
+                self.report.count(write(at, not attempts_left))
+                return
             except PlaybookError:
                 # when another process changed the book meanwhile, a bullet may have gone, and gets no credit
                 if self.playbook.revision == at or not attempts_left:
                     raise
-        raise AssertionError("the last attempt returns or raises")
 
     # -- the gate ----------------------------------------------------------------------------------------------------------
 
@@ -623,7 +621,7 @@ class Learner:
 
             try:
                 if proposed:
-                    self.report.count(self._written(write))
+                    self._write(write)
             except BaseException:  # they are proposed again, by this process or the next
                 self._proposed, self._unmarked = [*proposed, *self._proposed], [*unmarked, *self._unmarked]
                 raise
