@@ -11,7 +11,6 @@ from copy import copy
 from dataclasses import replace
 from itertools import repeat
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 from uuid import uuid4
 
@@ -37,6 +36,8 @@ from ace.tools import ToolRegistry
 
 _log = logging.getLogger(__name__)
 _NONE: Any = object()
+_Lessons = tuple[Learned, Sequence[Insight], Mapping[str, str]]
+"""What a run has taught, its lessons, and the hashes of its tools."""
 QUEUE_SIZE = 1_000
 """How many observed runs may wait; then `observe` waits too."""
 ATTEMPTS = 5
@@ -116,7 +117,7 @@ class Learner:
         self._postponed = WaitingRuns.of(playbook)
         self._unread: dict[str, ObservedRun] = {}
         """Runs whose reflection waits for a model that could not be reached."""
-        self._proposed: list[tuple[Learned, Sequence[Insight], Mapping[str, str]]] = []
+        self._proposed: list[_Lessons] = []
         self._unmarked: list[tuple[ObservedRun, bool]] = []
         self._attempts: Attempts | None = None
         self._lock = threading.RLock()
@@ -164,8 +165,8 @@ class Learner:
                 if skip_solved and index in solved:
                     continue
                 episode = replace(make(), attempt=epoch)
-                success = self._run_episode(episode, f"{name}/{epoch}/{index}/{episode.task.task_id}", on_run)
-                if success:
+                place = f"{name}/{epoch}/{index}/{episode.task.task_id}"
+                if self._run_episode(episode, place, on_run):
                     solved.add(index)
             self._read_again()
             self._propose(now=True)
@@ -271,7 +272,7 @@ class Learner:
     def __enter__(self) -> Learner:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, _: BaseException | None, __: TracebackType | None) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     # -- from recorded runs ------------------------------------------------------------------------------------------------
@@ -316,24 +317,19 @@ class Learner:
             raise ValueError(
                 "learn_from_traces needs feedback for each run, or a function of it; or give the Learner a judge"
             )
-        if strict and not self._tools["schemas"]:
+        own: Mapping[str, Any] = self._tools["schemas"]
+        if strict and not own:
             raise ValueError("strict=True needs to know the tools: Learner(book, tools=registry)")
-        schemas: dict[str, Any] = {
-            name: {
-                **known,
-                "read_only": name in read_only or known.get("read_only", False),
-                "trusted": name in trusted or known.get("trusted", False),
-            }
-            for name, known in self._tools["schemas"].items()
-        }
-        read_only = {*read_only, *(name for name, known in schemas.items() if known["read_only"])}
+        read_only = {*read_only, *(name for name, schema in own.items() if schema.get("read_only"))}
+        trusted = {*trusted, *(name for name, schema in own.items() if schema.get("trusted"))}
+        schemas = dict[str, Any]()
         before = replace(self.report, unknown=Counter(self.report.unknown))
         given = iter(() if callable(feedback) else repeat(None) if feedback is None else feedback)
         for number, trace in enumerate(traces):
             late = f"trace {number}, counted from 0"
             try:
                 runs = read_requests(trace, task=task, read_only=read_only, domain=domain, tenant=tenant)
-                unknown = unknown_names(runs, self._tools["schemas"])
+                unknown = unknown_names(runs, own)
                 if strict and unknown:
                     raise ValueError(f"it names what no schema knows: {', '.join(sorted(unknown))}")
             except ValueError as error:
@@ -346,8 +342,8 @@ class Learner:
             if verdict is _NONE or (verdict is None and self.judge is None):
                 raise ValueError(f"there is no feedback for {late}; those before it were learned from")
             known = None if verdict is None else Feedback.of(verdict)
-            for name in (step.tool_name for run in runs for step in run.structured_trace):
-                schemas.setdefault(name, {"read_only": name in read_only, "trusted": name in trusted})
+            names = [*own, *(step.tool_name for run in runs for step in run.structured_trace)]
+            schemas |= {n: {**own.get(n, {}), "read_only": n in read_only, "trusted": n in trusted} for n in names}
             for run in _counted(runs, known):
                 tools: dict[str, Any] = {**self._tools, "schemas": schemas}
                 observed = ObservedRun(key=run.run_id, output=run, feedback=known, group=group, **tools)
@@ -629,7 +625,7 @@ class Learner:
                 for run, success in unmarked:
                     self._queue.done(run, success)
 
-    def _accepted(self, proposed: Sequence[tuple[Learned, Sequence[Insight], Mapping[str, str]]]) -> Sequence[Delta]:
+    def _accepted(self, proposed: Sequence[_Lessons]) -> Sequence[Delta]:
         """What the lessons make of the book; of those that the gate refuses, what needs none."""
         deltas = [*(run for run, _, _ in proposed), *self._tried(proposed)]
         if self.gate is None or not any(map(_shown, deltas)):
@@ -641,9 +637,7 @@ class Learner:
         self.report.refused += sum(map(_shown, deltas))
         return self._tried(proposed, ungated=True)
 
-    def _tried(
-        self, proposed: Sequence[tuple[Learned, Sequence[Insight], Mapping[str, str]]], ungated: bool = False
-    ) -> list[Delta]:
+    def _tried(self, proposed: Sequence[_Lessons], ungated: bool = False) -> list[Delta]:
         """What the lessons of several runs make of the book, one run after the other: tried in a copy.
 
         Args:
