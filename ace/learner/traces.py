@@ -63,11 +63,7 @@ def read_trace(
         ('Refund order 17', {'order': 17}, 'Done.')
     """
     found = _found(trace)
-    return (
-        found
-        if isinstance(found, TaskOutput)
-        else _run(found, task, frozenset(read_only), domain=domain, tenant=tenant)
-    )
+    return found if isinstance(found, TaskOutput) else _run(found, task, read_only, domain=domain, tenant=tenant)
 
 
 def read_requests(
@@ -107,22 +103,20 @@ def read_requests(
     found = _found(trace)
     if isinstance(found, TaskOutput):
         return [found]
-    whole = _run(found, task, frozenset(read_only), domain=domain, tenant=tenant)
-    parts = _requests(found, frozenset(read_only))
+    whole = _run(found, task, read_only, domain=domain, tenant=tenant)
+    parts = _requests(found, read_only)
     runs: list[TaskOutput] = []
-    said: list[str] = []
     for number, events in enumerate(parts):
-        words = [event.text for event in events if event.kind == "user"]
-        asked = task if task is not None and not number else "\n".join(words)
+        words = "\n".join(event.text for event in events if event.kind == "user")
+        asked = task if task is not None and not number else words
         known = [event for part in parts[:number] for event in part]
-        events = [*_handed_on(known, events, frozenset(read_only)), *events]
-        needed = _needed(said, events)
-        run = _run(events, asked, frozenset(read_only), needed, domain=domain, tenant=tenant)
+        events = [*_handed_on(known, events, read_only), *events]
+        needed = _needed(known, events)
+        run = _run(events, asked, read_only, needed, domain=domain, tenant=tenant)
         if len(parts) > 1:
             of_it = {"conversation": whole.run_id, "request": number}
             run = run.model_copy(update={"metadata": {**run.metadata, **of_it}})
         runs.append(run)
-        said += words
     return runs
 
 
@@ -167,12 +161,11 @@ def request_of(output: TaskOutput, read_only: Collection[str] = (), number: Any 
         ['Is order 17 of Ana open?', 'Cancel it']
     """
     history = read_messages(output.task.history)
-    if number is not None and (
-        isinstance(number, bool) or not isinstance(number, int) or not 0 <= number <= len(history)
-    ):
+    number = len(history) if number is None else number
+    if isinstance(number, bool) or not isinstance(number, int) or not 0 <= number <= len(history):
         raise ValueError(f"feedback names message {number!r}; the conversation has 0 to {len(history)}")
-    if number is not None and number < len(history):
-        output = _earlier_run(output, number, frozenset(read_only))
+    if number < len(history):
+        output = _earlier_run(output, number, read_only)
         history = history[:number]
     if not history:
         return output
@@ -181,12 +174,12 @@ def request_of(output: TaskOutput, read_only: Collection[str] = (), number: Any 
         TraceEvent("call", name=s.tool_name, args=s.tool_args, call_id=s.tool_call_id) for s in output.structured_trace
     ]
     events = [event for turn, message in enumerate(history) for event in message_events(message, turn)] + own + made
-    *before, last = _requests(events, frozenset(read_only))
+    *before, last = _requests(events, read_only)
     known = [event for part in before for event in part]
-    earlier = [*_handed_on(known, last, frozenset(read_only)), *last[: len(last) - len(own) - len(made)]]
+    earlier = [*_handed_on(known, last, read_only), *last[: len(last) - len(own) - len(made)]]
     words = [event.text for event in last if event.kind == "user"]
-    needed = _needed([event.text for event in known if event.kind == "user"], last)
-    read = _run(earlier, "\n".join(words), frozenset(read_only)).structured_trace if earlier else ()
+    needed = _needed(known, last)
+    read = _run(earlier, "\n".join(words), read_only).structured_trace if earlier else ()
     rounds = max((step.iteration for step in read), default=0)
     steps = [step.model_copy(update={"iteration": step.iteration + rounds}) for step in output.structured_trace]
     inputs = dict(output.task.inputs)
@@ -199,7 +192,7 @@ def request_of(output: TaskOutput, read_only: Collection[str] = (), number: Any 
     return output.model_copy(update={"task": task, "structured_trace": (*read, *steps)})
 
 
-def _earlier_run(output: TaskOutput, number: int, read_only: frozenset[str]) -> TaskOutput:
+def _earlier_run(output: TaskOutput, number: int, read_only: Collection[str]) -> TaskOutput:
     """The run of an earlier message, as far as the history holds it."""
     task = output.task
     message = read_messages(task.history)[number]
@@ -211,7 +204,7 @@ def _earlier_run(output: TaskOutput, number: int, read_only: frozenset[str]) -> 
     return run.model_copy(update={"task": run.task.model_copy(update=told), "run_id": run_id, "task_id": task_id})
 
 
-def _requests(events: Sequence[TraceEvent], read_only: frozenset[str]) -> list[list[TraceEvent]]:
+def _requests(events: Sequence[TraceEvent], read_only: Collection[str]) -> list[list[TraceEvent]]:
     """The events of each request: one ends with the last change before the user speaks again and more calls follow."""
     parts: list[list[TraceEvent]] = [[]]
     changed = False
@@ -229,7 +222,7 @@ def _requests(events: Sequence[TraceEvent], read_only: frozenset[str]) -> list[l
     return parts
 
 
-def _changes(call: TraceEvent, events: Sequence[TraceEvent], read_only: frozenset[str]) -> bool:
+def _changes(call: TraceEvent, events: Sequence[TraceEvent], read_only: Collection[str]) -> bool:
     """Whether a call changed something: it is known to, and no answer so far says that it failed."""
     if call.kind != "call" or call.name in read_only:
         return False
@@ -248,26 +241,22 @@ def _agrees(text: str) -> bool:
 
 
 def _handed_on(
-    events: Sequence[TraceEvent], later: Sequence[TraceEvent], read_only: frozenset[str]
+    events: Sequence[TraceEvent], later: Sequence[TraceEvent], read_only: Collection[str]
 ) -> list[TraceEvent]:
     """Reads of earlier requests, with their answers, that hold what the calls of a later one were given."""
     said = " ".join(event.text for event in later if event.kind == "user")
     given = {value for event in later if event.kind == "call" for value in _values(event.args)}
     wanted = [value for value in given if len(value) > 2 and not any(said_in(said, value))]
-    answers = {e.call_id: e.text for e in events if e.kind == "result" and e.call_id and not _failed(e.text)}
-    reads = {
-        event.call_id
-        for event in events
-        if event.kind == "call"
-        and event.name in read_only
-        and any(any(said_in(answers.get(event.call_id, ""), value)) for value in wanted)
-    }
-    return [event for event in events if event.kind in ("call", "result") and event.call_id in reads]
+    reads = {e.call_id for e in events if e.kind == "call" and e.call_id and e.name in read_only}
+    answers = {e.call_id: e.text for e in events if e.kind == "result" and e.call_id in reads and not _failed(e.text)}
+    holding = {key for key, answer in answers.items() if any(any(said_in(answer, value)) for value in wanted)}
+    return [event for event in events if event.kind in ("call", "result") and event.call_id in holding]
 
 
-def _needed(said: Sequence[str], events: Sequence[TraceEvent]) -> str:
-    """Sentences of earlier messages that hold what these calls were given."""
-    values = {value for event in events if event.kind == "call" for value in _values(event.args)}
+def _needed(events: Sequence[TraceEvent], later: Sequence[TraceEvent]) -> str:
+    """Sentences of earlier messages that hold what the calls of a later one were given."""
+    values = {value for event in later if event.kind == "call" for value in _values(event.args)}
+    said = [event.text for event in events if event.kind == "user"]
     sentences = [part for text in said for part in re.split(r"(?<=[.!?])\s+|\n", text) if part.strip()]
     return " ".join(s for s in dict.fromkeys(sentences) if any(any(said_in(s, value)) for value in values))
 
@@ -282,7 +271,7 @@ def _values(args: Any) -> list[str]:
 
 
 def _run(
-    events: Sequence[TraceEvent], task: str | None, read_only: frozenset[str], earlier: str = "", **scope: Any
+    events: Sequence[TraceEvent], task: str | None, read_only: Collection[str], earlier: str = "", **scope: Any
 ) -> TaskOutput:
     """Events as a run; `scope` is the domain and the tenant of its task."""
     asked = task if task is not None else next((event.text for event in events if event.kind == "user"), None)
