@@ -75,11 +75,8 @@ class Replay:
     def __init__(self, book: Playbook, change: Learned, curator: Curator) -> None:
         journal = book.history.deltas()
         heard = [(revision, delta) for revision, delta in journal if isinstance(delta, Learned)]
-        self._first: dict[str, int] = {}
-        self._heard_first: dict[str, bool | None] = {}
-        for revision, delta in heard:
-            self._first.setdefault(delta.run_id, revision)
-            self._heard_first.setdefault(delta.run_id, delta.success)
+        first = {delta.run_id: revision for revision, delta in reversed(heard)}
+        self._heard_first = {delta.run_id: delta.success for _, delta in reversed(heard)}
         self._now = {delta.run_id: delta for _, delta in heard} | {change.run_id: change}
         self._lost = {run for run, now in self._now.items() if self._heard_first[run] and not now.success}
         purged = {revision for revision, delta in journal if isinstance(delta, Purge) and delta.of_run}
@@ -98,9 +95,9 @@ class Replay:
         constants = {digest: value for b in known if b.plan for digest, value in b.plan.constants().items()}
         self._texts, self._constants = heard_now.texts | in_words, heard_now.written | constants
         self.attempts = Attempts()
-        for run_id, revision in self._first.items():
-            if revision < start:
-                self.attempts.other_way(self._now[run_id])
+        for run_id, run in self._now.items():
+            if first[run_id] < start:
+                self.attempts.other_way(run)
         self._ids = {bullet_id: bullet_id for bullet_id in self._original}
         """What the book calls a lesson, to what the copy does."""
         with book.fork(self._original.values(), journal=[pair for pair in journal if pair[0] < start]) as self._copy:
