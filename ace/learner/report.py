@@ -49,15 +49,11 @@ class LearningReport:
 
     def plus(self, other: LearningReport) -> LearningReport:
         """Both together."""
-        numbers = {f.name: getattr(self, f.name) + getattr(other, f.name) for f in fields(self) if f.name != "usage"}
-        return LearningReport(**numbers, usage=self.usage + other.usage)
+        return LearningReport(**{f.name: getattr(self, f.name) + getattr(other, f.name) for f in fields(self)})
 
     def since(self, before: LearningReport) -> LearningReport:
         """What came after an earlier count."""
         numbers = {f.name: getattr(self, f.name) - getattr(before, f.name) for f in fields(self) if f.name != "usage"}
-        return LearningReport(**numbers, usage=_less(self.usage, before.usage))
-
-
-def _less(usage: RunUsage, before: RunUsage) -> RunUsage:
-    now, then = usage.model_dump(), before.model_dump()
-    return RunUsage(**{name: value - then[name] for name, value in now.items()})
+        then = before.usage.model_dump()
+        usage = RunUsage(**{name: value - then[name] for name, value in self.usage.model_dump().items()})
+        return LearningReport(**numbers, usage=usage)
