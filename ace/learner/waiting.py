@@ -182,14 +182,13 @@ class WaitingRuns:
             ) from why
         _log.warning("could not learn from run %s now (%s); it is kept and learned later", run.output.run_id, reason)
 
-    def retry(self, learn: Callable[[ObservedRun], object], seconds: float = math.inf) -> int:
-        """Learn from what waits, in order, until that fails; how many were learned from.
+    def retry(self, learn: Callable[[ObservedRun], object], seconds: float = math.inf) -> None:
+        """Learn from what waits, in order, until that fails.
 
         Args:
             learn: Learns from one of them.
             seconds: Of CPU time that it takes for one at most: runs that took longer wait on.
         """
-        done = 0
         with self._retrying:
             for run in self.within(seconds, sound=True):
                 try:
@@ -203,8 +202,6 @@ class WaitingRuns:
                         self.put(still, power_cut=True)
                 else:
                     self._forget(run.key)
-                    done += 1
-        return done
 
     def replace(self, run: ObservedRun, *, keep: bool) -> None:
         """A later verdict takes the place of a run that waits; with `keep` it waits in its stead."""
