@@ -10,13 +10,7 @@ from ace.playbook import Playbook
 from ace.playbook.bullet import PlaybookBullet, readable, sequence_key
 from ace.playbook.delta import Add, Delta, Merge, Remove, Update
 from ace.playbook.duplicates.find import THRESHOLDS, calibrate, same_lesson, text_of
-from ace.playbook.duplicates.similarity import (
-    JACCARD,
-    contradiction,
-    jaccard,
-    text_difference,
-    words,
-)
+from ace.playbook.duplicates.similarity import JACCARD, contradiction, jaccard, text_difference, words
 from ace.playbook.index.minilm import embedded
 from ace.playbook.insight import DIFFERENCE, RECORD, Insight
 from ace.playbook.plan import Situation, joined, plan_with
@@ -157,26 +151,13 @@ class Curator:
             found = [(bullet, cosine) for bullet, cosine in found if bullet.trust == "trusted"]
         if not insight.trigger:
             return next((bullet for bullet, _ in found if _same_detail(bullet, insight)), None)
-        of_its_kind = [
-            bullet
-            for bullet, cosine in found
-            # close vectors hide a negation or a number: "refund" and "do not refund" are near each other
-            if bullet.trigger
-            and bullet.plan is None
-            and (
-                _same_request(bullet, insight)
-                or (
-                    (cosine >= self.merge_cosine or words(bullet.trigger) == words(said))
-                    and (bullet.trigger == said or not text_difference(bullet.trigger, said))
-                )
-            )
-        ]
+        worded = [(bullet, cosine) for bullet, cosine in found if bullet.trigger and bullet.plan is None]
+        of_its_kind = [bullet for bullet, cosine in worded if self._same_case(bullet, insight, cosine)]
         for bullet in of_its_kind:
             if bullet.key == sequence_key(insight.changing_tools) and self._says(bullet, insight):
                 return bullet
-        for bullet, cosine in found:
-            said = f"{insight.trigger}\n{insight.content}"
-            if bullet.trigger and bullet.plan is None and self._reads_alike(bullet, said, cosine):
+        for bullet, cosine in worded:
+            if self._reads_alike(bullet, f"{insight.trigger}\n{insight.content}", cosine):
                 alike = bullet in of_its_kind or bullet.key == sequence_key(insight.changing_tools)
                 return bullet if alike else "enough"
         # one way works, but a task can fail in endless ways
@@ -184,6 +165,14 @@ class Curator:
             if insight.content.startswith(beginning) and any(b.content.startswith(known) for b in of_its_kind):
                 return "enough"
         return None
+
+    def _same_case(self, bullet: PlaybookBullet, insight: Insight, cosine: float) -> bool:
+        """Whether two lessons are for the same request, or for requests that mean the same."""
+        if _same_request(bullet, insight) or bullet.trigger == insight.trigger:
+            return True
+        near = cosine >= self.merge_cosine or words(bullet.trigger) == words(insight.trigger)
+        # close vectors hide a negation or a number: "refund" and "do not refund" are near each other
+        return near and not text_difference(bullet.trigger, insight.trigger)
 
     def _outdone(self, insight: Insight) -> list[Delta]:
         """What leaves the book when it learns what made the difference: for the same request, the record of a failure."""
@@ -196,8 +185,7 @@ class Curator:
                 continue
             left = [s for s in bullet.situations if not _is_request(s, insight)]
             if left:
-                changes = readable(None, left)
-                deltas.append(Update(bullet_id=bullet.id, changes=changes, reason=reason))
+                deltas.append(Update(bullet_id=bullet.id, changes=readable(None, left), reason=reason))
             else:
                 deltas.append(Remove(bullet_id=bullet.id, reason=reason))
         return deltas
@@ -308,7 +296,5 @@ def _waits(bullet: PlaybookBullet) -> bool:
 
 def _same_detail(bullet: PlaybookBullet, insight: Insight) -> bool:
     """Whether two lessons about tools, which hold for any task, are the same."""
-    if bullet.trigger:
-        return False
-    alike = words(bullet.content) == words(insight.content) or jaccard(bullet.content, insight.content) >= SAME_DETAIL
-    return alike and not contradiction(bullet.content, insight.content)
+    known, new = bullet.content, insight.content
+    return not bullet.trigger and jaccard(known, new) >= SAME_DETAIL and not contradiction(known, new)
