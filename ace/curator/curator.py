@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any, Literal
 
 from ace.curator.eviction import evict
@@ -13,7 +13,7 @@ from ace.playbook.duplicates.find import THRESHOLDS, calibrate, same_lesson, tex
 from ace.playbook.duplicates.similarity import JACCARD, contradiction, jaccard, text_difference, words
 from ace.playbook.index.minilm import embedded
 from ace.playbook.insight import DIFFERENCE, RECORD, Insight
-from ace.playbook.plan import Situation, joined, plan_with
+from ace.playbook.plan import Plan, Situation, joined, plan_with
 
 WORTH_A_LOOK = 0.5
 """Triggers whose cosine is below this are not compared together with what follows from them."""
@@ -88,17 +88,20 @@ class Curator:
                 seen[said] = seen.get(said, set()) | runs
                 deltas.append(self._add(insight, schema_hashes))
             elif not set(insight.provenance.run_ids) <= set(same.provenance.run_ids):
+                changes = _said_again(same, insight, sure=not self._unsure(insight))
+                others = [bullet for bullet in planned if bullet.id not in gone and bullet.id != same.id]
+                twins = _twins(same, changes.get("plan", same.plan), others)
                 merge = Merge(
                     bullet_id=same.id,
-                    provenance=insight.provenance,
+                    provenance=insight.provenance.joined(*(twin.provenance for twin in twins)),
                     avg_iterations=float(insight.iterations),
                     tool_success_rate=insight.tool_success_rate,
                     clean=same.trust == "tainted" and self._frees(insight, same),
                     after=_after(same, insight),
                     reason=f"the same lesson again: {insight.evidence}",
-                    **_said_again(same, insight, sure=not self._unsure(insight)),
+                    absorbed=tuple(twin.id for twin in twins),
+                    **changes,
                 )
-                merge = _with_twins(same, merge, [b for b in planned if b.id not in gone and b.id != same.id])
                 deltas.append(merge)
                 gone |= dict.fromkeys(merge.absorbed, same)
         return evict(self.playbook, deltas)
@@ -271,18 +274,12 @@ def _is_request(situation: Situation, insight: Insight) -> bool:
     return new is not None and joined(situation, new, insight.values, counted=False) is not None
 
 
-def _with_twins(bullet: PlaybookBullet, merge: Merge, others: Sequence[PlaybookBullet]) -> Merge:
-    """The merge that also takes over lessons which have turned out to be the same."""
-    plan = merge.plan or bullet.plan
-    same = [
-        b
-        for b in others
-        if plan and b.plan and plan.fits(b.plan) and (plan.writes_alike(b.plan) or _all_joined(bullet, b))
-    ]
-    if not same:
-        return merge
-    provenance = merge.provenance.joined(*(other.provenance for other in same))
-    return merge.model_copy(update={"absorbed": tuple(other.id for other in same), "provenance": provenance})
+def _twins(bullet: PlaybookBullet, plan: Plan | None, others: Iterable[PlaybookBullet]) -> list[PlaybookBullet]:
+    """Other lessons that have turned out to be the same as a bullet with this plan."""
+    if plan is None:
+        return []
+    fitting = [(other, other.plan) for other in others if other.plan and plan.fits(other.plan)]
+    return [other for other, its in fitting if plan.writes_alike(its) or _all_joined(bullet, other)]
 
 
 def _all_joined(one: PlaybookBullet, other: PlaybookBullet) -> bool:
