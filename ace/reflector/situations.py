@@ -108,21 +108,13 @@ def generalised(
     spans = [_Mark(s.start, s.end, s.kind, s.kind, guessed=foreign and s.kind == "name") for s in masked]
     unknown = [mark._replace(guessed=foreign or mark.kind == "text") for mark in _unknown(text, knowledge.knows)]
     # a query is masked without knowing arguments: what it takes for a quotation is one here, too
-    whole_ones = [span for span in spans if span.kind in PERSONAL]
-    given = (
-        mark._replace(kind=_kind_around(mark, spans))
-        for mark in _arguments(text, bound, knowledge)
-        if not any(
-            s.start <= mark.start and mark.end <= s.end and s.end - s.start > mark.end - mark.start for s in whole_ones
-        )
-    )
+    given: list[_Mark] = []
+    for mark in _arguments(text, bound, knowledge):
+        around = [span for span in spans if span.start <= mark.start and mark.end <= span.end]
+        if not any(span.kind in PERSONAL and span.end - span.start > mark.end - mark.start for span in around):
+            given.append(mark._replace(kind=around[0].kind if around else mark.kind))
     marks = [*given, *spans, *_answered(text, steps, knowledge), *unknown]
     return _template(text, marks, named)
-
-
-def _kind_around(mark: _Mark, spans: Iterable[_Mark]) -> Kind:
-    around: list[Kind] = [span.kind for span in spans if span.start <= mark.start and mark.end <= span.end]
-    return around[0] if around else mark.kind
 
 
 def _arguments(text: str, given: Mapping[str, str], knowledge: Knowledge) -> Iterator[_Mark]:
@@ -134,8 +126,8 @@ def _arguments(text: str, given: Mapping[str, str], knowledge: Knowledge) -> Ite
 def _answered(text: str, steps: Iterable[ReasoningStep], knowledge: Knowledge) -> Iterator[_Mark]:
     """Where a text says what a field of an answer held."""
     for value, path in {(value, path) for step in steps for value, path in fields(step.result).items()}:
-        own = knowledge.hides(path) or not _said_by(knowledge.words, value)
-        if len(value) > 1 and own:
+        own = [word for word in WORD.findall(value) if word not in knowledge.words and word not in FUNCTION_WORDS]
+        if len(value) > 1 and (own or knowledge.hides(path)):
             yield from (_Mark(m.start(), m.end(), "text", "text") for m in said_in(text, value))
 
 
@@ -214,8 +206,3 @@ def _free(name: str, taken: Collection[str]) -> str:
 
 def _plain(text: str) -> str:
     return text.replace("{", "(").replace("}", ")")
-
-
-def _said_by(words: Collection[str], value: str) -> bool:
-    """Whether the tools' own words, and words like "the", are all that a value is made of."""
-    return all(word in words or word in FUNCTION_WORDS for word in WORD.findall(value))
