@@ -7,6 +7,7 @@ import json
 import re
 import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import lru_cache
 from itertools import islice
 from typing import Any, cast
@@ -103,13 +104,10 @@ def structure(answer: str) -> Any:
     """What a structured answer holds, `structure('{"a": 1}')`; None for any other."""
     if answer.strip()[:1] not in ("[", "{"):
         return None
-    try:
-        return json.loads(answer)
-    except (ValueError, RecursionError):
-        try:
-            return ast.literal_eval(answer.strip())
-        except (ValueError, SyntaxError, MemoryError, RecursionError, TypeError):
-            return None
+    for read, text in ((json.loads, answer), (ast.literal_eval, answer.strip())):
+        with suppress(ValueError, SyntaxError, MemoryError, RecursionError, TypeError):
+            return read(text)
+    return None
 
 
 def leaves(value: Any, path: str = "", depth: int = 0) -> Iterator[tuple[str, Any]]:
