@@ -78,12 +78,10 @@ class _Binder:
     def _bound(self, tool: str, name: str, value: Any) -> Sequence[Binding]:
         """Where an argument came from, and where else it may have come from."""
         if self._knowledge.names(tool, name, value):
-            chosen = self._chosen(name, value)
-            fields_too = () if isinstance(value, (list, bool)) or value is None else self._places(name, value)
-            return [
-                chosen,
-                *(p for p in fields_too if isinstance(p, FromAnswer) and slot_name(p.path) == slot_name(name)),
-            ]
+            places: list[Binding] = [self._chosen(name, value)]
+            others = [] if isinstance(value, (list, bool)) or value is None else self._places(name, value)
+            alike = (p for p in others if isinstance(p, FromAnswer) and slot_name(p.path) == slot_name(name))
+            return [*places, *alike]
         items: list[Any] = cast("list[Any]", value) if isinstance(value, list) and value else [value]
         first, *rest = (self._places(name, item) for item in items)
         # items may come from answers of the same tool, one each
@@ -129,9 +127,8 @@ class _Binder:
             places.append(FromTask(slot=slot_name(name)))
         held = ((index, path) for index, _, known, _ in reversed(self._answers) for path in known.get(key, ()))
         found = [(index, ".".join(map(self._field, path.split(".")))) for index, path in held]
-        found.sort(
-            key=lambda place: (-place[0], slot_name(place[1]) != slot_name(name))
-        )  # a field of the same name first
+        # a field of the same name first
+        found.sort(key=lambda place: (-place[0], slot_name(place[1]) != slot_name(name)))
         places += [FromAnswer(call=index, path=path, unnamed=self._unnamed(path)) for index, path in found]
         if not places:
             said = (index for index, _, _, answer in reversed(self._answers) if any(said_in(answer, key)))
