@@ -119,12 +119,11 @@ def _repeats(calls: Sequence[Call], at: int, length: int, moved: Mapping[int, in
             return count, common
         others = [_places_of(call, start, moved) for call in body]
         both: list[_Places] = [_both(one, other) for one, other in zip(common, others, strict=True)]
-        if any(one.keys() != other.keys() for one, other in zip(common, others, strict=True)) or not all(
-            places for call in both for places in call.values()
-        ):
+        if not all(places for call in both for places in call.values()):
             return count, common
         common, count = both, count + 1
 
 
 def _both(one: _Places, other: _Places) -> _Places:
-    return {name: {k: place for k, place in places.items() if k in other.get(name, {})} for name, places in one.items()}
+    names = {**one, **other}
+    return {n: {k: place for k, place in one.get(n, {}).items() if k in other.get(n, {})} for n in names}
