@@ -190,11 +190,8 @@ def useful_steps(steps: Sequence[ReasoningStep]) -> list[tuple[int, ReasoningSte
     answered = {_call(step) for step in steps if step.outcome == "success"}
     for number, step in enumerate(steps, 1):
         call = _call(step)
-        if (
-            step.tool_name in RESERVED_NAMES
-            or not _worked(step)
-            or (step.outcome == "interrupted" and call in answered)
-        ):
+        unheard = step.outcome == "interrupted" and call in answered
+        if unheard or step.tool_name in RESERVED_NAMES or not _worked(step):
             continue
         if step.changes_state:
             seen.clear()
@@ -212,9 +209,8 @@ def _call(step: ReasoningStep) -> str:
 
 def _worked(step: ReasoningStep) -> bool:
     """Whether a call did what it should, as far as is known; many tools refuse in words, as an answer like any other."""
-    if not step.executed or step.error is not None or step.outcome not in ("success", "interrupted"):
-        return False
-    return not refused(step.result)
+    ended_well = step.executed and step.error is None and step.outcome in ("success", "interrupted")
+    return ended_well and not refused(step.result)
 
 
 def refused(answer: str) -> bool:
