@@ -117,9 +117,8 @@ class Knowledge:
         first, _, rest = text.partition(" ")
         sentence = rest and first.lower() in common_words()
         spans = self.masker.spans(f"to {first.lower()} {rest}" if sentence else f"to {text}")
-        return any(
-            span.kind in PERSONAL or span.kind in ("date", "time") for span in spans
-        )  # today is another day soon
+        # today is another day soon
+        return any(span.kind in PERSONAL or span.kind in ("date", "time") for span in spans)
 
     def hides(self, argument: str) -> bool:
         """Whether an argument, or what it is a part of, was declared private."""
