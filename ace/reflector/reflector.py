@@ -277,7 +277,7 @@ def beside(run: Learned, other: Learned | None) -> list[Insight]:
         return list(run.insights)
     main, *details = run.insights
     held = next((why for tool, why in run.asked.items() if tool in found.tools), "")
-    plain = {"plan": None, "values": {}, "filled": ""}
+    plain: dict[str, Any] = {"plan": None, "values": {}, "filled": ""}
     empty = dict.fromkeys(("tool_sequence", "changing_tools", "steps", "after"), ())
     said = {"section": found.section, "content": found.content, "tools": found.tools, "held": held}
     difference = main.model_copy(update={**plain, **empty, **said, "words_from": ("schema",)})
