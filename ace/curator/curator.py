@@ -132,7 +132,9 @@ class Curator:
         if self._unsure(insight) or not (waiting.after and insight.after):
             return False
         users = {*waiting.provenance.users, *insight.provenance.users}
-        return _after_other_words(waiting, insight) or len(users) >= self.playbook.promote_after > 1
+        other_task = not set(insight.provenance.task_ids) <= set(waiting.provenance.task_ids)
+        other_words = other_task and set(waiting.after).isdisjoint(insight.after)
+        return other_words or len(users) >= self.playbook.promote_after > 1
 
     def _add(self, insight: Insight, schema_hashes: Mapping[str, str]) -> Add:
         bullet, reason = insight.as_bullet(dict(schema_hashes)), f"a new lesson: {insight.evidence}"
@@ -228,17 +230,10 @@ def _said_again(bullet: PlaybookBullet, insight: Insight, sure: bool) -> dict[st
             said = {"plan": plan}
     for situation in bullet.situations:
         if (both := joined(situation, insight.situation, insight.values, counted, insight.fill)) is not None:
-            same = both == situation
-            return said if same else said | {"situation": both, "instead_of": situation.wording}
+            return said if both == situation else said | {"situation": both, "instead_of": situation.wording}
     if not sure:
         return said
     return said | {"situation": insight.situation.model_copy(update={"since": len(bullet.provenance.run_ids)})}
-
-
-def _after_other_words(bullet: PlaybookBullet, insight: Insight) -> bool:
-    """Whether a lesson that waits since its calls came unasked for after some words came after quite other ones here."""
-    other_task = not set(insight.provenance.task_ids) <= set(bullet.provenance.task_ids)
-    return other_task and set(bullet.after).isdisjoint(insight.after)
 
 
 def _after(bullet: PlaybookBullet, insight: Insight) -> tuple[str, ...] | None:
