@@ -239,7 +239,6 @@ class Learner:
             )
         observed = ObservedRun.model_construct(
             key=f"{run.run_id}/{uuid4().hex}",  # a later verdict on it waits beside this one
-            place="",
             output=run,
             feedback=None if feedback is None else Feedback.of(feedback),
             group=group,
@@ -546,24 +545,20 @@ class Learner:
         if self._attempts is None:
             self._attempts = Attempts(self.playbook.history.heard(MAX_ATTEMPTS).values())
         insights = beside(taught, self._attempts.other_way(taught))
-        if self.gate is None:
-            # also a run that teaches nothing now: by another verdict it would have, and in its place
-            self._commit(run, feedback, [] if run.output.termination_reason in OUTAGES else [stored], insights)
-            return
-        self._commit(run, feedback, [], [])
-        self._proposed.append((stored, insights, run.schema_hashes))
+        gated = self.gate is not None
+        # also a run that teaches nothing now: by another verdict it would have, and in its place
+        learned = [] if gated or run.output.termination_reason in OUTAGES else [stored]
 
-    def _commit(
-        self, run: ObservedRun, feedback: Feedback, learned: Sequence[Learned], insights: Sequence[Insight]
-    ) -> None:
         def write(at: int, last: bool) -> Sequence[Delta]:
             tags = credit(run.output, feedback, self.playbook.find)
-            deltas = [*learned, *tags, *self.curator.curate(insights, run.schema_hashes)]
+            deltas = [*learned, *tags, *self.curator.curate([] if gated else insights, run.schema_hashes)]
             # what others have added since the search is not added again; the last attempt is for a busy book
             self.playbook.commit(deltas, author=self.author, tools=run.schema_hashes, at=None if last else at)
             return deltas
 
         self._write(write)
+        if gated:
+            self._proposed.append((stored, insights, run.schema_hashes))
 
     def _correct(self, change: Learned) -> None:
         """Put another verdict on a run in the place of an earlier one: the book becomes what that would have made of it."""
