@@ -527,16 +527,14 @@ class Learner:
         """Learn from the runs whose reflection found no model."""
         with self._lock:
             for key, run in list(self._unread.items()):
+                try:
+                    self._learn(run, keep=self._queue is not None and self._queue.get(key) is not None, waits=True)
+                except ModelTransport as error:
+                    _log.warning("%s; run %s waits and is read again", error, run.output.run_id)
+                    self._unread[key] = self._unread.pop(key)  # next time another one is tried first
+                    return
                 del self._unread[key]
                 self.report.unread -= 1
-                try:
-                    self._learn(run, keep=self._queue is not None and self._queue.get(key) is not None)
-                except BaseException:  # it waits on
-                    self._unread = {key: run, **self._unread}
-                    self.report.unread += 1
-                    raise
-                if key in self._unread:
-                    return  # the model is still out of reach
 
     # -- what is written ---------------------------------------------------------------------------------------------------
 
