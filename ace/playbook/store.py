@@ -12,7 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, nullcontext, suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -151,14 +151,12 @@ class Transaction:
         for bullet_id, bullet in self.after.items():
             _put(self._connection, bullet_id, bullet)
         previous = _last_checksum(self._connection)
-        rows: list[dict[str, Any]] = []
+        entries: list[Entry] = []
         for position, delta in enumerate(self.deltas):
             text = delta.model_dump_json()
             previous = link(previous, self.revision, position, text, self._author, self._now)
-            row = asdict(Entry(self.revision, position, text, self._author, self._now, previous))
-            rows.append({"delta": row.pop("text"), **row})
-        if rows:
-            self._connection.execute(schema.journal.insert(), rows)
+            entries.append(Entry(self.revision, position, text, self._author, self._now, previous))
+        _append(self._connection, entries)
         if any(isinstance(delta, (Remove, Restore)) and delta.back_to is not None for delta in self.deltas):
             _credit_again(self._connection)
 
@@ -221,24 +219,13 @@ class Rewriting:
         """
         now, newest = time.time(), _newest(self._connection)
         fresh = [Entry(newest + 1, n, d.model_dump_json(), author, now, "") for n, d in enumerate(deltas)]
-        previous, table = START, schema.journal
+        previous, entries = START, list[Entry]()
         for entry in [*self.entries, *fresh]:
             text, by = changes.get((entry.revision, entry.position), (entry.text, entry.author))
             previous = link(previous, entry.revision, entry.position, text, by, entry.created_at)
-            row = {"delta": text, "author": by, "checksum": previous}
-            where = (table.c.revision == entry.revision) & (table.c.position == entry.position)
-            if entry.checksum and entry.checksum != previous:
-                self._connection.execute(table.update().where(where).values(**row))
-            elif not entry.checksum:
-                place = {"revision": entry.revision, "position": entry.position, "created_at": entry.created_at}
-                self._connection.execute(table.insert().values(**row, **place))
-        stored = {row.number: row for row in _rows(self._connection)}
-        wanted = {bullet.number: bullet for bullet in bullets.values()}
-        for number in stored.keys() | wanted.keys():
-            row, bullet = stored.get(number), wanted.get(number)
-            if bullet is None or row != Row.of(bullet):
-                _put(self._connection, f"b-{number}", bullet)
-        _credit_again(self._connection)
+            entries.append(replace(entry, text=text, author=by, checksum=previous))
+        self._connection.execute(schema.journal.delete())
+        _write_all(self._connection, entries, bullets)
 
 
 def given_numbers(delta: Delta) -> list[int]:
@@ -494,12 +481,7 @@ class Store:
         with self._write() as connection:
             if _newest(connection):
                 raise PlaybookError("a whole journal is imported into an empty playbook only; name a new file")
-            rows = [asdict(entry) for entry in entries]
-            if rows:
-                connection.execute(schema.journal.insert(), [{"delta": row.pop("text"), **row} for row in rows])
-            for bullet_id, bullet in fold(journal).items():
-                _put(connection, bullet_id, bullet)
-            _credit_again(connection)
+            _write_all(connection, entries, fold(journal))
             connection.execute(schema.meta.delete().where(schema.meta.c.key == "next_number"))
             given = [number for entry in entries for number in given_numbers(entry.delta)]
             connection.execute(schema.meta.insert().values(key="next_number", value=str(max(given, default=0) + 1)))
@@ -706,6 +688,20 @@ def _put(connection: sa.Connection, bullet_id: str, bullet: PlaybookBullet | Non
     connection.execute(table.delete().where(table.c.number == number))
     if bullet is not None:
         connection.execute(table.insert().values(**Row.of(bullet)._asdict()))
+
+
+def _append(connection: sa.Connection, entries: Iterable[Entry]) -> None:
+    if rows := [asdict(entry) for entry in entries]:
+        connection.execute(schema.journal.insert(), [{"delta": row.pop("text"), **row} for row in rows])
+
+
+def _write_all(connection: sa.Connection, entries: Iterable[Entry], bullets: Mapping[str, PlaybookBullet]) -> None:
+    """Write a whole journal, where none stands, and in the place of what stands there the bullets and credits."""
+    _append(connection, entries)
+    connection.execute(schema.bullets.delete())
+    if rows := [Row.of(bullet)._asdict() for bullet in bullets.values()]:
+        connection.execute(schema.bullets.insert(), rows)
+    _credit_again(connection)
 
 
 def _credits(connection: sa.Connection, run_id: str | None = None) -> Credits:
