@@ -181,13 +181,8 @@ class Transaction:
 
     def _with_id(self, bullet: PlaybookBullet) -> PlaybookBullet:
         """Give the next number; the counter outlives removals, so no id comes twice."""
-        found, table = _meta(self._connection, "next_number"), schema.meta
-        number = int(found or 1)
-        if found is None:
-            self._connection.execute(table.insert().values(key="next_number", value=str(number + 1)))
-        else:
-            following = table.update().where(table.c.key == "next_number").values(value=str(number + 1))
-            self._connection.execute(following)
+        number = _next_number(self._connection)
+        _put_meta(self._connection, "next_number", str(number + 1))
         return bullet.model_copy(update={"id": f"b-{number}"})
 
 
@@ -433,14 +428,14 @@ class Store:
     def last_number(self) -> int:
         """The highest number that a bullet was given, whether it is still there or not."""
         with self._read() as connection:
-            return int(_meta(connection, "next_number") or 1) - 1
+            return _next_number(connection) - 1
 
     def everything(self) -> tuple[list[Entry], list[Row], int, Credits, list[str]]:
         """Journal, table, next bullet number, credits, and what else is damaged, read in one transaction: for `verify`."""
         with self._read() as connection:
             if misshapen := list(_misshapen(connection)):
                 return [], [], 1, {}, misshapen  # nothing of it can be relied on
-            entries, following = _entries(connection), int(_meta(connection, "next_number") or 1)
+            entries, following = _entries(connection), _next_number(connection)
             return entries, _rows(connection), following, _credits(connection), list(_broken_seals(connection))
 
     # -- writing -----------------------------------------------------------------------------------------------------
@@ -482,9 +477,8 @@ class Store:
             if _newest(connection):
                 raise PlaybookError("a whole journal is imported into an empty playbook only; name a new file")
             _write_all(connection, entries, fold(journal))
-            connection.execute(schema.meta.delete().where(schema.meta.c.key == "next_number"))
             given = [number for entry in entries for number in given_numbers(entry.delta)]
-            connection.execute(schema.meta.insert().values(key="next_number", value=str(max(given, default=0) + 1)))
+            _put_meta(connection, "next_number", str(max(given, default=0) + 1))
 
     def back_up(self, target: Path) -> None:
         """Copy the book into a file, while others may write to it: SQLite's own backup.
@@ -533,10 +527,9 @@ class Store:
 
     def remember_queue(self, path: Path) -> None:
         """Note a folder of runs that wait to be learned from, or of stored ones: a purge looks through it, too."""
-        table, key = schema.meta, f"queue:{path.resolve()}"
+        key = f"queue:{path.resolve()}"
         with self._write() as connection:
-            if _meta(connection, key) is None:
-                connection.execute(table.insert().values(key=key, value=schema.seal(self.book_id or "", key)))
+            _put_meta(connection, key, schema.seal(self.book_id or "", key))
 
     def queues(self) -> list[Path]:
         """The folders that were noted."""
@@ -546,10 +539,8 @@ class Store:
 
     def start_ids_after(self, number: int) -> None:
         """Give no new bullet this number, or a lower one."""
-        table = schema.meta
         with self._write() as connection:
-            connection.execute(table.delete().where(table.c.key == "next_number"))
-            connection.execute(table.insert().values(key="next_number", value=str(number + 1)))
+            _put_meta(connection, "next_number", str(number + 1))
 
     # -- vectors -----------------------------------------------------------------------------------------------------
 
@@ -654,6 +645,16 @@ def _sealing(connection: sa.Connection) -> str:
 def _seal(connection: sa.Connection) -> None:
     sealed = schema.meta.update().where(schema.meta.c.key == "seal").values(value=_sealing(connection))
     connection.execute(sealed)
+
+
+def _put_meta(connection: sa.Connection, key: str, value: str) -> None:
+    table = schema.meta
+    if not connection.execute(table.update().where(table.c.key == key).values(value=value)).rowcount:
+        connection.execute(table.insert().values(key=key, value=value))
+
+
+def _next_number(connection: sa.Connection) -> int:
+    return int(_meta(connection, "next_number") or 1)
 
 
 def _newest(connection: sa.Connection) -> int:
