@@ -6,7 +6,7 @@ import hashlib
 import json
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from difflib import SequenceMatcher
 from itertools import groupby
 from typing import Annotated, Any, Literal
@@ -203,26 +203,22 @@ class Plan(BaseModel, frozen=True, extra="forbid"):
     def fits(self, other: Plan) -> bool:
         """Whether another plan of the same shape is the same: each argument may come from the same place in both."""
         return all(
-            not self.keys(one, name).isdisjoint(other.keys(also, name))
-            for one, also in zip(self.telling, other.telling, strict=True)
-            for name in one.args
+            not self.keys(one, name).isdisjoint(other.keys(also, name)) for one, also, name in self._beside(other)
         )
 
     def contradicts(self, other: Plan) -> bool:
         """Whether what was written alike in all runs so far is another text in another plan of the same shape."""
-        return any(
-            (known := _digest(one.args[name])) and (said := _digest(also.args[name])) and known != said
-            for one, also in zip(self.telling, other.telling, strict=True)
-            for name in one.args
-        )
+        written = ((_digest(one.args[name]), _digest(also.args[name])) for one, also, name in self._beside(other))
+        return any(known and said and known != said for known, said in written)
 
     def writes_alike(self, other: Plan) -> bool:
         """Whether two plans of the same shape know the same of what the model writes."""
-        return all(
-            _digest(one.args[name]) == _digest(also.args[name])
-            for one, also in zip(self.telling, other.telling, strict=True)
-            for name in one.args
-        )
+        return all(_digest(one.args[name]) == _digest(also.args[name]) for one, also, name in self._beside(other))
+
+    def _beside(self, other: Plan) -> Iterator[tuple[Call, Call, str]]:
+        """Each argument of its telling calls, with the call and that of another plan of the same shape."""
+        for one, also in zip(self.telling, other.telling, strict=True):
+            yield from ((one, also, name) for name in one.args)
 
     def keys(self, call: Call, argument: str) -> set[str]:
         """The keys of the places that an argument of one of its calls may come from."""
@@ -231,11 +227,7 @@ class Plan(BaseModel, frozen=True, extra="forbid"):
     @property
     def stored(self) -> Plan:
         """The plan as a lesson keeps it: of what only one run wrote, a hash."""
-        calls: list[Call] = []
-        for call in self.calls:
-            args = {name: _hashed(arg) for name, arg in call.args.items()}
-            calls.append(call.model_copy(update={"args": args}))
-        return self.model_copy(update={"calls": tuple(calls)})
+        return self._with_args(_hashed)
 
     def constants(self) -> dict[str, Any]:
         """What all its runs wrote alike, by its hash."""
@@ -244,14 +236,18 @@ class Plan(BaseModel, frozen=True, extra="forbid"):
 
     def with_constants(self, known: Mapping[str, Any]) -> Plan:
         """The plan with values in place of the hashes of what a run wrote, as far as they are known."""
+
+        def filled(arg: Binding) -> Binding:
+            told = isinstance(arg, Written) and arg.digest in known
+            return Constant(value=known[arg.digest], named=False) if told else arg
+
+        return self._with_args(filled)
+
+    def _with_args(self, changed: Callable[[Binding], Binding]) -> Plan:
+        """The plan with another binding for each argument."""
         calls: list[Call] = []
         for call in self.calls:
-            args: dict[str, Binding] = {
-                name: Constant(value=known[arg.digest], named=False)
-                if isinstance(arg, Written) and arg.digest in known
-                else arg
-                for name, arg in call.args.items()
-            }
+            args = {name: changed(arg) for name, arg in call.args.items()}
             calls.append(call.model_copy(update={"args": args}))
         return self.model_copy(update={"calls": tuple(calls)})
 
