@@ -238,8 +238,9 @@ class Plan(BaseModel, frozen=True, extra="forbid"):
         """The plan with values in place of the hashes of what a run wrote, as far as they are known."""
 
         def filled(arg: Binding) -> Binding:
-            told = isinstance(arg, Written) and arg.digest in known
-            return Constant(value=known[arg.digest], named=False) if told else arg
+            if isinstance(arg, Written) and arg.digest in known:
+                return Constant(value=known[arg.digest], named=False)
+            return arg
 
         return self._with_args(filled)
 
