@@ -14,7 +14,7 @@ from ace.core import PlaybookError, clean_text
 from ace.playbook.bullet import PlaybookBullet
 from ace.playbook.credits import Credits, credits_of
 from ace.playbook.database import book_url
-from ace.playbook.delta import Add, Delta, Learned, Merge, Purge, Remove, Restore, Tag, fold
+from ace.playbook.delta import Add, Delta, Learned, Merge, Remove, Restore, Tag, fold
 from ace.playbook.state import PlaybookState
 from ace.playbook.store import START, Entry, Row, Store, given_numbers, link
 from ace.playbook.transfer import read_journal, write_journal
@@ -257,9 +257,8 @@ class History:
         then = _state_at(entries)
         with self._state.transaction(author, reviewed=True) as tx:
             now = {bullet.id: bullet for bullet in self._state.bullets.values()}
-            tx.add(
-                *_way_back(now, then, revision, credits_of((e.revision, e.delta) for e in entries), clean_text(note))
-            )
+            credited = credits_of((e.revision, e.delta) for e in entries)
+            tx.add(*_way_back(now, then, revision, credited, clean_text(note)))
         return self._state.revision
 
     def versions(self, bullet_id: str) -> list[Version]:
@@ -483,17 +482,11 @@ def _unlike(entries: Sequence[Entry], rows: Sequence[Row]) -> Iterator[str]:
     yield from (f"b-{number} is in the table, but not in the journal" for number in stored)
 
 
-def _number(bullet_id: str) -> int:
-    return int(bullet_id.removeprefix("b-"))
-
-
 def _wrong_numbers(entries: Sequence[Entry], next_number: int) -> Iterator[str]:
     """Ids that came twice, and a counter that does not follow the last one."""
     deltas = [entry.delta for entry in entries]
-    numbers = [delta.bullet.number for delta in deltas if isinstance(delta, Add)]
-    numbers += [_number(d.bullet_id) for d in deltas if isinstance(d, Purge) and d.what == "added"]
-    for number in (number for number, times in Counter(numbers).items() if times > 1):
-        yield f"b-{number} was given twice"
+    numbers = Counter(n for delta in deltas if not isinstance(delta, Restore) for n in given_numbers(delta))
+    yield from (f"b-{number} was given twice" for number, times in numbers.items() if times > 1)
     given = [number for delta in deltas for number in given_numbers(delta)]  # a book that was saved keeps its ids
     expected = max(given, default=0) + 1
     if next_number < expected:
@@ -502,23 +495,21 @@ def _wrong_numbers(entries: Sequence[Entry], next_number: int) -> Iterator[str]:
         yield f"b-{next_number - 1} was given, but the journal does not know it: its end is missing"
 
 
-def _broken_links(entries: Sequence[Entry]) -> list[str]:
-    previous, problems = START, list[str]()
+def _broken_links(entries: Sequence[Entry]) -> Iterator[str]:
+    previous = START
     for entry in entries:
         expected = link(previous, entry.revision, entry.position, entry.text, entry.author, entry.created_at)
         if expected != entry.checksum:
-            problems.append(f"the entry {entry.revision}.{entry.position} was changed after it was written")
+            yield f"the entry {entry.revision}.{entry.position} was changed after it was written"
         previous = entry.checksum
-    return problems
 
 
-def _gaps(entries: Sequence[Entry]) -> list[str]:
-    expected, position, problems = 0, -1, list[str]()
+def _gaps(entries: Sequence[Entry]) -> Iterator[str]:
+    expected, position = 0, -1
     for entry in entries:
         if (entry.revision, entry.position) not in ((expected, position + 1), (expected + 1, 0)):
-            problems.append(f"after entry {expected}.{position} comes {entry.revision}.{entry.position}")
+            yield f"after entry {expected}.{position} comes {entry.revision}.{entry.position}"
         expected, position = entry.revision, entry.position
-    return problems
 
 
 def _verdict(entry: Entry) -> Verdict:
