@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from difflib import SequenceMatcher
 from importlib import resources
@@ -138,7 +138,7 @@ def find_duplicates(bullets: Sequence[PlaybookBullet], vectors: Vectors, thresho
         successor, removed = _ranked(one, other)
         if not what:
             kind: Kind = "duplicate"
-        elif what and _is_variant(a, b, what) and variants.get(successor.id, 0) < MAX_VARIANTS:
+        elif _is_variant(a, b, what) and variants.get(successor.id, 0) < MAX_VARIANTS:
             kind, variants[successor.id] = "variant", variants.get(successor.id, 0) + 1
         else:
             report.near.append((one.id, other.id, cosine, what))
@@ -171,9 +171,7 @@ def text_of(bullet: PlaybookBullet) -> str:
 
 def merging(pairs: Sequence[DuplicatePair]) -> list[Delta]:
     """The deltas that leave one bullet of each group: evidence is summed, and variants are written down."""
-    into: dict[str, str] = {}
-    for pair in pairs:
-        into[pair.removed.id] = pair.successor.id
+    into = {pair.removed.id: pair.successor.id for pair in pairs}
     groups: dict[str, list[DuplicatePair]] = {}
     for pair in pairs:
         root = pair.successor.id
@@ -233,14 +231,14 @@ def _is_variant(a: str, b: str, what: str) -> bool:
     return what.startswith(("names", "other words")) and len(swapped) <= 8
 
 
-def _near(bullets: Sequence[PlaybookBullet], vectors: Vectors) -> Iterator[tuple[int, int, float]]:
+def _near(bullets: Sequence[PlaybookBullet], vectors: Vectors) -> list[tuple[int, int, float]]:
     """Pairs of one section, scope and tool sequence that are near each other, the nearest first."""
     scopes: dict[object, list[int]] = {}
     for index, bullet in enumerate(bullets):
         if bullet.stage in ("active", "pinned", "shadow"):
             key = (bullet.section, bullet.domain, bullet.tenant, bullet.tool_sequence, bullet.changing_tools)
             scopes.setdefault(key, []).append(index)
-    found: list[tuple[float, int, int]] = []
+    found: list[tuple[int, int, float]] = []
     for members in scopes.values():
         rows = np.asarray(members)
         for start in range(0, len(rows), _BLOCK):
@@ -248,9 +246,8 @@ def _near(bullets: Sequence[PlaybookBullet], vectors: Vectors) -> Iterator[tuple
             cosines = vectors[part] @ vectors[rows[start:]].T
             for x, y in np.argwhere(cosines >= LOOK_FROM):
                 if x < y:
-                    found.append((float(cosines[x, y]), int(part[x]), int(rows[start + y])))
-    for cosine, i, j in sorted(found, key=lambda item: (-item[0], item[1], item[2])):
-        yield i, j, cosine
+                    found.append((int(part[x]), int(rows[start + y]), float(cosines[x, y])))
+    return sorted(found, key=lambda pair: (-pair[2], pair[0], pair[1]))
 
 
 def _ranked(one: PlaybookBullet, other: PlaybookBullet) -> tuple[PlaybookBullet, PlaybookBullet]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from difflib import SequenceMatcher
 from functools import lru_cache
 from typing import NamedTuple
@@ -160,17 +159,15 @@ def opposed(a: str, b: str) -> str:
     left, right = words(a) - words(b), words(b) - words(a)
     for one in left:
         for other in right:
-            if frozenset((one, other)) in ANTONYMS or {one, other} in _prefixed(one, other):
+            if frozenset((one, other)) in ANTONYMS or _prefixed(one, other):
                 return f"antonyms: {one} / {other}"
     return ""
 
 
-def _prefixed(one: str, other: str) -> Sequence[set[str]]:
-    """`able` and `unable`, `connect` and `disconnect`: a word and its negated form."""
+def _prefixed(one: str, other: str) -> bool:
+    """Whether two words are a word and its negated form: `able` and `unable`, `connect` and `disconnect`."""
     short, long = sorted((one, other), key=len)
-    return (
-        [{one, other}] if long in {f"{p}{short}" for p in ("un", "dis", "in", "im", "non", "de", "ir", "mis")} else []
-    )
+    return long in {f"{prefix}{short}" for prefix in ("un", "dis", "in", "im", "non", "de", "ir", "mis")}
 
 
 def _stems(text: str) -> list[str]:
