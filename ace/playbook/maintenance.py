@@ -112,10 +112,7 @@ class Maintenance:
                 action = "prune"
             elif bullet.stage == "shadow" and bullet.trust == "trusted" and should_promote(known, rate):
                 action = "promote"
-            measured = effect(
-                Record(bullet.treated_successes, bullet.treated_failures),
-                Record(bullet.control_successes, bullet.control_failures),
-            )
+            measured = effect(Record(bullet.treated_successes, bullet.treated_failures), own_controls(bullet))
             assessed.append(
                 Assessment(
                     bullet=bullet,

@@ -67,11 +67,9 @@ def why_no_call(bullet: PlaybookBullet) -> str:
     if loops != driven:
         return f"what a loop of {bullet.id} goes over is not settled"
     unknown = next((call.tool for call in plan.calls if call.tool not in bullet.tool_schema_hashes), "")
-    return (
-        f"with which arguments of {unknown} {bullet.id} was learned is not known; learn it from an agent's run"
-        if unknown
-        else ""
-    )
+    if unknown:
+        return f"with which arguments of {unknown} {bullet.id} was learned is not known; learn it from an agent's run"
+    return ""
 
 
 def why_stopped(bullet: PlaybookBullet) -> str:
