@@ -140,7 +140,8 @@ class Transaction:
         self._present |= fresh
         for delta in deltas:
             if (completed := self._completed(delta)) is not None:
-                self._apply(completed)
+                self.after |= apply(self._present, completed, self.revision)
+                self.deltas.append(completed)
 
     def entries_after(self, revision: int) -> list[Entry]:
         """The journal after a revision, as it is when this transaction begins."""
@@ -174,10 +175,6 @@ class Transaction:
             credited = delta.credited or () if isinstance(delta, Restore) else ()
             _replace_credits(self._connection, {delta.bullet_id: credited})
         return delta
-
-    def _apply(self, delta: Delta) -> None:
-        self.after |= apply(self._present, delta, self.revision)
-        self.deltas.append(delta)
 
     def _with_id(self, bullet: PlaybookBullet) -> PlaybookBullet:
         """Give the next number; the counter outlives removals, so no id comes twice."""
@@ -300,11 +297,9 @@ class Store:
         self._inode: tuple[int, int] | None = None
         self.engine = connect(parsed, memory)
         try:
-            with self._write() if memory else self._read() as connection:
+            with self._read() as connection:
                 found = schema.version(connection)
-                if memory:
-                    schema.bring_up(connection, found)
-            if found != schema.HEAD and not memory:
+            if found != schema.HEAD:
                 with self._write() as connection:  # checked again: another process may have been faster
                     found = schema.version(connection)
                     if found != schema.HEAD:
@@ -559,12 +554,10 @@ class Store:
         return found
 
     def put_vectors(self, embedder: str, vectors: Mapping[str, NDArray[np.float32]]) -> None:
-        """Store vectors; ones that are there already stay."""
-        known = self.vectors(embedder, list(vectors))
+        """Store vectors, in the place of older ones."""
         rows = [
             {"embedder": embedder, "text_sha256": key, "vector": _sealed(embedder, key, vector)}
             for key, vector in vectors.items()
-            if key not in known
         ]
         if rows:
             table = schema.vectors
