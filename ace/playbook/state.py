@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Collection, Generator, Iterable
+from collections.abc import Collection, Generator, Iterable, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -19,7 +19,7 @@ from ace.playbook.index.minilm import Embedder
 from ace.playbook.insight import HeardValues
 from ace.playbook.masking import Masker
 from ace.playbook.ranking import least_for
-from ace.playbook.store import Entry, Store, Transaction
+from ace.playbook.store import Store, Transaction
 from ace.playbook.table import BulletTable, collector_paused
 
 REFRESH_SECONDS = 0.5
@@ -116,19 +116,18 @@ class PlaybookState:
         """Follow the commits of other processes, now."""
         with self.lock:
             self._refreshed_at = time.monotonic()
-            self._follow(self.store.entries(after=self.revision))
+            self._follow([(entry.revision, entry.delta) for entry in self.store.entries(after=self.revision)])
 
     def keep_up(self) -> None:
         """Follow the commits of other processes, unless that was done a moment ago."""
         if time.monotonic() - self._refreshed_at > REFRESH_SECONDS:
             self.refresh()
 
-    def _follow(self, entries: Iterable[Entry]) -> None:
-        # all are read before one is applied: a damaged entry must not leave half of what was committed
-        self._apply([(entry.revision, entry.delta) for entry in entries])
+    def _follow(self, journal: Sequence[tuple[int, Delta]]) -> None:
+        """Apply committed deltas to what this process holds.
 
-    def _apply(self, journal: Iterable[tuple[int, Delta]]) -> None:
-        """Apply committed deltas to what this process holds."""
+        All are read before one is applied: a damaged entry must not leave half of what was committed.
+        """
         for revision, delta in journal:
             if isinstance(delta, Purge) and delta.bullet_id == "b-0":
                 self.reload()  # what came before is not what this process has read
@@ -179,7 +178,7 @@ class PlaybookState:
         with self.lock:
             with self.store.transaction(clean_text(author), self.find) as tx:
                 if tx.newest != self.revision:
-                    self._follow(tx.entries_after(self.revision))
+                    self._follow([(entry.revision, entry.delta) for entry in tx.entries_after(self.revision)])
                 yield tx
                 if not reviewed:
                     added = through_doors(
@@ -192,7 +191,7 @@ class PlaybookState:
                     )
                     tx.add(*added)
                 self.budget.check(self.bullets.values(), tx.after)
-            self._apply([(tx.revision, delta) for delta in tx.deltas])
+            self._follow([(tx.revision, delta) for delta in tx.deltas])
 
     @property
     def postponed(self) -> Path | None:
