@@ -202,9 +202,7 @@ class Playbook:
 
     def warm(self) -> None:
         """Load what a first retrieval would have to wait for, the embedder's model: `book.warm()`."""
-        warm = getattr(self._state.embedder, "warm", None)
-        if warm is not None:
-            warm()
+        self.view().warm()
 
     # -- what is in it -----------------------------------------------------------------------------------------------
 

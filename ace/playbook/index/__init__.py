@@ -3,9 +3,4 @@
 from ace.playbook.index.embedders import CallableEmbedder, as_embedder
 from ace.playbook.index.minilm import Embedder, MiniLMEmbedder
 
-__all__ = [
-    "CallableEmbedder",
-    "Embedder",
-    "MiniLMEmbedder",
-    "as_embedder",
-]
+__all__ = ["CallableEmbedder", "Embedder", "MiniLMEmbedder", "as_embedder"]
