@@ -97,28 +97,17 @@ class Insight(BaseModel, frozen=True, extra="forbid"):
         return self.model_copy(update={"plan": plan, "values": {}, "filled": self.fill})
 
     def as_bullet(self, schema_hashes: dict[str, str]) -> PlaybookBullet:
-        """The bullet that this lesson would become."""
+        """The bullet that this lesson would become: its fields of the same names, but a plan with its situation only."""
         named = (*self.tool_sequence, *self.tools)
-        fields: dict[str, Any] = {
-            "trigger": self.trigger,
-            "content": self.content,
-            "tool_sequence": self.tool_sequence,
-            "changing_tools": self.changing_tools,
-        }
+        shared = (PlaybookBullet.model_fields.keys() & Insight.model_fields.keys()) - {"plan"}
+        fields: dict[str, Any] = {name: getattr(self, name) for name in shared}
         if self.situation is not None:
             fields |= readable(self.plan.stored if self.plan is not None else None, [self.situation])
         return PlaybookBullet(
-            section=self.section,
             **fields,
-            domain=self.domain,
-            tenant=self.tenant,
-            tool_success_rate=self.tool_success_rate,
             avg_iterations=float(self.iterations),
             tool_schema_hashes={name: schema_hashes[name] for name in named if name in schema_hashes},
-            words_from=self.words_from,
             trust="tainted" if self.held else "trusted",
-            after=self.after,
-            provenance=self.provenance,
         )
 
     @property
