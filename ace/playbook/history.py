@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -358,11 +359,8 @@ def verify_file(url: str | Path) -> VerifyReport:
         >>> verify_file(path).ok
         True
     """
-    store = Store(book_url(url))
-    try:
+    with closing(Store(book_url(url))) as store:
         return _verify(*store.everything())
-    finally:
-        store.close()
 
 
 def _state_at(entries: Iterable[Entry], revision: int | None = None) -> dict[str, PlaybookBullet]:

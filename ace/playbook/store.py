@@ -79,10 +79,6 @@ class Entry:
         found = _SUBJECT.search(self.text)
         return found[1] if found is not None else ""
 
-    def names(self, bullet_id: str) -> bool:
-        """Whether the id stands anywhere in it."""
-        return f'"{bullet_id}"' in self.text
-
     @cached_property
     def delta(self) -> Delta:
         """The delta itself.
@@ -467,11 +463,10 @@ class Store:
         Raises:
             PlaybookError: This book is not empty; nothing was written.
         """
-        journal = [(entry.revision, entry.delta) for entry in entries]
         with self._write() as connection:
             if _newest(connection):
                 raise PlaybookError("a whole journal is imported into an empty playbook only; name a new file")
-            _write_all(connection, entries, fold(journal))
+            _write_all(connection, entries, fold((entry.revision, entry.delta) for entry in entries))
             given = [number for entry in entries for number in given_numbers(entry.delta)]
             _put_meta(connection, "next_number", str(max(given, default=0) + 1))
 
@@ -790,7 +785,7 @@ def _check_free(file: Path) -> None:
                 before = connection.execute("PRAGMA data_version").fetchone()
                 connection.execute("BEGIN IMMEDIATE")
                 return
-            except sqlite3.OperationalError as error:
+            except sqlite3.DatabaseError as error:
                 if "locked" not in str(error):
                     return  # what else is wrong with it, opening it says
                 if before is not None and connection.execute("PRAGMA data_version").fetchone() != before:
@@ -799,5 +794,3 @@ def _check_free(file: Path) -> None:
                     f"the playbook {str(file)!r} is locked by another program, which writes to it; try again when that "
                     "has ended"
                 ) from error
-            except sqlite3.DatabaseError:
-                return

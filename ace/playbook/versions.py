@@ -58,7 +58,7 @@ def concerning(entries: Sequence[Entry], bullet_id: str) -> list[Entry]:
 
 def is_about(entry: Entry, bullet_id: str) -> bool:
     """Whether an entry changes a bullet, or merges it away; most others are not read for that."""
-    return entry.subject == bullet_id or (entry.names(bullet_id) and bullet_id in _absorbed(entry.delta))
+    return entry.subject == bullet_id or (f'"{bullet_id}"' in entry.text and bullet_id in _absorbed(entry.delta))
 
 
 def versions_of(entries: Sequence[Entry], bullet_id: str) -> list[Version]:
