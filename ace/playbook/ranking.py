@@ -134,13 +134,10 @@ def diversify(candidates: Sequence[Scored], bullet_of: Mapping[int, PlaybookBull
     near tasks agree on beats one that scored high by chance. Among equals the one that took fewer iterations comes first,
     then the one of which more calls succeeded.
     """
-    scored: list[tuple[float, tuple[float, float, int], Scored, PlaybookBullet]] = []
-    for candidate in candidates:
-        bullet = bullet_of[candidate.number]
-        scored.append((-candidate.score * utility(bullet), _tie(bullet), candidate, bullet))
-    scored.sort(key=itemgetter(0, 1))
+    pairs = [(candidate, bullet_of[candidate.number]) for candidate in candidates]
+    scored = [(-candidate.score * utility(bullet), _tie(bullet), candidate, bullet) for candidate, bullet in pairs]
     groups: dict[tuple[bool, tuple[str, ...]], Group] = {}
-    for less, _, candidate, bullet in scored:
+    for less, _, candidate, bullet in sorted(scored, key=itemgetter(0, 1)):
         number = candidate.number
         # calls that failed are no evidence for the same calls that worked
         key = (bullet.section == "Pitfalls", bullet.key)
