@@ -7,19 +7,14 @@ import os
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import Protocol
 
 from ace.playbook.bullet import PlaybookBullet
 
 ENCODING = "cl100k_base"
 
 
-class TokenCounter(Protocol):
-    """Counts the tokens of a text."""
-
-    def __call__(self, text: str) -> int:
-        """Tokens in `text`."""
-        ...
+TokenCounter = Callable[[str], int]
+"""Counts the tokens of a text."""
 
 
 def render_bullet(bullet: PlaybookBullet) -> str:
