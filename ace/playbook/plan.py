@@ -273,15 +273,14 @@ class Plan(BaseModel, frozen=True, extra="forbid"):
             case FromTask(value=value):
                 return f"{name} from the task (e.g. {value!r})"
             case FromAnswer():
-                return f"{name} from {self._place(binding)}"
+                steps = (
+                    step for step in binding.path.replace("[]", "").split(".") if step not in ("", *binding.unnamed)
+                )
+                return f"{name} from {'.'.join((self.calls[binding.call].tool, *steps))}"
             case Constant(value=value):
                 return f"{name}={value!r}" if isinstance(value, str) else f"{name}={json.dumps(value)}"
             case _:
                 return name
-
-    def _place(self, binding: FromAnswer) -> str:
-        steps = (step for step in binding.path.replace("[]", "").split(".") if step and step not in binding.unnamed)
-        return ".".join((self.calls[binding.call].tool, *steps))
 
     def drives(self, call: Call) -> bool:
         """Return whether a loop goes over an argument of this call, and not over the answers of another call of it."""

@@ -104,9 +104,8 @@ class Purger:
 
     def look(self, target: Target) -> PurgeReport:
         """What `purge` would touch; nothing is written."""
-        store = self._state.store
         self._state.refresh()
-        return self._plan(target, store.entries(), self._state.queues())[0]
+        return self._plan(target, self._state.store.entries(), self._state.queues())[0]
 
     def purge(self, target: Target, author: str = "") -> PurgeReport:
         """Do it; other processes that have the book open read it again.

@@ -70,8 +70,6 @@ class LexicalIndex:
 
     def put(self, texts: Mapping[int, str], hidden: Mapping[int, Sequence[int]] | None = None) -> None:
         """Add texts by number, in place of older ones, with the columns of words that do not stand in them."""
-        if not texts:
-            return
         counts = {number: _counted(text, (hidden or {}).get(number, ())) for number, text in texts.items()}
         self._counts |= {number: (columns, 1 + np.log(found)) for number, (columns, found) in counts.items()}
         self._changed += len(texts)
