@@ -33,21 +33,9 @@ def _round(value: Any, digits: Any = 0) -> Any:
     return round(value, digits) if digits else round(value)
 
 
-_FUNCTIONS: dict[str, Callable[..., Any]] = {
-    "abs": abs,
-    "round": _round,
-    "min": min,
-    "max": max,
-    "sqrt": math.sqrt,
-    "exp": math.exp,
-    "log": math.log,
-    "log10": math.log10,
-    "sin": math.sin,
-    "cos": math.cos,
-    "tan": math.tan,
-    "floor": math.floor,
-    "ceil": math.ceil,
-}
+_OF_MATH = ("sqrt", "exp", "log", "log10", "sin", "cos", "tan", "floor", "ceil")
+_FUNCTIONS: dict[str, Callable[..., Any]] = {name: getattr(math, name) for name in _OF_MATH}
+_FUNCTIONS |= {"abs": abs, "round": _round, "min": min, "max": max}
 _CONSTANTS = {"pi": math.pi, "e": math.e}
 _MAX_EXPRESSION = 500
 _MAX_MAGNITUDE = 1e100
