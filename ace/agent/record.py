@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -192,7 +193,10 @@ class RunSnapshot(BaseModel, extra="forbid"):
 
     def reopened(self, finish: Tool) -> RunSnapshot:
         """A copy to go on with; its outputs have the types that the signature gives them."""
-        return self.copied(outputs=_typed(self.outputs, finish))
+        typed: dict[str, Any] = {}
+        with suppress(InvalidModelAction):
+            typed = finish.checked(self.outputs)
+        return self.copied(outputs={name: typed.get(name, value) for name, value in self.outputs.items()})
 
     @cached_property
     def conversation(self) -> Conversation:
@@ -285,13 +289,3 @@ class RunSnapshot(BaseModel, extra="forbid"):
             return cls.model_validate(json.loads(text))
         except (ValueError, ValidationError, RecursionError) as error:
             raise RunStoreError(f"this is no stored run of version 1: {str(error)[:300]}") from error
-
-
-def _typed(outputs: dict[str, Any], finish: Tool) -> dict[str, Any]:
-    if not outputs:
-        return {}
-    try:
-        typed = finish.checked(outputs)
-    except InvalidModelAction:
-        return dict(outputs)
-    return {name: typed.get(name, value) for name, value in outputs.items()}
