@@ -8,9 +8,9 @@ from contextlib import suppress
 from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, Literal, cast
+from typing import Annotated, Any, Literal, cast
 
-from pydantic import BaseModel, Field, ValidationError, field_serializer, field_validator
+from pydantic import BaseModel, Field
 from pydantic_core import to_jsonable_python
 
 from ace.agent.breaker import Breaker
@@ -30,7 +30,7 @@ from ace.agent.hooks import Agent
 from ace.agent.planned import PlannedCalls, TakenPlan
 from ace.agent.policy import Policy, PolicyEngine
 from ace.agent.shortening import Shortening
-from ace.agent.states import STATE_CODEC, Idle, State
+from ace.agent.states import Idle, State
 from ace.agent.summary import Summary
 from ace.core import (
     CancellationToken,
@@ -125,7 +125,7 @@ class RunSnapshot(BaseModel, extra="forbid"):
     """Name to schema hash: a run goes on only with the tools it began with."""
     max_iters: int
     limits: UsageLimits = UsageLimits()
-    state: State = Idle()
+    state: Annotated[State, Field(discriminator="kind")] = Idle()
     scratch: dict[str, Any] = Field(default_factory=dict)
     """The agent's own data, see `Agent.initialize`."""
     steps: list[ReasoningStep] = Field(default_factory=list[ReasoningStep])
@@ -167,15 +167,6 @@ class RunSnapshot(BaseModel, extra="forbid"):
     """Whether the playbook was left out, because nothing else could go from a prompt that was too long."""
     seq: int = 0
     """The next event's."""
-
-    @field_validator("state", mode="before")
-    @classmethod
-    def _read_state(cls, value: Any) -> State:
-        return STATE_CODEC.validate_python(value)
-
-    @field_serializer("state")
-    def _write_state(self, state: State) -> Any:
-        return STATE_CODEC.dump_python(state, mode="json")
 
     @classmethod
     def begun(cls, run_id: str, spec: RunSpec) -> RunSnapshot:
@@ -287,5 +278,5 @@ class RunSnapshot(BaseModel, extra="forbid"):
         """
         try:
             return cls.model_validate(json.loads(text))
-        except (ValueError, ValidationError, RecursionError) as error:
+        except (ValueError, RecursionError) as error:
             raise RunStoreError(f"this is no stored run of version 1: {str(error)[:300]}") from error

@@ -9,9 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Annotated, Any, Literal
-
-from pydantic import Field, TypeAdapter
+from typing import Any, Literal
 
 from ace.core import RunUsage
 from ace.tasks import ApprovalRequest, TerminationReason
@@ -247,9 +245,6 @@ class Interrupted:
 
 State = Idle | Thinking | Acting | Observing | Completed | Failed | Interrupted
 """Any state of a run."""
-
-STATE_CODEC: TypeAdapter[State] = TypeAdapter(Annotated[State, Field(discriminator="kind")])
-"""To and from JSON values."""
 
 
 @dataclass(frozen=True)
