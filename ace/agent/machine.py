@@ -824,12 +824,10 @@ class AgentRun:
         elif stopped.stop in ("interrupt", "paused"):
             calmed = replace(state, calls=tuple(replace(c, stop="", stop_reason="") for c in state.calls))
             paused = [call for call in state.calls if call.stop == "paused"]
-            if not paused:
+            if paused:
+                self._wait_for(calmed, "paused", paused, "{} waits for an answer", self._raised)
+            else:
                 self._end(calmed.interrupt(stopped.stop_reason))
-                return
-            reason = f"{paused[0].call.name!r} waits for an answer"
-            request = ApprovalRequest(kind="paused", reason=reason, calls=_requested(paused), raised=self._raised)
-            self._end(calmed.interrupt(reason, "approval", request))
         else:
             self._fail(_stop_error(stopped, self._raised))
 
@@ -980,13 +978,8 @@ class AgentRun:
             state = state.update(index, again)
         self.record.state = state
         if unknown:
-            names = ", ".join(dict.fromkeys(repr(call.call.name) for call in unknown))
-            request = ApprovalRequest(
-                kind="unknown_effect",
-                reason=f"the process died while {names} ran; may it be called again?",
-                calls=_requested(unknown),
-            )
-            self._end(state.interrupt(request.reason, "unknown_effect", request))
+            question = "the process died while {} ran; may it be called again?"
+            self._wait_for(state, "unknown_effect", unknown, question)
         else:
             self._advance(state)
 
@@ -1169,9 +1162,15 @@ class AgentRun:
         self.record.state = state
         needed = [call for call in state.calls if self.tool(call.call).requires_approval]
         if needed:
-            names = ", ".join(dict.fromkeys(repr(call.call.name) for call in needed))
-            request = ApprovalRequest(kind="approval", reason=f"{names} needs approval", calls=_requested(needed))
-            self._end(state.interrupt(request.reason, "approval", request))
+            self._wait_for(state, "approval", needed, "{} needs approval")
+
+    def _wait_for(self, state: Acting, kind: Any, calls: list[CallState], reason: str, raised: Any = None) -> None:
+        """Stop until somebody has decided about some calls, whose names stand in the reason."""
+        names = ", ".join(dict.fromkeys(repr(call.call.name) for call in calls))
+        asked = tuple(RequestedCall(tool_call_id=c.id, tool_name=c.call.name, tool_args=c.call.args) for c in calls)
+        request = ApprovalRequest(kind=kind, reason=reason.format(names), calls=asked, raised=raised)
+        cause = "unknown_effect" if kind == "unknown_effect" else "approval"
+        self._end(state.interrupt(request.reason, cause, request))
 
     def _arrived(self, usage: RunUsage) -> Thinking:
         """A request is back, well or not; what it was."""
@@ -1304,7 +1303,3 @@ def _operator_text(result: ToolResult) -> str:
 
 def _as_object(args: Any) -> dict[str, Any] | None:
     return cast(dict[str, Any], args) if isinstance(args, dict) else None
-
-
-def _requested(calls: list[CallState]) -> tuple[RequestedCall, ...]:
-    return tuple(RequestedCall(tool_call_id=c.id, tool_name=c.call.name, tool_args=c.call.args) for c in calls)
