@@ -725,19 +725,20 @@ class AgentRun:
     def _pause(self, state: Acting, index: int, result: ToolResult) -> Acting:
         """Keep a call that is not over: it is made again when the run goes on; of several, one asks at a time."""
         call = state.calls[index]
-        cut = _cut_off(call, f"{call.call.name} waited for an answer, and was not made to the end.")
-        self._spend_call(cut)
-        self._breakers.settle(call.call.name, "interrupted", "cancelled", self.spec.clock.now())
-        self._emit(
-            "tool_call_error", tool_call_id=call.id, tool=call.call.name, outcome="interrupted", error="cancelled"
-        )
+        cut = self._interrupted(call, f"{call.call.name} waited for an answer, and was not made to the end.")
         if any(other.stop == "paused" for other in state.calls):
-            return state.update(
-                index, replace(call, status="waiting", attempt=call.attempt + 1, repeats=call.repeats + 1)
-            )
+            return state.update(index, _once_more(call))
         self._raised = result.raised
         asked = self.record.decisions if call.asked is None else call.asked
         return state.update(index, replace(call, status="done", result=cut, stop="paused", asked=asked))
+
+    def _interrupted(self, call: CallState, text: str) -> ToolResult:
+        """What a call comes to that was cut off while it was out: it is spent, and the policy is not asked."""
+        name, cut = call.call.name, _cut_off(call, text)
+        self._spend_call(cut)
+        self._breakers.settle(name, cut.outcome, "cancelled", self.spec.clock.now())
+        self._emit("tool_call_error", tool_call_id=call.id, tool=name, outcome=cut.outcome, error="cancelled")
+        return cut
 
     def _stopped_by(self, call: CallState, result: ToolResult, decision: Any) -> tuple[Stop, str]:
         """Whether a result ends the run, and why."""
@@ -966,16 +967,13 @@ class AgentRun:
         for index, call in enumerate(state.calls):
             if call.status != "out":
                 continue
-            name, text = call.call.name, "The process died while it ran; its effect is unknown and it was not repeated."
-            self._spend_call(cut := _cut_off(call, text))
-            self._breakers.settle(name, "interrupted", "cancelled", self.spec.clock.now())
-            self._emit("tool_call_error", tool_call_id=call.id, tool=name, outcome="interrupted", error="cancelled")
+            text = "The process died while it ran; its effect is unknown and it was not repeated."
+            cut = self._interrupted(call, text)
             if self.tool(call.call).repeatable:
-                again = replace(call, status="waiting", attempt=call.attempt + 1, repeats=call.repeats + 1)
+                state = state.update(index, _once_more(call))
             else:
-                again = replace(call, status="done", result=cut)
+                state = state.update(index, replace(call, status="done", result=cut))
                 unknown.append(call)
-            state = state.update(index, again)
         self.record.state = state
         if unknown:
             question = "the process died while {} ran; may it be called again?"
@@ -1289,6 +1287,11 @@ def _by_call(request: ApprovalRequest, given: Any) -> dict[str, Approve | Deny]:
             )
         decided[call_id] = decision
     return decided
+
+
+def _once_more(call: CallState) -> CallState:
+    """A call that was cut off, and is made again: that is none of the policy's retries."""
+    return replace(call, status="waiting", attempt=call.attempt + 1, repeats=call.repeats + 1)
 
 
 def _cut_off(call: CallState, text: str) -> ToolResult:
