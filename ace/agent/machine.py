@@ -130,7 +130,9 @@ class AgentRun:
         self.reasoning = ""
         """What the model wrote right before its outputs; only in the process where it did."""
         self._values: dict[str, Any] = {}
+        """By the id of the call, what the tool gave, for `fields`."""
         self._shown: dict[str, list[Any]] = {}
+        """The media in it, for models that take more than text."""
         self._breakers = Breakers(spec.policy.breaker, self.record.breakers)
         self._raised: BaseException | None = None
         self._call_started: dict[str, float] = {}
@@ -299,18 +301,14 @@ class AgentRun:
             state = self._arrived(reply.usage)
             self._emit("model_request_completed", purpose=state.purpose)
             try:
-                self._take(state, reply)
+                if state.purpose == "summarize":
+                    self._summarised(state, reply.outputs)
+                elif state.purpose == "extract":
+                    self._last_answer(state, reply)
+                else:
+                    self._decide(state, reply)
             except RecursionError:
                 self._invalid(state, InvalidModelAction("invalid_args", "The arguments are nested too deeply."))
-
-    def _take(self, state: Thinking, reply: ModelReply) -> None:
-        """Read a reply for what it was asked for."""
-        if state.purpose == "summarize":
-            self._summarised(state, reply.outputs)
-        elif state.purpose == "extract":
-            self._last_answer(state, reply)
-        else:
-            self._decide(state, reply)
 
     def model_failed(self, error: AgentError) -> None:
         """No usable reply came: transport failed, or the text could not be parsed."""
@@ -347,9 +345,8 @@ class AgentRun:
             self._emit("model_request_delta", text=clean_text(text), **added)
 
     def _summarised(self, state: Thinking, fields: dict[str, Any]) -> None:
-        self.record.summary = RunSummary(
-            **{name: clean_text(str(fields.get(name) or "")) for name in RunSummary.model_fields}
-        )
+        told = {name: clean_text(str(fields.get(name) or "")) for name in RunSummary.model_fields}
+        self.record.summary = RunSummary(**told)
         self.record.summarised = self.record.summary_tried = len(self.record.steps)
         self.record.usage += RunUsage(summaries=1)
         self._think(state.think_again(committed=False))
@@ -423,12 +420,10 @@ class AgentRun:
         if plan is None or taken is None or taken.end is not None:
             return
         self.record.plan = taken.model_copy(update={"end": end})
+        told = f"stopped: {end.why}. What it called stands above; do not call it again. Go on."
         if end.finished:
-            self._tell(f"{plan.tool.name} is done: all its calls stand above. Call {SUBMIT}, or do what is left.")
-        else:
-            self._tell(
-                f"{plan.tool.name} stopped: {end.why}. What it called stands above; do not call it again. Go on."
-            )
+            told = f"is done: all its calls stand above. Call {SUBMIT}, or do what is left."
+        self._tell(f"{plan.tool.name} {told}")
 
     def _check(self, wanted: RequestedTool, number: int, raw: str = "") -> ToolCall | InvalidModelAction:
         """The call that is meant, or what is wrong with it."""
@@ -784,15 +779,11 @@ class AgentRun:
             outcome="retried" if retried else result.outcome,
             **({"error": result.error_kind or "exception"} if failed else {}),
         )
-        self._keep(call.id, result.content)
+        self._values[call.id] = result.content
+        if media := media_in(result.content):
+            self._shown[call.id] = media
         if failed:
             self._record_error(call, result)
-
-    def _keep(self, call_id: str, content: Any) -> None:
-        """The value itself, for `fields` and for models that take more than text."""
-        self._values[call_id] = content
-        if media := media_in(content):
-            self._shown[call_id] = media
 
     def _may_retry(self, state: Acting, call: CallState, decision: Retry) -> bool:
         return (
