@@ -30,10 +30,8 @@ def ends_run(name: Any) -> bool:
     return isinstance(name, str) and name in ENDS
 
 
-TOOLS, PLAYBOOK, NOTE, THOUGHT, CALLS, RESULTS = (
-    *("tools", "playbook", "runtime_note", "next_thought"),
-    *("tool_calls", "tool_call_results"),
-)
+TOOLS, PLAYBOOK, NOTE = "tools", "playbook", "runtime_note"
+THOUGHT, CALLS, RESULTS = "next_thought", "tool_calls", "tool_call_results"
 SHORTENED, OUTPUTS, RUN, TRAJECTORY = "_shortened", "_outputs", "_run", "trajectory"
 OWN_KEYS = frozenset({TOOLS, PLAYBOOK, NOTE, THOUGHT, CALLS, SHORTENED, OUTPUTS, RUN, TRAJECTORY, "reasoning"})
 """Keys of an entry that are neither inputs nor outputs."""
@@ -308,21 +306,15 @@ def as_fields(
         values: What tools returned, by the id of the call; the text that the model read where it is not known.
         closing: Thought and arguments of the call that ended the run.
     """
-    fields: dict[str, Any] = {}
-    rows = [
-        (step.thought, step.tool_name, Called.of(step).args, values.get(step.tool_call_id, step.observation))
-        if step.outcome == "success"
-        else (step.thought, step.tool_name, Called.of(step).args, step.observation)
-        for step in steps
-    ]
+    rows: list[tuple[Any, ...]] = []
+    for step in steps:
+        seen = values.get(step.tool_call_id, step.observation) if step.outcome == "success" else step.observation
+        rows.append((step.thought, step.tool_name, Called.of(step).args, seen))
     if closing is not None:
         thought, args = closing
         rows.append((thought, "finish", args, "Completed."))
-    for index, row in enumerate(rows):
-        fields |= zip(
-            (f"{key}_{index}" for key in ("thought", "tool_name", "tool_args", "observation")), row, strict=True
-        )
-    return fields
+    keys = ("thought", "tool_name", "tool_args", "observation")
+    return {f"{key}_{index}": row[i] for index, row in enumerate(rows) for i, key in enumerate(keys)}
 
 
 # -- the messages before it ------------------------------------------------------------------------------------------------
