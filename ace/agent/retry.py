@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from functools import lru_cache
 
 from pydantic import Field, field_validator, model_validator
 
@@ -63,9 +62,4 @@ class RetryPolicy(PolicySettings, frozen=True):
 
     def matches(self, kind: ToolErrorKind, message: str) -> bool:
         """Whether a failure is worth another attempt."""
-        return kind in self.retry_on or any(_compiled(pattern).search(message) for pattern in self.patterns)
-
-
-@lru_cache(maxsize=256)
-def _compiled(pattern: str) -> re.Pattern[str]:
-    return re.compile(pattern)
+        return kind in self.retry_on or any(re.search(pattern, message) for pattern in self.patterns)

@@ -117,12 +117,10 @@ class FolderRunStore:
             raise RunStoreError(f"{path.name} holds another run, {run.run_id!r}; give the file its own name again")
         return run
 
-    @contextmanager
-    def claim(self, run_id: str) -> Generator[None]:
+    def claim(self, run_id: str) -> AbstractContextManager[None]:
         """See `RunStore`."""
         taken = f"run {run_id!r} is being driven by another process; wait until it is done"
-        with locked(self._path(run_id).with_suffix(".lock"), taken, RunStoreError):
-            yield
+        return locked(self._path(run_id).with_suffix(".lock"), taken, RunStoreError)
 
     def delete(self, run_id: str) -> None:
         """Forget a run."""
