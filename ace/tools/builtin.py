@@ -35,7 +35,7 @@ def _round(value: Any, digits: Any = 0) -> Any:
 
 _OF_MATH = ("sqrt", "exp", "log", "log10", "sin", "cos", "tan", "floor", "ceil")
 _FUNCTIONS: dict[str, Callable[..., Any]] = {name: getattr(math, name) for name in _OF_MATH}
-_FUNCTIONS |= {"abs": abs, "round": _round, "min": min, "max": max}
+_FUNCTIONS.update(abs=abs, round=_round, min=min, max=max)
 _CONSTANTS = {"pi": math.pi, "e": math.e}
 _MAX_EXPRESSION = 500
 _MAX_MAGNITUDE = 1e100
