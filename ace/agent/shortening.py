@@ -27,7 +27,7 @@ class Shortening:
     Examples:
         >>> call = {"tool_call_id": "c", "tool_name": "look_up", "outcome": "success"}
         >>> step = ReasoningStep(iteration=1, observation="x" * 900, **call)
-        >>> shorter = Shortening([step, step], {}, 0)
+        >>> shorter = Shortening([step, step], {}, 0, Conversation([]))
         >>> shorter.to(0.7), shorter.cuts
         (True, {0: 200})
     """
@@ -37,14 +37,14 @@ class Shortening:
         steps: Sequence[ReasoningStep],
         cuts: Mapping[int, int],
         first: int,
-        conversation: Conversation | None = None,
+        conversation: Conversation,
     ) -> None:
         self.cuts = dict(cuts)
-        self.levels = dict(conversation.levels) if conversation is not None else {}
+        self.levels = dict(conversation.levels)
         self._steps, self._conversation = steps, conversation
         shown = (index for index in range(first, len(steps)) if cuts.get(index) != GONE)
         self._sizes = {index: self._step(index, cuts.get(index)) for index in shown}
-        self._turns = {index: self._turn(index, level) for index, level in self.levels.items()}
+        self._turns = {index: conversation.size(index, level) for index, level in self.levels.items()}
         self._over = 0.0
 
     def to(self, keep: float) -> bool:
@@ -78,7 +78,7 @@ class Shortening:
 
     def _cut_turns(self, level: int) -> None:
         for index, before in self._turns.items():
-            size = self._turn(index, level)
+            size = self._conversation.size(index, level)
             if self._over > 0 and size < before and self.levels[index] < level:
                 self._over -= before - size
                 self._turns[index], self.levels[index] = size, level
@@ -87,6 +87,3 @@ class Shortening:
         thought = len(self._steps[index].thought)
         kept = thought if limit is None else min(thought, max(limit, talk.KEPT))
         return kept + Called.of(self._steps[index]).size(limit)
-
-    def _turn(self, index: int, level: int) -> int:
-        return self._conversation.size(index, level) if self._conversation is not None else 0

@@ -9,7 +9,7 @@ OLD = {"task": "Where?", "answer": "Here", "trajectory": {"tool_name_0": "look",
 
 
 def shorter(keep, steps=3, turns=3, **given):
-    made = Shortening([STEP] * steps, {}, 0, Conversation([OLD] * turns) if turns else None, **given)
+    made = Shortening([STEP] * steps, {}, 0, Conversation([OLD] * turns), **given)
     return made, made.to(keep)
 
 
@@ -42,6 +42,6 @@ def test_a_conversation_can_be_shortened_before_its_run_has_steps():
 
 def test_nothing_left_is_said():
     made, _ = shorter(0.0)
-    again = Shortening([STEP] * 3, made.cuts, 0)
+    again = Shortening([STEP] * 3, made.cuts, 0, Conversation([]))
     assert not again.to(0.0) or again.cuts != made.cuts
-    assert not Shortening([], {}, 0).to(0.5)
+    assert not Shortening([], {}, 0, Conversation([])).to(0.5)
