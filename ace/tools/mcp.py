@@ -127,7 +127,7 @@ class McpServer:
         return call
 
     async def _listed(self) -> list[Any]:
-        client = await self._client()
+        client = (await self._live_session()).opened.result()
         page = await client.list_tools()
         found = list(page.tools)
         while page.next_cursor:
@@ -136,10 +136,8 @@ class McpServer:
         return found
 
     async def _called(self, name: str, arguments: dict[str, Any]) -> Any:
-        client = await self._client()
-        session = self._session
-        assert session is not None
-        asking = asyncio.ensure_future(client.call_tool(name, arguments))
+        session = await self._live_session()
+        asking = asyncio.ensure_future(session.opened.result().call_tool(name, arguments))
         try:
             await asyncio.wait({asking, session.task}, return_when=asyncio.FIRST_COMPLETED)
             if not asking.done():
@@ -154,13 +152,11 @@ class McpServer:
         finally:  # also when the caller gives up
             asking.cancel()
 
-    async def _client(self) -> Any:
+    async def _live_session(self) -> _Session:
         if self._loop is not asyncio.get_running_loop():  # the first call, or one in a fork: the session stays behind
             self._loop, self._session, self._opening = asyncio.get_running_loop(), None, asyncio.Lock()
         async with self._opening:
-            if self._session is not None and self._session.task.done():
-                self._session = None
-            if self._session is None:
+            if self._session is None or self._session.task.done():
                 session = _Session(self._source)
                 try:
                     await asyncio.wait_for(asyncio.shield(session.opened), self._timeout)
@@ -172,7 +168,7 @@ class McpServer:
                     text = f"cannot reach the MCP server: {describe_error(error)}"
                     raise ToolError("network", text, "The server cannot be reached.") from error
                 self._session = session
-            return self._session.opened.result()
+            return self._session
 
 
 class _Session:
