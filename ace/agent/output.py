@@ -10,7 +10,7 @@ from ace.agent.record import RunSnapshot
 from ace.agent.states import Failed, Interrupted
 from ace.core import BudgetExceeded, InvalidModelAction, RunUsage, ToolDispatch, clean_text
 from ace.core.errors import AGENT_ERRORS, AgentError
-from ace.tasks import ErrorRecord, ReasoningStep, RunError, TaskOutput, TerminationReason, answer_field
+from ace.tasks import ErrorRecord, ReasoningStep, RunError, TaskOutput, answer_field
 
 
 def build_output(record: RunSnapshot, steps: Sequence[ReasoningStep], usage: RunUsage) -> TaskOutput:
@@ -23,7 +23,7 @@ def build_output(record: RunSnapshot, steps: Sequence[ReasoningStep], usage: Run
     """
     cited, state = list(dict.fromkeys(record.cited)), record.state
     invented = [bullet for bullet in cited if bullet not in record.injected_bullets]
-    reason, message, operator_message = _end(record)
+    error = _end(record)
     metadata = {**record.metadata, **_plan(record), **_overflow(record)}
     return TaskOutput(
         task_id=record.task.task_id,
@@ -33,12 +33,10 @@ def build_output(record: RunSnapshot, steps: Sequence[ReasoningStep], usage: Run
         outputs=record.outputs,
         partial=record.forced_by is not None,
         structured_trace=tuple(steps),
-        termination_reason=reason,
-        error=None
-        if reason == "completed"
-        else RunError(kind=reason, message=clean_text(message), operator_message=operator_message),
+        termination_reason="completed" if error is None else error.kind,
+        error=error,
         usage=usage,
-        error_history=tuple(_recovered(error, steps) for error in record.errors),
+        error_history=tuple(_recovered(one, steps) for one in record.errors),
         summary=record.summary,
         request=state.request if isinstance(state, Interrupted) else None,
         memory=record.memory,
@@ -71,19 +69,20 @@ def error_of(output: TaskOutput) -> AgentError:
     return AGENT_ERRORS.get(kind, BudgetExceeded)(message)
 
 
-def _end(record: RunSnapshot) -> tuple[TerminationReason, str, str]:
-    """Why the run ended, in a word, in a sentence, and in one for the operator."""
+def _end(record: RunSnapshot) -> RunError | None:
+    """Why the run ended; None where it came to its own end."""
     match record.state:
         case Failed(error, message, operator_message):
-            return error, message, operator_message
+            return RunError(kind=error, message=clean_text(message), operator_message=operator_message)
         case Interrupted(reason):
-            return "interrupted", reason, ""
+            return RunError(kind="interrupted", message=clean_text(reason))
         case _ if record.forced_by is None:
-            return "completed", "", ""
+            return None
         case _:
             forced = record.forced_by
             words = _FORCED | {"max_iterations": f"no answer after {record.max_iters} iterations"}
-            return forced, words.get(forced, f"the answer was forced: {forced.replace('_', ' ')}"), ""
+            told = words.get(forced, f"the answer was forced: {forced.replace('_', ' ')}")
+            return RunError(kind=forced, message=told)
 
 
 def _plan(record: RunSnapshot) -> dict[str, Any]:
