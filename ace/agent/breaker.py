@@ -117,5 +117,4 @@ class Breakers:
 
     def is_open(self, name: str) -> bool:
         """Whether a tool was taken out of service."""
-        breaker = self.states.get(name)
-        return self.policy is not None and breaker is not None and breaker.state == "open"
+        return self.policy is not None and self.states.get(name, Breaker()).state == "open"

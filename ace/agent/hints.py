@@ -32,12 +32,11 @@ def where_to_find(args: Mapping[str, Any], tools: ToolRegistry, steps: Sequence[
         '(Look `order_id` up with find_orders first.)'
     """
     found: list[str] = []
+    well = [step for step in steps if step.outcome == "success"]
     for argument, value in args.items():
         if not isinstance(value, str) or (kind := _ID.fullmatch(argument)) is None:
             continue
-        given = list(
-            dict.fromkeys(one for step in steps if step.outcome == "success" for one in _under(argument, step))
-        )
+        given = list(dict.fromkeys(one for step in well for one in _under(argument, step)))
         if value in given:
             continue
         noun = kind[1].lower()

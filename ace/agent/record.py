@@ -8,7 +8,7 @@ from contextlib import suppress
 from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Annotated, Any, Literal, cast
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, Field
 from pydantic_core import to_jsonable_python
@@ -176,11 +176,10 @@ class RunSnapshot(BaseModel, extra="forbid"):
 
     def copied(self, **changes: Any) -> RunSnapshot:
         """The run as it is now, which what comes later does not change; what is derived of its data is computed again."""
-        data = {name: getattr(self, name) for name in RunSnapshot.model_fields}
-        held = {
-            name: copy(cast(Any, value)) if isinstance(value, (list, dict)) else value for name, value in data.items()
-        }
-        return RunSnapshot.model_construct(**{**held, "outputs": to_jsonable_python(self.outputs), **changes})
+        held = {name: getattr(self, name) for name in RunSnapshot.model_fields}
+        own = {name: copy(held[name]) for name in held if isinstance(held[name], (list, dict))}
+        own["outputs"] = to_jsonable_python(self.outputs)
+        return RunSnapshot.model_construct(**{**held, **own, **changes})
 
     def reopened(self, finish: Tool) -> RunSnapshot:
         """A copy to go on with; its outputs have the types that the signature gives them."""

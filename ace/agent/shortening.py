@@ -33,11 +33,7 @@ class Shortening:
     """
 
     def __init__(
-        self,
-        steps: Sequence[ReasoningStep],
-        cuts: Mapping[int, int],
-        first: int,
-        conversation: Conversation,
+        self, steps: Sequence[ReasoningStep], cuts: Mapping[int, int], first: int, conversation: Conversation
     ) -> None:
         self.cuts = dict(cuts)
         self.levels = dict(conversation.levels)
