@@ -97,8 +97,19 @@ async def adrive(
     tools: ToolRunner = _PLAIN,
 ) -> TaskOutput:
     """`drive` for async callers, `asyncio.run(adrive(run, model))`; cancelling the task cancels the run."""
+
+    async def to_end() -> None:
+        while True:
+            step = run.next_step()
+            if save is not None:
+                await _saved(save, run)
+            if isinstance(step, Done):
+                return
+            if not run.cancellation.cancelled:
+                await _ado(run, model, step, admission, tools)
+
     try:
-        await _stoppable(run, lambda: _drive_to_end(run, model, save, admission, tools))
+        await _stoppable(run, to_end)
     except asyncio.CancelledError:
         _cancel(run, "the task was cancelled", save)
         raise
@@ -126,19 +137,6 @@ async def _stoppable(run: AgentRun, drive: Callable[[], Awaitable[None]]) -> Non
         if not waiting.expired():
             raise
         await drive()
-
-
-async def _drive_to_end(
-    run: AgentRun, model: Model, save: Save | None, admission: AdmissionControl | None, tools: ToolRunner
-) -> None:
-    while True:
-        step = run.next_step()
-        if save is not None:
-            await _saved(save, run)
-        if isinstance(step, Done):
-            return
-        if not run.cancellation.cancelled:
-            await _ado(run, model, step, admission, tools)
 
 
 async def _ado(
