@@ -20,13 +20,9 @@ UNSPACED = (
 """Characters of scripts that put no spaces between words (Thai, Lao, Burmese, Khmer, kana, Han), as ranges of a class."""
 
 
-def _marks() -> str:
-    """What belongs to the letter before it, as a character class; Python's ``\\w`` leaves vowel signs out."""
-    blocks = chain(range(0x300, 0x2100), range(0x2CE0, 0x3100), range(0xA600, 0xAC00), range(0xFB00, 0xFE30))
-    return "".join(c for c in map(chr, blocks) if unicodedata.category(c)[0] == "M") + "\u200c\u200d"
-
-
-MARKS = _marks()
+_BLOCKS = chain(range(0x300, 0x2100), range(0x2CE0, 0x3100), range(0xA600, 0xAC00), range(0xFB00, 0xFE30))
+MARKS = "".join(c for c in map(chr, _BLOCKS) if unicodedata.category(c)[0] == "M") + "\u200c\u200d"
+"""What belongs to the letter before it, as a character class; Python's ``\\w`` leaves vowel signs out."""
 HANGUL = "\uac00-\ud7a3"
 """Korean letters: a word may end in particles, as in \uc774\uc601\ud76c\uc5d0\uac8c, "to Yi Yeong-hui"."""
 JOINED = f"\u0590-\u06ff{HANGUL}{UNSPACED}"
@@ -101,23 +97,19 @@ FUNCTION_WORDS_ELSEWHERE = _words(
 """The like of German, French, Spanish and Portuguese: a lesson may show them, whoever said them."""
 
 CONNECTING = _words(
-    """
-    a an and any are as at be been being but by can could do does each either every for from get gets had has have
-    he her his how if in into is it its just make makes made may might must of on onto or our out own per she should
-    so some such than that the their them then there these they this those through thus to up upon us use used using
-    via was we were what when where whether which while who whose why will with would you your also always already
-    both even ever here more most much now only other over same still too very before after until first again need
-    needs ensure ensures please e g eg etc i e
-    """
+    "a an and any are as at be been being but by can could do does each either every for from get gets had has have",
+    "he her his how if in into is it its just make makes made may might must of on onto or our out own per she should",
+    "so some such than that the their them then there these they this those through thus to up upon us use used using",
+    "via was we were what when where whether which while who whose why will with would you your also always already",
+    "both even ever here more most much now only other over same still too very before after until first again need",
+    "needs ensure ensures please e g eg etc i e",
 )
 """Words that two lessons may differ in and teach the same."""
 
 NEGATIVE = _words(
-    """
-    not no never nothing none neither nor cannot without except unless avoid refuse stop skip forbid ban exclude
-    ignore prevent disable disallow deny reject omit hardly rarely false fail fails failed unable impossible unsafe
-    invalid disabled forbidden excluded refused rejected skipped
-    """,
+    "not no never nothing none neither nor cannot without except unless avoid refuse stop skip forbid ban exclude",
+    "ignore prevent disable disallow deny reject omit hardly rarely false fail fails failed unable impossible unsafe",
+    "invalid disabled forbidden excluded refused rejected skipped",
     "nicht nichts kein keine keinen keinem keiner nie niemals ohne",
     "ne pas jamais rien sans aucun aucune",
     "nunca jamás nada sin ningún ninguna",
@@ -125,11 +117,9 @@ NEGATIVE = _words(
 )
 """Words that negate a meaning, in English, German, French, Spanish and Portuguese."""
 
-_COUNTS = """
-    zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen
-    eighteen nineteen twenty
-"""
-NUMBERS = {word: str(value) for value, word in enumerate(_COUNTS.split())} | {
+_TO_TEN = "zero one two three four five six seven eight nine ten"
+_TO_TWENTY = "eleven twelve thirteen fourteen fifteen sixteen seventeen eighteen nineteen twenty"
+NUMBERS = {word: str(value) for value, word in enumerate(f"{_TO_TEN} {_TO_TWENTY}".split())} | {
     "thirty": "30", "forty": "40", "fifty": "50", "sixty": "60", "ninety": "90", "hundred": "100", "thousand": "1000",
     "once": "1x", "twice": "2x", "thrice": "3x", "first": "1st", "second": "2nd", "third": "3rd", "fourth": "4th",
     "half": "0.5", "double": "2x", "triple": "3x", "quarter": "0.25", "dozen": "12", "single": "1", "both": "2",
@@ -137,12 +127,10 @@ NUMBERS = {word: str(value) for value, word in enumerate(_COUNTS.split())} | {
 """What a word counts."""
 
 UNITS = _words(
-    """
-    second seconds minute minutes hour hours day days week weeks month months year years ms percent eur usd gbp kg
-    km mb gb tb january february march april may june july august september october november december monday tuesday
-    wednesday thursday friday saturday sunday morning afternoon evening night daily weekly monthly yearly annually
-    hourly today tomorrow yesterday
-    """
+    "second seconds minute minutes hour hours day days week weeks month months year years ms percent eur usd gbp kg",
+    "km mb gb tb january february march april may june july august september october november december monday tuesday",
+    "wednesday thursday friday saturday sunday morning afternoon evening night daily weekly monthly yearly annually",
+    "hourly today tomorrow yesterday",
 )
 """Units, months and days."""
 
@@ -178,25 +166,15 @@ register/unregister follow/unfollow like/unlike
 ANTONYMS = frozenset(frozenset(pair.split("/")) for pair in _PAIRS.split())
 """Pairs of words, each a set of two, that reverse a lesson when one replaces the other."""
 
-EXTREMES = _words(
-    """
-    most least first last highest lowest oldest newest longest shortest
-    """
-)
+EXTREMES = _words("most least first last highest lowest oldest newest longest shortest")
 """Words that choose one of many by its place in an order."""
 
-VERBS = _words(
-    """
-    go get do make put give take tell show call move fill keep
-    """
-)
+VERBS = _words("go get do make put give take tell show call move fill keep")
 """Verbs among the words that say little elsewhere."""
 
 NO_REQUESTS = _words(
-    """
-    be not i you we they it he she the a an have has had at in on for of with this that and or to look note see
-    thanks thank find please
-    """
+    "be not i you we they it he she the a an have has had at in on for of with this that and or to look note see",
+    "thanks thank find please",
 )
 """What stands at the beginning of a clause, or after "please", without asking for something."""
 
