@@ -48,31 +48,25 @@ class CancellationToken:
 
     def link(self, child: CancellationToken) -> None:
         """Cancel `child` together with this token."""
-
-        def cancel() -> None:
-            child.cancel(self.reason)
-
-        with self._lock:
-            if not self._event.is_set():
-                self._callbacks.append(cancel)
-                return
-        cancel()
+        self._when_cancelled(lambda: child.cancel(self.reason))
 
     @contextmanager
     def calling(self, callback: Callable[[], None]) -> Generator[None]:
         """Call `callback` on cancellation while the block runs; at once when that has already happened."""
-        with self._lock:
-            now = self._event.is_set()
-            if not now:
-                self._callbacks.append(callback)
-        if now:
-            callback()
+        self._when_cancelled(callback)
         try:
             yield
         finally:
             with self._lock:
                 if callback in self._callbacks:
                     self._callbacks.remove(callback)
+
+    def _when_cancelled(self, callback: Callable[[], None]) -> None:
+        with self._lock:
+            if not self._event.is_set():
+                self._callbacks.append(callback)
+                return
+        callback()
 
     def __deepcopy__(self, memo: object) -> CancellationToken:
         return self

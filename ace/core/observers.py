@@ -50,7 +50,13 @@ class ObserverThread(Generic[EventT]):
 
     def send(self, event: EventT) -> None:
         """Hand over one event; returns at once."""
-        self._start()
+        with self._lock:
+            if self._thread is None:
+                self._thread = threading.Thread(
+                    target=_deliver, args=(self._queue, weakref.ref(self)), daemon=True, name="ace-observer"
+                )
+                self._thread.start()
+                weakref.finalize(self, self._queue.put, None)
         if self._queue.qsize() < MAX_BACKLOG:
             self._queue.put(event)
 
@@ -82,15 +88,6 @@ class ObserverThread(Generic[EventT]):
         done = threading.Event()
         self._queue.put(done)
         return done
-
-    def _start(self) -> None:
-        with self._lock:
-            if self._thread is None:
-                self._thread = threading.Thread(
-                    target=_deliver, args=(self._queue, weakref.ref(self)), daemon=True, name="ace-observer"
-                )
-                self._thread.start()
-                weakref.finalize(self, self._queue.put, None)
 
 
 def _deliver(
