@@ -13,7 +13,6 @@ from pydantic import Field
 from ace.agent.history import ENDS, ends_run
 from ace.core import as_data, clean_text
 from ace.react.reading.reader import CallReader
-from ace.react.seen import SeenTools
 from ace.react.shown_tools import ShownTools
 from ace.react.signatures import signature_of
 from ace.tools import Tool, ToolRegistry
@@ -66,8 +65,6 @@ class ToolCatalog:
         schemas = {tool.name: tool.schema for tool in (*registry, *self._own)}
         self.reader = CallReader({**schemas, **dict.fromkeys(sorted(ENDS, reverse=True), finish.schema)})
         """Reads the calls in replies."""
-        self.seen = SeenTools()
-        """Makes the calls where tracers see them."""
 
     def only_reads(self, name: Any) -> bool:
         """Whether a tool of that name changes nothing; to end a run changes nothing either."""
@@ -76,11 +73,7 @@ class ToolCatalog:
 
     def with_plan(self, plan: Tool | None) -> ToolCatalog:
         """Return the catalog of a run that is offered a plan."""
-        if plan is None:
-            return self
-        offering = ToolCatalog(self.registry, self.finish, self.shown, (plan,))
-        offering.seen = self.seen
-        return offering
+        return self if plan is None else ToolCatalog(self.registry, self.finish, self.shown, (plan,))
 
     def for_run(self, request: str, lessons: str) -> ToolCatalog:
         """The catalog as a run's prompts show it."""

@@ -69,15 +69,15 @@ from ace.react.program import (
     check_fields,
     history_position,
     saved_state,
-    unwrap_tools,
     without_history,
     without_keys,
 )
+from ace.react.seen import SeenTools
 from ace.react.shared import Shared
 from ace.react.spans import Span, span
 from ace.react.tool_cards import TOOLS_KEY, adopt_cards, build_cards, descriptions, record_calls
 from ace.tasks import Feedback, TaskInput, TaskOutput, run_of
-from ace.tools import Tool, ToolRegistry, TypedTool
+from ace.tools import Tool, ToolRegistry, TypedTool, from_dspy
 from ace.tools.changes import describe_tools
 
 if TYPE_CHECKING:
@@ -186,7 +186,7 @@ class ReActGenerator(dspy.Module, Agent):
         self.signature: Any = _untyped(dspy).Signature(signature) if isinstance(signature, str) else signature
         check_fields(self.signature)
         self.tool_changes: list[str] = []
-        self.registry = tools if isinstance(tools, ToolRegistry) else ToolRegistry(unwrap_tools(_several(tools)))
+        self.registry = tools if isinstance(tools, ToolRegistry) else ToolRegistry(_several(tools))
         message = without_history(self.signature)
         self.agent: Any = build_react(message, self.registry, max_iters or DEFAULT_MAX_ITERS, tool_calling == "native")
         self.cards: dict[str, Any] = {}
@@ -373,8 +373,7 @@ class ReActGenerator(dspy.Module, Agent):
             ('run_started', 'run_completed', '42')
         """
         self._check_loop()
-        token = fields.pop("cancellation", None) or CancellationToken()
-        return RunStream[Event, TaskOutput].of(self.astream(task, cancellation=token, **fields))
+        return RunStream[Event, TaskOutput].of(self.astream(task, **fields))
 
     def astream(self, task: TaskInput | str | None = None, /, **fields: Any) -> AsyncRunStream[Event, TaskOutput]:
         """`stream` for async callers."""
@@ -776,11 +775,11 @@ class ReActGenerator(dspy.Module, Agent):
 
     def _drive(self, run: AgentRun, model: PredictorModel, claimed: bool = False) -> ReActPrediction:
         with self._held(run, claimed) as save:
-            return self._finished(drive(run, model, save, self._shared.catalog.seen), run)
+            return self._finished(drive(run, model, save, SeenTools()), run)
 
     async def _adrive(self, run: AgentRun, model: PredictorModel, claimed: bool = False) -> ReActPrediction:
         with self._held(run, claimed) as save:
-            output = await adrive(run, model, save, self._shared.admission, self._shared.catalog.seen)
+            output = await adrive(run, model, save, self._shared.admission, SeenTools())
             return self._finished(output, run)
 
     def _finished(self, output: TaskOutput, run: AgentRun) -> ReActPrediction:
@@ -855,10 +854,11 @@ def _check_no_name(lm: Any) -> None:
 
 
 def _several(tools: Any) -> Iterable[Any]:
-    """The tools, where one of them may be given alone."""
+    """The tools, where one of them may be given alone; a `dspy.Tool` becomes one of ours."""
     if isinstance(tools, (str, bytes)):
         raise ToolRegistrationError(f"tools must be functions or tools, got the text {tools!r}")
-    return [tools] if isinstance(tools, (Tool, TypedTool, dspy.Tool)) or inspect.isroutine(tools) else tools
+    alone = isinstance(tools, (Tool, TypedTool, dspy.Tool)) or inspect.isroutine(tools)
+    return [from_dspy(one) if isinstance(one, dspy.Tool) else one for one in ([tools] if alone else tools)]
 
 
 def _called_as_module(module: dspy.Module) -> bool:

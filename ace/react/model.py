@@ -98,14 +98,12 @@ class PredictorModel:
 
     def _stream(self, request: AskModel) -> AnswerStream | None:
         """Where the pieces of the reply go; None where DSPy's own way is right, or nobody listens."""
-        outer = _SETTINGS.send_stream
+        outer, outputs = _SETTINGS.send_stream, list(self.react.signature.output_fields)
+        fields = {listener.signature_field_name for listener in _SETTINGS.stream_listeners or ()} & set(outputs)
+        if request.purpose == "summarize" or not fields:
+            outer = None
         if outer is None and self.on_delta is None:
             return None
-        listeners = _SETTINGS.stream_listeners or ()
-        outputs = list(self.react.signature.output_fields)
-        fields = {listener.signature_field_name for listener in listeners} & set(outputs)
-        if request.purpose == "summarize" or outer is None or not fields:
-            return None if self.on_delta is None else AnswerStream(None, (), self.on_delta, answer_field(outputs))
         return AnswerStream(outer, fields, self.on_delta, answer_field(outputs))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 from ace.agent import ModelReply, RequestedTool
 from ace.agent.history import SUBMIT
@@ -28,10 +28,8 @@ IN_PROSE = (
 
 def cut_short(ended: str, reply: str | None) -> InvalidModelAction | None:
     """The error of a reply that ended so; None where that was the model's own doing."""
-    for kind, text in CUT_SHORT.items():
-        if kind == ended:
-            return InvalidModelAction(kind, text, raw_response=reply)
-    return None
+    kind = cast(ToolErrorKind, ended)
+    return InvalidModelAction(kind, CUT_SHORT[kind], raw_response=reply) if kind in CUT_SHORT else None
 
 
 def thought_of(prediction: Any) -> str:
@@ -72,7 +70,7 @@ def read_reply(prediction: Any, replies: ReplyReader, usage: RunUsage, ended: st
             raise InvalidModelAction("unparsable", IN_PROSE, raw_response=text)
         asked = [RequestedTool(call.name, call.args) for call in replies.together(text, known)]
         return decision(found.thought, asked, usage, text)
-    if found.cut and catalog.reader.mentions(text):
+    if found.cut and any(name in text for name in catalog.reader.schemas):
         raise nothing_to_do(found, text)
     return ModelReply("", SUBMIT, _answer(text, catalog.finish), usage=usage, raw=text)
 

@@ -248,10 +248,12 @@ class PlanTool:
         return part
 
     def _as_tool(self) -> Tool:
-        name, taken, number = self._name(), set(self._registry.names), 1
-        while name in taken:
+        tools = dict.fromkeys(re.sub(r"\W+", "_", call.tool) for call in self.plan.calls)
+        name, number = f"{PREFIX}{'_'.join(tools)}"[:MAX_NAME], 1
+        plain = name
+        while self._registry.has(name):
             number += 1
-            name = f"{self._name()[: MAX_NAME - 3]}_{number}"
+            name = f"{plain[: MAX_NAME - 3]}_{number}"
         properties: dict[str, Any] = {}
         for index, call in enumerate(self.plan.calls):
             for argument, binding in call.args.items():
@@ -269,10 +271,6 @@ class PlanTool:
         calls = ", then ".join(call.tool for call in self.plan.calls)
         said = f"Do a task like <{self.situation}> in one call, which makes these: {calls}"
         return Tool(name, said, _never_called, SchemaArguments(name, schema), read_only=False)
-
-    def _name(self) -> str:
-        tools = dict.fromkeys(re.sub(r"\W+", "_", call.tool) for call in self.plan.calls)
-        return f"{PREFIX}{'_'.join(tools)}"[:MAX_NAME]
 
     def _slot(self, call: Call, argument: str, taken: Mapping[str, Any]) -> str:
         """What an argument is called: by its own name, after that of its tool where there are two of the name."""

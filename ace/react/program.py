@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import logging
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from functools import lru_cache, partial
 from typing import Annotated, Any
 
@@ -15,7 +15,7 @@ from pydantic import Field
 from ace.agent.history import CALLS, NOTE, PLAYBOOK, SUBMIT, THOUGHT, TOOLS
 from ace.core import SignatureError
 from ace.react.catalog import DeclaredTool
-from ace.tools import Tool, ToolRegistry, from_dspy
+from ace.tools import Tool, ToolRegistry
 
 _log = logging.getLogger(__name__)
 OLD_REACT: Any = dspy.ReAct if hasattr(dspy.ReAct, "truncate_trajectory") else None
@@ -25,9 +25,8 @@ REACT: Any = dspy.ReAct if OLD_REACT is None else getattr(dspy, "ReActV2")  # no
 _DSPY: Any = dspy
 """What DSPy leaves untyped."""
 RESERVED_FIELDS = frozenset(
-    {"history", TOOLS, PLAYBOOK, NOTE, THOUGHT, CALLS, "termination_reason"}
-    | {"trajectory", "reasoning", "max_iters", "domain", "lm", "config", "demos", "cited_bullets", "signature"}
-    | {"new_signature"}
+    {"history", TOOLS, PLAYBOOK, NOTE, THOUGHT, CALLS, "termination_reason", "trajectory", "reasoning", "max_iters"}
+    | {"domain", "lm", "config", "demos", "cited_bullets", "signature", "new_signature"}
 )
 _BEHAVIOUR = (
     "Work on the task step by step with the tools: call the one that comes next, and wait for its result.",
@@ -83,9 +82,8 @@ def build_react(signature: Any, registry: ToolRegistry, max_iters: int, native: 
     if not native:
         plain = plain.delete(TOOLS).append(TOOLS, _DSPY.InputField(desc="what can be called"), type_=str | None)
     plain = plain.append(PLAYBOOK, _DSPY.InputField(desc="notes from earlier runs, best first"), type_=str | None)
-    react.react.signature = _remembering(
-        plain.append(NOTE, _DSPY.InputField(desc="what the run-time says"), type_=str | None)
-    )
+    plain = plain.append(NOTE, _DSPY.InputField(desc="what the run-time says"), type_=str | None)
+    react.react.signature = _remembering(plain)
     return react
 
 
@@ -101,11 +99,6 @@ def _remembering(signature: Any) -> Any:
 @lru_cache(maxsize=256)
 def _without(signature: Any, name: str) -> Any:
     return _remembering(_DSPY.Signature.delete.__func__(signature, name))
-
-
-def unwrap_tools(tools: Iterable[Any]) -> list[Any]:
-    """The tools, where a `dspy.Tool` becomes one of ours."""
-    return [from_dspy(tool) if isinstance(tool, dspy.Tool) else tool for tool in tools]
 
 
 def submit_tool(signature: Any, cites: bool = True) -> Tool:

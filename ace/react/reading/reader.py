@@ -178,10 +178,6 @@ class CallReader:
         """Whether it names a tool and has an object of arguments."""
         return self.has(call.name) and is_object(call.args)
 
-    def mentions(self, text: str) -> bool:
-        """Whether a tool's name stands in a text, `reader.mentions(reply)`."""
-        return any(name in text for name in self.schemas)
-
     def has(self, name: Any) -> bool:
         """Whether there is a tool of exactly that name."""
         return isinstance(name, str) and name in self.schemas
