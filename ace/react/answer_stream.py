@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection
+from dataclasses import dataclass, field
 from typing import Any, cast
 
 import jiter
@@ -20,6 +21,7 @@ _SUBMIT = re.compile(
 """What stands before the outputs, in any layout."""
 
 
+@dataclass(eq=False)
 class AnswerStream:
     """Takes the pieces of a decision from DSPy, and sends on what they add to the answer.
 
@@ -30,24 +32,21 @@ class AnswerStream:
         answer: The output that is the answer.
     """
 
-    def __init__(
-        self, outer: Any, fields: Collection[str], tell: Callable[[str, str], None] | None, answer: str
-    ) -> None:
-        self._outer = outer
-        self._fields = fields
-        self._tell = tell
-        self._answer = answer
-        self._text = ""
-        self._name = ""
-        self._args = ""
-        self._sent: dict[str, int] = {}
+    outer: Any
+    fields: Collection[str]
+    tell: Callable[[str, str], None] | None
+    answer: str
+    _text: str = ""
+    _name: str = ""
+    _args: str = ""
+    _sent: dict[str, int] = field(default_factory=dict[str, int])
 
     async def send(self, chunk: Any) -> None:
         """One piece of the reply; a message of somebody else is passed on."""
         choices = getattr(chunk, "choices", None)
         if not choices:
-            if self._outer is not None:
-                await self._outer.send(chunk)
+            if self.outer is not None:
+                await self.outer.send(chunk)
             return
         delta = choices[0].delta
         text = getattr(delta, "content", None) or ""
@@ -57,11 +56,11 @@ class AnswerStream:
             self._name += getattr(function, "name", None) or ""
             self._args += getattr(function, "arguments", None) or ""
         grown = self._growth()
-        if self._tell is not None and (text or self._answer in grown):
-            self._tell(text, grown.get(self._answer, ""))
-        if self._outer is not None:
-            for name in grown.keys() & set(self._fields):
-                await self._outer.send(StreamResponse("agent", name, grown[name], is_last_chunk=False))
+        if self.tell is not None and (text or self.answer in grown):
+            self.tell(text, grown.get(self.answer, ""))
+        if self.outer is not None:
+            for name in grown.keys() & set(self.fields):
+                await self.outer.send(StreamResponse("agent", name, grown[name], is_last_chunk=False))
 
     def _outputs(self) -> Any:
         """The arguments of the call that ends the run, so far."""
@@ -78,7 +77,7 @@ class AnswerStream:
         known = self._outputs()
         grown: dict[str, str] = {}
         for name, value in cast("dict[str, Any]", known).items() if isinstance(known, dict) else ():
-            wanted = name in self._fields or name == self._answer
+            wanted = name in self.fields or name == self.answer
             if wanted and isinstance(value, str) and len(value) > self._sent.get(name, 0):
                 grown[name] = value[self._sent.get(name, 0) :]
                 self._sent[name] = len(value)

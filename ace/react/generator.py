@@ -744,16 +744,15 @@ class ReActGenerator(dspy.Module, Agent):
             catalog = catalog.described(descriptions(self.cards))
         catalog = catalog.with_plan(None if run.spec.plan is None else run.spec.plan.tool)
         catalog = catalog.for_run(run.spec.task.text, run.spec.context.get("playbook", ""))
+        said = {"lm": options.lm or self.lm, "config": options.config}
         return PredictorModel(
             self.agent,
             catalog,
-            run.spec.task.inputs,
-            instructions=run.spec.task.instructions,
+            run.spec.task,
+            {name: value for name, value in said.items() if value is not None},
             native=self.tool_calling == "native",
             bound=self.replies == "bound",
             summarizer=self.summarizer,
-            lm=options.lm or self.lm,
-            config=options.config,
             on_delta=run.model_delta if run.spec.listeners else None,
         )
 
@@ -857,8 +856,9 @@ def _several(tools: Any) -> Iterable[Any]:
     """The tools, where one of them may be given alone; a `dspy.Tool` becomes one of ours."""
     if isinstance(tools, (str, bytes)):
         raise ToolRegistrationError(f"tools must be functions or tools, got the text {tools!r}")
-    alone = isinstance(tools, (Tool, TypedTool, dspy.Tool)) or inspect.isroutine(tools)
-    return [from_dspy(one) if isinstance(one, dspy.Tool) else one for one in ([tools] if alone else tools)]
+    if isinstance(tools, (Tool, TypedTool, dspy.Tool)) or inspect.isroutine(tools):
+        tools = [tools]
+    return [from_dspy(tool) if isinstance(tool, dspy.Tool) else tool for tool in tools]
 
 
 def _called_as_module(module: dspy.Module) -> bool:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Generator, Iterable, Mapping
+from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager
-from dataclasses import KW_ONLY, dataclass, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import lru_cache
 from itertools import pairwise
 from typing import Any, cast
@@ -37,7 +37,7 @@ from ace.react.bound import response_format
 from ace.react.catalog import ToolCatalog
 from ace.react.native import cut_short, decision, read_reply, thought_of
 from ace.react.shown_tools import MORE
-from ace.tasks import RunSummary, answer_field
+from ace.tasks import RunSummary, TaskInput, answer_field
 from ace.tools.media import Media
 
 CACHED = "cached_replies"
@@ -54,33 +54,26 @@ class PredictorModel:
     Args:
         react: DSPy's ReAct.
         catalog: The tools that it shows.
-        inputs: The task's input fields.
-        instructions: What holds for this task beside the predictor's own instructions.
+        task: Its input fields, and what holds for it beside the predictor's own instructions.
+        options: For each request: `lm`, in the place of the predictors' own or DSPy's configured one, and `config`, for the
+            model's API, as `dspy.Predict` takes it.
         native: Whether the tools are the API's parameter.
         bound: Whether replies are bound to a JSON schema.
         summarizer: Writes the running summary, where there is one.
-        lm: A model for this run; the predictors' own or DSPy's configured one by default.
-        config: For the model's API, as `dspy.Predict` takes it.
         on_delta: Receives each piece of a reply and what it adds to the answer, for streaming.
     """
 
     react: Any
     catalog: ToolCatalog
-    inputs: dict[str, Any]
+    task: TaskInput
+    options: dict[str, Any]
     _: KW_ONLY
-    instructions: str = ""
     native: bool = False
     bound: bool = False
     summarizer: Any = None
-    lm: Any = None
-    config: Mapping[str, Any] | None = None
     on_delta: Callable[[str, str], None] | None = None
-
-    def __post_init__(self) -> None:
-        options = {"lm": self.lm, "config": self.config}
-        self.written: WrittenTurns = []
-        """The turns so far as messages."""
-        self.options: dict[str, Any] = {name: value for name, value in options.items() if value is not None}
+    written: WrittenTurns = field(default_factory=list[Any])
+    """The turns so far as messages."""
 
     def ask(self, request: AskModel) -> ModelReply:
         """Ask and wait."""
@@ -114,7 +107,7 @@ class _Request:
         self.model = model
         self.request = request
         self.predictor = model.summarizer if request.purpose == "summarize" else model.react.react
-        self.lm = model.lm or getattr(self.predictor, "lm", None) or _SETTINGS.lm
+        self.lm = model.options.get("lm") or getattr(self.predictor, "lm", None) or _SETTINGS.lm
         outputs = tuple(model.react.signature.output_fields) if request.purpose == "extract" else ()
         self.replies = ReplyReader(model.catalog, self._foreign, outputs)
         self._native = model.native and request.purpose != "summarize"
@@ -142,7 +135,7 @@ class _Request:
 
     def _summary_fields(self) -> dict[str, Any]:
         request = self.request
-        shown = {name: as_data_value(value) for name, value in self.model.inputs.items()}
+        shown = {name: as_data_value(value) for name, value in self.model.task.inputs.items()}
         return {**shown, "trajectory": as_text([*request.turns, request.said]), **self.model.options}
 
     def _turn_fields(self) -> dict[str, Any]:
@@ -157,7 +150,7 @@ class _Request:
                 entries[0] = {**entries[0], TOOLS: catalog.text()}
         *before, now = entries
         fields: dict[str, Any] = {"history": dspy.History(messages=before), **now, **self.model.options}
-        if self.model.instructions:
+        if self.model.task.instructions:
             fields["signature"] = self.predictor.signature.with_instructions(self._instructions())
         if _is_own(self.lm):
             fields["lm"] = _with_read_usage(self.lm)
@@ -175,7 +168,7 @@ class _Request:
         return fields
 
     def _instructions(self) -> str:
-        return "\n\n".join(filter(None, [str(self.predictor.signature.instructions), self.model.instructions]))
+        return "\n\n".join(filter(None, [str(self.predictor.signature.instructions), self.model.task.instructions]))
 
     def _check_window(self) -> None:
         """Measure the prompt against the model's window, where DSPy knows it.
