@@ -18,11 +18,9 @@ class Clock(Protocol):
 
     def sleep(self, seconds: float, cancellation: CancellationToken) -> None:
         """Wait, but not longer than until `cancellation`."""
-        ...
 
     async def asleep(self, seconds: float) -> None:
         """`sleep` on an event loop; there, cancellation cancels the task."""
-        ...
 
 
 _EPOCH = time.time() - time.monotonic()

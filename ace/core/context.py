@@ -12,6 +12,8 @@ from ace.core.cancellation import CancellationToken
 from ace.core.clock import SystemClock
 from ace.core.usage import RunUsage, UsageLimits
 
+_OF_MODELS = {"lm_calls", "input_tokens", "output_tokens", "cost"}
+
 
 class Tally:
     """What nested runs inside one tool call spent; it is added to the usage of the outer run."""
@@ -23,12 +25,7 @@ class Tally:
     def add(self, usage: RunUsage) -> None:
         """Add what a nested run spent on models."""
         with self._lock:
-            self.usage += RunUsage(
-                lm_calls=usage.lm_calls,
-                input_tokens=usage.input_tokens,
-                output_tokens=usage.output_tokens,
-                cost=usage.cost,
-            )
+            self.usage += RunUsage(**usage.model_dump(include=_OF_MODELS))
 
 
 @dataclass(frozen=True)

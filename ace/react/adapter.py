@@ -211,9 +211,8 @@ class TurnsAdapter(dspy.ChatAdapter):
         for number, turn in enumerate(inputs.pop(history_field_name).messages):
             if number >= len(self.written) or self.written[number][0] != turn:
                 one = {history_field_name: dspy.History(messages=[turn])}
-                self.written[number:] = [
-                    (turn, super().format_conversation_history(signature, history_field_name, one))
-                ]
+                said = super().format_conversation_history(signature, history_field_name, one)
+                self.written[number:] = [(turn, said)]
             messages += map(dict, self.written[number][1])
         return messages
 
@@ -240,9 +239,8 @@ def _rank(name: str) -> int:
 def _results(results: Sequence[Any]) -> str:
     """The results of a turn."""
     names = ["result"] if len(results) == 1 else [f"result_{number}" for number in range(1, len(results) + 1)]
-    return "\n\n".join(
-        f"[[ ## {name} ## ]]\n{value_to_text(result.value)}" for name, result in zip(names, results, strict=True)
-    )
+    named = zip(names, results, strict=True)
+    return "\n\n".join(f"[[ ## {name} ## ]]\n{value_to_text(result.value)}" for name, result in named)
 
 
 def _shape(catalog: str) -> str:

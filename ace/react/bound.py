@@ -25,10 +25,8 @@ def response_format(tools: Sequence[Tool]) -> dict[str, Any]:
         for place in ("$defs", "definitions"):
             for name, part in cast("Mapping[str, Any]", schema.pop(place, {})).items():
                 known[f"{number}-{name}"] = _moved(part, number)
-        call = {"name": {"const": tool.name}, "args": _moved({"type": "object", **schema}, number)}
-        calls.append(
-            {"type": "object", "properties": call, "required": ["name", "args"], "additionalProperties": False}
-        )
+        own = {"name": {"const": tool.name}, "args": _moved({"type": "object", **schema}, number)}
+        calls.append({"type": "object", "properties": own, "required": [*own], "additionalProperties": False})
     schema = {"anyOf": calls, **({"$defs": known} if known else {})}
     return {"type": "json_schema", "json_schema": {"name": "call", "schema": schema}}
 

@@ -597,9 +597,8 @@ class ReActGenerator(dspy.Module, Agent):
         self._load_playbook(state.pop(PLAYBOOK, None))
         adopted = adopt_react_state(state, self.agent, history_position(self.signature))
         if self.cards or any(name.startswith("cards[") for name in adopted):
-            self.cards = build_cards(
-                self.registry
-            )  # made again: what an earlier state said of a tool is not this one's
+            # made again: what an earlier state said of a tool is not this one's
+            self.cards = build_cards(self.registry)
         own = _untyped(super()).dump_state()
         adopted, self.tool_changes = adopt_cards(adopted, self.registry, own)
         _untyped(super()).load_state(adopted, allow_unsafe_lm_state=allow_unsafe_lm_state)

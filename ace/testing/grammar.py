@@ -36,9 +36,8 @@ class Grammar(ABC, Generic[EventT]):
             self._require(event, event.kind in self._begins, f"expected {self._begins[0]} first")
             self._require(event, event.seq == 0 or event.kind == "run_continued", "the first seq is 0")
         else:
-            self._require(
-                event, event.seq == last.seq + 1, f"seq {event.seq} after {last.seq}; expected {last.seq + 1}"
-            )
+            due = last.seq + 1
+            self._require(event, event.seq == due, f"seq {event.seq} after {last.seq}; expected {due}")
             self._require(event, event.run_id == last.run_id, f"another run: {event.run_id!r}")
         self._take(event)
         self._last = event

@@ -55,8 +55,7 @@ def _value(name: str, kind: str, prompt: Prompt) -> Any:
     if kind.startswith("Literal"):
         return re.split(r"[\[\],]", kind)[1].strip("'\" ")
     if "instruction" in name:
-        instruction = next(
-            (prompt.fields[key] for key in ("current_instruction", "basic_instruction") if key in prompt.fields), ""
-        )
+        inputs = ("current_instruction", "basic_instruction")
+        instruction = next((prompt.fields[key] for key in inputs if key in prompt.fields), "")
         return instruction if ADVICE in instruction else f"{instruction} {ADVICE}".strip()
     return ADVICE

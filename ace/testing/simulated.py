@@ -14,7 +14,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import takewhile
-from typing import Any, Literal, get_args
+from typing import Any
 
 from ace.agent.history import ENDS
 from ace.core import SuiteError
@@ -25,9 +25,7 @@ from ace.testing.engine import FunctionLM, Prompt, current_rollout, render_reply
 from ace.testing.rates import Rates, load_rates
 from ace.testing.scripted import decision
 
-Preset = Literal["learner", "oracle"]
-PRESETS: tuple[Preset, ...] = get_args(Preset)
-
+PRESETS = ("learner", "oracle")
 MISLED_OVERLAP = 0.5
 """A bullet whose trigger shares this much of its words with the task (Jaccard) is followed, right or wrong."""
 _MARK = "unexpected_argument"
