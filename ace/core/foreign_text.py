@@ -19,7 +19,7 @@ _ODD = re.compile(
 )
 _MARKER = re.compile(r"\[\[([ \t]*##[^\[\]\n]{1,200}?##[ \t]*)\]\]")
 """A field of a chat adapter."""
-_LOOP_FIELD = re.compile(r"next_(thought|tool_name|tool_args|tool_calls)\b", re.IGNORECASE)
+_LOOP_FIELD = re.compile(r"(next)_(thought|tool_name|tool_args|tool_calls)\b", re.IGNORECASE)
 """A field of a decision, as adapters that write JSON, XML or YAML name it."""
 _SPECIAL = re.compile(r"<(\|[^|<>\s]{1,40}\|)>|\[(/?(?:INST|SYS|TOOL_CALLS|AVAILABLE_TOOLS|TOOL_RESULTS))\]")
 """Tokens of chat templates, which some servers take for their own wherever they stand."""
@@ -41,16 +41,12 @@ def as_data(text: str) -> str:
     if "##" in text:
         text = _MARKER.sub(r"[ [\1] ]", text)
     if "next_" in text.lower():
-        text = _LOOP_FIELD.sub(_dashed, text)
-    if "<<CUSTOM-TYPE" in text:  # between these marks DSPy sends an image, a stranger's address too
-        text = text.replace("<<CUSTOM-TYPE", "< <CUSTOM-TYPE")
-    return (
-        _SPECIAL.sub(lambda m: f"< {m[1]} >" if m[1] else f"[ {m[2]} ]", text) if "|" in text or "[" in text else text
-    )
-
-
-def _dashed(found: re.Match[str]) -> str:
-    return found[0].replace("_", "-", 1)
+        text = _LOOP_FIELD.sub(r"\1-\2", text)
+    # between these marks DSPy sends an image, a stranger's address too
+    text = text.replace("<<CUSTOM-TYPE", "< <CUSTOM-TYPE")
+    if "|" in text or "[" in text:
+        text = _SPECIAL.sub(lambda m: f"< {m[1]} >" if m[1] else f"[ {m[2]} ]", text)
+    return text
 
 
 def visible(text: str) -> str:
