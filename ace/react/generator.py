@@ -88,6 +88,9 @@ _SETTINGS: Any = dspy.settings
 Token = CancellationToken | None
 Decision = ResumeDecision | None
 Listener = Callable[[Event], None]
+_Listener = Listener | None
+_Task = TaskInput | str | None
+_Prepared = tuple[AgentRun, PredictorModel]
 
 
 class BulletSource(Protocol):
@@ -624,7 +627,7 @@ class ReActGenerator(dspy.Module, Agent):
         name = type(self).__name__
         return span("invoke_agent", name, agent__name=name)
 
-    def _solve(self, task: TaskInput | str | None, fields: dict[str, Any]) -> ReActPrediction:
+    def _solve(self, task: _Task, fields: dict[str, Any]) -> ReActPrediction:
         self._check_loop()
         with self._span() as open_span:
             return _told(open_span, self._drive(*self._prepare(task, fields)))
@@ -638,15 +641,11 @@ class ReActGenerator(dspy.Module, Agent):
                 "use `await agent.acall(...)` or `await agent.arun(...)`"
             )
 
-    async def _asolve(
-        self, task: TaskInput | str | None, fields: dict[str, Any], listener: Listener | None = None
-    ) -> ReActPrediction:
+    async def _asolve(self, task: _Task, fields: dict[str, Any], listener: _Listener = None) -> ReActPrediction:
         with self._span() as open_span:
             return _told(open_span, await self._adrive(*await self._aprepare(task, fields, listener)))
 
-    def _prepare(
-        self, task: TaskInput | str | None, fields: dict[str, Any], listener: Listener | None = None
-    ) -> tuple[AgentRun, PredictorModel]:
+    def _prepare(self, task: _Task, fields: dict[str, Any], listener: _Listener = None) -> _Prepared:
         inputs: InputFields = self._shared.inputs
         options = RunOptions.pop(fields, inputs.names)
         given = inputs.task(task, fields)
@@ -654,7 +653,6 @@ class ReActGenerator(dspy.Module, Agent):
         if self.run_store.every_step:
             check_json(given)
         recalled = self._shared.memory.recall(given, self.registry.schema_hashes)
-        bullets = recalled.bullets
         limit = next((n for n in (given.max_iters, self.max_iters) if n is not None), DEFAULT_MAX_ITERS)
         limits, outer = self.limits, current_context()
         if options.limits is not None:
@@ -664,6 +662,7 @@ class ReActGenerator(dspy.Module, Agent):
             if outer.seconds_left is not None:
                 limits = limits.tighter(UsageLimits(seconds=outer.seconds_left))
         check_prices(limits if outer is None else options.limits, self.prices)
+        bullets = recalled.bullets
         plan = offered(bullets, self.plans, self.registry)
         text = as_data(clean_text(render_bullets(as_plan(bullets, plan))))
         spec = self._spec(
@@ -682,9 +681,7 @@ class ReActGenerator(dspy.Module, Agent):
         run = AgentRun(spec, options.run_id)
         return run, self._model(run, options)
 
-    async def _aprepare(
-        self, task: TaskInput | str | None, fields: dict[str, Any], listener: Listener | None = None
-    ) -> tuple[AgentRun, PredictorModel]:
+    async def _aprepare(self, task: _Task, fields: dict[str, Any], listener: _Listener = None) -> _Prepared:
         await self._shared.admission.turn()
         if self.playbook is None and self._shared.catalog.shown is None:
             return self._prepare(task, fields, listener)
@@ -692,14 +689,8 @@ class ReActGenerator(dspy.Module, Agent):
         return await anyio.to_thread.run_sync(self._prepare, task, fields, listener)
 
     def _reopen(
-        self,
-        run_id: str,
-        decision: Decision,
-        listener: Listener | None = None,
-        *,
-        lm: Any = None,
-        cancellation: Token = None,
-    ) -> tuple[AgentRun, PredictorModel]:
+        self, run_id: str, decision: Decision, listener: _Listener = None, *, lm: Any, cancellation: Token
+    ) -> _Prepared:
         stored: RunSnapshot = self.run_store.load(run_id)
         text = stored.context.get("playbook", "")
         plan = PlanTool.of_stored(stored.context[PLAN], self.registry) if PLAN in stored.context else None
@@ -713,7 +704,7 @@ class ReActGenerator(dspy.Module, Agent):
         task: TaskInput,
         playbook: str,
         cancellation: Token,
-        listener: Listener | None,
+        listener: _Listener,
         plan: PlanTool | None = None,
         **options: Any,
     ) -> RunSpec:
