@@ -31,6 +31,8 @@ _SHAPE = (
     "You may say why in a few words before it. Its result comes as the next message; then write the call after it. When all "
     "of the task is done, call {end}."
 )
+_RANKS = {NOTE: 0, PLAYBOOK: 1}
+"""What stands first in a message: what the run-time says, then notes of earlier runs, then the inputs."""
 
 
 class ReplyReader:
@@ -193,7 +195,7 @@ class TurnsAdapter(dspy.ChatAdapter):
         if RESULTS in signature.input_fields:
             return _results(inputs[RESULTS].tool_call_results)
         parts = [prefix]
-        for name in sorted(signature.input_fields, key=_rank):
+        for name in sorted(signature.input_fields, key=lambda name: _RANKS.get(name, 2)):
             value = inputs.get(name)
             if name == TOOLS or value is None or value == "":
                 continue
@@ -229,11 +231,6 @@ class TurnsAdapter(dspy.ChatAdapter):
         made = [] if calls is None else dspy.ToolCalls.model_validate(calls).tool_calls
         lines = [json.dumps({"name": call.name, "args": call.args}, ensure_ascii=False) for call in made]
         return "\n".join(filter(None, [str(thought or ""), *lines]))
-
-
-def _rank(name: str) -> int:
-    """Where a field stands: what the run-time says first, then notes of earlier runs, then the inputs."""
-    return {NOTE: 0, PLAYBOOK: 1}.get(name, 2)
 
 
 def _results(results: Sequence[Any]) -> str:

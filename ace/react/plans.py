@@ -41,10 +41,6 @@ _Place = tuple[int, str]
 class _StoppedError(Exception):
     """The plan cannot go on: the number of the call that is not made, and why."""
 
-    def __init__(self, at: int | None, why: str) -> None:
-        super().__init__(why)
-        self.end = PlanEnd(at=at, why=why)
-
 
 class PlanTool:
     """A lesson's plan as a run is offered it: `PlanTool("b-7", plan, registry, "Refund {order}")`.
@@ -121,7 +117,8 @@ class PlanTool:
                 own[index] = [step]
                 answers.setdefault(index, []).append(step)
         except _StoppedError as stopped:
-            return stopped.end
+            at, why = stopped.args
+            return PlanEnd(at=at, why=why)
         return PlanEnd()
 
     # -- what comes when -----------------------------------------------------------------------------------------------

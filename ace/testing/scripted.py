@@ -44,10 +44,9 @@ class ScriptedLM(FunctionLM):
     def _answer(self, prompt: Prompt) -> str:
         with self._lock:
             self.prompts.append(prompt)
-            try:
-                reply = next(self._replies)
-            except StopIteration:
-                raise RuntimeError(f"the script has no reply number {len(self.prompts)}") from None
+            reply = next(self._replies, None)
+            if reply is None:
+                raise RuntimeError(f"the script has no reply number {len(self.prompts)}")
         if isinstance(reply, Exception):
             raise reply
         return reply
