@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import TypeVar
 
 from ace.evaluation.report.models import (
     BulletEffect,
@@ -22,6 +23,15 @@ OUTCOMES = ("won", "lost", "equal")
 MOST_BULLETS = 10
 """Of those that helped most, and of those that hurt most."""
 Pair = tuple[RunReport, RunReport]
+_Key, _Item = TypeVar("_Key"), TypeVar("_Item")
+
+
+def grouped(items: Iterable[tuple[_Key, _Item]]) -> dict[_Key, list[_Item]]:
+    """Collect what comes with the same key: `grouped((run.arm, run) for run in runs)`."""
+    found: dict[_Key, list[_Item]] = {}
+    for key, item in items:
+        found.setdefault(key, []).append(item)
+    return found
 
 
 def pairs_of(runs: Iterable[RunReport], before: str, after: str) -> list[Pair]:
@@ -36,11 +46,8 @@ def pairs_of(runs: Iterable[RunReport], before: str, after: str) -> list[Pair]:
 
 def families(pairs: Sequence[Pair]) -> list[FamilyEffect]:
     """What each family gains in success, the most first; the tasks of a family are drawn, with all their runs."""
-    groups: dict[str, list[Pair]] = {}
-    for pair in pairs:
-        groups.setdefault(pair[0].group, []).append(pair)
     found: list[FamilyEffect] = []
-    for group, some in groups.items():
+    for group, some in grouped((pair[0].group, pair) for pair in pairs).items():
         gained, interval = _gained(some, [early.id for early, _ in some])
         iterations = sum(late.iterations - early.iterations for early, late in some) / len(some)
         found.append(
@@ -63,10 +70,7 @@ def bullets(pairs: Sequence[Pair], by_seed: bool = False) -> list[BulletEffect]:
         pairs: Of two arms.
         by_seed: Whether each seed has a playbook of its own, whose ids are its own.
     """
-    shown: dict[tuple[int | None, str], list[Pair]] = {}
-    for pair in pairs:
-        for bullet in pair[1].bullets:
-            shown.setdefault((pair[1].seed if by_seed else None, bullet), []).append(pair)
+    shown = grouped(((pair[1].seed if by_seed else None, bullet), pair) for pair in pairs for bullet in pair[1].bullets)
     found: list[BulletEffect] = []
     for (seed, bullet), some in shown.items():
         if len(some) >= MIN_RUNS:
@@ -87,11 +91,8 @@ def _gained(pairs: Sequence[Pair], units: Sequence[str]) -> tuple[float, Interva
 
 def tasks(pairs: Sequence[Pair]) -> list[TaskEffect]:
     """Each task, those won first and then those lost, the clearest first; each with one seed to look at."""
-    by_id: dict[str, list[Pair]] = {}
-    for pair in pairs:
-        by_id.setdefault(pair[0].id, []).append(pair)
     found: list[TaskEffect] = []
-    for task, some in by_id.items():
+    for task, some in grouped((pair[0].id, pair) for pair in pairs).items():
         lost = [pair for pair in some if pair[0].correct and not pair[1].correct]
         gained = [pair for pair in some if pair[1].correct and not pair[0].correct]
         change = len(gained) - len(lost)
@@ -126,10 +127,7 @@ def curve(runs: Iterable[RunReport], arm: str, points: int = 10) -> list[CurvePo
 
 def calibrations(runs: Iterable[RunReport]) -> dict[str, CalibrationReport]:
     """For each arm whose runs state a confidence, whether it is met by success."""
-    arms: dict[str, list[RunReport]] = {}
-    for run in runs:
-        if run.confidence is not None:
-            arms.setdefault(run.arm, []).append(run)
+    arms = grouped((run.arm, run) for run in runs if run.confidence is not None)
     return {arm: _calibration(rows) for arm, rows in arms.items()}
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ace.core import SuiteError
 from ace.evaluation.report import tables
-from ace.evaluation.report.findings import OUTCOMES
+from ace.evaluation.report.findings import OUTCOMES, grouped
 from ace.evaluation.report.models import EvaluateReport, Interval, TaskEffect
 from ace.evaluation.report.wording import count as count_of
 
@@ -99,11 +99,11 @@ def html(
         percent=Axis(0, 100, (0, 25, 50, 75, 100), "%"),
         steps=_steps(most),
         gains=Axis(-100, 100, (-100, -50, 0, 50, 100), "points"),
-        families=_grouped(
+        families=grouped(
             (e.after, _mark(e.group, e.difference, e.interval, 100, f"{e.n} runs, {e.iterations:+.1f} iterations"))
             for e in report.families
         ),
-        bullets=_grouped(
+        bullets=grouped(
             (e.after, _mark(e.bullet, e.difference, e.interval, 100, e.text or f"{e.n} runs")) for e in report.bullets
         ),
         curves=_curves(report),
@@ -155,13 +155,6 @@ def _steps(most: float) -> Axis:
     step = next(step for step in (1, 2, 5, 10, 20, 50, 100, 1_000) if most <= 5 * step or step == 1_000)
     end = step * max(1, -int(-most // step))
     return Axis(0, end, tuple(range(0, end + 1, step)), "")
-
-
-def _grouped(rows: Any) -> dict[str, list[Mark]]:
-    found: dict[str, list[Mark]] = {}
-    for arm, mark in rows:
-        found.setdefault(arm, []).append(mark)
-    return found
 
 
 def _curves(report: EvaluateReport) -> list[dict[str, Any]]:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
+from ace.evaluation.report.findings import grouped, pairs_of
 from ace.evaluation.report.models import ArmReport, ComparisonReport, DomainReport
 from ace.evaluation.row import RunReport
 from ace.evaluation.stats import compare, holm, mean, pass_hat_k, share, share_closed
@@ -15,7 +16,7 @@ METRICS = ("success", "iterations", "tokens")
 
 def summarise(runs: Sequence[RunReport]) -> dict[str, ArmReport]:
     """Means per arm, with intervals that respect task families."""
-    return {arm: _arm(rows) for arm, rows in _by_arm(runs).items()}
+    return {arm: _arm(rows) for arm, rows in grouped((run.arm, run) for run in runs).items()}
 
 
 def value_of(run: RunReport, metric: str) -> float:
@@ -25,22 +26,11 @@ def value_of(run: RunReport, metric: str) -> float:
     return float(run.input_tokens + run.output_tokens) if metric == "tokens" else float(run.iterations)
 
 
-def _by_arm(runs: Iterable[RunReport]) -> dict[str, list[RunReport]]:
-    arms: dict[str, list[RunReport]] = {}
-    for run in runs:
-        arms.setdefault(run.arm, []).append(run)
-    return arms
-
-
 def _arm(rows: Sequence[RunReport]) -> ArmReport:
     groups = [row.group for row in rows]
-    success, iterations = (
-        share([float(row.correct) for row in rows], groups),
-        mean([row.iterations for row in rows], groups),
-    )
-    repeats: dict[str, list[bool]] = {}
-    for row in rows:
-        repeats.setdefault(row.id, []).append(row.correct)
+    success = share([float(row.correct) for row in rows], groups)
+    iterations = mean([row.iterations for row in rows], groups)
+    repeats = grouped((row.id, row.correct) for row in rows)
     most = min(map(len, repeats.values()))
     return ArmReport(
         success=success.value,
@@ -80,14 +70,11 @@ def comparisons(
         seeded: Arms whose runs of one seed share more than randomness, as a playbook that was learned with it: there seeds
             are a random effect beside the families.
     """
-    arms = {arm: {(run.seed, run.id): run for run in rows} for arm, rows in _by_arm(runs).items()}
+    arms = list(dict.fromkeys(run.arm for run in runs))
     base = against or next(iter(arms), "")
     found: list[ComparisonReport] = []
-    for arm, rows in arms.items():
-        if arm == base:
-            continue
-        both = sorted(rows.keys() & arms.get(base, {}).keys())
-        pairs = [(arms[base][key], rows[key]) for key in both]
+    for arm in arms:
+        pairs = pairs_of(runs, base, arm) if arm != base else []
         groups, seeds = [early.group for early, _ in pairs], [early.seed for early, _ in pairs]
         for metric in METRICS if pairs else ():
             before, after = ([value_of(pair[i], metric) for pair in pairs] for i in (0, 1))
@@ -130,9 +117,9 @@ def ways_closed(
         runs: Of all arms; those that all three have made count.
         seeded: See `comparisons`.
     """
-    arms = {arm: {(run.seed, run.id): run for run in rows} for arm, rows in _by_arm(runs).items()}
-    if not {"none", "gold"} <= arms.keys():
-        return {}
+    arms: dict[str, dict[tuple[int, str], RunReport]] = {"none": {}, "gold": {}}
+    for run in runs:
+        arms.setdefault(run.arm, {})[run.seed, run.id] = run
     found: dict[str, dict[str, tuple[float | None, float | None, float | None]]] = {}
     for arm, rows in arms.items():
         keys = sorted(rows.keys() & arms["none"].keys() & arms["gold"].keys())
