@@ -161,25 +161,15 @@ def _curves(report: EvaluateReport) -> list[dict[str, Any]]:
     """Each learning arm as a line and a band, in percent of the plot's width and height."""
     last = max((point.learned_from for point in report.curves), default=0.0) or 1.0
     found: list[dict[str, Any]] = []
-    for arm in dict.fromkeys(point.arm for point in report.curves):
-        points = [point for point in report.curves if point.arm == arm]
-        places = [(100 * p.learned_from / last, 100 - 100 * p.success) for p in points]
-        lows = [(x, 100 - 100 * (p.interval[0] or 0.0)) for (x, _), p in zip(places, points, strict=True)]
-        highs = [
-            (x, 100 - 100 * (1.0 if p.interval[1] is None else p.interval[1]))
-            for (x, _), p in zip(places, points, strict=True)
-        ]
-        found.append(
-            {
-                "arm": arm,
-                "line": _path(places),
-                "band": _path([*highs, *reversed(lows)]),
-                "points": places,
-                "last": last,
-            }
-        )
+    for arm, points in grouped((point.arm, point) for point in report.curves).items():
+        xs = [100 * point.learned_from / last for point in points]
+        lows = [point.interval[0] or 0.0 for point in points]
+        highs = [1.0 if point.interval[1] is None else point.interval[1] for point in points]
+        line = _path(xs, [point.success for point in points])
+        band = _path([*xs, *reversed(xs)], [*highs, *reversed(lows)])
+        found.append({"arm": arm, "line": line, "band": band, "last": last})
     return found
 
 
-def _path(points: Sequence[tuple[float, float]]) -> str:
-    return " ".join(f"{x:.2f},{y:.2f}" for x, y in points)
+def _path(xs: Sequence[float], shares: Sequence[float]) -> str:
+    return " ".join(f"{x:.2f},{100 - 100 * share:.2f}" for x, share in zip(xs, shares, strict=True))
