@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ace.core.distributions import student_cdf, student_quantile, wilson
-from ace.evaluation.stats.clustered import ALIKE, LEVEL, Estimate, Labels, spread
+from ace.evaluation.stats.clustered import ALIKE, LEVEL, Estimate, Labels, mean, spread
 
 _Floats = NDArray[np.float64]
 _Values = Sequence[float] | _Floats
@@ -101,13 +101,10 @@ def paired_difference(
     value = float(changes.mean())
     if families < LEAST_FAMILIES:
         return _none(value, "too few families", families)
-    found = spread(changes, names, seeds)
     if not (yes_or_no if binary is None else binary):
-        if not found.variance > ALIKE:
-            return _none(value, "no variance", families)
-        error, t = math.sqrt(found.variance), student_quantile((1 + LEVEL) / 2, found.df)
-        p = 2 * student_cdf(-abs(value) / error, found.df)
-        return PairedDifference(Estimate(value, value - t * error, value + t * error, p), "student", families)
+        estimate = mean(changes, names, seeds)
+        return PairedDifference(estimate, "student" if math.isfinite(estimate.low) else "no variance", families)
+    found = spread(changes, names, seeds)
     table = PairTable.of(x, y, found.variance, families)
     low, high = table.limits(student_quantile((1 + LEVEL) / 2, found.df))
     floor = 2.0 ** (1 - families)
