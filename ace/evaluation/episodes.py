@@ -9,9 +9,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from pydantic import BaseModel
+
 from ace.agent import Policy
 from ace.agent.episode import Episode
-from ace.core import SuiteError, json_line
+from ace.core import SuiteError
 from ace.evaluation.row import InvalidAction, RunReport
 from ace.playbook.render import count_tokens, render_bullets
 from ace.react import BulletSource, ReActGenerator
@@ -106,8 +108,7 @@ class _CountingSource:
         return found
 
 
-@dataclass(frozen=True)
-class EpisodeResult:
+class EpisodeResult(BaseModel, frozen=True):
     """The result of one run, made here or on another machine."""
 
     output: TaskOutput
@@ -115,24 +116,6 @@ class EpisodeResult:
     memory_tokens: int
     tools: Mapping[str, Any]
     """Of the tools' schemas."""
-
-    def to_json(self) -> str:
-        """To send it to another machine."""
-        return json_line(
-            {
-                "memory_tokens": self.memory_tokens,
-                "tools": dict(self.tools),
-                "output": self.output,
-                "feedback": self.feedback,
-            }
-        )
-
-    @classmethod
-    def from_json(cls, text: str) -> EpisodeResult:
-        """What `to_json` wrote."""
-        value = json.loads(text)
-        output, feedback = TaskOutput.model_validate(value["output"]), Feedback.model_validate(value["feedback"])
-        return cls(output, feedback, value["memory_tokens"], value["tools"])
 
 
 def set_up(
@@ -149,7 +132,8 @@ def set_up(
             feedback = episode.score(output)
         except Exception as error:
             raise SuiteError(f"the scorer of task {task.id!r} failed: {error}") from error
-        return EpisodeResult(output, feedback, watched.tokens if watched else 0, episode.registry.schemas)
+        tokens = watched.tokens if watched else 0
+        return EpisodeResult(output=output, feedback=feedback, memory_tokens=tokens, tools=episode.registry.schemas)
 
     return agent, episode.task, finish
 

@@ -20,7 +20,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from ace.core import AceError, SuiteError, describe_error
+from ace.core import AceError, SuiteError, describe_error, json_line
 from ace.evaluation.engines import Work, without_dspy_history
 from ace.evaluation.episodes import AgentPool, EpisodeResult, pools_of, set_up
 from ace.evaluation.hosted import ModelServer
@@ -113,7 +113,7 @@ class _Worker:
     def make(self, order: str) -> str:
         """Make one run; ``{"error": ...}`` when what is wrong is the suite's or the user's fault."""
         try:
-            return self._setup.make(json.loads(order)).to_json()
+            return json_line(self._setup.make(json.loads(order)))
         except AceError as error:
             return json.dumps({"error": str(error)})
 

@@ -176,7 +176,7 @@ class Evaluation(Iterator[Attempt]):
 
     def from_json(self, job: _Job, answer: str) -> Attempt:
         """See `Work`."""
-        return self._attempt(job, EpisodeResult.from_json(answer))
+        return self._attempt(job, EpisodeResult.model_validate(json.loads(answer)))
 
     def _attempt(self, job: _Job, result: EpisodeResult) -> Attempt:
         if job.memory is not None and result.output.termination_reason not in OUTAGES:
