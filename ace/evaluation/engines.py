@@ -35,6 +35,12 @@ def without_dspy_history() -> Any:
     return cast(Any, dspy).context(disable_history=True, trace=None)
 
 
+def _made(job: Any, work: Work) -> Any:
+    agent, task, finish = work.prepare(job)
+    with without_dspy_history():
+        return finish(agent.run(task))
+
+
 class Engine(Protocol):
     """Makes runs; `start` and `result` are called by one thread."""
 
@@ -75,9 +81,7 @@ class Inline:
         """See `Engine`."""
         assert self._next is not None
         (job, work), self._next, self.under_way = self._next, None, 0
-        agent, task, finish = work.prepare(job)
-        with without_dspy_history():
-            return job, finish(agent.run(task))
+        return job, _made(job, work)
 
     def close(self) -> None:
         """See `Engine`."""
@@ -128,9 +132,7 @@ class Threads(_Queued):
         while (item := self._jobs.get()) is not None:
             job, work = item
             try:
-                agent, task, finish = work.prepare(job)
-                with without_dspy_history():
-                    self._results.put((job, finish(agent.run(task)), None))
+                self._results.put((job, _made(job, work), None))
             except BaseException as error:  # raised again where results are waited for
                 self._results.put((job, None, error))
 
