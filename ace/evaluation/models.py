@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from importlib.metadata import entry_points
 from typing import Any, Protocol
 
@@ -161,12 +162,10 @@ def _simulated(spec: str, preset: str, suite: Suite | None) -> ModelChoice:
     if suite is None:
         raise SuiteError("the simulated LM only knows the tasks of a suite; name one (--suite office --task ID)")
     preset = preset or "learner"
-    models: dict[int, Any] = {}
 
+    @cache
     def lm_for(seed: int) -> Any:
-        if seed not in models:
-            models[seed] = SimulatedLM(suite, preset, seed=seed)
-        return models[seed]
+        return SimulatedLM(suite, preset, seed=seed)
 
     lm_for(0)  # an unknown preset is reported at once
     return ModelChoice(spec, "simulated", Policy.forgiving(), lm_for)
