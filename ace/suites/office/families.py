@@ -41,16 +41,16 @@ class Slots:
 
     def order(self, status: str) -> Row:
         """The customer's order of that status."""
-        return self._one("orders", status=status)
+        return self._one("orders", status)
 
     @property
     def ticket(self) -> Row:
         """The customer's open ticket."""
-        return self._one("tickets", status="open")
+        return self._one("tickets", "open")
 
-    def _one(self, table: str, **wanted: str) -> Row:
-        wanted["customer"] = self.customer["name"]
-        return next(row for row in self._tables[table].values() if all(row[k] == v for k, v in wanted.items()))
+    def _one(self, table: str, status: str) -> Row:
+        rows = (row for row in self._tables[table].values() if row["customer"] == self.customer["name"])
+        return next(row for row in rows if row["status"] == status)
 
     def values(self) -> dict[str, str]:
         """The values of the templates' placeholders."""

@@ -31,10 +31,16 @@ _SUBJECTS = (
     "training slots", "holiday notice", "warranty claim", "meeting notes",
 )  # fmt: skip
 _PROBLEMS = ("cannot log in", "screen stays dark", "wrong item came", "double charge", "missing manual", "noisy fan")
+_TITLES = ("review", "sync", "interview", "planning", "budget talk")
 DAYS = tuple(f"2026-03-{day:02d}" for day in range(2, 28) if day % 7 not in (0, 1))
 TIMES = ("09:00", "10:30", "13:00", "14:30", "16:00")
 WAREHOUSES = ("north", "south", "harbour")
 CITIES = ("Lisbon", "Turku", "Graz", "Ghent", "Bergen", "Porto", "Aarhus", "Basel")
+
+
+def put(rows: dict[str, Row], **row: Any) -> None:
+    """Add a row under its id, which is named first: `put(tables["items"], item_id="i-1", name="webcam")`."""
+    rows[next(iter(row.values()))] = row
 
 
 @dataclass
@@ -78,64 +84,38 @@ def build_world(seed: int = 0) -> OfficeWorld:
     }
     for number, first in enumerate(_FIRST):
         name = f"{first} {rng.choice(_LAST)}"
-        customer_id = f"c-{100 + number}"
         address = f"{name.lower().replace(' ', '.')}@example.com"
-        tables["customers"][customer_id] = {"customer_id": customer_id, "name": name, "email": address}
+        put(tables["customers"], customer_id=f"c-{100 + number}", name=name, email=address)
     for number, first in enumerate(_STAFF):
-        person_id = f"p-{10 + number}"
-        tables["people"][person_id] = {
-            "person_id": person_id,
-            "name": first,
-            "email": f"{first.lower()}@office.example",
-        }
+        put(tables["people"], person_id=f"p-{10 + number}", name=first, email=f"{first.lower()}@office.example")
     for number, item in enumerate(_ITEMS):
-        item_id = f"i-{300 + number}"
-        row = {"item_id": item_id, "name": item, "stock": rng.randint(0, 40), "warehouse": rng.choice(WAREHOUSES)}
-        tables["items"][item_id] = {**row, "on_order": 0}
+        stock, warehouse = rng.randint(0, 40), rng.choice(WAREHOUSES)
+        put(tables["items"], item_id=f"i-{300 + number}", name=item, stock=stock, warehouse=warehouse, on_order=0)
     numbers = iter(rng.sample(range(1_000, 9_000), 1_000))
     for customer in tables["customers"].values():
         _add_customer_rows(tables, customer, rng, numbers)
     for person in tables["people"].values():
         for day in rng.sample(DAYS, 9):
-            event_id = f"e-{next(numbers)}"
-            tables["events"][event_id] = {
-                "event_id": event_id,
-                "title": rng.choice(("review", "sync", "interview", "planning", "budget talk")),
-                "person": person["name"],
-                "day": day,
-                "time": rng.choice(TIMES),
-            }
+            event_id, title, time = f"e-{next(numbers)}", rng.choice(_TITLES), rng.choice(TIMES)
+            put(tables["events"], event_id=event_id, title=title, person=person["name"], day=day, time=time)
     return OfficeWorld(tables)
 
 
 def _add_customer_rows(tables: Tables, customer: Row, rng: random.Random, numbers: Any) -> None:
+    name = customer["name"]
     for status in ("open", "shipped", "delivered"):
-        order_id = f"o-{next(numbers)}"
-        tables["orders"][order_id] = {
-            "order_id": order_id,
-            "customer": customer["name"],
-            "item": rng.choice(_ITEMS),
-            "status": status,
-            "total": round(rng.uniform(20, 900), 2),
-            "ship_to": rng.choice(CITIES),
-        }
-    ticket_id = f"t-{next(numbers)}"
-    tables["tickets"][ticket_id] = {
-        "ticket_id": ticket_id,
-        "customer": customer["name"],
-        "problem": rng.choice(_PROBLEMS),
-        "status": "open",
-        "agent": "",
-        "comments": [],
-    }
+        put(
+            tables["orders"],
+            order_id=f"o-{next(numbers)}",
+            customer=name,
+            item=rng.choice(_ITEMS),
+            status=status,
+            total=round(rng.uniform(20, 900), 2),
+            ship_to=rng.choice(CITIES),
+        )
+    ticket_id, problem = f"t-{next(numbers)}", rng.choice(_PROBLEMS)
+    put(tables["tickets"], ticket_id=ticket_id, customer=name, problem=problem, status="open", agent="", comments=[])
     for subject in rng.sample(_SUBJECTS, 2):
-        mail_id = f"m-{next(numbers)}"
-        tables["mails"][mail_id] = {
-            "mail_id": mail_id,
-            "sender": customer["name"],
-            "recipient": "",
-            "subject": subject,
-            "body": f"Hello, about the {subject}: please see to it. {customer['name'].split()[0]}",
-            "label": "",
-            "archived": False,
-        }
+        mail = {"mail_id": f"m-{next(numbers)}", "sender": name, "recipient": "", "subject": subject}
+        body = f"Hello, about the {subject}: please see to it. {name.split()[0]}"
+        put(tables["mails"], **mail, body=body, label="", archived=False)
