@@ -56,11 +56,6 @@ class JobConfig(BaseModel, frozen=True, extra="forbid"):
     tool_cards: bool = True
     """Whether tool descriptions are optimized too (by GEPA; the others leave them alone)."""
 
-    @property
-    def carded(self) -> bool:
-        """Whether tools become components: MIPROv2 and SIMBA would spend requests and demos on each of them."""
-        return self.tool_cards and self.optimizer == "gepa"
-
 
 @dataclass(frozen=True)
 class OptimizerContext:
@@ -148,7 +143,10 @@ def _gepa(context: OptimizerContext) -> EpisodeProgram:
         num_threads=config.threads,
         seed=config.seed,
     )
-    return cast(EpisodeProgram, optimizer.compile(_student(context), trainset=work.trainset, valset=work.valset))
+    student = work.program.deepcopy()
+    if config.tool_cards:  # the others would spend requests and demos on each tool
+        student.agent = student.agent.with_tool_cards()
+    return cast(EpisodeProgram, optimizer.compile(student, trainset=work.trainset, valset=work.valset))
 
 
 def _mipro(context: OptimizerContext) -> EpisodeProgram:
@@ -165,7 +163,7 @@ def _mipro(context: OptimizerContext) -> EpisodeProgram:
         seed=config.seed,
     )
     return optimizer.compile(
-        _student(context),
+        work.program.deepcopy(),
         trainset=work.trainset,
         valset=work.valset,
         num_trials=_mipro_trials(config, len(work.trainset), len(work.valset)),
@@ -193,7 +191,7 @@ def _simba(context: OptimizerContext) -> EpisodeProgram:
         prompt_model=context.reflection_lm,
         num_threads=config.threads,
     )
-    return cast(EpisodeProgram, optimizer.compile(_student(context), trainset=work.trainset, seed=config.seed))
+    return cast(EpisodeProgram, optimizer.compile(work.program.deepcopy(), trainset=work.trainset, seed=config.seed))
 
 
 def _simba_steps(config: JobConfig, train: int) -> int:
@@ -212,7 +210,7 @@ def _bootstrap(context: OptimizerContext) -> EpisodeProgram:
     work = context.workload
     # no labelled demos: they have no trajectory
     optimizer = dspy.BootstrapFewShot(metric=work.score, max_bootstrapped_demos=3, max_labeled_demos=0)
-    compiled = optimizer.compile(_student(context), trainset=work.trainset)
+    compiled = optimizer.compile(work.program.deepcopy(), trainset=work.trainset)
     compiled._compiled = False  # it may be optimized further, and saved as part of something else
     return cast(EpisodeProgram, compiled)
 
@@ -226,18 +224,11 @@ def _ace(context: OptimizerContext) -> EpisodeProgram:
         reflection_lm=context.reflection_lm if context.reflect else None,
         progress=False,
     )
-    return optimizer.compile(_student(context), trainset=work.trainset)
+    return optimizer.compile(work.program.deepcopy(), trainset=work.trainset)
 
 
 def _epochs(config: JobConfig, train: int) -> int:
     return max(1, config.budget // train)
-
-
-def _student(context: OptimizerContext) -> EpisodeProgram:
-    program = context.workload.program.deepcopy()
-    if context.config.carded:
-        program.agent = program.agent.with_tool_cards()
-    return program
 
 
 _COMPILE: dict[str, Callable[[OptimizerContext], EpisodeProgram]] = {
