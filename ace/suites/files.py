@@ -209,15 +209,8 @@ class FileSuite:
         if name in self._rows:
             raise SuiteError(f"{str(path)!r} holds the id {name!r} twice")
         wanted = _scored_by(row)
-        lacks = [
-            what
-            for what, there in (
-                ("state", row.gold is not None),
-                ("answer", row.answer or row.outputs),
-                ("judge", row.criteria),
-            )
-            if what in wanted and not there
-        ]
+        has = _has(row)
+        lacks = [what for what in wanted if not has[what]]
         if not wanted or lacks:
             raise SuiteError(
                 f"task {name!r} of {str(path)!r} does not say what makes a run right{' by ' + lacks[0] if lacks else ''}; "
@@ -236,15 +229,17 @@ class FileSuite:
         )
 
 
+def _has(row: TaskRow) -> Mapping[ScorerName, Any]:
+    """What a row has something for; a judge costs: it comes last."""
+    return {"state": row.gold is not None, "answer": row.answer or row.outputs, "judge": row.criteria}
+
+
 def _scored_by(row: TaskRow) -> Sequence[ScorerName]:
+    has = _has(row)
     if row.score is not None:
-        return sorted(row.score, key=["state", "answer", "judge"].index)  # a judge costs: it comes last
-    has: Mapping[ScorerName, Any] = {
-        "state": row.gold is not None,
-        "answer": (row.answer and not row.criteria) or row.outputs,
-        "judge": row.criteria,
-    }
-    return [name for name, there in has.items() if there]
+        return sorted(row.score, key=list(has).index)
+    judged = bool(row.criteria) and not row.outputs  # then an answer is the judge's reference
+    return [name for name, there in has.items() if there and not (name == "answer" and judged)]
 
 
 def _one(folder: Path, *names: str) -> Path | None:
