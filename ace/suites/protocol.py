@@ -10,7 +10,7 @@ from pydantic import BaseModel, Field
 
 from ace.agent.episode import Episode
 from ace.playbook.bullet import sequence_key
-from ace.tasks import TaskInput
+from ace.tasks import Feedback, TaskInput, TaskOutput
 
 TASK_SIGNATURE = "task -> answer"
 
@@ -87,6 +87,13 @@ class GoldenSuite(Suite, Protocol):
     def check_case(self, case: Mapping[str, Any]) -> list[str]:
         """Replay one golden case; returns what differs."""
         ...
+
+
+def by_final_state(output: TaskOutput, equal: bool) -> Feedback:
+    """Right when the model finished and left the world as the reference solution does."""
+    changed = sorted({s.tool_name for s in output.structured_trace if s.executed and s.changes_state})
+    text = "" if equal else f"the final state is wrong after {' and '.join(changed) or 'no changing call'}"
+    return Feedback(success=equal and output.completed, text=text, trusted=True, details={"state_equal": equal})
 
 
 def signature_of(suite: Suite) -> Any:

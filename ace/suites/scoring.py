@@ -12,7 +12,7 @@ from typing import Any
 import dspy
 
 from ace.core import SuiteError, truncate, value_as_data, value_to_text
-from ace.suites.protocol import SuiteTask
+from ace.suites.protocol import SuiteTask, by_final_state
 from ace.tasks import Feedback, TaskOutput
 
 
@@ -39,10 +39,7 @@ JUDGE_ATTEMPTS = 3
 
 def by_state(run: Finished) -> Feedback:
     """Right when the model finished and left the world as the reference solution does."""
-    equal = run.state == run.goal
-    changed = sorted({s.tool_name for s in run.output.structured_trace if s.executed and s.changes_state})
-    text = "" if equal else f"the final state is wrong after {' and '.join(changed) or 'no changing call'}"
-    return Feedback(success=equal and run.output.completed, text=text, trusted=True, details={"state_equal": equal})
+    return by_final_state(run.output, run.state == run.goal)
 
 
 def by_answer(*accepted: str) -> Scorer:

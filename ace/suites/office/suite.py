@@ -11,7 +11,7 @@ from ace.agent.episode import Episode
 from ace.suites.office.families import FAMILIES, Family, Slots
 from ace.suites.office.tools import DOMAIN_TOOLS, WRITING, OfficeTools
 from ace.suites.office.world import OfficeWorld, build_world
-from ace.suites.protocol import GoldCall, SuiteTask
+from ace.suites.protocol import GoldCall, SuiteTask, by_final_state
 from ace.tasks import Feedback, TaskInput, TaskOutput
 from ace.tools import Tool, ToolRegistry
 
@@ -62,10 +62,7 @@ class OfficeSuite:
             text = family.templates[number % len(family.templates)].format(**slots.values())
             yield SuiteTask(
                 task=TaskInput(
-                    task_id=f"{family.name}#{number}",
-                    inputs={"task": text},
-                    domain=family.domain,
-                    max_iters=MAX_ITERS,
+                    task_id=f"{family.name}#{number}", inputs={"task": text}, domain=family.domain, max_iters=MAX_ITERS
                 ),
                 domain=family.domain,
                 group=family.name,
@@ -83,19 +80,10 @@ class OfficeSuite:
         """Right when the model finished and the office is as the gold calls leave it."""
         if task.id not in self._goal:
             self._goal[task.id] = self.replay(task.gold)
-        equal = world.tables == self._goal[task.id].tables
-        changed = sorted({s.tool_name for s in output.structured_trace if s.executed and s.changes_state})
-        text = "" if equal else f"the final state is wrong after {' and '.join(changed) or 'no changing call'}"
-        return Feedback(
-            success=equal and output.completed,
-            text=text,
-            trusted=True,
-            details={
-                "state_equal": equal,
-                "state_sha256": {"office": world.sha256()},
-                "rows_wrong": world.differing(self._goal[task.id]),
-            },
-        )
+        goal = self._goal[task.id]
+        found = by_final_state(output, world.tables == goal.tables)
+        seen = {"state_sha256": {"office": world.sha256()}, "rows_wrong": world.differing(goal)}
+        return found.model_copy(update={"details": {**found.details, **seen}})
 
     def replay(self, calls: Iterable[GoldCall]) -> OfficeWorld:
         """A fresh world after some calls."""
