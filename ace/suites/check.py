@@ -15,11 +15,7 @@ from ace.tasks import Feedback, ReasoningStep, TaskOutput
 from ace.tools import call_tool, check_call
 
 
-class _CheckModel(BaseModel, extra="forbid"):
-    """Base of the parts of a report."""
-
-
-class GoldenReport(_CheckModel):
+class GoldenReport(BaseModel, extra="forbid"):
     """Golden cases that were replayed."""
 
     n: int
@@ -27,7 +23,7 @@ class GoldenReport(_CheckModel):
     failed: list[dict[str, Any]]
 
 
-class TasksReport(_CheckModel):
+class TasksReport(BaseModel, extra="forbid"):
     """What a suite's own tasks were checked for."""
 
     n: int
@@ -45,7 +41,7 @@ class TasksReport(_CheckModel):
     problems: list[str]
 
 
-class SuiteCheckReport(_CheckModel):
+class SuiteCheckReport(BaseModel, extra="forbid"):
     """``ace suite check --json``."""
 
     suite: str

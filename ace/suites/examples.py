@@ -65,7 +65,7 @@ class ExamplesSuite:
         self.instructions = self.signature.instructions
         self._outputs = tuple(self.signature.output_fields)
         self._metric = metric
-        self._tools = tools
+        self._tools: Any = tools
         self._shared = None if callable(tools) else ToolRegistry(tools)
         self._examples: dict[str, dspy.Example] = {}
         self._tasks = tuple(self._task(example, number) for number, example in enumerate(examples))
@@ -87,11 +87,7 @@ class ExamplesSuite:
         return Episode(task.task, self._registry(example), partial(self._score, example), task.group)
 
     def _registry(self, example: dspy.Example) -> ToolRegistry:
-        return (
-            self._shared
-            if self._shared is not None
-            else ToolRegistry(cast("Callable[[dspy.Example], Sequence[Any]]", self._tools)(example))
-        )
+        return ToolRegistry(self._tools(example)) if self._shared is None else self._shared
 
     def _score(self, example: dspy.Example, output: TaskOutput) -> Feedback:
         feedback = Feedback.of(self._metric(example, ReActPrediction.of(output, self._outputs, output)))
