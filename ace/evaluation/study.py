@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import time
 import uuid
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -268,22 +268,32 @@ class Study:
         return cluster
 
     def _learned(self, stack: ExitStack, observer: StudyObserver) -> dict[int, Playbook]:
-        config = self.config
+        """A playbook for each seed; after an interruption, learning goes on where it was."""
+        config, choice = self.config, self.choice
         observer.learning(len(self.training) * config.epochs * config.seeds)
-        return stack.enter_context(
-            learned_playbooks(
-                self.folder,
-                self.suite,
-                self.training,
-                self.choice.lm_for,
-                policy=self.choice.policy,
-                seeds=range(config.seeds),
-                epochs=config.epochs,
-                source=self.choice.label or self.choice.name,
-                on_run=observer.learned,
-                store=config.store,
-            )
-        )
+        books: dict[int, Playbook] = {}
+        for seed in range(config.seeds):
+            state = self.folder / f"playbook-{seed}.learned"
+            if not config.store and state.exists() and not (self.folder / f"playbook-{seed}.db").exists():
+                raise SuiteError(
+                    f"{str(state)!r} lists what was learned, but the playbook beside it is gone; restore it, or remove both"
+                )
+            book = books[seed] = stack.enter_context(study_book(self.folder, f"playbook-{seed}", config.store))
+            pool = AgentPool(self.suite, choice.policy)
+
+            def agent_for(episode: Any, seed: int = seed, book: Playbook = book, pool: AgentPool = pool) -> Any:
+                return pool.agent(episode, choice.lm_for(TRAINING_SEED_OFFSET * (seed + 1) + episode.attempt), book)
+
+            reflector = Reflector(choice.label or choice.name)
+            with Learner(book, agent_for, reflector=reflector, state=state, author="ace evaluate") as learner:
+                learner.fit(
+                    [partial(self.suite.episode, task) for task in self.training],
+                    epochs=config.epochs,
+                    skip_solved=True,
+                    name=f"seed {seed}",
+                    on_run=lambda *_: observer.learned(),
+                )
+        return books
 
     def _evaluation(
         self, own: Mapping[str, Playbook], books: Books, log: RunLog, engine: str | Engine, stack: ExitStack
@@ -368,46 +378,3 @@ def study_book(folder: Path, name: str, store: str = "", *, fresh: bool = False)
         write_atomic(known, f"ace_{uuid.uuid4().hex[:12]}")
     schema = f"{known.read_text(encoding='utf-8')}_{name}".replace("-", "_")
     return Playbook.open(schema_url(store, schema, fresh=fresh))
-
-
-@contextmanager
-def learned_playbooks(
-    folder: Path,
-    suite: Suite,
-    tasks: Sequence[SuiteTask],
-    lm_for: Callable[[int], Any],
-    *,
-    policy: Policy,
-    seeds: Sequence[int],
-    epochs: int,
-    source: str,
-    on_run: Callable[[], None] = lambda: None,
-    store: str = "",
-) -> Generator[dict[int, Playbook]]:
-    """A playbook for each seed, learned on some tasks, each run at most `epochs` times until it is solved.
-
-    They lie in the folder as ``playbook-SEED.db``, or in the store; after an interruption, learning goes on where it was.
-    """
-    with ExitStack() as stack:
-        books: dict[int, Playbook] = {}
-        for seed in seeds:
-            state = folder / f"playbook-{seed}.learned"
-            if not store and state.exists() and not (folder / f"playbook-{seed}.db").exists():
-                raise SuiteError(
-                    f"{str(state)!r} lists what was learned, but the playbook beside it is gone; restore it, or remove both"
-                )
-            book = books[seed] = stack.enter_context(study_book(folder, f"playbook-{seed}", store))
-            pool = AgentPool(suite, policy)
-
-            def agent_for(episode: Any, seed: int = seed, book: Playbook = book, pool: AgentPool = pool) -> Any:
-                return pool.agent(episode, lm_for(TRAINING_SEED_OFFSET * (seed + 1) + episode.attempt), book)
-
-            with Learner(book, agent_for, reflector=Reflector(source), state=state, author="ace evaluate") as learner:
-                learner.fit(
-                    [partial(suite.episode, task) for task in tasks],
-                    epochs=epochs,
-                    skip_solved=True,
-                    name=f"seed {seed}",
-                    on_run=lambda episode, output, feedback: on_run(),
-                )
-        yield books
