@@ -94,9 +94,8 @@ class ReplyCache(Cache):
         tracker: Any = cast(Any, dspy.settings).usage_tracker
         if found is not None and tracker is not None:
             entries = cast("Mapping[str, Any]", self.memory_cache)
-            kept = entries[
-                self.cache_key(request, ignored_args_for_cache_key)
-            ]  # where the usage still stands; `found` is a copy without it
+            # the usage still stands here; `found` is a copy without it
+            kept = entries[self.cache_key(request, ignored_args_for_cache_key)]
             usage: Any = cast("Any", kept)["usage"] if isinstance(kept, dict) else getattr(kept, "usage", None)
             tracker.add_usage("cached", {**dict(usage or {}), CACHED: 1})
         return found
