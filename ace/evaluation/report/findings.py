@@ -23,7 +23,8 @@ OUTCOMES = ("won", "lost", "equal")
 MOST_BULLETS = 10
 """Of those that helped most, and of those that hurt most."""
 Pair = tuple[RunReport, RunReport]
-_Key, _Item = TypeVar("_Key"), TypeVar("_Item")
+_Key = TypeVar("_Key")
+_Item = TypeVar("_Item")
 
 
 def grouped(items: Iterable[tuple[_Key, _Item]]) -> dict[_Key, list[_Item]]:
@@ -50,15 +51,9 @@ def families(pairs: Sequence[Pair]) -> list[FamilyEffect]:
     for group, some in grouped((pair[0].group, pair) for pair in pairs).items():
         gained, interval = _gained(some, [early.id for early, _ in some])
         iterations = sum(late.iterations - early.iterations for early, late in some) / len(some)
+        arm, n = some[0][1].arm, len(some)
         found.append(
-            FamilyEffect(
-                after=some[0][1].arm,
-                group=group,
-                n=len(some),
-                difference=gained,
-                interval=interval,
-                iterations=iterations,
-            )
+            FamilyEffect(after=arm, group=group, n=n, difference=gained, interval=interval, iterations=iterations)
         )
     return sorted(found, key=lambda effect: (-effect.difference, effect.group))
 

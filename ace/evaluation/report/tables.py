@@ -141,23 +141,18 @@ def tasks(report: EvaluateReport) -> list[Table]:
     """How many tasks are won, lost and equal, and which are not equal."""
     counts = Counter((row.after, row.outcome) for row in report.tasks)
     names = dict.fromkeys(row.after for row in report.tasks)
-    totals = ((name, *(str(counts[name, outcome]) for outcome in OUTCOMES)) for name in names)
+    totals = ((name, *_texts(*(counts[name, outcome] for outcome in OUTCOMES))) for name in names)
     rows = (
-        (
-            row.after,
-            f"`{row.id}`",
-            row.outcome,
-            str(row.gained),
-            str(row.lost),
-            str(row.n),
-            str(row.seed),
-            " ".join(row.bullets),
-        )
+        (row.after, f"`{row.id}`", row.outcome, *_texts(row.gained, row.lost, row.n, row.seed), " ".join(row.bullets))
         for row in report.tasks
         if row.outcome != "equal"
     )
     head = ("arm", "task", "outcome", "gained", "lost", "of", "seed to look at", "lessons shown")
     return [table("Tasks", ("arm", *OUTCOMES), totals), table("Tasks that are not equal", head, rows)]
+
+
+def _texts(*numbers: int) -> tuple[str, ...]:
+    return tuple(map(str, numbers))
 
 
 def _domains(report: EvaluateReport) -> Table:

@@ -104,14 +104,9 @@ def calibration(confidence: Sequence[float], success: Sequence[bool], bins: int 
     if not (given.min() >= 0 and given.max() <= 1):
         raise ValueError("a confidence is a probability, from 0 to 1")
     place = np.minimum((given * bins).astype(int), bins - 1)
-    found = [
-        Bin(
-            float(given[place == i].mean()),
-            float(came[place == i].mean()),
-            int((place == i).sum()),
-            tuple(np.flatnonzero(place == i).tolist()),
-        )
-        for i in sorted(set(place.tolist()))
-    ]
+    found: list[Bin] = []
+    for i in sorted(set(place.tolist())):
+        runs: list[int] = np.flatnonzero(place == i).tolist()
+        found.append(Bin(float(given[runs].mean()), float(came[runs].mean()), len(runs), tuple(runs)))
     error = sum(part.n * abs(part.confidence - part.success) for part in found) / len(given)
     return Calibration(float(np.mean((given - came) ** 2)), float(error), tuple(found))
