@@ -125,17 +125,14 @@ def _some(names: list[str]) -> str:
 def _providers() -> list[str]:
     """The names that LiteLLM serves, read out of its source: to import it takes seconds. None where they stand elsewhere."""
     found = importlib.util.find_spec("litellm")
+    if found is None:
+        return []
     try:
-        text = (
-            Path(found.origin or "").with_name("types").joinpath("utils.py").read_text(encoding="utf-8")
-            if found
-            else ""
-        )
+        text = Path(found.origin or "").with_name("types").joinpath("utils.py").read_text(encoding="utf-8")
     except OSError:
-        text = ""
-    return re.findall(
-        r'^    [A-Z0-9_]+ = "([^"]+)"$', text.partition("class LlmProviders(")[2].partition("\n\n\n")[0], re.M
-    )
+        return []
+    providers = text.partition("class LlmProviders(")[2].partition("\n\n\n")[0]
+    return re.findall(r'^    [A-Z0-9_]+ = "([^"]+)"$', providers, re.M)
 
 
 def check_answered(output: TaskOutput, spec: str, kept: str) -> None:
