@@ -291,7 +291,7 @@ class Study:
                     epochs=config.epochs,
                     skip_solved=True,
                     name=f"seed {seed}",
-                    on_run=lambda *_: observer.learned(),
+                    on_run=lambda episode, output, feedback: observer.learned(),
                 )
         return books
 
