@@ -35,12 +35,6 @@ def without_dspy_history() -> Any:
     return cast(Any, dspy).context(disable_history=True, trace=None)
 
 
-def _made(job: Any, work: Work) -> Any:
-    agent, task, finish = work.prepare(job)
-    with without_dspy_history():
-        return finish(agent.run(task))
-
-
 class Engine(Protocol):
     """Makes runs; `start` and `result` are called by one thread."""
 
@@ -81,7 +75,9 @@ class Inline:
         """See `Engine`."""
         assert self._next is not None
         (job, work), self._next, self.under_way = self._next, None, 0
-        return job, _made(job, work)
+        agent, task, finish = work.prepare(job)
+        with without_dspy_history():
+            return job, finish(agent.run(task))
 
     def close(self) -> None:
         """See `Engine`."""
@@ -132,7 +128,9 @@ class Threads(_Queued):
         while (item := self._jobs.get()) is not None:
             job, work = item
             try:
-                self._results.put((job, _made(job, work), None))
+                agent, task, finish = work.prepare(job)
+                with without_dspy_history():
+                    self._results.put((job, finish(agent.run(task)), None))
             except BaseException as error:  # raised again where results are waited for
                 self._results.put((job, None, error))
 
