@@ -10,12 +10,12 @@ import hashlib
 import re
 import time
 from collections import OrderedDict
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 from functools import partial
-from http.cookies import CookieError, SimpleCookie
 from typing import Any
 
 from starlette.datastructures import Headers, MutableHeaders
+from starlette.requests import HTTPConnection
 from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -156,7 +156,7 @@ class Guard:
         """Who asks, and whether that one may."""
         address = (scope.get("client") or ("",))[0]
         person, session = self._who(scope, headers, address)
-        mcp = _is_mcp(scope["path"])
+        mcp = f"{scope['path']}/".startswith("/mcp/")
         if mcp and session is not None:
             person = session = None  # a browser's cookie comes with whatever a page sends: tools want the token itself
         scope.setdefault("state", {}).update(
@@ -187,7 +187,7 @@ class Guard:
             if person is None:
                 raise Refused(401, "that token is nobody's", **{"www-authenticate": 'Bearer error="invalid_token"'})
             return person, None
-        session = self.sessions.get(_cookie(headers, cookie_name(scope)))
+        session = self.sessions.get(HTTPConnection(scope).cookies.get(cookie_name(scope), ""))
         if session is not None and session.person not in self.people.everybody():
             session = None  # the token was taken back
         return (session.person if session is not None else None), session
@@ -213,7 +213,7 @@ class Guard:
         return person
 
     async def _body(self, scope: Scope, headers: Headers, receive: Receive) -> Receive:
-        """The whole body, as long as it is not too long and does not take too long."""
+        """The whole body, to be received again, as long as it is not too long and does not take too long."""
         most = self.max_body if scope["state"]["person"] is not None else MAX_UNKNOWN
         length = headers.get("content-length", "0")
         if not length.isdecimal() or int(length) > most:
@@ -229,19 +229,12 @@ class Guard:
                         raise Refused(413, f"a request may have {most:,} bytes", connection="close")
         except TimeoutError:
             raise Refused(408, f"the request did not arrive in {BODY_SECONDS:g} s", connection="close") from None
-        return _again(chunks, receive)
+        left = iter(chunks)
 
+        async def again() -> Message:
+            return next(left, None) or await receive()
 
-def _again(chunks: Iterable[Message], receive: Receive) -> Receive:
-    """What was received, once more; then whatever comes after it."""
-    left = iter(chunks)
-
-    async def again() -> Message:
-        for chunk in left:
-            return chunk
-        return await receive()
-
-    return again
+        return again
 
 
 def _with_headers(send: Send) -> Send:
@@ -255,10 +248,6 @@ def _with_headers(send: Send) -> Send:
     return safe
 
 
-def _is_mcp(path: str) -> bool:
-    return path == "/mcp" or path.startswith("/mcp/")
-
-
 def _name(host: str) -> str:
     """The name in a Host header, without its port."""
     return re.sub(r":\d+$", "", host.lower())
@@ -267,11 +256,3 @@ def _name(host: str) -> str:
 def cookie_name(scope: Scope) -> str:
     """Of a session: browsers keep cookies by host, so that two servers on one machine need two names."""
     return f"ace_session_{(scope.get('server') or ('', 0))[1]}"
-
-
-def _cookie(headers: Headers, name: str) -> str:
-    try:
-        found = SimpleCookie(headers.get("cookie", "")).get(name)
-    except CookieError:
-        return ""
-    return found.value if found is not None else ""
