@@ -44,9 +44,9 @@ class Apart:
         """
         _, (where, how) = self._book.__reduce__()
         async with self._turn:
-            await to_process.run_sync(_start, where["path"], how)  # to start takes as long as it takes
+            await to_process.run_sync(_open, where["path"], how)  # to start takes as long as it takes
             who = memory.author, memory.tenant
-            learn = partial(_remember, (where["path"], how), who, messages, success, options)
+            learn = partial(_remember, where["path"], how, who, messages, success, **options)
             try:
                 with anyio.fail_after(self._seconds):
                     learned = await to_process.run_sync(learn, cancellable=True)
@@ -60,28 +60,19 @@ class Apart:
         return learned
 
 
-def _start(address: str, options: Mapping[str, Any]) -> None:
-    _opened(address, options)
-
-
-def _opened(address: str, options: Mapping[str, Any]) -> Playbook:
-    """The playbook of this process, which ends with the server and not by Ctrl-C."""
+def _open(address: str, options: Mapping[str, Any]) -> None:
+    """Open a playbook in this process, which ends with the server and not by Ctrl-C."""
     if address not in _BOOKS:
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         _BOOKS[address] = Playbook(address, **options)
         _BOOKS[address].warm()
-    return _BOOKS[address]
 
 
 def _remember(
-    book: tuple[str, Mapping[str, Any]],
-    who: tuple[str, str | None],
-    messages: Sequence[Mapping[str, Any]],
-    success: bool | None,
-    said: Mapping[str, Any],
+    address: str, options: Mapping[str, Any], who: tuple[str, str | None], *said: Any, **about: Any
 ) -> Remembered:
-    address, options = book
+    _open(address, options)
     if (address, who) not in _MEMORIES:  # what recurs is found over the conversations of one
         author, tenant = who
-        _MEMORIES[address, who] = SharedMemory(_opened(address, options), author=author, tenant=tenant)
-    return _MEMORIES[address, who].remember(messages, success, **said)
+        _MEMORIES[address, who] = SharedMemory(_BOOKS[address], author=author, tenant=tenant)
+    return _MEMORIES[address, who].remember(*said, **about)
