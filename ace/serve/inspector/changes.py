@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import cast, get_args
 from urllib.parse import quote, urlencode
@@ -37,14 +38,14 @@ class Changes:
         self._book = book
         self._access = access
         self._known: Mapping[str, Callable[[Ask, PlaybookBullet], str]] = {
-            "approve": self._approve,
-            "reject": self._reject,
+            "approve": partial(self._decide, book.review.approve, "approved"),
+            "reject": partial(self._decide, book.review.reject, "refused"),
+            "release": partial(self._decide, book.review.release, "released"),
             "edit": self._edit,
             "stage": self._stage,
             "remove": self._remove,
             "restore": self._restore,
             "confirm": self._confirm,
-            "release": self._release,
         }
 
     def of_lesson(self, ask: Ask) -> Response:
@@ -146,15 +147,10 @@ class Changes:
         Learner(self._book, author=ask.person.name).retract(run)
         return RedirectResponse(f"/runs/{quote(run)}?{urlencode({'said': 'taken back, with what it has taught'})}", 303)
 
-    def _approve(self, ask: Ask, bullet: PlaybookBullet) -> str:
+    def _decide(self, decide: Callable[..., object], said: str, ask: Ask, bullet: PlaybookBullet) -> str:
         seen = ask.number("seen", bullet.updated_revision)
-        self._book.review.approve(bullet.id, seen=seen, author=ask.person.name, note=ask.text("note"))
-        return "approved"
-
-    def _reject(self, ask: Ask, bullet: PlaybookBullet) -> str:
-        seen = ask.number("seen", bullet.updated_revision)
-        self._book.review.reject(bullet.id, seen=seen, author=ask.person.name, note=ask.text("note"))
-        return "refused"
+        decide(bullet.id, seen=seen, author=ask.person.name, note=ask.text("note"))
+        return said
 
     def _edit(self, ask: Ask, bullet: PlaybookBullet) -> str:
         was = {name: _lines(ask.text(f"was_{name}", getattr(bullet, name))) for name in ("trigger", "content")}
@@ -183,11 +179,6 @@ class Changes:
             raise PlaybookError(f"{bullet.id} was another tenant's at revision {revision}")
         self._book.history.restore(bullet.id, revision, author=ask.person.name, note=ask.text("note"))
         return f"as at revision {revision}"
-
-    def _release(self, ask: Ask, bullet: PlaybookBullet) -> str:
-        seen = ask.number("seen", bullet.updated_revision)
-        self._book.review.release(bullet.id, seen=seen, author=ask.person.name, note=ask.text("note"))
-        return "released"
 
     def _confirm(self, ask: Ask, bullet: PlaybookBullet) -> str:
         self._book.review.confirm([bullet.id], self._access.tools(ask.person), author=ask.person.name)
