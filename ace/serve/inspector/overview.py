@@ -83,9 +83,7 @@ def overview(book: Playbook, access: Access, person: Person) -> Overview:
     stages = Counter(bullet.stage for bullet in seen)
     own = {bullet.id for bullet in access.own(person)}
     outdated = book.review.outdated(access.tools(person), tenant=person.tenant)
-    kinds = Counter[tuple[str, str]]()
-    for bullet in seen:
-        kinds[(bullet.provenance.groups or (bullet.domain or "",))[0], bullet.section] += 1
+    kinds = [((bullet.provenance.groups or (bullet.domain or "",))[0], bullet.section) for bullet in seen]
     return Overview(
         lessons=len(seen),
         stages=tuple((stage, stages[stage]) for stage in get_args(Stage) if stages[stage]),
@@ -107,13 +105,10 @@ def _courses(verdicts: Sequence[Verdict]) -> tuple[Course, ...]:
     return tuple(Course.of(*course) for course in courses[: 1 if len(names) == 1 else None] if course[1])
 
 
-def _kinds(found: Counter[tuple[str, str]]) -> tuple[tuple[str, tuple[Cell, ...]], ...]:
-    count = Counter[str]()
-    for (kind, _), lessons in found.items():
-        count[kind] += lessons
-    known, cells = _named(count), Counter[tuple[str, str]]()
-    for (kind, section), lessons in found.items():
-        cells[known.get(kind, OTHERS), section] += lessons
+def _kinds(found: Sequence[tuple[str, str]]) -> tuple[tuple[str, tuple[Cell, ...]], ...]:
+    """The sections of the lessons of each kind, from the kind and the section of each lesson."""
+    known = _named(Counter(kind for kind, _ in found))
+    cells = Counter((known.get(kind, OTHERS), section) for kind, section in found)
     most = max(cells.values(), default=1)
     return tuple(
         (name, tuple(Cell(s, cells[name, s], -(-SHADES * cells[name, s] // most)) for s in get_args(Section)))
