@@ -6,7 +6,7 @@ import tempfile
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import get_args
+from typing import Any, get_args
 from urllib.parse import urlencode
 
 from starlette.requests import Request
@@ -148,8 +148,6 @@ class Inspector:
             named=[bullet for bullet in self.book.find([query]).values() if self._access.may_see(bullet, ask.person)],
             explanation=explanation,
             reasons=[reason for reason in explanation.reasons if self._access.may_see(reason.bullet, ask.person)],
-            stages=get_args(Stage),
-            sections=get_args(Section),
         )
 
     def _listed(self, ask: Ask) -> Response:
@@ -232,15 +230,11 @@ class Inspector:
             (entry, entry.get("bullet_id") or entry.get("bullet", {}).get("id", "")) for entry in reversed(entries)
         ]
         owners = self.book.history.tenants({name for _, name in named})
-        whose = [
-            (entry, name, [(0, entry["tenant"])] if entry["kind"] == "learned" else owners.get(name, []))
-            for entry, name in named
-        ]
-        shown = [
-            entry | {"subject": name}
-            for entry, name, known in whose
-            if self._access.may_read(known, entry["revision"], ask.person)
-        ]
+        shown: list[dict[str, Any]] = []
+        for entry, name in named:
+            whose = [(0, entry["tenant"])] if entry["kind"] == "learned" else owners.get(name, [])
+            if self._access.may_read(whose, entry["revision"], ask.person):
+                shown.append(entry | {"subject": name})
         return self._pages.render(
             ask, "journal.html", entries=shown, most=MOST_ENTRIES, last=last, newest=newest, per_page=PER_PAGE
         )
