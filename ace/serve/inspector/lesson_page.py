@@ -41,19 +41,13 @@ class Piece(NamedTuple):
     marked: bool
 
 
-class Point(NamedTuple):
-    """A lesson's record at a time: the mean of the helpful rate and its interval, as places in the plot."""
-
-    x: float
-    mean: float
-    low: float
-    high: float
-
-
 class Evidence(NamedTuple):
     """How a lesson has done over time."""
 
-    points: tuple[Point, ...]
+    line: str
+    """The mean of the helpful rate, as an SVG path."""
+    band: str
+    """Its interval, as an SVG path."""
     helped: int
     harmed: int
     mean: float
@@ -62,18 +56,6 @@ class Evidence(NamedTuple):
     first: float
     last: float
     """Seconds since the epoch."""
-
-    @property
-    def line(self) -> str:
-        """The mean, as an SVG path."""
-        return "M" + " L".join(f"{p.x:.1f},{p.mean:.1f}" for p in self.points)
-
-    @property
-    def band(self) -> str:
-        """The interval, as an SVG path."""
-        there = [f"{p.x:.1f},{p.high:.1f}" for p in self.points]
-        back = [f"{p.x:.1f},{p.low:.1f}" for p in reversed(self.points)]
-        return f"M{' L'.join([*there, *back])} Z"
 
 
 class Difference(NamedTuple):
@@ -190,17 +172,27 @@ def _steps(bullet: PlaybookBullet) -> tuple[Step, ...]:
 
 def _evidence(versions: Sequence[Version]) -> Evidence:
     known = [(v.at, record(v.bullet)) for v in versions if v.bullet is not None]
-    start, end = known[0][0], known[-1][0]
-    points: list[Point] = []
-    for at, of in known:
-        low, high = credible_interval(of)
-        x = _WIDTH * (at - start) / (end - start) if end > start else 0.0
-        points.append(Point(x, *((1 - rate) * _HEIGHT for rate in (of.mean, low, high))))
-    last = known[-1][1]
-    points.append(points[-1]._replace(x=_WIDTH))
+    start, (end, last) = known[0][0], known[-1]
+    places = [_WIDTH * (at - start) / (end - start) if end > start else 0.0 for at, _ in known]
+    drawn = [(x, of.mean, credible_interval(of)) for x, (_, of) in zip(places, known, strict=True)]
+    drawn.append((_WIDTH, last.mean, credible_interval(last)))
+    there = [(x, high) for x, _, (_, high) in drawn]
+    back = [(x, low) for x, _, (low, _) in reversed(drawn)]
     return Evidence(
-        tuple(points), int(last.successes), int(last.failures), last.mean, credible_interval(last), start, end
+        line=f"M{_points((x, mean) for x, mean, _ in drawn)}",
+        band=f"M{_points([*there, *back])} Z",
+        helped=int(last.successes),
+        harmed=int(last.failures),
+        mean=last.mean,
+        interval=credible_interval(last),
+        first=start,
+        last=end,
     )
+
+
+def _points(rates: Iterable[tuple[float, float]]) -> str:
+    """Rates at places of the plot, as the points of an SVG path."""
+    return " L".join(f"{x:.1f},{(1 - rate) * _HEIGHT:.1f}" for x, rate in rates)
 
 
 def _runs(versions: Sequence[Version]) -> Iterable[tuple[str, float, str]]:
