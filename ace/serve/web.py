@@ -6,8 +6,7 @@ import asyncio
 import contextlib
 import logging
 import socket
-from collections.abc import AsyncGenerator, Callable, Collection
-from pathlib import Path
+from collections.abc import AsyncGenerator, Collection
 from typing import Any
 
 import uvicorn
@@ -35,7 +34,6 @@ from ace.serve.shared_memory import SharedMemory
 MOST_CONNECTIONS = 500
 HEAD_SECONDS = 10.0
 """For a request's headers to arrive, and between two requests of a connection."""
-_STATIC = Path(__file__).parent / "inspector" / "static"
 
 
 def web_app(
@@ -70,14 +68,11 @@ def web_app(
             yield
         await asyncio.gather(*(one.end() for one in tools.values()))
 
-    async def mcp(scope: Scope, receive: Receive, send: Send) -> None:
-        person = scope["state"]["person"]
+    async def mcp(request: Request) -> ASGIApp:
+        person = request.state.person
         if person not in tools:  # the file of tokens may name somebody new at any time
             tools[person] = _Tools(book, person, learns)
-        await tools[person](scope, receive, send)
-
-    async def favicon(request: Request) -> Response:
-        return RedirectResponse("/static/icon.svg", 308)
+        return tools[person]  # what answers a request is an app, as a response is
 
     async def come_in(request: Request) -> Response:
         async with request.form(max_files=0, max_fields=4) as form:
@@ -95,10 +90,9 @@ def web_app(
 
     routes = [
         Route("/login", come_in, methods=["GET", "POST"]),
-        Route("/favicon.ico", favicon),
-        Mount("/static", StaticFiles(directory=_STATIC)),
-        Route("/mcp", _Exact(mcp)),
-        Mount("/mcp", mcp),
+        Route("/favicon.ico", RedirectResponse("/static/icon.svg", 308), methods=["GET"]),
+        Mount("/static", StaticFiles(packages=[("ace.serve.inspector", "static")])),
+        *(Route(path, mcp, methods=["GET", "POST", "DELETE"]) for path in ("/mcp", "/mcp/{rest:path}")),
         *inspector.routes(),
     ]
     places = {str(route.path).split("/")[1] for route in routes}
@@ -138,17 +132,6 @@ class _Tools:
         """Answer one request."""
         await self._ready.wait()
         await self._app({**scope, "path": "/", "root_path": "", "raw_path": b"/"}, receive, send)
-
-
-class _Exact:
-    """An ASGI app at one path, whatever the method: `Route` takes a class for that, and no function."""
-
-    def __init__(self, app: Callable[[Scope, Receive, Send], Any]) -> None:
-        self._app = app
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request."""
-        await self._app(scope, receive, send)
 
 
 class _Prompt(H11Protocol):
@@ -239,9 +222,6 @@ class WebServer:
 
     def run(self) -> None:
         """Serve until the process is told to stop, or `server.should_exit` is set."""
-        try:
+        # Ctrl-C is raised again by the server once it has ended in good order: that is how one ends it
+        with self._socket, contextlib.suppress(KeyboardInterrupt):
             self.server.run([self._socket])
-        except KeyboardInterrupt:
-            pass  # raised again by the server once it has ended in good order: that is how one ends it
-        finally:
-            self._socket.close()
