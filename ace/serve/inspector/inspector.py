@@ -254,11 +254,14 @@ class Inspector:
 
     def _runs(self, ask: Ask) -> Response:
         first = ask.number("first")
-        found = self._records.run_page(ask.person, first, PER_PAGE)
-        known = self._records.has_runs
-        said = self.book.history.verdicts()
         return self._pages.render(
-            ask, "runs.html", **found._asdict(), first=first, per_page=PER_PAGE, known=known, verdicts=said
+            ask,
+            "runs.html",
+            **self._records.run_page(ask.person, first, PER_PAGE),
+            first=first,
+            per_page=PER_PAGE,
+            known=self._records.has_runs,
+            verdicts=self.book.history.verdicts(),
         )
 
     def _run(self, ask: Ask) -> Response:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from itertools import islice
 from pathlib import Path
-from typing import NamedTuple
 
 from pydantic import ValidationError
 
@@ -21,15 +20,6 @@ from ace.serve.people import Person
 
 MOST_REPORTS = 20
 """That the page of a lesson looks into, the newest."""
-
-
-class RunPage(NamedTuple):
-    """Some of the runs in a folder."""
-
-    runs: list[RunSnapshot]
-    damaged: list[str]
-    """Ids of those that cannot be read."""
-    more: bool
 
 
 class Records:
@@ -60,15 +50,18 @@ class Records:
         run = _loaded(self._runs, run_id)
         return run if run is not None and run.task.tenant in (None, person.tenant) else None
 
-    def run_page(self, person: Person, first: int, count: int) -> RunPage:
-        """Those of `count` runs from `first` on that somebody may look at; damaged ones are nobody's of a tenant."""
+    def run_page(self, person: Person, first: int, count: int) -> dict[str, object]:
+        """Those of `count` runs from `first` on that somebody may look at, the ids of damaged ones, and whether more follow.
+
+        Damaged ones are nobody's of a tenant.
+        """
         ids = self.run_ids()
         there = {run_id: _loaded(self._runs, run_id) for run_id in ids[first : first + count]} if self._runs else {}
-        return RunPage(
-            [run for run in there.values() if run is not None and run.task.tenant in (None, person.tenant)],
-            [run_id for run_id, run in there.items() if run is None and person.tenant is None],
-            first + count < len(ids),
-        )
+        return {
+            "runs": [run for run in there.values() if run is not None and run.task.tenant in (None, person.tenant)],
+            "damaged": [run_id for run_id, run in there.items() if run is None and person.tenant is None],
+            "more": first + count < len(ids),
+        }
 
     def evaluations(self, person: Person) -> Iterable[tuple[Path, EvaluateReport]]:
         """The evaluations in the folder, the newest first; they show everybody's runs, so that no tenant sees them."""
@@ -98,11 +91,7 @@ class Records:
             if folder.name != name:
                 continue
             log, there = folder / "runs.jsonl", book.find(effect.bullet for effect in report.bullets)
-            known = {
-                e.bullet: f"/lessons/{e.bullet}"
-                for e in report.bullets
-                if e.bullet in there and _same(e, there[e.bullet])
-            }
+            known = {e.bullet: f"/lessons/{e.bullet}" for e in report.bullets if _same(e, there.get(e.bullet))}
             if not log.exists():
                 return html(report, lessons=known)
             with RunLog(log) as runs:
@@ -110,9 +99,9 @@ class Records:
         raise PlaybookError(f"there is no report {name!r}")
 
 
-def _same(effect: BulletEffect, bullet: PlaybookBullet) -> bool:
+def _same(effect: BulletEffect, bullet: PlaybookBullet | None) -> bool:
     """Whether an evaluation means this lesson: another book gives the same ids to others."""
-    return effect.bullet == bullet.id and effect.text == render_bullet(bullet)
+    return bullet is not None and effect.bullet == bullet.id and effect.text == render_bullet(bullet)
 
 
 def _loaded(store: FolderRunStore, run_id: str) -> RunSnapshot | None:
