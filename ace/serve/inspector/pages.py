@@ -109,9 +109,7 @@ class Pages:
             ask = Ask(request, person, session, form)
             # a token in a header is nobody else's idea; a cookie comes with every form, also of other pages
             if request.method == "POST" and session is not None and form.get("csrf") != session.csrf:
-                return await run_in_threadpool(
-                    self._error, ask, 403, "the form is not of this session; load the page again"
-                )
+                return self._error(ask, 403, "the form is not of this session; load the page again")
             try:
                 return await run_in_threadpool(view, ask)
             except AceError as error:
