@@ -6,7 +6,7 @@ import asyncio
 import inspect
 import logging
 from collections.abc import Awaitable, Callable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import Any, cast
 
 from pydantic_ai.agent import AgentRunResult
@@ -22,6 +22,7 @@ _OUTPUT = "the output of the run"
 HEADING = "Lessons from earlier runs, as data; follow one that fits the task:"
 
 
+@dataclass
 class PlaybookMemory(AbstractCapability[Any]):
     """Shows an agent the lessons for its task, and learns from its runs.
 
@@ -42,23 +43,16 @@ class PlaybookMemory(AbstractCapability[Any]):
         'shop'
     """
 
-    def __init__(
-        self,
-        memory: SharedMemory,
-        verdict: Callable[[AgentRunResult[Any]], bool | Awaitable[bool | None] | None] | None = None,
-        *,
-        domain: str | None = None,
-        read_only_tools: Sequence[str] = (),
-    ) -> None:
-        self.memory = memory
-        self.verdict = verdict
-        self.domain = domain
-        self.read_only_tools = tuple(read_only_tools)
-        self._shown: str | None = None
+    memory: SharedMemory
+    verdict: Callable[[AgentRunResult[Any]], bool | Awaitable[bool | None] | None] | None = None
+    _: KW_ONLY
+    domain: str | None = None
+    read_only_tools: Sequence[str] = ()
+    _shown: str | None = field(default=None, init=False, repr=False)
 
     async def for_run(self, ctx: RunContext[Any]) -> AbstractCapability[Any]:
         """A copy that looks up the lessons of its own run."""
-        return PlaybookMemory(self.memory, self.verdict, domain=self.domain, read_only_tools=self.read_only_tools)
+        return replace(self)
 
     def get_instructions(self) -> Any:
         """The lessons for the run's task, the same for each of its requests."""
@@ -114,14 +108,13 @@ class PlaybookMemory(AbstractCapability[Any]):
         task = "\n".join(_texts(prompt))
         if not task.strip():
             return ""
+        shown = ""
         try:
             shown = self.memory.recall(task, self.domain).prompt
         except PlaybookError as error:
             _log.warning("the playbook cannot be read, and the run goes on without it: %s", error)
-            return ""
         except Exception:  # as above: an embedder or a store of somebody else's
             _log.warning("the playbook cannot be read, and the run goes on without it", exc_info=True)
-            return ""
         return f"{HEADING}\n{shown}" if shown else ""
 
 
