@@ -55,47 +55,27 @@ class Course(NamedTuple):
         return cls(name, right, len(verdicts), low, high, line, (first, last))
 
 
-class Cell(NamedTuple):
-    """How many lessons of a section there are for a kind of task; the shade is from 0 for none to `SHADES`."""
-
-    section: str
-    lessons: int
-    shade: int
-
-
-class Overview(NamedTuple):
-    """All that the first page shows, from `overview(book, access, person)`."""
-
-    lessons: int
-    stages: tuple[tuple[str, int], ...]
-    courses: tuple[Course, ...]
-    """Of all runs with a verdict, then of each family where there are several."""
-    kinds: tuple[tuple[str, tuple[Cell, ...]], ...]
-    waiting: int
-    stopped: int
-    outdated: int
-
-
-def overview(book: Playbook, access: Access, person: Person) -> Overview:
-    """How a book is doing: `overview(book, Access(book), Person("ana")).waiting`."""
+def overview(book: Playbook, access: Access, person: Person) -> dict[str, object]:
+    """All that the first page shows of how a book is doing: `overview(book, Access(book), Person("ana"))["waiting"]`."""
     seen = list(access.seen(person))
     verdicts = [v for v in book.history.verdicts().values() if v.tenant in (None, person.tenant)]
     stages = Counter(bullet.stage for bullet in seen)
     own = {bullet.id for bullet in access.own(person)}
     outdated = book.review.outdated(access.tools(person), tenant=person.tenant)
     kinds = [((bullet.provenance.groups or (bullet.domain or "",))[0], bullet.section) for bullet in seen]
-    return Overview(
-        lessons=len(seen),
-        stages=tuple((stage, stages[stage]) for stage in get_args(Stage) if stages[stage]),
-        courses=_courses(verdicts),
-        kinds=_kinds(kinds),
-        waiting=sum(bullet.stage == "quarantined" and bullet.id in own for bullet in seen),
-        stopped=len(own.intersection(book.review.stopped())),
-        outdated=len(book.find(outdated)),
-    )
+    return {
+        "lessons": len(seen),
+        "stages": [(stage, stages[stage]) for stage in get_args(Stage) if stages[stage]],
+        "courses": _courses(verdicts),
+        "kinds": _kinds(kinds),
+        "waiting": sum(bullet.stage == "quarantined" and bullet.id in own for bullet in seen),
+        "stopped": len(own.intersection(book.review.stopped())),
+        "outdated": len(book.find(outdated)),
+    }
 
 
 def _courses(verdicts: Sequence[Verdict]) -> tuple[Course, ...]:
+    """Of all runs with a verdict, then of each family where there are several."""
     said = [(v.family, v.success) for v in sorted(verdicts, key=lambda v: v.at) if v.success is not None]
     known, by_family = _named(Counter(family for family, _ in said)), dict[str, list[bool]]()
     for family, success in said:
@@ -105,16 +85,20 @@ def _courses(verdicts: Sequence[Verdict]) -> tuple[Course, ...]:
     return tuple(Course.of(*course) for course in courses[: 1 if len(names) == 1 else None] if course[1])
 
 
-def _kinds(found: Sequence[tuple[str, str]]) -> tuple[tuple[str, tuple[Cell, ...]], ...]:
-    """The sections of the lessons of each kind, from the kind and the section of each lesson."""
+def _kinds(found: Sequence[tuple[str, str]]) -> list[tuple[str, list[tuple[str, int, int]]]]:
+    """For each kind its sections, how many lessons each has and its shade, from 0 for none to `SHADES`.
+
+    Args:
+        found: Of each lesson the kind of task and the section.
+    """
     known = _named(Counter(kind for kind, _ in found))
     cells = Counter((known.get(kind, OTHERS), section) for kind, section in found)
     most = max(cells.values(), default=1)
-    return tuple(
-        (name, tuple(Cell(s, cells[name, s], -(-SHADES * cells[name, s] // most)) for s in get_args(Section)))
+    return [
+        (name, [(s, cells[name, s], -(-SHADES * cells[name, s] // most)) for s in get_args(Section)])
         for name in dict.fromkeys([*known.values(), OTHERS])
         if any(cells[name, s] for s in get_args(Section))
-    )
+    ]
 
 
 def _named(count: Counter[str]) -> dict[str, str]:
