@@ -25,15 +25,6 @@ _FIELDS = ("section", "domain", "tenant", "tags", "stage", "trust", "trigger", "
 """What a history compares in words; a plan and its situations are what `content` and `trigger` are made of."""
 
 
-class Step(NamedTuple):
-    """One call of a plan: `Step("find_orders(customer from the task)", changes=False)`."""
-
-    text: str
-    changes: bool
-    each: bool = False
-    """Done for each item."""
-
-
 class Piece(NamedTuple):
     """A part of a text: `Piece("{order_id}", marked=True)`."""
 
@@ -80,7 +71,8 @@ class LessonPage(NamedTuple):
     """All that a lesson's page shows, from `lesson_page(book, bullet)`."""
 
     bullet: PlaybookBullet
-    steps: tuple[Step, ...]
+    steps: tuple[tuple[str, bool, bool], ...]
+    """Calls of its plan: the text, whether it changes something, and whether it is done for each item."""
     situations: tuple[tuple[tuple[Piece, ...], Situation], ...]
     evidence: Evidence
     sources: tuple[tuple[str, str, str], ...]
@@ -161,11 +153,11 @@ def events(versions: Sequence[Version]) -> Iterable[Event]:
         before = version
 
 
-def _steps(bullet: PlaybookBullet) -> tuple[Step, ...]:
+def _steps(bullet: PlaybookBullet) -> tuple[tuple[str, bool, bool], ...]:
     if bullet.plan is None:
-        return tuple(Step(as_visible(name), name in bullet.changing_tools) for name in bullet.tool_sequence)
+        return tuple((as_visible(name), name in bullet.changing_tools, False) for name in bullet.tool_sequence)
     return tuple(
-        Step(as_visible(bullet.plan.call_text(call, call.times == "each")), call.changes, call.times == "each")
+        (as_visible(bullet.plan.call_text(call, call.times == "each")), call.changes, call.times == "each")
         for call in bullet.plan.calls
     )
 
