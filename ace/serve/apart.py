@@ -18,7 +18,7 @@ MOST_SECONDS = 20.0
 """For one conversation; then its process is ended. Learning gives up by itself after `Reflector.seconds` of CPU time."""
 _BOOKS: dict[str, Playbook] = {}
 """Those that are open in such a process, by address."""
-_MEMORIES: dict[tuple[str, tuple[str, str | None]], SharedMemory] = {}
+_MEMORIES: dict[tuple[str, str, str | None], SharedMemory] = {}
 """The same for each who asks, by address, author and tenant."""
 
 
@@ -45,8 +45,7 @@ class Apart:
         _, (where, how) = self._book.__reduce__()
         async with self._turn:
             await to_process.run_sync(_open, where["path"], how)  # to start takes as long as it takes
-            who = memory.author, memory.tenant
-            learn = partial(_remember, where["path"], how, who, messages, success, **options)
+            learn = partial(_remember, where["path"], how, memory.author, memory.tenant, messages, success, **options)
             try:
                 with anyio.fail_after(self._seconds):
                     learned = await to_process.run_sync(learn, cancellable=True)
@@ -69,10 +68,9 @@ def _open(address: str, options: Mapping[str, Any]) -> None:
 
 
 def _remember(
-    address: str, options: Mapping[str, Any], who: tuple[str, str | None], *said: Any, **about: Any
+    address: str, options: Mapping[str, Any], author: str, tenant: str | None, *said: Any, **about: Any
 ) -> Remembered:
     _open(address, options)
-    if (address, who) not in _MEMORIES:  # what recurs is found over the conversations of one
-        author, tenant = who
-        _MEMORIES[address, who] = SharedMemory(_BOOKS[address], author=author, tenant=tenant)
-    return _MEMORIES[address, who].remember(*said, **about)
+    if (address, author, tenant) not in _MEMORIES:  # what recurs is found over the conversations of one
+        _MEMORIES[address, author, tenant] = SharedMemory(_BOOKS[address], author=author, tenant=tenant)
+    return _MEMORIES[address, author, tenant].remember(*said, **about)
