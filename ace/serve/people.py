@@ -8,7 +8,6 @@ import secrets
 import stat
 import time
 import tomllib
-from collections import OrderedDict
 from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
@@ -184,7 +183,7 @@ class Sessions:
     """The browsers that have shown a token, in this process only: `Sessions().begin(Person("ana"))`."""
 
     def __init__(self) -> None:
-        self._known: OrderedDict[str, Session] = OrderedDict()
+        self._known: dict[str, Session] = {}
 
     def begin(self, person: Person) -> str:
         """A new session: `key = sessions.begin(person)`; of too many the oldest of the person or tenant goes."""
