@@ -7,6 +7,8 @@ import contextlib
 import logging
 from collections.abc import AsyncGenerator, AsyncIterator
 
+import anyio
+
 from ace.playbook import Playbook
 
 FOLLOW_SECONDS = 0.25
@@ -28,13 +30,10 @@ class Live:
     @contextlib.asynccontextmanager
     async def follow(self) -> AsyncGenerator[None]:
         """Follow the journal until the block ends."""
-        task = asyncio.create_task(self._follow())
-        try:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(self._follow)
             yield
-        finally:
-            task.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await task
+            tasks.cancel_scope.cancel()
 
     async def revisions(self) -> AsyncIterator[int]:
         """The book's revision now, then each new one; the last seen once more when nothing happens for a while."""
