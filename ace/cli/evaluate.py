@@ -8,19 +8,8 @@ from typing import Annotated
 
 import typer
 
-from ace.cli._shared import (
-    ApiBaseOption,
-    CacheOption,
-    JsonOption,
-    JudgeOption,
-    LmOption,
-    SplitOption,
-    check_reachable,
-    check_writable,
-    console,
-    examples,
-    write_json,
-)
+from ace.cli import _shared as shared
+from ace.cli._shared import check_reachable, check_writable, console, examples, write_json
 from ace.suites.registry import SUITE_SPECS
 
 EXAMPLES = examples(
@@ -72,7 +61,7 @@ HtmlOption = Annotated[Path | None, typer.Option("--html", help="Also write the 
 
 def evaluate(
     suite: Annotated[str, typer.Argument(help=SUITE_SPECS)],
-    lm: LmOption = "",
+    lm: shared.LmOption = "",
     arms: ArmsOption = "",
     seeds: Annotated[int, typer.Option(min=1, help="Runs per task and arm.")] = 1,
     playbook: PlaybookOption = "",
@@ -80,7 +69,7 @@ def evaluate(
     unseen: Annotated[bool, typer.Option(help="Leave out all lessons of a task's own family.")] = False,
     limit: Annotated[int | None, typer.Option(min=1, help="Only the first N tasks.")] = None,
     program: ProgramOption = None,
-    split: SplitOption = "",
+    split: shared.SplitOption = "",
     part: PartOption = "",
     workers: Annotated[int, typer.Option(min=1, help="Runs under way at once.")] = 1,
     engine: Annotated[str, typer.Option(help="threads, asyncio, or ray, a cluster.")] = "threads",
@@ -91,10 +80,10 @@ def evaluate(
     max_tokens: Annotated[int | None, typer.Option(min=0, help="The same, in tokens.")] = None,
     max_seconds: Annotated[float | None, typer.Option(min=0, help="The same, in seconds.")] = None,
     out: OutOption = None,
-    judge_lm: JudgeOption = "",
-    api_base: ApiBaseOption = None,
-    cache: CacheOption = False,
-    json_file: JsonOption = None,
+    judge_lm: shared.JudgeOption = "",
+    api_base: shared.ApiBaseOption = None,
+    cache: shared.CacheOption = False,
+    json_file: shared.JsonOption = None,
     markdown_file: MarkdownOption = None,
     html_file: HtmlOption = None,
 ) -> None:

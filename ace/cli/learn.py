@@ -9,20 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ace.cli._shared import (
-    ApiBaseOption,
-    CacheOption,
-    JsonOption,
-    JudgeOption,
-    SplitOption,
-    check_reachable,
-    check_writable,
-    console,
-    counted,
-    examples,
-    progress_bar,
-    write_json,
-)
+from ace.cli import _shared as shared
+from ace.cli._shared import check_reachable, check_writable, console, counted, examples, progress_bar, write_json
 from ace.suites.registry import SUITE_SPECS
 
 if TYPE_CHECKING:
@@ -56,11 +44,11 @@ def learn(
     state: Annotated[
         Path | None, typer.Option(help="A folder that remembers what was learned from; PLAYBOOK.learned by default.")
     ] = None,
-    split: SplitOption = "",
-    judge_lm: JudgeOption = "",
-    api_base: ApiBaseOption = None,
-    cache: CacheOption = False,
-    json_file: JsonOption = None,
+    split: shared.SplitOption = "",
+    judge_lm: shared.JudgeOption = "",
+    api_base: shared.ApiBaseOption = None,
+    cache: shared.CacheOption = False,
+    json_file: shared.JsonOption = None,
 ) -> None:
     """Learn from the runs of one part of the suite's tasks, and look up the other part.
 

@@ -9,23 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ace.cli._shared import (
-    ApiBaseOption,
-    BookOption,
-    CacheOption,
-    CorpusOption,
-    DomainOption,
-    JsonOption,
-    JudgeOption,
-    LmOption,
-    ToolsOption,
-    check_reachable,
-    check_writable,
-    console,
-    counted,
-    examples,
-    write_json,
-)
+from ace.cli import _shared as shared
+from ace.cli._shared import check_reachable, check_writable, console, counted, examples, write_json
 
 if TYPE_CHECKING:
     from ace.evaluation.models import ModelChoice
@@ -44,11 +29,11 @@ EXAMPLES = examples(
 
 def run(
     task: Annotated[str | None, typer.Argument(help="What to do, in words.")] = None,
-    lm: LmOption = "",
-    tools: ToolsOption = None,
-    corpus: CorpusOption = None,
-    playbook: BookOption = None,
-    domain: DomainOption = None,
+    lm: shared.LmOption = "",
+    tools: shared.ToolsOption = None,
+    corpus: shared.CorpusOption = None,
+    playbook: shared.BookOption = None,
+    domain: shared.DomainOption = None,
     max_iters: Annotated[int | None, typer.Option(min=0, help="Limit on iterations; 10 by default.")] = None,
     suite: Annotated[str | None, typer.Option(help="Run a task of this suite instead.")] = None,
     task_id: Annotated[str | None, typer.Option("--task", help="The task's id in the suite.")] = None,
@@ -60,10 +45,10 @@ def run(
     run_store: Annotated[Path | None, typer.Option(help="Keep every step of the run in this folder.")] = None,
     resume: Annotated[str | None, typer.Option(help="Go on with this run of --run-store.")] = None,
     decision: Annotated[str | None, typer.Option(help="approve or deny, for a run that waits for one.")] = None,
-    judge_lm: JudgeOption = "",
-    api_base: ApiBaseOption = None,
-    cache: CacheOption = False,
-    json_file: JsonOption = None,
+    judge_lm: shared.JudgeOption = "",
+    api_base: shared.ApiBaseOption = None,
+    cache: shared.CacheOption = False,
+    json_file: shared.JsonOption = None,
 ) -> None:
     """Solve one task and show how."""
     from ace.core import SuiteError

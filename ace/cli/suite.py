@@ -9,16 +9,8 @@ from typing import Annotated, Any
 import typer
 from rich.table import Table
 
-from ace.cli._shared import (
-    JsonOption,
-    JudgeOption,
-    Text,
-    check_writable,
-    console,
-    examples,
-    progress_bar,
-    write_json,
-)
+from ace.cli import _shared as shared
+from ace.cli._shared import Text, check_writable, console, examples, progress_bar, write_json
 from ace.suites.registry import SUITE_SPECS, described_suites, load_suite
 
 app = typer.Typer(
@@ -33,7 +25,7 @@ SuiteArgument = Annotated[str, typer.Argument(help=SUITE_SPECS)]
 def list_tasks(
     suite: Annotated[str | None, typer.Argument(help="A suite; without one, the suites are listed.")] = None,
     limit: Annotated[int, typer.Option(min=1, help="At most this many tasks are shown; the JSON has all.")] = 40,
-    json_file: JsonOption = None,
+    json_file: shared.JsonOption = None,
 ) -> None:
     """List the suites, or the tasks of one."""
     check_writable(json_file)
@@ -57,7 +49,9 @@ def list_tasks(
 
 @app.command("show", epilog=examples("ace suite show office 'refund#0'"))
 def show(
-    suite: SuiteArgument, task_id: Annotated[str, typer.Argument(help="A task's id.")], json_file: JsonOption = None
+    suite: SuiteArgument,
+    task_id: Annotated[str, typer.Argument(help="A task's id.")],
+    json_file: shared.JsonOption = None,
 ) -> None:
     """Show a task and its reference solution."""
     check_writable(json_file)
@@ -79,8 +73,8 @@ def show(
 def check(
     suite: SuiteArgument,
     golden: Annotated[Path | None, typer.Option(help="JSON lines with calls, their results and final states.")] = None,
-    judge_lm: JudgeOption = "",
-    json_file: JsonOption = None,
+    judge_lm: shared.JudgeOption = "",
+    json_file: shared.JsonOption = None,
 ) -> None:
     """Check that reference solutions run, that the scorer tells right from wrong, and (--golden) that recorded calls give
     the recorded results."""
