@@ -39,11 +39,9 @@ class Watched(StudyObserver):
         choice = study.choice
         self._label = choice.label
         self._counts = {arm: [0, 0, 0] for arm in study.arms.names}
-        console.print(
-            f"{study.suite.name}, {choice.name}, policy: {choice.policy.name}   {choice.label}", highlight=False
-        )
+        console.print(f"{study.suite.name}, {choice.name}, policy: {choice.policy.name}   {choice.label}")
         if done:
-            console.print(f"{done} runs are in {study.folder} already", highlight=False)
+            console.print(f"{done} runs are in {study.folder} already")
 
     def learning(self, runs: int) -> None:
         """Show a bar for learning."""
@@ -82,7 +80,7 @@ class Watched(StudyObserver):
 
     def stopping(self, under_way: int) -> None:
         """Explain what Ctrl-C does."""
-        console.print(f"{under_way} runs under way are finished; Ctrl-C again drops them", highlight=False)
+        console.print(f"{under_way} runs under way are finished; Ctrl-C again drops them")
 
     def _shown(self) -> Group:
         table = Table(title=f"so far{f' ({self._label})' if self._label else ''}", title_justify="left")

@@ -17,11 +17,11 @@ DIFFERENCES = ("arm", "metric", "difference", "95 %", "p corrected", "gained", "
 def show(report: EvaluateReport) -> None:
     """What was found, and the tables behind it."""
     for sentence in (*report.verdicts, *report.notes):
-        console.print(sentence, highlight=False)
+        console.print(sentence)
     for table in tables.tables(report):
         columns = COLUMNS if table.title == "Arms" else DIFFERENCES if table.title.startswith("Against") else table.head
         console.print(shown(table.only(*columns), report.label))
         for note in table.notes:
-            console.print(note, style="dim", highlight=False)
+            console.print(note, style="dim")
     if report.folder:
-        console.print(f"every run with its trace: {report.folder}", highlight=False)
+        console.print(f"every run with its trace: {report.folder}")

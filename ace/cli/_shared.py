@@ -43,8 +43,8 @@ class _VisibleConsole(Console):
             yield segment if segment.control else segment._replace(text=visible(segment.text))
 
 
-console = _VisibleConsole(markup=False)
-"""No markup: what is printed comes from models, users and files, and may hold brackets."""
+console = _VisibleConsole(markup=False, highlight=False)
+"""No markup: what is printed comes from models, users and files, and may hold brackets. Colours only where one asks."""
 
 JsonOption = Annotated[Path | None, typer.Option("--json", help="Also write the result as JSON to this file.")]
 LmOption = Annotated[
@@ -116,7 +116,7 @@ def write_json(report: BaseModel | dict[str, Any] | list[Any], path: Path | None
         write_atomic(path, visible_json(json.dumps(plain, indent=1, ensure_ascii=False)) + "\n")
     except OSError as error:
         raise SuiteError(f"cannot write {str(path)!r}: {error.strerror}") from error
-    console.print(f"JSON: {path}", highlight=False)
+    console.print(f"JSON: {path}")
 
 
 def check_writable(path: Path | None, option: str = "--json") -> None:

@@ -104,18 +104,18 @@ class _Talk:
         if sys.stdin.isatty():
             with suppress(ImportError):  # arrow keys, and what was typed before
                 importlib.import_module("readline")
-        console.print(f"{self.chat.id}   /help for help, Ctrl-D to end", style="dim", highlight=False)
+        console.print(f"{self.chat.id}   /help for help, Ctrl-D to end", style="dim")
         for message in read_messages(self.chat.history.messages):
-            console.print(f"> {next(iter(message.inputs.values()), '')}", style="dim", markup=False)
+            console.print(f"> {next(iter(message.inputs.values()), '')}", style="dim", highlight=True)
             answered = "\n".join(map(str, message.outputs.values()))
-            console.print(answered, style="dim", markup=False, highlight=False)
+            console.print(answered, style="dim")
         if self.chat.waiting is not None:
             console.print("The last message was cut off; going on with it.", style="yellow")
             self._decided(None)
         while (line := self._line("> ")) is not None and line.strip() != "/quit":
             if line.strip():
                 self._take(line.strip())
-        console.print(f"Go on later with: ace chat --name {self.chat.id}", style="dim", highlight=False)
+        console.print(f"Go on later with: ace chat --name {self.chat.id}", style="dim")
 
     def _line(self, prompt: str) -> str | None:
         """What is typed; None at the end of the input."""
@@ -128,11 +128,11 @@ class _Talk:
         command, _, words = line.partition(" ")
         match command:
             case "/help":
-                console.print(HELP, highlight=False)
+                console.print(HELP)
             case "/good" | "/bad":
                 self._learn(command == "/good", words.strip())
             case _ if line.startswith("/"):
-                console.print(f"there is no {command}; /help names what there is", style="yellow")
+                console.print(f"there is no {command}; /help names what there is", style="yellow", highlight=True)
             case _:
                 self._answer(line)
 
@@ -147,12 +147,12 @@ class _Talk:
     def _event(self, event: Event) -> None:
         """Show a call, or a piece of the answer."""
         if event.kind == "tool_call_started":
-            console.print(f"· {event.data['tool']}", style="dim", markup=False, highlight=False)
+            console.print(f"· {event.data['tool']}", style="dim")
         elif event.kind == "model_request_started" and self._streamed:  # what was shown was no answer that fits
-            console.print("", highlight=False)
+            console.print("")
             self._streamed = ""
         elif event.kind == "model_request_delta" and (piece := event.data.get("answer", "")):
-            console.print(piece, end="", markup=False, highlight=False)
+            console.print(piece, end="")
             self._streamed += piece
 
     def _end(self, output: TaskOutput) -> None:
@@ -160,12 +160,12 @@ class _Talk:
             answer = "" if output.answer is None else str(output.answer)
             shown, self._streamed = self._streamed, ""
             if shown:
-                console.print("", highlight=False)
+                console.print("")
             if answer != shown:
-                console.print(answer, markup=False, highlight=False)
+                console.print(answer)
         else:
             calls = ", ".join(f"{call.tool_name}({call.tool_args})" for call in output.request.calls)
-            console.print(f"May this be called? {calls}", markup=False, highlight=False)
+            console.print(f"May this be called? {calls}")
             said = self._asked()
             if said is not None:  # at the end of the input it waits, and is asked again later
                 self._decided("approve" if said == "y" else "deny")
@@ -174,7 +174,7 @@ class _Talk:
             from ace.evaluation.reach import in_words
 
             why = in_words(output.error.message, str(self.chat.agent.lm))
-            console.print(f"{output.termination_reason}: {why}", style="red", markup=False)
+            console.print(f"{output.termination_reason}: {why}", style="red", highlight=True)
 
     def _asked(self) -> str | None:
         """``y`` or ``n``, asked for until it is one of them; None at the end of the input."""
@@ -182,7 +182,7 @@ class _Talk:
             word = said.strip().lower()
             if word in ("y", "yes", "n", "no"):
                 return word[0]
-            console.print(f"{word!r} is neither", style="yellow", markup=False)
+            console.print(f"{word!r} is neither", style="yellow", highlight=True)
         return None
 
     def _decided(self, decision: Any) -> None:
@@ -191,8 +191,8 @@ class _Talk:
         try:
             output = self.chat.resume(decision).output
         except RunStoreError as error:
-            console.print(str(error), style="yellow", markup=False)
-            console.print("Give this message up? Its calls so far stay in the history.", highlight=False)
+            console.print(str(error), style="yellow", highlight=True)
+            console.print("Give this message up? Its calls so far stay in the history.")
             if self._asked() != "y":
                 raise
             self.chat.drop()
@@ -214,6 +214,6 @@ class _Talk:
             # who types it here is the user of this machine
             report = self.chat.learn(Feedback(success=success, text=words, trusted=True))
         except ValueError as error:
-            console.print(str(error), style="yellow", markup=False)
+            console.print(str(error), style="yellow", highlight=True)
         else:
-            console.print(f"learned: {report.added} new, {report.merged} merged", style="dim", highlight=False)
+            console.print(f"learned: {report.added} new, {report.merged} merged", style="dim")

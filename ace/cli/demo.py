@@ -61,7 +61,7 @@ def demo(
         "The model is a stand-in that errs as real ones did in recorded runs, so all results are simulated: like GPT-3.5 "
         "without a fitting lesson, like GPT-4 with one, like Llama-2-70B when a lesson misleads it.",
     ):
-        console.print(line, highlight=False)
+        console.print(line)
     with Playbook.open(path) as playbook:
         _learn(suite, train, playbook, choice.policy, epochs)
         stories: dict[str, dict[str, Attempt]] = {}
@@ -92,16 +92,17 @@ def demo(
         for arm in ("playbook", "random"):
             share = report.closed[arm]["iterations"]
             console.print(
-                f"{arm}: {100 * share:.0f} % of the way from no lesson to the right one in iterations (simulated)"
+                f"{arm}: {100 * share:.0f} % of the way from no lesson to the right one in iterations (simulated)",
+                highlight=True,
             )
         _show_bullets(playbook)
     write_json(report, json_file)
     for sentence in told.verdicts[:1]:
-        console.print(f"\n{sentence}", style="bold", highlight=False)
-    console.print(f"report:   {page}", highlight=False, soft_wrap=True)
-    console.print(f"playbook: {path}, {report.bullets} lessons", highlight=False, soft_wrap=True)
-    console.print(f"look at them: ace playbook list {path}", highlight=False, soft_wrap=True)
-    console.print(f"or in a browser: {serve_command(path)}", highlight=False, soft_wrap=True)
+        console.print(f"\n{sentence}", style="bold")
+    console.print(f"report:   {page}", soft_wrap=True)
+    console.print(f"playbook: {path}, {report.bullets} lessons", soft_wrap=True)
+    console.print(f"look at them: ace playbook list {path}", soft_wrap=True)
+    console.print(f"or in a browser: {serve_command(path)}", soft_wrap=True)
 
 
 def serve_command(path: Path) -> str:
@@ -164,8 +165,7 @@ def _learn(suite: OfficeSuite, train: Sequence[SuiteTask], playbook: Playbook, p
 
             learner.fit([partial(suite.episode, task) for task in tasks], on_run=done)
     console.print(
-        f"learned from {attempts.total()} runs of {len(train)} tasks; {len(solved)} were solved at least once",
-        highlight=False,
+        f"learned from {attempts.total()} runs of {len(train)} tasks; {len(solved)} were solved at least once"
     )
 
 
@@ -211,16 +211,16 @@ def _show_one(stories: dict[str, dict[str, Attempt]], playbook: Playbook) -> Non
         return
     without, with_one = min(told, key=lambda pair: len(pair[1].output.structured_trace))
     lesson = playbook.find(with_one.output.cited_bullets[:1])
-    console.print(f"\nOne of the tasks: {without.task.task.text}", style="bold", highlight=False)
+    console.print(f"\nOne of the tasks: {without.task.task.text}", style="bold")
     for title, attempt in (("without a lesson, it fails", without), ("with that lesson, it is solved", with_one)):
-        console.print(f"{title} (simulated):", style="bold")
+        console.print(f"{title} (simulated):", style="bold", highlight=True)
         for step in attempt.output.structured_trace:
             args = ", ".join(f"{name}={value!r}" for name, value in step.tool_args.items())
-            console.print(f"  {step.tool_name}({args})", highlight=False, soft_wrap=True)
+            console.print(f"  {step.tool_name}({args})", soft_wrap=True)
         if attempt is without:
             for bullet in lesson.values():
                 console.print("what was learned from other tasks:", style="bold")
-                console.print(f"  {bullet.text}", highlight=False)
+                console.print(f"  {bullet.text}")
     console.print()
 
 
@@ -231,4 +231,4 @@ def _show_bullets(playbook: Playbook, limit: int = 5) -> None:
     best = sorted(strategies, key=lambda b: (-b.helpful_count, b.number))[:limit]
     console.print("the most helpful lessons", style="bold")
     for bullet in best:
-        console.print(f"  {render_bullet(bullet)}", markup=False, highlight=False)
+        console.print(f"  {render_bullet(bullet)}")

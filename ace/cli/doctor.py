@@ -37,7 +37,7 @@ def doctor(
             ok, text = False, f"{error}{'; ' if advice else ''}{advice}"
         checks.append({"ok": ok, "what": text, "advice": "" if ok else advice})
         console.print("ok     " if ok else "PROBLEM", style="green" if ok else "red", end=" ")
-        console.print(text, highlight=False, soft_wrap=True)
+        console.print(text, soft_wrap=True)
 
     check(lambda: f"Python {sys.version.split()[0]}")
     for name in _PACKAGES:

@@ -112,7 +112,7 @@ def evaluate(
     named = arms_of(arms)
     if not lm and suite == "office" and set(named.names) - set(named.models):
         lm = "simulated"
-        console.print("no --lm: our stand-in for a language model, whatever it shows is simulated", highlight=False)
+        console.print("no --lm: our stand-in for a language model, whatever it shows is simulated")
     study = Study(
         StudyConfig(
             suite=suite,
@@ -144,12 +144,12 @@ def evaluate(
     show(report)
     write_json(report, json_file)
     if html_file is not None:
-        console.print(f"HTML: {html_file}", highlight=False)
+        console.print(f"HTML: {html_file}")
     if markdown_file is not None:
         write_atomic(markdown_file, markdown(report))
-        console.print(f"Markdown: {markdown_file}", highlight=False)
+        console.print(f"Markdown: {markdown_file}")
     if report.stopped:
-        console.print(f"stopped: {report.stopped}; the same command with a higher cap goes on", highlight=False)
+        console.print(f"stopped: {report.stopped}; the same command with a higher cap goes on")
     if report.interrupted:
         console.print("interrupted: the table holds what was run until then; the same command goes on")
         raise typer.Exit(130)

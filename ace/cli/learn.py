@@ -82,16 +82,13 @@ def learn(
     with Playbook.open(playbook) as book:
         before = book.revision
         for choice in choices:
-            console.print(
-                f"{suite.name}, {choice.name}, policy: {choice.policy.name}   {choice.label}", highlight=False
-            )
+            console.print(f"{suite.name}, {choice.name}, policy: {choice.policy.name}   {choice.label}")
             known = [task for task in train if choice.knows(task)]
             path = state or Path(f"{name}.learned")
             total = total.plus(_learned(suite, known, choice, book, path, epochs, f"{source} {choice.name}"))
         if total.skipped:
             console.print(
-                f"{total.skipped} runs had been learned from before; to learn from them again, use another --state",
-                highlight=False,
+                f"{total.skipped} runs had been learned from before; to learn from them again, use another --state"
             )
         n, hits = _held_out(suite, test, book)
         pitfalls = [bullet for bullet in book.bullets if bullet.section == "Pitfalls"]
@@ -110,18 +107,15 @@ def learn(
         )
         console.print(
             f"{counted(total.runs, 'run')}, {total.successes} right; {counted(total.added, 'lesson')} added, "
-            f"{total.merged} merged; revisions {before} to {book.revision} in {time.monotonic() - started:.0f} s",
-            highlight=False,
+            f"{total.merged} merged; revisions {before} to {book.revision} in {time.monotonic() - started:.0f} s"
         )
     console.print(
         f"held-out part: of {counted(n, 'task')} whose changing calls some run taught, {hits} find a strategy with them "
-        "among the first three lessons",
-        highlight=False,
+        "among the first three lessons"
     )
     console.print(
         f"{counted(report.bullets, 'lesson')} ({report.pitfalls} of them pitfalls, {report.tokens} tokens) in {shown}; "
-        f"look at them with: ace playbook list {shown}",
-        highlight=False,
+        f"look at them with: ace playbook list {shown}"
     )
     write_json(report, json_file)
 

@@ -87,7 +87,7 @@ def optimize(
     )
     folder = out or Path(f"{suite.partition(':')[0]}-{optimizer}")
     prices = TokenPrices(input=price_in or 0, output=price_out or 0) if price_in or price_out else None
-    console.print(f"{optimizer} over {loaded.name}, {choice.name} -> {folder}   {choice.label}", highlight=False)
+    console.print(f"{optimizer} over {loaded.name}, {choice.name} -> {folder}   {choice.label}")
     report = run(
         workload,
         config,
@@ -124,12 +124,11 @@ def _show(report: OptimizeReport, folder: Path) -> None:
     else:
         word = "more than" if low > 0 else "less than" if high < 0 else "not shown to differ from"
         found = f"95 % {span(report.gain_interval, digits=3, sign='+')}: {word} before"
-    console.print(f"gain {report.gain:+.3f}, {found}", highlight=False)
+    console.print(f"gain {report.gain:+.3f}, {found}")
     what = ", ".join(f"{count} {name.replace('_', ' ')}" for name, count in report.changed.items())
     money = f", ${report.cost:.2f}" if report.cost is not None else ""
     console.print(
         f"changed: {what}; spent {report.requests} requests ({report.replayed} replayed), "
-        f"{report.input_tokens + report.output_tokens} tokens{money}, {report.runs} runs while optimizing",
-        highlight=False,
+        f"{report.input_tokens + report.output_tokens} tokens{money}, {report.runs} runs while optimizing"
     )
-    console.print(f"{folder / 'diff.md'} lists the differences; program and scores lie beside it", highlight=False)
+    console.print(f"{folder / 'diff.md'} lists the differences; program and scores lie beside it")

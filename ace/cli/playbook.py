@@ -97,8 +97,7 @@ def list_lessons(
         if known is not None:
             console.print(
                 f"{counted(known.bullets, 'lesson')} at revision {known.revision}; {known.credited} with credit, "
-                f"{known.tainted} not trusted; embedder {known.embedder}, {known.index} index",
-                highlight=False,
+                f"{known.tainted} not trusted; embedder {known.embedder}, {known.index} index"
             )
             for line in views.stage_bars(known.stages):
                 console.print(line)
@@ -108,7 +107,7 @@ def list_lessons(
             title = f"{counted(len(lessons), 'lesson')}, revision {book.revision}"
             console.print(views.bullet_table(title, lessons[:limit]))
         if len(lessons) > limit:
-            console.print(f"{len(lessons) - limit} more; raise --limit", highlight=False)
+            console.print(f"{len(lessons) - limit} more; raise --limit")
         write_json(known or [views.bullet_json(lesson) for lesson in lessons], json_file)
 
 
@@ -156,7 +155,7 @@ def search(
             write_json(found, json_file)
             return
         bullets = book.retrieve(query, domain=domain, k=k, tenant=tenant)
-        console.print(bullet_table(f"for {query!r}", bullets) if bullets else "no lesson fits", highlight=False)
+        console.print(bullet_table(f"for {query!r}", bullets) if bullets else "no lesson fits")
         write_json([bullet_json(bullet) for bullet in bullets], json_file)
 
 
@@ -189,7 +188,7 @@ def history(
         write_json(entries[-limit:], json_file)
         console.print(history_table(counted(len(entries), "change"), entries[-limit:]))
         if len(entries) > limit:
-            console.print(f"{len(entries) - limit} earlier ones; raise --limit", highlight=False)
+            console.print(f"{len(entries) - limit} earlier ones; raise --limit")
 
 
 @app.command("verify", epilog=examples("ace playbook verify pb.db"))
@@ -212,13 +211,13 @@ def verify(
         console.print(Text(problem, style="red"))
     state = "whole" if report.ok else counted(len(report.problems), "problem")
     entries, lessons = counted(report.entries, "entry"), counted(report.bullets, "lesson")
-    console.print(f"revision {report.revision}, {entries}, {lessons}: {state}", highlight=False)
+    console.print(f"revision {report.revision}, {entries}, {lessons}: {state}")
     write_json(report, json_file)
     if not report.ok:
         raise typer.Exit(1)
     if tidy:
         with open_book(path) as book:
-            console.print(f"{counted(book.maintenance.gc(), 'vector')} forgotten", highlight=False)
+            console.print(f"{counted(book.maintenance.gc(), 'vector')} forgotten")
 
 
 @app.command(
@@ -252,16 +251,16 @@ def export(
         if skills is not None:
             written = [str(file) for file in book.export_skills(skills, tenant=tenant)]
             for file in written:
-                console.print(file, highlight=False)
-            console.print(f"{counted(len(written), 'skill')} written to {skills}", highlight=False)
+                console.print(file)
+            console.print(f"{counted(len(written), 'skill')} written to {skills}")
             write_json({"written": len(written), "files": written}, json_file)
         elif target is not None and full:
             count = book.history.export(target)
-            console.print(f"{counted(count, 'entry')} of the journal written to {target}", highlight=False)
+            console.print(f"{counted(count, 'entry')} of the journal written to {target}")
             write_json({"written": count, "file": str(target)}, json_file)
         elif target is not None:
             count = book.export_jsonl(target, tenant=tenant)
-            console.print(f"{counted(count, 'lesson')} written to {target}", highlight=False)
+            console.print(f"{counted(count, 'lesson')} written to {target}")
             write_json({"written": count, "file": str(target)}, json_file)
 
 
@@ -290,13 +289,12 @@ def import_bullets(
             count = book.history.take_over(file)
             console.print(
                 f"{counted(count, 'entry')} and {counted(len(book), 'lesson')} in {path}; "
-                f"verified: {book.history.verify().ok}",
-                highlight=False,
+                f"verified: {book.history.verify().ok}"
             )
             write_json({"entries": count, "bullets": len(book), "revision": book.revision}, json_file)
             return
         added = book.import_jsonl(file, author=author, trust=trust)
-        console.print(f"{counted(added, 'lesson')} added to {path}", highlight=False)
+        console.print(f"{counted(added, 'lesson')} added to {path}")
         write_json({"added": added, "revision": book.revision}, json_file)
 
 
@@ -310,5 +308,5 @@ def backup(
     check_writable(json_file)
     with open_book(path) as book:
         book.back_up(target)
-        console.print(f"{path} is copied to {target}", highlight=False, soft_wrap=True)
+        console.print(f"{path} is copied to {target}", soft_wrap=True)
         write_json({"backup": str(target), "revision": book.revision}, json_file)

@@ -38,11 +38,11 @@ def done(path: str, book: Playbook, before: int, ids: Sequence[str], json_file: 
 
     kept = book.find(ids)
     if book.revision == before:
-        console.print("nothing changed", highlight=False)
+        console.print("nothing changed")
     else:
         undo = f"ace playbook undo {path} --to {before}"
         named_ids = f"{', '.join(ids)}: " if ids else ""
-        console.print(f"{named_ids}revision {book.revision}; undo with: {undo}", highlight=False, soft_wrap=True)
+        console.print(f"{named_ids}revision {book.revision}; undo with: {undo}", soft_wrap=True)
     rows = [bullet_json(kept[i]) if i in kept else {"id": i, "stage": "removed"} for i in ids]
     write_json({"revision": book.revision, "before": before, "bullets": rows}, json_file)
 
@@ -200,14 +200,13 @@ def _by_what_runs_show(
         bullet = assessment.bullet
         console.print(
             f"{assessment.action:<8} {bullet.id}  +{bullet.helpful_count} -{bullet.harmful_count}  better with "
-            f"probability {100 * assessment.better:.1f} %: {(bullet.trigger or bullet.content)[:60]}",
-            highlight=False,
+            f"probability {100 * assessment.better:.1f} %: {(bullet.trigger or bullet.content)[:60]}"
         )
     if due and not dry_run:
         asked(f"Change {counted(len(due), 'lesson')}?", yes)
         due = book.maintenance.prune(against, author=author)
     what = "would change" if dry_run else "changed"
-    console.print(f"{counted(len(due), 'lesson')} {what}", highlight=False)
+    console.print(f"{counted(len(due), 'lesson')} {what}")
     rows = [{"id": one.bullet.id, "action": one.action, "better": one.better} for one in due]
     write_json({"dry_run": dry_run, "changed": rows}, json_file)
 
@@ -285,20 +284,20 @@ def merge(
     with open_book(path) as book:
         if apart is not None:
             revision = book.maintenance.keep_both(*apart, author=named(author), note=note)
-            console.print(f"kept both, revision {revision}", highlight=False)
+            console.print(f"kept both, revision {revision}")
             write_json({"kept": list(apart), "revision": revision}, json_file)
             return
         report = book.maintenance.dedup(dry_run=True, threshold=threshold)
         for pair in report.duplicates:
             how = "duplicate" if pair.kind == "duplicate" else "a variant, noted there"
-            console.print(f"{pair.removed.id} -> {pair.successor.id}  {how}, cosine {pair.cosine:.3f}", highlight=False)
+            console.print(f"{pair.removed.id} -> {pair.successor.id}  {how}, cosine {pair.cosine:.3f}")
         for one, other, cosine, what in report.near[:10]:
-            console.print(f"kept apart: {one}, {other}  cosine {cosine:.3f}  {what}", highlight=False, style="dim")
+            console.print(f"kept apart: {one}, {other}  cosine {cosine:.3f}  {what}", style="dim")
         if report.duplicates and not dry_run:
             asked(f"Merge {counted(len(report.duplicates), 'lesson')} into others?", yes)
             report = book.maintenance.dedup(threshold=threshold, author=named(author))
         verb = "would go" if dry_run else "merged"
-        console.print(f"{len(report.duplicates)} of {counted(report.bullets, 'lesson')} {verb}", highlight=False)
+        console.print(f"{len(report.duplicates)} of {counted(report.bullets, 'lesson')} {verb}")
         rows = [
             {"removed": pair.removed.id, "successor": pair.successor.id, "kind": pair.kind, "cosine": pair.cosine}
             for pair in report.duplicates
@@ -345,7 +344,7 @@ def undo(
         asked(f"Go back to revision {revision}?", yes)
         now = book.history.rollback(revision, author=named(author), note=note)
         back = f"ace playbook undo {path} --to {newest}"
-        console.print(f"revision {now} equals revision {revision}; undo with: {back}", highlight=False, soft_wrap=True)
+        console.print(f"revision {now} equals revision {revision}; undo with: {back}", soft_wrap=True)
         write_json({"revision": now, "equals": revision, "before": newest}, json_file)
 
 
@@ -369,12 +368,14 @@ def purge(
             f"{counted(found.entries, 'entry')} of the journal, {counted(found.runs, 'run')} stored or waiting; "
             f"changed: {', '.join(found.changed) or 'none'}; removed: {', '.join(found.removed) or 'none'}"
             + (f"; also the words {', '.join(found.words)}" if found.words else ""),
+            highlight=True,
         )
         cache = os.environ.get("DSPY_CACHEDIR") or Path.home() / ".dspy_cache"
         console.print(
             f"Not reached: exports, backups, saved programs, and DSPy's cache of replies in {cache}, which holds whole "
             "prompts; delete that folder to clear it.",
             soft_wrap=True,
+            highlight=True,
         )
         if not (found.entries or found.runs):
             write_json(found, json_file)
@@ -382,5 +383,7 @@ def purge(
         asked("This cannot be undone. Go on?", yes)
         result = book.purge(**target, author=named(author))
         verified = book.history.verify().ok
-        console.print(f"[purged]: {counted(result.entries, 'entry')} changed; the journal verifies: {verified}")
+        console.print(
+            f"[purged]: {counted(result.entries, 'entry')} changed; the journal verifies: {verified}", highlight=True
+        )
         write_json(result, json_file)

@@ -62,7 +62,7 @@ def review(
                 getattr(book.review, decision)(bullet_id, author=named(author), note=note)
             _say(book, decided)
         elif list_only:
-            console.print(review_table(items) if items else "nothing waits for review", highlight=False)
+            console.print(review_table(items) if items else "nothing waits for review")
             for why in book.review.stopped().values():
                 console.print(Text(f"{why}; it is no longer offered, until you release it again"), soft_wrap=True)
         else:
@@ -75,7 +75,7 @@ def _by_key(book: Playbook, author: str, note: str) -> dict[str, str]:
     """Show what waits, one after the other, and do what the next key says; each decision is written at once."""
     items, decided = book.review.pending(), dict[str, str]()
     if not items:
-        console.print("nothing waits for review", highlight=False)
+        console.print("nothing waits for review")
         return decided
     with _keyboard() as keys:
         _decide(book, items, keys, decided, author, note)
@@ -85,7 +85,7 @@ def _by_key(book: Playbook, author: str, note: str) -> dict[str, str]:
 
 def _say(book: Playbook, decided: dict[str, str]) -> None:
     approved, left = sum(decision == "approve" for decision in decided.values()), len(book.review.pending())
-    console.print(f"{approved} approved, {len(decided) - approved} rejected, {left} left", highlight=False)
+    console.print(f"{approved} approved, {len(decided) - approved} rejected, {left} left")
 
 
 def _decide(
@@ -98,10 +98,13 @@ def _decide(
     while at < len(items):
         item = items[at]
         console.print(review_view(item, f"{at + 1} of {len(items)}", decided.get(item.bullet.id, "")))
-        console.print(_KEYS, style="dim", highlight=False)
+        console.print(_KEYS, style="dim")
         match next(keys, "q"):
             case "a" | "r" as key if item.bullet.id in decided:
-                console.print(f"{item.bullet.id} is decided ({key} changes nothing); undo with `ace playbook undo`")
+                console.print(
+                    f"{item.bullet.id} is decided ({key} changes nothing); undo with `ace playbook undo`",
+                    highlight=True,
+                )
                 at += 1
             case "a" | "r" as key:
                 try:

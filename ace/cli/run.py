@@ -93,7 +93,7 @@ def run(
                 output = agent.run(task, domain=domain, max_iters=max_iters)
     write_json(output, json_file)
     if output_mode == "simple":
-        console.print(str(output.answer), markup=False, highlight=False)
+        console.print(str(output.answer))
     else:
         _show(output, feedback, run_store, steps, choice)
     if output.error:
@@ -164,22 +164,22 @@ def _show(
 
     if output.error is not None and output.error.kind == "model_transport" and not output.usage.iterations:
         raise SuiteError(in_words(output.error.message, choice.name))  # there is nothing to show but why
-    console.print(f"policy: {choice.policy.name}   {choice.label}", highlight=False)
+    console.print(f"policy: {choice.policy.name}   {choice.label}")
     if steps:
-        console.print(str(output.trace), markup=False, highlight=False)
+        console.print(str(output.trace))
     if output.error:
-        console.print(f"{output.termination_reason}: {output.error.message}", style="red", markup=False)
+        console.print(f"{output.termination_reason}: {output.error.message}", style="red", highlight=True)
     if output.request is not None and run_store is not None:
         calls = ", ".join(f"{call.tool_name}({call.tool_args})" for call in output.request.calls)
-        console.print(f"waits for a decision about {calls}; go on with:", markup=False)
-        console.print(f"  --run-store {run_store} --resume {output.run_id} --decision approve|deny", markup=False)
+        console.print(f"waits for a decision about {calls}; go on with:", highlight=True)
+        console.print(f"  --run-store {run_store} --resume {output.run_id} --decision approve|deny", highlight=True)
     if feedback is not None:
-        console.print(f"task solved: {'yes' if feedback.success else 'no'} {feedback.text}", markup=False)
+        console.print(f"task solved: {'yes' if feedback.success else 'no'} {feedback.text}", highlight=True)
     usage = output.usage
     spent = f"{counted(usage.iterations, 'iteration')}, {counted(usage.lm_calls, 'request')}, {usage.seconds:.1f} s"
-    console.print(spent, highlight=False)
+    console.print(spent)
     if output.answer is not None:
-        console.print(f"answer: {output.answer}", markup=False)
+        console.print(f"answer: {output.answer}", highlight=True)
 
 
 def named_tools(names: list[str], corpus: Path | None) -> list[Any]:

@@ -84,7 +84,7 @@ def serve(
             server = WebServer(app, host, port)
             if check:
                 server.close()
-                console.print(f"{path} opens, {server.url} is free: it could serve", highlight=False, soft_wrap=True)
+                console.print(f"{path} opens, {server.url} is free: it could serve", soft_wrap=True)
                 return
             if log is not None:
                 _log_requests(log)
@@ -154,10 +154,8 @@ def _welcome(path: str, url: str, token: str, token_file: Path | None) -> None:
     from ace.serve.people import others_can_read
 
     address = f"{url}/login?token={token}" if token else f"{url}/login"
-    console.print(f"{path}: {address}", highlight=False, soft_wrap=True)
-    console.print(
-        f"Agents: {url}/mcp, with the header Authorization: Bearer {token or 'TOKEN'}", highlight=False, soft_wrap=True
-    )
+    console.print(f"{path}: {address}", soft_wrap=True)
+    console.print(f"Agents: {url}/mcp, with the header Authorization: Bearer {token or 'TOKEN'}", soft_wrap=True)
     if token_file is not None and others_can_read(token_file):
-        console.print(f"{token_file} can be read by others on this machine: chmod 600 {token_file}", highlight=False)
-    console.print("Ctrl-C ends it.", highlight=False)
+        console.print(f"{token_file} can be read by others on this machine: chmod 600 {token_file}")
+    console.print("Ctrl-C ends it.")

@@ -31,7 +31,7 @@ def list_tasks(
     check_writable(json_file)
     if suite is None:
         for name, about in described_suites():
-            console.print(f"{name}: {about}")
+            console.print(f"{name}: {about}", highlight=True)
         write_json([{"name": name, "about": about} for name, about in described_suites()], json_file)
         return
     loaded = load_suite(suite)
@@ -44,7 +44,7 @@ def list_tasks(
         table.add_row(*(Text(cell) for cell in cells))
     console.print(table)
     if len(loaded.tasks) > limit:
-        console.print(f"{len(loaded.tasks) - limit} more; raise --limit")
+        console.print(f"{len(loaded.tasks) - limit} more; raise --limit", highlight=True)
 
 
 @app.command("show", epilog=examples("ace suite show office 'refund#0'"))
@@ -61,11 +61,11 @@ def show(
     task = next((t for t in loaded.tasks if t.id == task_id), None)
     if task is None:
         raise SuiteError(f"the suite {suite!r} has no task {task_id!r}; see: ace suite list {suite}")
-    console.print(f"{task.id} ({task.domain}, family {task.group})", markup=False, highlight=False)
-    console.print(task.task.text, markup=False)
+    console.print(f"{task.id} ({task.domain}, family {task.group})")
+    console.print(task.task.text, highlight=True)
     for call in task.gold:
         mark = "writes" if call.name in loaded.writing_tools else "reads"
-        console.print(f"  {mark} {call.name}({json.dumps(call.args)})", markup=False, highlight=False)
+        console.print(f"  {mark} {call.name}({json.dumps(call.args)})")
     write_json(task, json_file)
 
 
@@ -88,23 +88,21 @@ def check(
         report = check_suite(loaded, cases, on_task=advance, on_case=advance)
     tasks, replayed = report.tasks, report.golden
     if golden is not None:
-        console.print(f"golden cases: {replayed.passed} of {replayed.n} give their results and states", highlight=False)
+        console.print(f"golden cases: {replayed.passed} of {replayed.n} give their results and states")
     for case in replayed.failed[:10]:
-        console.print(f"  {case['id']}: {'; '.join(case['problems'][:2])}", markup=False)
+        console.print(f"  {case['id']}: {'; '.join(case['problems'][:2])}", highlight=True)
     console.print(
         f"{tasks.n} tasks: {tasks.gold_plans_run} gold plans run without a failing call; the scorer calls "
         f"{tasks.oracle_right} right after their gold plan, and {tasks.empty_wrong} of the {tasks.empty_expected} tasks "
-        "whose gold plan changes something wrong when nothing was done",
-        highlight=False,
+        "whose gold plan changes something wrong when nothing was done"
     )
     if tasks.idle_right:
         console.print(
             f"{tasks.idle_right} tasks are solved by doing nothing: their calls leave the state as it was, and no answer is "
-            "scored",
-            highlight=False,
+            "scored"
         )
     for problem in tasks.problems[:10]:
-        console.print(f"  {problem}", markup=False)
+        console.print(f"  {problem}", highlight=True)
     write_json(report, json_file)
     if replayed.failed or tasks.problems:
         raise typer.Exit(1)
