@@ -14,7 +14,7 @@ from rich.segment import Segment
 from rich.table import Table as RichTable
 from rich.text import Text as RichText
 
-from ace.core import visible, visible_json
+from ace.core import SuiteError, visible, visible_json
 from ace.core.text import counted as counted
 
 if TYPE_CHECKING:
@@ -46,7 +46,26 @@ class _VisibleConsole(Console):
 console = _VisibleConsole(markup=False, highlight=False)
 """No markup: what is printed comes from models, users and files, and may hold brackets. Colours only where one asks."""
 
-JsonOption = Annotated[Path | None, typer.Option("--json", help="Also write the result as JSON to this file.")]
+
+def check_writable(param: typer.CallbackParam, path: Path | None) -> Path | None:
+    """Find out before the work, not after it, that a result cannot be written to the file that an option names."""
+    if path is None:
+        return None
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        there = path.exists()
+        path.open("a", encoding="utf-8").close()
+        if not there:
+            path.unlink()
+    except OSError as error:
+        raise SuiteError(f"{param.opts[0]}: cannot write {str(path)!r} ({error.strerror}); name a file") from error
+    return path
+
+
+JsonOption = Annotated[
+    Path | None,
+    typer.Option("--json", callback=check_writable, help="Also write the result as JSON to this file."),
+]
 LmOption = Annotated[
     str,
     typer.Option(
@@ -103,7 +122,6 @@ def write_json(report: BaseModel | dict[str, Any] | list[Any], path: Path | None
 
     from pydantic import BaseModel
 
-    from ace.core import SuiteError
     from ace.core.durable import write_atomic
 
     plain: Any = report
@@ -117,22 +135,6 @@ def write_json(report: BaseModel | dict[str, Any] | list[Any], path: Path | None
     except OSError as error:
         raise SuiteError(f"cannot write {str(path)!r}: {error.strerror}") from error
     console.print(f"JSON: {path}")
-
-
-def check_writable(path: Path | None, option: str = "--json") -> None:
-    """Find out before the work, not after it, that a result cannot be written to the file that an option names."""
-    from ace.core import SuiteError
-
-    if path is None:
-        return
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        there = path.exists()
-        path.open("a", encoding="utf-8").close()
-        if not there:
-            path.unlink()
-    except OSError as error:
-        raise SuiteError(f"{option}: cannot write {str(path)!r} ({error.strerror}); name a file") from error
 
 
 def check_reachable(

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ace.cli import _shared as shared
-from ace.cli._shared import check_reachable, check_writable, console, examples, write_json
+from ace.cli._shared import check_reachable, console, examples, write_json
 
 if TYPE_CHECKING:
     from ace.core import Event
@@ -52,7 +52,6 @@ def chat(
     from ace.core import RunStoreError, SuiteError
     from ace.evaluation.reach import check_named
 
-    check_writable(json_file)
     if resume and name is not None:
         raise SuiteError("pass --resume for the last conversation, or --name for one by its name, not both")
     folder = chats if chats is not None else Path(typer.get_app_dir("ace")) / "chats"

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ace.cli._shared import JsonOption, check_writable, console, counted, examples, progress_bar, shown, write_json
+from ace.cli._shared import JsonOption, console, counted, examples, progress_bar, shown, write_json
 
 if TYPE_CHECKING:
     from ace.agent import Policy
@@ -33,7 +33,6 @@ def demo(
     json_file: JsonOption = None,
 ) -> None:
     """Learn on half of each office family's tasks; run the other half without and with what was learned."""
-    check_writable(json_file)
     started = time.monotonic()
     from ace.cli._evaluate_views import COLUMNS
     from ace.core.durable import write_atomic

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from ace.cli._shared import ApiBaseOption, JsonOption, LmOption, check_writable, console, examples, write_json
+from ace.cli._shared import ApiBaseOption, JsonOption, LmOption, console, examples, write_json
 
 EXAMPLES = examples("ace doctor", "ace doctor --lm ollama_chat/llama3.2 --playbook team.db")
 _PACKAGES = (
@@ -25,7 +25,6 @@ def doctor(
     json_file: JsonOption = None,
 ) -> None:
     """Check the installation, and whether a model's server and a playbook can be reached."""
-    check_writable(json_file)
     checks: list[dict[str, Any]] = []
 
     def check(look: Callable[[], str], advice: str = "") -> None:

@@ -54,9 +54,13 @@ OutOption = Annotated[
     Path | None, typer.Option(help="Folder for every run and its trace; one in ace-evaluations by default.")
 ]
 MarkdownOption = Annotated[
-    Path | None, typer.Option("--markdown", help="Also write the report as Markdown to this file.")
+    Path | None,
+    typer.Option("--markdown", callback=check_writable, help="Also write the report as Markdown to this file."),
 ]
-HtmlOption = Annotated[Path | None, typer.Option("--html", help="Also write the report as one HTML page to this file.")]
+HtmlOption = Annotated[
+    Path | None,
+    typer.Option("--html", callback=check_writable, help="Also write the report as one HTML page to this file."),
+]
 
 
 def evaluate(
@@ -91,8 +95,6 @@ def evaluate(
 
     Every run is on disk as it comes: after Ctrl-C or a crash, the same command goes on.
     """
-    for option, path in (("--json", json_file), ("--markdown", markdown_file), ("--html", html_file)):
-        check_writable(path, option)
     models, books = _named_in(arms)
     check_reachable([lm, judge_lm, *models], api_base, playbook)
     for book in books:

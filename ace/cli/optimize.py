@@ -9,7 +9,7 @@ import typer
 from rich.table import Table
 
 from ace.cli import _shared as shared
-from ace.cli._shared import check_reachable, check_writable, console, examples, write_json
+from ace.cli._shared import check_reachable, console, examples, write_json
 from ace.evaluation.report.wording import span
 from ace.suites.registry import SUITE_SPECS
 
@@ -51,7 +51,6 @@ def optimize(
     MIPROv2 and SIMBA show the program's source, all of them but BootstrapFewShot and ACE show whole runs, to the reflection
     model.
     """
-    check_writable(json_file)
     from ace.core import SuiteError, TokenPrices
 
     check_reachable([lm, reflection_lm], api_base)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, get_args
 
 import typer
 
-from ace.cli._shared import JsonOption, Text, check_writable, console, counted, examples, write_json
+from ace.cli._shared import JsonOption, Text, console, counted, examples, write_json
 
 if TYPE_CHECKING:
     from ace.playbook import Embedder, Playbook
@@ -90,7 +90,6 @@ def list_lessons(
 
     check_one_of("section", section, get_args(Section))
     check_one_of("stage", stage, get_args(Stage))
-    check_writable(json_file)
     with open_book(path) as book:
         lessons = [b for b in book.bullets if section in (None, b.section) and stage in (None, b.stage)]
         known, ids = book.maintenance.stats() if standing else None, {lesson.id for lesson in lessons}
@@ -121,7 +120,6 @@ def show(
     from ace.cli._playbook_views import bullet_json, bullet_view
     from ace.core import PlaybookError
 
-    check_writable(json_file)
     with open_book(path) as book:
         try:
             bullet = book.get(bullet_id)
@@ -147,7 +145,6 @@ def search(
     """Find the lessons that an agent would be shown."""
     from ace.cli._playbook_views import bullet_json, bullet_table, explanation_table
 
-    check_writable(json_file)
     with open_book(path) as book:
         if explain:
             found = book.explain(query, domain=domain, k=k, tenant=tenant)
@@ -175,7 +172,6 @@ def history(
     """Who changed what, when, and why; or the difference between two revisions."""
     from ace.cli._playbook_views import diff_view, history_table
 
-    check_writable(json_file)
     if until is not None and since is None:
         raise typer.BadParameter("--until goes with --since")
     with open_book(path) as book:
@@ -204,7 +200,6 @@ def verify(
     from ace.playbook.database import check_there
     from ace.playbook.history import verify_file
 
-    check_writable(json_file)
     check_there(path)
     report = verify_file(path)
     for problem in report.problems:
@@ -242,7 +237,6 @@ def export(
     json_file: JsonOption = None,
 ) -> None:
     """Write every lesson as one JSON line, in a stable order; or those that are shown as Agent Skills."""
-    check_writable(json_file)
     if full and tenant is not None:
         raise typer.BadParameter("--full is the whole journal; leave --tenant out")
     if (target is None) == (skills is None):
@@ -279,7 +273,6 @@ def import_bullets(
     from ace.core import PlaybookError
     from ace.playbook.transfer import read_bullets
 
-    check_writable(json_file)
     if not file.exists():
         raise PlaybookError(f"there is no file {str(file)!r}")
     if not full:
@@ -305,7 +298,6 @@ def backup(
     json_file: JsonOption = None,
 ) -> None:
     """Copy a playbook into a new file, safely while others write to it; of one on a server, say how pg_dump copies it."""
-    check_writable(json_file)
     with open_book(path) as book:
         book.back_up(target)
         console.print(f"{path} is copied to {target}", soft_wrap=True)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, get_args
 
 import typer
 
-from ace.cli._shared import JsonOption, Text, check_writable, console, counted, examples, write_json
+from ace.cli._shared import JsonOption, Text, console, counted, examples, write_json
 from ace.cli.playbook import AuthorOption, BookArgument, app, check_one_of, named, open_book
 
 if TYPE_CHECKING:
@@ -80,7 +80,6 @@ def edit(
     from ace.playbook.bullet import Section
 
     check_one_of("section", section, get_args(Section))
-    check_writable(json_file)
     given = {"trigger": trigger, "content": content, "section": section, "domain": domain, "tenant": tenant}
     changes: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
     changes |= {"tags": tuple(tags)} if tags else {}
@@ -165,7 +164,6 @@ def stage(
     from ace.core import PlaybookError
     from ace.playbook.review import SetStage
 
-    check_writable(json_file)
     check_one_of("stage", to, (*get_args(SetStage), TRUSTED, AUTO))
     if (to == AUTO) == bool(lessons):
         raise PlaybookError(
@@ -223,7 +221,6 @@ def release(
     """Let agents with plans='approved' run the plans of lessons as one call, as long as they make these calls."""
     from ace.cli._playbook_views import bullet_table
 
-    check_writable(json_file)
     with open_book(path) as book:
         bullets = [book.get(lesson) for lesson in dict.fromkeys(lessons)]
         console.print(bullet_table("to release", bullets))
@@ -249,7 +246,6 @@ def retract(
     from ace.cli._playbook_views import diff_view
     from ace.learner import Learner
 
-    check_writable(json_file)
     with open_book(path) as book:
         before = book.revision
         asked(f"Take back what run {run} has taught?", yes)
@@ -280,7 +276,6 @@ def merge(
     json_file: JsonOption = None,
 ) -> None:
     """Merge duplicate lessons; nothing that a text names is lost."""
-    check_writable(json_file)
     with open_book(path) as book:
         if apart is not None:
             revision = book.maintenance.keep_both(*apart, author=named(author), note=note)
@@ -331,7 +326,6 @@ def undo(
     """
     from ace.cli._playbook_views import diff_view
 
-    check_writable(json_file)
     with open_book(path) as book:
         newest = book.revision
         revision = max(0, newest - 1) if to is None else to
@@ -360,7 +354,6 @@ def purge(
     json_file: JsonOption = None,
 ) -> None:
     """Take something out of the playbook and its history for good; the journal keeps a tombstone."""
-    check_writable(json_file)
     with open_book(path) as book:
         target: dict[str, Any] = {"text": text, "run_id": run, "tenant": tenant, "exact": exact}
         found = book.purge(**target, dry_run=True)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ace.cli._shared import JsonOption, Text, check_writable, console, examples, write_json
+from ace.cli._shared import JsonOption, Text, console, examples, write_json
 from ace.cli.playbook import AuthorOption, BookArgument, app, named, open_book
 from ace.cli.playbook_edit import NoteOption, YesOption, asked
 
@@ -45,7 +45,6 @@ def review(
     from ace.cli._playbook_views import review_table
     from ace.core import PlaybookError
 
-    check_writable(json_file)
     with open_book(path) as book:
         items = book.review.pending()
         decided: dict[str, str] = {}

@@ -38,7 +38,10 @@ def run(
     suite: Annotated[str | None, typer.Option(help="Run a task of this suite instead.")] = None,
     task_id: Annotated[str | None, typer.Option("--task", help="The task's id in the suite.")] = None,
     steps: Annotated[bool, typer.Option(help="Show every step.")] = True,
-    trace: Annotated[Path | None, typer.Option(help="Write the run's spans to this file, one JSON line each.")] = None,
+    trace: Annotated[
+        Path | None,
+        typer.Option(callback=check_writable, help="Write the run's spans to this file, one JSON line each."),
+    ] = None,
     output_mode: Annotated[
         str, typer.Option("--output", help="structured: the trace and the usage too; simple: the bare answer.")
     ] = "structured",
@@ -54,8 +57,6 @@ def run(
     from ace.core import SuiteError
     from ace.evaluation.reach import check_named
 
-    check_writable(json_file)
-    check_writable(trace, "--trace")
     if output_mode not in ("simple", "structured"):
         raise SuiteError(f"--output must be simple or structured, got {output_mode!r}")
     if [task, suite, resume].count(None) != 2:

@@ -22,6 +22,10 @@ WILDCARDS = ("0.0.0.0", "::")
 """Addresses that are all of a machine's."""
 
 
+def _check_log(param: typer.CallbackParam, path: Path | None) -> Path | None:
+    return path if str(path) == "-" else check_writable(param, path)
+
+
 def serve(
     path: Annotated[str, typer.Argument(help="A playbook: a file, or postgresql://...; made when it is not there.")],
     mcp: Annotated[bool, typer.Option("--mcp", help="Speak MCP over standard input and output instead.")] = False,
@@ -45,7 +49,10 @@ def serve(
     tools: ToolsOption = None,
     browser: Annotated[bool, typer.Option(help="Open the page in a browser.")] = True,
     log: Annotated[
-        Path | None, typer.Option(help="Write one JSON line for each request to this file; - for standard error.")
+        Path | None,
+        typer.Option(
+            callback=_check_log, help="Write one JSON line for each request to this file; - for standard error."
+        ),
     ] = None,
     check: Annotated[bool, typer.Option("--check", help="Only find out whether it could serve, and end.")] = False,
     json_file: JsonOption = None,
@@ -58,9 +65,6 @@ def serve(
     from ace.core import PlaybookError
     from ace.playbook import Playbook
 
-    check_writable(json_file)
-    if log is not None and str(log) != "-":
-        check_writable(log, "--log")
     check_reachable([], None, path, made=not (read_only or check))
     try:
         from ace.serve import People, Person, SharedMemory, WebServer, mcp_server, web_app
