@@ -13,6 +13,7 @@ import typer
 from ace.cli import chat, demo, doctor, evaluate, learn, optimize, playbook_review, run, serve, suite
 from ace.cli._interrupt import insist_on_ctrl_c
 from ace.cli._shared import examples
+from ace.core import AceError, visible
 
 INTERRUPTED = 130
 """Exit code of a command that Ctrl-C ended, as shells have it."""
@@ -53,7 +54,6 @@ app.add_typer(suite.app, name="suite")
 
 def main() -> None:
     """Run the command line; errors of this library are one line and exit code 1, wrong options 2, Ctrl-C 130."""
-    from ace.core import AceError, visible
 
     insist_on_ctrl_c()
     # prices that the packages carry will do: what they warn of when they cannot look for newer ones is no news

@@ -7,7 +7,6 @@ import time
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, cast
 
-from pydantic import BaseModel
 from rich.console import Group, RenderableType
 from rich.table import Table
 
@@ -219,6 +218,8 @@ def _worded(head: str, text: str, other: str, style: str) -> Text:
 
 def _shown(value: Any) -> str:
     """A field's value in words: of a plan its calls, of a situation the request, of other records what was set."""
+    from pydantic import BaseModel  # after `ace --help` has answered
+
     if isinstance(value, (tuple, list)):
         return " -> ".join(_shown(item) for item in cast(list[Any], value))
     if isinstance(value, dict):

@@ -12,6 +12,7 @@ import typer
 
 from ace.cli import _shared as shared
 from ace.cli._shared import check_reachable, console, examples, write_json
+from ace.core import ResumeError, RunStoreError, SuiteError
 
 if TYPE_CHECKING:
     from ace.core import Event
@@ -49,7 +50,6 @@ def chat(
     json_file: shared.JsonOption = None,
 ) -> None:
     """Talk with the agent, and let the playbook learn (/good, /bad). Every step is on the disk before it is shown."""
-    from ace.core import RunStoreError, SuiteError
     from ace.evaluation.reach import check_named
 
     if resume and name is not None:
@@ -185,7 +185,6 @@ class _Talk:
         return None
 
     def _decided(self, decision: Any) -> None:
-        from ace.core import ResumeError, RunStoreError
 
         try:
             output = self.chat.resume(decision).output

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ace.cli._shared import JsonOption, console, counted, examples, progress_bar, shown, write_json
+from ace.core import PlaybookError
 
 if TYPE_CHECKING:
     from ace.agent import Policy
@@ -114,7 +115,6 @@ def serve_command(path: Path) -> str:
 
 def _fresh_file(folder: Path) -> Path:
     """A file that is not there yet: an earlier demo's playbook stays."""
-    from ace.core import PlaybookError
 
     try:
         folder.mkdir(parents=True, exist_ok=True)

@@ -8,7 +8,8 @@ from typing import Annotated, Any
 
 import typer
 
-from ace.cli._shared import ApiBaseOption, JsonOption, LmOption, console, examples, write_json
+from ace.cli._shared import ApiBaseOption, JsonOption, LmOption, console, counted, examples, write_json
+from ace.core import AceError, SuiteError
 
 EXAMPLES = examples("ace doctor", "ace doctor --lm ollama_chat/llama3.2 --playbook team.db")
 _PACKAGES = (
@@ -28,7 +29,6 @@ def doctor(
     checks: list[dict[str, Any]] = []
 
     def check(look: Callable[[], str], advice: str = "") -> None:
-        from ace.core import AceError
 
         try:
             ok, text = True, look()
@@ -76,7 +76,6 @@ def _weights() -> str:
 
 
 def _model(lm: str, api_base: str | None) -> str:
-    from ace.core import SuiteError
     from ace.evaluation.reach import check_model, in_words
 
     check_model(lm, api_base)
@@ -94,7 +93,6 @@ def _model(lm: str, api_base: str | None) -> str:
 
 
 def _book(path: str) -> str:
-    from ace.cli._shared import counted
     from ace.cli.playbook import open_book
 
     with open_book(path) as book:

@@ -11,6 +11,7 @@ import typer
 
 from ace.cli import _shared as shared
 from ace.cli._shared import check_reachable, console, counted, examples, progress_bar, write_json
+from ace.core import SuiteError
 from ace.suites.registry import SUITE_SPECS
 
 if TYPE_CHECKING:
@@ -54,7 +55,6 @@ def learn(
 
     The suite's scorer decides about success, never the model.
     """
-    from ace.core import SuiteError
     from ace.playbook.database import named_as
 
     check_reachable([lm], api_base, playbook, made=True)

@@ -10,6 +10,7 @@ from rich.table import Table
 
 from ace.cli import _shared as shared
 from ace.cli._shared import check_reachable, console, examples, write_json
+from ace.core import SuiteError
 from ace.evaluation.report.wording import span
 from ace.suites.registry import SUITE_SPECS
 
@@ -51,7 +52,7 @@ def optimize(
     MIPROv2 and SIMBA show the program's source, all of them but BootstrapFewShot and ACE show whole runs, to the reflection
     model.
     """
-    from ace.core import SuiteError, TokenPrices
+    from ace.core import TokenPrices
 
     check_reachable([lm, reflection_lm], api_base)
     from ace.evaluation.hosted import ModelServer

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Annotated, get_args
 
 import typer
 
+from ace.cli import _playbook_views as views
 from ace.cli._shared import JsonOption, Text, console, counted, examples, write_json
+from ace.core import PlaybookError
 
 if TYPE_CHECKING:
     from ace.playbook import Embedder, Playbook
@@ -64,7 +66,6 @@ def named(author: str) -> str:
 
 def check_one_of(what: str, given: str | None, known: Iterable[str]) -> None:
     """Refuse a word that would silently match nothing."""
-    from ace.core import PlaybookError
 
     if given is not None and given not in known:
         raise PlaybookError(f"no {what} {given!r}; there are {', '.join(known)}")
@@ -85,7 +86,6 @@ def list_lessons(
     json_file: JsonOption = None,
 ) -> None:
     """List the lessons in id order: what they say, their stage, what they rest on, where they came from."""
-    from ace.cli import _playbook_views as views
     from ace.playbook import Section, Stage
 
     check_one_of("section", section, get_args(Section))
@@ -117,8 +117,6 @@ def show(
     json_file: JsonOption = None,
 ) -> None:
     """Show everything about one lesson: what it says, where its parts came from, and why it waits if it does."""
-    from ace.cli._playbook_views import bullet_json, bullet_view
-    from ace.core import PlaybookError
 
     with open_book(path) as book:
         try:
@@ -128,8 +126,8 @@ def show(
             took = f"{successor.id} took its place" if successor is not None else "it was removed"
             raise PlaybookError(f"{bullet_id} is gone: {took}; `ace playbook history` shows when and why") from None
         item = next((item for item in book.review.pending() if item.bullet.id == bullet_id), None)
-        console.print(bullet_view(bullet, item))
-        write_json(bullet_json(bullet), json_file)
+        console.print(views.bullet_view(bullet, item))
+        write_json(views.bullet_json(bullet), json_file)
 
 
 @app.command("search", epilog=examples("ace playbook search pb.db 'Refund an order' -k 3 --explain"))
@@ -143,17 +141,16 @@ def search(
     json_file: JsonOption = None,
 ) -> None:
     """Find the lessons that an agent would be shown."""
-    from ace.cli._playbook_views import bullet_json, bullet_table, explanation_table
 
     with open_book(path) as book:
         if explain:
             found = book.explain(query, domain=domain, k=k, tenant=tenant)
-            console.print(explanation_table(found))
+            console.print(views.explanation_table(found))
             write_json(found, json_file)
             return
         bullets = book.retrieve(query, domain=domain, k=k, tenant=tenant)
-        console.print(bullet_table(f"for {query!r}", bullets) if bullets else "no lesson fits")
-        write_json([bullet_json(bullet) for bullet in bullets], json_file)
+        console.print(views.bullet_table(f"for {query!r}", bullets) if bullets else "no lesson fits")
+        write_json([views.bullet_json(bullet) for bullet in bullets], json_file)
 
 
 @app.command(
@@ -170,19 +167,18 @@ def history(
     json_file: JsonOption = None,
 ) -> None:
     """Who changed what, when, and why; or the difference between two revisions."""
-    from ace.cli._playbook_views import diff_view, history_table
 
     if until is not None and since is None:
         raise typer.BadParameter("--until goes with --since")
     with open_book(path) as book:
         if since is not None:
             found = book.history.diff(since, until)
-            console.print(diff_view(found))
+            console.print(views.diff_view(found))
             write_json(found, json_file)
             return
         entries = book.history.entries(lesson)
         write_json(entries[-limit:], json_file)
-        console.print(history_table(counted(len(entries), "change"), entries[-limit:]))
+        console.print(views.history_table(counted(len(entries), "change"), entries[-limit:]))
         if len(entries) > limit:
             console.print(f"{len(entries) - limit} earlier ones; raise --limit")
 
@@ -270,7 +266,6 @@ def import_bullets(
     json_file: JsonOption = None,
 ) -> None:
     """Add the lessons of a file under new ids, all or none; shadow and without counts, unless you trust them."""
-    from ace.core import PlaybookError
     from ace.playbook.transfer import read_bullets
 
     if not file.exists():

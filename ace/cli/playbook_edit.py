@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Any, get_args
 
 import typer
 
+from ace.cli._playbook_views import bullet_json, bullet_table, bullet_view, diff_view
 from ace.cli._shared import JsonOption, Text, console, counted, examples, write_json
 from ace.cli.playbook import AuthorOption, BookArgument, app, check_one_of, named, open_book
+from ace.core import PlaybookError
 
 if TYPE_CHECKING:
     from ace.playbook import Playbook
@@ -34,7 +36,6 @@ def asked(question: str, yes: bool) -> None:
 
 def done(path: str, book: Playbook, before: int, ids: Sequence[str], json_file: Path | None) -> None:
     """Say what was done, and how to undo it."""
-    from ace.cli._playbook_views import bullet_json
 
     kept = book.find(ids)
     if book.revision == before:
@@ -75,7 +76,6 @@ def edit(
     A mined plan becomes a lesson in words. A lesson of your own is shown from now on; `new` makes the book where there is
     none.
     """
-    from ace.core import PlaybookError
     from ace.playbook import Playbook
     from ace.playbook.bullet import Section
 
@@ -98,8 +98,6 @@ def edit(
 
 
 def _write(book: Playbook, fields: dict[str, Any], author: str, note: str, yes: bool) -> None:
-    from ace.cli._playbook_views import bullet_view
-    from ace.core import PlaybookError
     from ace.playbook import Add, PlaybookBullet
 
     if not fields.get("content", "").strip():
@@ -111,7 +109,6 @@ def _write(book: Playbook, fields: dict[str, Any], author: str, note: str, yes: 
 
 
 def _change(book: Playbook, lesson: str, changes: dict[str, Any], author: str, note: str, yes: bool) -> None:
-    from ace.cli._playbook_views import bullet_table, diff_view
 
     if not changes:
         console.print(bullet_table("to remove", [book.get(lesson)]))
@@ -160,8 +157,6 @@ def stage(
     json_file: JsonOption = None,
 ) -> None:
     """Say how far lessons are shown and believed."""
-    from ace.cli._playbook_views import bullet_table
-    from ace.core import PlaybookError
     from ace.playbook.review import SetStage
 
     check_one_of("stage", to, (*get_args(SetStage), TRUSTED, AUTO))
@@ -219,7 +214,6 @@ def release(
     json_file: JsonOption = None,
 ) -> None:
     """Let agents with plans='approved' run the plans of lessons as one call, as long as they make these calls."""
-    from ace.cli._playbook_views import bullet_table
 
     with open_book(path) as book:
         bullets = [book.get(lesson) for lesson in dict.fromkeys(lessons)]
@@ -243,7 +237,6 @@ def retract(
     json_file: JsonOption = None,
 ) -> None:
     """Take back what a run has taught, and its credit; what other runs have taught as well stays."""
-    from ace.cli._playbook_views import diff_view
     from ace.learner import Learner
 
     with open_book(path) as book:
@@ -324,7 +317,6 @@ def undo(
 
     What runs have shown of a single lesson stays.
     """
-    from ace.cli._playbook_views import diff_view
 
     with open_book(path) as book:
         newest = book.revision

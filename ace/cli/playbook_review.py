@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ace.cli._playbook_views import review_table, review_view
 from ace.cli._shared import JsonOption, Text, console, examples, write_json
 from ace.cli.playbook import AuthorOption, BookArgument, app, named, open_book
 from ace.cli.playbook_edit import NoteOption, YesOption, asked
+from ace.core import PlaybookError
 
 if TYPE_CHECKING:
     from ace.playbook import Playbook
@@ -42,8 +44,6 @@ def review(
     json_file: JsonOption = None,
 ) -> None:
     """Decide about the lessons that wait: each is shown with what held it back, and one key decides."""
-    from ace.cli._playbook_views import review_table
-    from ace.core import PlaybookError
 
     with open_book(path) as book:
         items = book.review.pending()
@@ -90,8 +90,6 @@ def _say(book: Playbook, decided: dict[str, str]) -> None:
 def _decide(
     book: Playbook, items: list[ReviewItem], keys: Iterator[str], decided: dict[str, str], author: str, note: str
 ) -> None:
-    from ace.cli._playbook_views import review_view
-    from ace.core import PlaybookError
 
     at = 0
     while at < len(items):

@@ -11,6 +11,7 @@ import typer
 
 from ace.cli import _shared as shared
 from ace.cli._shared import check_reachable, check_writable, console, counted, examples, write_json
+from ace.core import SuiteError, ToolRegistrationError
 
 if TYPE_CHECKING:
     from ace.evaluation.models import ModelChoice
@@ -54,7 +55,6 @@ def run(
     json_file: shared.JsonOption = None,
 ) -> None:
     """Solve one task and show how."""
-    from ace.core import SuiteError
     from ace.evaluation.reach import check_named
 
     if output_mode not in ("simple", "structured"):
@@ -102,7 +102,6 @@ def run(
 
 
 def _check_suite(suite: str | None, task_id: str | None, own: list[str]) -> None:
-    from ace.core import SuiteError
 
     if suite and task_id is None:
         raise SuiteError(f"--suite needs --task ID, a task of it; see: ace suite list {suite}")
@@ -111,7 +110,6 @@ def _check_suite(suite: str | None, task_id: str | None, own: list[str]) -> None
 
 
 def _check_resumed(resume: str | None, run_store: Path | None, decision: str | None) -> None:
-    from ace.core import SuiteError
 
     if resume is not None and run_store is None:
         raise SuiteError("--resume needs --run-store, the folder that holds the run")
@@ -146,7 +144,6 @@ def _spans_in(file: Path | None) -> Generator[None]:
 def _suite_task(
     suite: Suite, spec: str | None, task_id: str | None, choice: ModelChoice, book: Playbook | None
 ) -> tuple[TaskOutput, Feedback]:
-    from ace.core import SuiteError
     from ace.evaluation.episodes import AgentPool
 
     found = next((task for task in suite.tasks if task.id == task_id), None)
@@ -160,7 +157,6 @@ def _suite_task(
 def _show(
     output: TaskOutput, feedback: Feedback | None, run_store: Path | None, steps: bool, choice: ModelChoice
 ) -> None:
-    from ace.core import SuiteError
     from ace.evaluation.reach import in_words
 
     if output.error is not None and output.error.kind == "model_transport" and not output.usage.iterations:
@@ -185,7 +181,6 @@ def _show(
 
 def named_tools(names: list[str], corpus: Path | None) -> list[Any]:
     """The tools that were named, or the built-in ones."""
-    from ace.core import ToolRegistrationError
     from ace.tools import CorpusSearch, builtin_tools
 
     found: list[Any] = []
@@ -205,8 +200,6 @@ def _load(name: str) -> list[Tool | Any]:
     import importlib
     import os
     import sys
-
-    from ace.core import ToolRegistrationError
 
     module_name, _, attribute = name.partition(":")
     sys.path.insert(0, os.getcwd())

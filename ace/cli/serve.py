@@ -9,6 +9,7 @@ import typer
 
 from ace.cli._shared import JsonOption, ToolsOption, check_reachable, check_writable, console, examples, write_json
 from ace.cli.playbook import named
+from ace.core import PlaybookError
 
 EXAMPLES = examples(
     "ace serve team.db",
@@ -62,7 +63,6 @@ def serve(
     People search, review, edit, undo, import and export; agents recall, remember, give feedback and ask why. Both
     need a token, which is printed once; `/healthz`, `/readyz` and `/metrics` need none. Ctrl-C ends it, and nothing is lost.
     """
-    from ace.core import PlaybookError
     from ace.playbook import Playbook
 
     check_reachable([], None, path, made=not (read_only or check))
@@ -146,7 +146,6 @@ def _hashes(tools: list[str] | None) -> dict[str, str] | None:
 
 
 def _check_folders(*folders: Path | None) -> None:
-    from ace.core import PlaybookError
 
     for folder in folders:
         if folder is not None and not folder.is_dir():

@@ -11,6 +11,7 @@ from rich.table import Table
 
 from ace.cli import _shared as shared
 from ace.cli._shared import Text, console, examples, progress_bar, write_json
+from ace.core import SuiteError
 from ace.suites.registry import SUITE_SPECS, described_suites, load_suite
 
 app = typer.Typer(
@@ -53,7 +54,6 @@ def show(
     json_file: shared.JsonOption = None,
 ) -> None:
     """Show a task and its reference solution."""
-    from ace.core import SuiteError
 
     loaded = load_suite(suite)
     task = next((t for t in loaded.tasks if t.id == task_id), None)
@@ -106,7 +106,6 @@ def check(
 
 
 def _golden_cases(path: Path) -> list[Any]:
-    from ace.core import SuiteError
     from ace.suites.toolbox import read_lines
 
     try:
