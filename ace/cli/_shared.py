@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Generator, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from pydantic_core import to_jsonable_python
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.segment import Segment
@@ -118,20 +120,12 @@ def write_json(report: BaseModel | dict[str, Any] | list[Any], path: Path | None
     """Write a report, if a file was asked for."""
     if path is None:
         return
-    import json
-
-    from pydantic import BaseModel
-
     from ace.core.durable import write_atomic
 
-    plain: Any = report
-    if isinstance(report, BaseModel):
-        plain = report.model_dump(mode="json", by_alias=True)
-    elif isinstance(report, list):
-        plain = [row.model_dump(mode="json", by_alias=True) if isinstance(row, BaseModel) else row for row in report]
+    text = json.dumps(to_jsonable_python(report), indent=1, ensure_ascii=False)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        write_atomic(path, visible_json(json.dumps(plain, indent=1, ensure_ascii=False)) + "\n")
+        write_atomic(path, visible_json(text) + "\n")
     except OSError as error:
         raise SuiteError(f"cannot write {str(path)!r}: {error.strerror}") from error
     console.print(f"JSON: {path}")

@@ -66,8 +66,7 @@ def review(
                 console.print(Text(f"{why}; it is no longer offered, until you release it again"), soft_wrap=True)
         else:
             decided = _by_key(book, author, note)
-        left = [item.model_dump(mode="json") for item in book.review.pending()]
-        write_json({"decided": decided, "waiting": left}, json_file)
+        write_json({"decided": decided, "waiting": book.review.pending()}, json_file)
 
 
 def _by_key(book: Playbook, author: str, note: str) -> dict[str, str]:

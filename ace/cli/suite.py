@@ -35,7 +35,7 @@ def list_tasks(
         write_json([{"name": name, "about": about} for name, about in described_suites()], json_file)
         return
     loaded = load_suite(suite)
-    write_json([task.model_dump(mode="json") for task in loaded.tasks], json_file)
+    write_json(list(loaded.tasks), json_file)
     table = Table(title=f"{loaded.name}: {len(loaded.tasks)} tasks", title_justify="left")
     for name in ("id", "domain", "calls", "task"):
         table.add_column(name, overflow="fold")
