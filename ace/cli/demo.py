@@ -14,16 +14,13 @@ from ace.cli._shared import JsonOption, console, counted, examples, progress_bar
 from ace.core import PlaybookError
 
 if TYPE_CHECKING:
-    from ace.agent import Policy
     from ace.evaluation.episodes import Attempt
-    from ace.evaluation.row import RunReport
+    from ace.evaluation.models import ModelChoice
     from ace.playbook import Playbook
     from ace.suites.office import OfficeSuite
     from ace.suites.protocol import SuiteTask
 
-EXAMPLES = examples(
-    "ace demo --json demo.json",
-)
+EXAMPLES = examples("ace demo --json demo.json")
 
 
 def demo(
@@ -63,11 +60,11 @@ def demo(
     ):
         console.print(line)
     with Playbook.open(path) as playbook:
-        _learn(suite, train, playbook, choice.policy, epochs)
-        stories: dict[str, dict[str, Attempt]] = {}
-        seen = _compare(suite, test, playbook, choice.policy, seeds, unseen=False, stories=stories)
-        _show_one(stories, playbook)
-        unseen = _compare(suite, test, playbook, choice.policy, seeds, unseen=True)
+        _learn(suite, train, playbook, choice, epochs)
+        attempts = _compare(suite, test, playbook, choice, seeds, unseen=False)
+        _show_one(attempts, playbook)
+        seen = [attempt.report() for attempt in attempts]
+        unseen = [attempt.report() for attempt in _compare(suite, test, playbook, choice, seeds, unseen=True)]
         arms, others = summarise(seen), summarise(unseen)
         told = build_report(suite, choice, FIXED, seen, learns=False)
         quote_bullets(told.bullets, playbook, {})
@@ -129,7 +126,9 @@ def _fresh_file(folder: Path) -> Path:
     return path
 
 
-def _learn(suite: OfficeSuite, train: Sequence[SuiteTask], playbook: Playbook, policy: Policy, epochs: int) -> None:
+def _learn(
+    suite: OfficeSuite, train: Sequence[SuiteTask], playbook: Playbook, choice: ModelChoice, epochs: int
+) -> None:
     """Run the training tasks; ones that were solved are not run again."""
     from collections import Counter
 
@@ -139,16 +138,13 @@ def _learn(suite: OfficeSuite, train: Sequence[SuiteTask], playbook: Playbook, p
     from ace.learner import Learner
     from ace.reflector import Reflector
     from ace.tasks import Feedback, TaskOutput
-    from ace.testing import SimulatedLM
 
-    pool, attempts, solved = AgentPool(suite, policy), Counter[str](), set[str]()
-    lms: dict[int, SimulatedLM] = {}
+    pool, attempts, solved = AgentPool(suite, choice.policy), Counter[str](), set[str]()
 
     def agent_for(episode: Episode) -> Solver:
         attempts[episode.task.task_id] += 1
         seed = TRAINING_SEED_OFFSET + attempts[episode.task.task_id]
-        lms.setdefault(seed, SimulatedLM(suite, seed=seed))
-        return pool.agent(episode, lms[seed], playbook)
+        return pool.agent(episode, choice.lm_for(seed), playbook)
 
     learner = Learner(playbook, agent_for, reflector=Reflector("simulated"), author="ace demo")
     for epoch in range(epochs):
@@ -169,41 +165,34 @@ def _learn(suite: OfficeSuite, train: Sequence[SuiteTask], playbook: Playbook, p
 
 
 def _compare(
-    suite: OfficeSuite,
-    tasks: Sequence[SuiteTask],
-    playbook: Playbook,
-    policy: Policy,
-    seeds: int,
-    *,
-    unseen: bool,
-    stories: dict[str, dict[str, Attempt]] | None = None,
-) -> list[RunReport]:
-    """Run the tasks in each arm; `stories` gets the first attempt of each arm at each task."""
+    suite: OfficeSuite, tasks: Sequence[SuiteTask], playbook: Playbook, choice: ModelChoice, seeds: int, *, unseen: bool
+) -> list[Attempt]:
+    """Run the tasks in each arm."""
     from ace.evaluation.arms import FIXED
     from ace.evaluation.runner import evaluate
-    from ace.testing import SimulatedLM
 
-    runs: list[RunReport] = []
+    attempts: list[Attempt] = []
     with progress_bar("comparing", len(tasks) * len(FIXED) * seeds) as advance:
         for attempt in evaluate(
             suite,
-            lambda seed: SimulatedLM(suite, seed=seed),
+            choice.lm_for,
             tasks=tasks,
             arms=FIXED,
             seeds=range(seeds),
-            policy=policy,
+            policy=choice.policy,
             playbook=playbook,
             unseen=unseen,
         ):
-            runs.append(attempt.report())
-            if stories is not None:
-                stories.setdefault(attempt.task.id, {}).setdefault(attempt.arm, attempt)
+            attempts.append(attempt)
             advance(f"{'unseen' if unseen else 'seen'} families, arm {attempt.arm}")
-    return runs
+    return attempts
 
 
-def _show_one(stories: dict[str, dict[str, Attempt]], playbook: Playbook) -> None:
-    """Show one task that fails without a lesson and is solved with one."""
+def _show_one(attempts: list[Attempt], playbook: Playbook) -> None:
+    """Show one task that fails without a lesson and is solved with one, each at the first attempt."""
+    stories: dict[str, dict[str, Attempt]] = {}
+    for attempt in attempts:
+        stories.setdefault(attempt.task.id, {}).setdefault(attempt.arm, attempt)
     both = [(arms["none"], arms["playbook"]) for arms in stories.values()]
     told = [(a, b) for a, b in both if b.feedback.success and not a.feedback.success and b.output.cited_bullets]
     if not told:
@@ -223,11 +212,11 @@ def _show_one(stories: dict[str, dict[str, Attempt]], playbook: Playbook) -> Non
     console.print()
 
 
-def _show_bullets(playbook: Playbook, limit: int = 5) -> None:
+def _show_bullets(playbook: Playbook) -> None:
     from ace.playbook.render import render_bullet
 
     strategies = [b for b in playbook.bullets if b.section == "Strategies"]
-    best = sorted(strategies, key=lambda b: (-b.helpful_count, b.number))[:limit]
+    best = sorted(strategies, key=lambda b: (-b.helpful_count, b.number))[:5]
     console.print("the most helpful lessons", style="bold")
     for bullet in best:
         console.print(f"  {render_bullet(bullet)}")

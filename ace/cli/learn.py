@@ -24,9 +24,7 @@ if TYPE_CHECKING:
     from ace.suites.protocol import Suite, SuiteTask
     from ace.tasks import Feedback, TaskOutput
 
-EXAMPLES = examples(
-    "ace learn --from office --lm simulated --playbook pb.db --epochs 5",
-)
+EXAMPLES = examples("ace learn --from office --lm simulated --playbook pb.db --epochs 5")
 
 
 def learn(
