@@ -20,76 +20,65 @@ EXAMPLES = examples(
 )
 
 
-ArmsOption = Annotated[
-    str,
-    typer.Option(
-        help="Comma-separated: none, playbook, online, gold, random, full-history, program; or NAME=PLAYBOOK.db, or "
-        "NAME=PLAYBOOK.db@REVISION; or NAME=lm:MODEL. By default none, and with --program none,program."
-    ),
-]
-PlaybookOption = Annotated[
-    str,
-    typer.Option(
-        help="Of the arms playbook and random; without it, one is learned on the first part of the split. "
-        "A file, or postgresql://USER@HOST/DB."
-    ),
-]
-ProgramOption = Annotated[
-    Path | None,
-    typer.Option(
-        help="A folder of `ace optimize`: its instructions and tool descriptions in all arms, its playbook in the arm "
-        "program."
-    ),
-]
-PartOption = Annotated[
-    str, typer.Option(help="Which part of the split: all, first, second. The second where a playbook is learned.")
-]
-RayAddressOption = Annotated[
-    str, typer.Option(envvar="RAY_ADDRESS", help="Of the Ray cluster; a local one is started by default.")
-]
-StoreOption = Annotated[
-    str, typer.Option(help="postgresql://USER@HOST/DB: where learned playbooks lie, so that all workers read them.")
-]
-OutOption = Annotated[
-    Path | None, typer.Option(help="Folder for every run and its trace; one in ace-evaluations by default.")
-]
-MarkdownOption = Annotated[
-    Path | None,
-    typer.Option("--markdown", callback=check_writable, help="Also write the report as Markdown to this file."),
-]
-HtmlOption = Annotated[
-    Path | None,
-    typer.Option("--html", callback=check_writable, help="Also write the report as one HTML page to this file."),
-]
-
-
 def evaluate(
     suite: Annotated[str, typer.Argument(help=SUITE_SPECS)],
     lm: shared.LmOption = "",
-    arms: ArmsOption = "",
+    arms: Annotated[
+        str,
+        typer.Option(
+            help="Comma-separated: none, playbook, online, gold, random, full-history, program; or NAME=PLAYBOOK.db, or "
+            "NAME=PLAYBOOK.db@REVISION; or NAME=lm:MODEL. By default none, and with --program none,program."
+        ),
+    ] = "",
     seeds: Annotated[int, typer.Option(min=1, help="Runs per task and arm.")] = 1,
-    playbook: PlaybookOption = "",
+    playbook: Annotated[
+        str,
+        typer.Option(
+            help="Of the arms playbook and random; without it, one is learned on the first part of the split. "
+            "A file, or postgresql://USER@HOST/DB."
+        ),
+    ] = "",
     epochs: Annotated[int, typer.Option(min=1, help="Where a playbook is learned: how often a task is tried.")] = 5,
     unseen: Annotated[bool, typer.Option(help="Leave out all lessons of a task's own family.")] = False,
     limit: Annotated[int | None, typer.Option(min=1, help="Only the first N tasks.")] = None,
-    program: ProgramOption = None,
+    program: Annotated[
+        Path | None,
+        typer.Option(
+            help="A folder of `ace optimize`: its instructions and tool descriptions in all arms, its playbook in the arm "
+            "program."
+        ),
+    ] = None,
     split: shared.SplitOption = "",
-    part: PartOption = "",
+    part: Annotated[
+        str, typer.Option(help="Which part of the split: all, first, second. The second where a playbook is learned.")
+    ] = "",
     workers: Annotated[int, typer.Option(min=1, help="Runs under way at once.")] = 1,
     engine: Annotated[str, typer.Option(help="threads, asyncio, or ray, a cluster.")] = "threads",
-    ray_address: RayAddressOption = "",
-    store: StoreOption = "",
+    ray_address: Annotated[
+        str, typer.Option(envvar="RAY_ADDRESS", help="Of the Ray cluster; a local one is started by default.")
+    ] = "",
+    store: Annotated[
+        str, typer.Option(help="postgresql://USER@HOST/DB: where learned playbooks lie, so that all workers read them.")
+    ] = "",
     max_cost: Annotated[float | None, typer.Option(min=0, help="Begin no run after this many US dollars.")] = None,
     max_requests: Annotated[int | None, typer.Option(min=0, help="The same, in requests to the model.")] = None,
     max_tokens: Annotated[int | None, typer.Option(min=0, help="The same, in tokens.")] = None,
     max_seconds: Annotated[float | None, typer.Option(min=0, help="The same, in seconds.")] = None,
-    out: OutOption = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Folder for every run and its trace; one in ace-evaluations by default.")
+    ] = None,
     judge_lm: shared.JudgeOption = "",
     api_base: shared.ApiBaseOption = None,
     cache: shared.CacheOption = False,
     json_file: shared.JsonOption = None,
-    markdown_file: MarkdownOption = None,
-    html_file: HtmlOption = None,
+    markdown_file: Annotated[
+        Path | None,
+        typer.Option("--markdown", callback=check_writable, help="Also write the report as Markdown to this file."),
+    ] = None,
+    html_file: Annotated[
+        Path | None,
+        typer.Option("--html", callback=check_writable, help="Also write the report as one HTML page to this file."),
+    ] = None,
 ) -> None:
     """Run a suite's tasks under each arm and compare.
 
