@@ -21,18 +21,12 @@ if TYPE_CHECKING:
 class Watched(StudyObserver):
     """A bar, and on a terminal above it each arm's figures so far, what was spent, and how much is under way."""
 
-    def __init__(self) -> None:
-        self._bar = ExitStack()
+    def __init__(self, bar: ExitStack) -> None:
+        self._bar = bar
         self._advance: Any = lambda: None
         self._live: Live | None = None
         self._counts: dict[str, list[int]] = {}
         self._label = ""
-
-    def __enter__(self) -> Watched:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._bar.close()
 
     def ready(self, study: Study, done: int) -> None:
         """Print what is compared."""

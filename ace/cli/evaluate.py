@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Annotated
 
@@ -128,8 +129,8 @@ def evaluate(
             cache=cache,
         )
     )
-    with Watched() as watched:
-        report = study.run(watched)
+    with ExitStack() as bar:
+        report = study.run(Watched(bar))
     if html_file is not None:
         study.write_html(report, html_file)
     show(report)
