@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ace.cli._shared import JsonOption, console, counted, examples, progress_bar, shown, write_json
+from ace.cli.evaluate import COLUMNS
 from ace.core import PlaybookError
 
 if TYPE_CHECKING:
@@ -32,7 +33,6 @@ def demo(
 ) -> None:
     """Learn on half of each office family's tasks; run the other half without and with what was learned."""
     started = time.monotonic()
-    from ace.cli._evaluate_views import COLUMNS
     from ace.core.durable import write_atomic
     from ace.evaluation.arms import FIXED
     from ace.evaluation.models import choose_model

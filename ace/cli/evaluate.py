@@ -5,13 +5,16 @@ from __future__ import annotations
 import re
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from ace.cli import _shared as shared
-from ace.cli._shared import check_reachable, check_writable, console, examples, write_json
+from ace.cli._shared import check_reachable, check_writable, console, examples, shown, write_json
 from ace.suites.registry import SUITE_SPECS
+
+if TYPE_CHECKING:
+    from ace.evaluation.report.models import EvaluateReport
 
 EXAMPLES = examples(
     "ace evaluate office --lm simulated --arms none,playbook,gold --seeds 5",
@@ -19,6 +22,8 @@ EXAMPLES = examples(
     "ace evaluate office --lm simulated --arms none,old=pb.db@40,new=pb.db",
     "ace evaluate office --arms s=lm:openai/gpt-5-nano,m=lm:openai/gpt-5",
 )
+COLUMNS = ("arm", "runs", "success, %", "95 %", "iterations", "requests", "not done")
+DIFFERENCES = ("arm", "metric", "difference", "95 %", "p corrected", "gained", "lost", "could show")
 
 
 def evaluate(
@@ -90,7 +95,6 @@ def evaluate(
     for book in books:
         check_reachable([], None, book)
     from ace.cli._evaluate_live import Watched
-    from ace.cli._evaluate_views import show
     from ace.core.durable import write_atomic
     from ace.evaluation.arms import arms_of
     from ace.evaluation.report.html import page_template
@@ -133,7 +137,7 @@ def evaluate(
         report = study.run(Watched(bar))
     if html_file is not None:
         study.write_html(report, html_file)
-    show(report)
+    _show(report)
     write_json(report, json_file)
     if html_file is not None:
         console.print(f"HTML: {html_file}")
@@ -145,6 +149,21 @@ def evaluate(
     if report.interrupted:
         console.print("interrupted: the table holds what was run until then; the same command goes on")
         raise typer.Exit(130)
+
+
+def _show(report: EvaluateReport) -> None:
+    """What was found, and the tables behind it."""
+    from ace.evaluation.report import tables
+
+    for sentence in (*report.verdicts, *report.notes):
+        console.print(sentence)
+    for table in tables.tables(report):
+        columns = COLUMNS if table.title == "Arms" else DIFFERENCES if table.title.startswith("Against") else table.head
+        console.print(shown(table.only(*columns), report.label))
+        for note in table.notes:
+            console.print(note, style="dim")
+    if report.folder:
+        console.print(f"every run with its trace: {report.folder}")
 
 
 def _named_in(arms: str) -> tuple[list[str], list[str]]:
