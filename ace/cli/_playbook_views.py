@@ -97,10 +97,11 @@ def history_table(title: str, entries: Iterable[dict[str, Any]]) -> Table:
     for name in ("revision", "when", "by", "what", "lesson", "why"):
         table.add_column(name, overflow="fold")
     for entry in entries:
+        when = time.strftime("%Y-%m-%d %H:%M", time.localtime(entry["created_at"]))  # in this machine's zone
         subject = entry.get("bullet_id") or entry.get("bullet", {}).get("id", "")
         absorbed = entry.get("absorbed") or ()
         subject = f"{subject} <- {', '.join(absorbed)}" if absorbed else subject
-        cells = (str(entry["revision"]), moment(entry["created_at"]), entry["author"], entry["kind"], subject)
+        cells = (str(entry["revision"]), when, entry["author"], entry["kind"], subject)
         table.add_row(*(Text(cell) for cell in (*cells, entry["reason"])))
     return table
 
@@ -282,12 +283,12 @@ def effect_text(assessment: Assessment) -> str:
 _WIDTH = 20
 
 
-def _bar(low: float, mean: float, high: float, baseline: float, width: int = _WIDTH) -> Text:
-    cells = [" "] * (width + 1)
-    for i in range(round(low * width), round(high * width) + 1):
+def _bar(low: float, mean: float, high: float, baseline: float) -> Text:
+    cells = [" "] * (_WIDTH + 1)
+    for i in range(round(low * _WIDTH), round(high * _WIDTH) + 1):
         cells[i] = "-"
-    cells[round(baseline * width)] = "|"
-    cells[round(mean * width)] = "o"
+    cells[round(baseline * _WIDTH)] = "|"
+    cells[round(mean * _WIDTH)] = "o"
     style = "green" if low > baseline else "red" if high < baseline else ""
     return Text("".join(cells), style=style)
 
@@ -301,8 +302,3 @@ def stage_bars(counts: dict[str, int], width: int = 40) -> list[Text]:
             lines.append(Text(f"{stage:<12}{counts[stage]:>6}  "))
             lines[-1].append("█" * max(1, round(width * counts[stage] / most)), style=style)
     return lines
-
-
-def moment(seconds: float) -> str:
-    """A point in time, in this machine's zone."""
-    return time.strftime("%Y-%m-%d %H:%M", time.localtime(seconds))

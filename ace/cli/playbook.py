@@ -244,13 +244,10 @@ def export(
                 console.print(file)
             console.print(f"{counted(len(written), 'skill')} written to {skills}")
             write_json({"written": len(written), "files": written}, json_file)
-        elif target is not None and full:
-            count = book.history.export(target)
-            console.print(f"{counted(count, 'entry')} of the journal written to {target}")
-            write_json({"written": count, "file": str(target)}, json_file)
         elif target is not None:
-            count = book.export_jsonl(target, tenant=tenant)
-            console.print(f"{counted(count, 'lesson')} written to {target}")
+            count = book.history.export(target) if full else book.export_jsonl(target, tenant=tenant)
+            what = f"{counted(count, 'entry')} of the journal" if full else counted(count, "lesson")
+            console.print(f"{what} written to {target}")
             write_json({"written": count, "file": str(target)}, json_file)
 
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from ace.playbook import Playbook
     from ace.playbook.results import ReviewItem
 
+NOTHING = "nothing waits for review"
 _KEYS = "a approve   r reject   s skip   b back   q quit"
 
 
@@ -61,24 +62,16 @@ def review(
                 getattr(book.review, decision)(bullet_id, author=named(author), note=note)
             _say(book, decided)
         elif list_only:
-            console.print(review_table(items) if items else "nothing waits for review")
+            console.print(review_table(items) if items else NOTHING)
             for why in book.review.stopped().values():
                 console.print(Text(f"{why}; it is no longer offered, until you release it again"), soft_wrap=True)
+        elif items:
+            with _keyboard() as keys:
+                decided = _by_key(book, items, keys, named(author), note)
+            _say(book, decided)
         else:
-            decided = _by_key(book, author, note)
+            console.print(NOTHING)
         write_json({"decided": decided, "waiting": book.review.pending()}, json_file)
-
-
-def _by_key(book: Playbook, author: str, note: str) -> dict[str, str]:
-    """Show what waits, one after the other, and do what the next key says; each decision is written at once."""
-    items, decided = book.review.pending(), dict[str, str]()
-    if not items:
-        console.print("nothing waits for review")
-        return decided
-    with _keyboard() as keys:
-        _decide(book, items, keys, decided, author, note)
-    _say(book, decided)
-    return decided
 
 
 def _say(book: Playbook, decided: dict[str, str]) -> None:
@@ -86,10 +79,9 @@ def _say(book: Playbook, decided: dict[str, str]) -> None:
     console.print(f"{approved} approved, {len(decided) - approved} rejected, {left} left")
 
 
-def _decide(
-    book: Playbook, items: list[ReviewItem], keys: Iterator[str], decided: dict[str, str], author: str, note: str
-) -> None:
-
+def _by_key(book: Playbook, items: list[ReviewItem], keys: Iterator[str], author: str, note: str) -> dict[str, str]:
+    """Show what waits, one after the other, and do what the next key says; each decision is written at once."""
+    decided: dict[str, str] = {}
     at = 0
     while at < len(items):
         item = items[at]
@@ -106,9 +98,9 @@ def _decide(
                 try:
                     if key == "a":
                         seen = item.bullet.updated_revision
-                        book.review.approve(item.bullet.id, seen=seen, author=named(author), note=note)
+                        book.review.approve(item.bullet.id, seen=seen, author=author, note=note)
                     else:
-                        book.review.reject(item.bullet.id, author=named(author), note=note)
+                        book.review.reject(item.bullet.id, author=author, note=note)
                     decided[item.bullet.id] = "approve" if key == "a" else "reject"
                 except PlaybookError as error:  # somebody else has changed or decided it meanwhile
                     console.print(Text(str(error), style="yellow"))
@@ -121,6 +113,7 @@ def _decide(
                 break
             case other:
                 console.print(Text(f"no key {other!r}: {_KEYS}", style="yellow"))
+    return decided
 
 
 @contextmanager

@@ -110,7 +110,5 @@ def _golden_cases(path: Path) -> list[Any]:
 
     try:
         return [json.loads(line) for line in read_lines(path) if line.strip()]
-    except ValueError as error:
-        if isinstance(error, SuiteError):
-            raise
+    except json.JSONDecodeError as error:
         raise SuiteError(f"cannot read the golden file {str(path)!r}: {error}") from error
