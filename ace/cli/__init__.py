@@ -6,7 +6,7 @@ import errno
 import logging
 import os
 import sys
-from typing import Annotated
+from typing import Annotated, NoReturn
 
 import typer
 
@@ -62,18 +62,12 @@ def main() -> None:
     try:
         code = app(standalone_mode=False) or 0
     except AceError as error:
-        typer.secho(f"error: {visible(str(error))}", fg="red", err=True)
-        sys.exit(1)
+        _fail(str(error))
     except OSError as error:
         if error.filename is None and error.errno not in (errno.ENOSPC, errno.EDQUOT):
             raise  # neither a file that cannot be used nor a full disk: a bug
         place = f" {str(error.filename)!r}" if error.filename else ""
-        typer.secho(
-            f"error: {visible(f'{error.strerror or error}{place}')}; make room, or name another place",
-            fg="red",
-            err=True,
-        )
-        sys.exit(1)
+        _fail(f"{error.strerror or error}{place}; make room, or name another place")
     except (KeyboardInterrupt, typer.Abort):  # before the command began; inside it, Typer makes it exit code 130
         code = INTERRUPTED
     except Exception as error:
@@ -85,3 +79,8 @@ def main() -> None:
     if code == INTERRUPTED:
         typer.secho("interrupted; everything committed so far is kept", err=True)
     sys.exit(code)
+
+
+def _fail(said: str) -> NoReturn:
+    typer.secho(f"error: {visible(said)}", fg="red", err=True)
+    sys.exit(1)

@@ -70,7 +70,7 @@ def chat(
 
     choice = choose_model(lm, None, ModelServer(api_base, cache))
     agent = ReActGenerator(
-        tools=named_tools(tools or [], corpus),
+        tools=named_tools(tools, corpus),
         playbook=Playbook.open(playbook) if playbook is not None else None,
         lm=choice.lm_for(0),
         policy=choice.policy,

@@ -82,7 +82,7 @@ def run(
             output, feedback = _suite_task(loaded, suite, task_id, choice, book)
         else:
             agent = ReActGenerator(
-                tools=named_tools(tools or [], corpus),
+                tools=named_tools(tools, corpus),
                 playbook=book,
                 lm=choice.lm_for(0),
                 policy=choice.policy,
@@ -179,15 +179,13 @@ def _show(
         console.print(f"answer: {output.answer}", highlight=True)
 
 
-def named_tools(names: list[str], corpus: Path | None) -> list[Any]:
+def named_tools(names: list[str] | None, corpus: Path | None) -> list[Any]:
     """The tools that were named, or the built-in ones."""
     from ace.tools import CorpusSearch, builtin_tools
 
-    found: list[Any] = []
-    for name in names:
+    found: list[Any] = [] if names else list(builtin_tools())
+    for name in names or ():
         found.extend(_load(name))
-    if not names:
-        found.extend(builtin_tools())
     if corpus is not None:
         try:
             found.append(CorpusSearch.from_folder(corpus, "**/*.*").as_tool())
