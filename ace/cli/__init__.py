@@ -54,7 +54,6 @@ app.add_typer(suite.app, name="suite")
 
 def main() -> None:
     """Run the command line; errors of this library are one line and exit code 1, wrong options 2, Ctrl-C 130."""
-
     insist_on_ctrl_c()
     # prices that the packages carry will do: what they warn of when they cannot look for newer ones is no news
     os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")

@@ -185,7 +185,6 @@ class _Talk:
         return None
 
     def _decided(self, decision: Any) -> None:
-
         try:
             output = self.chat.resume(decision).output
         except RunStoreError as error:

@@ -112,7 +112,6 @@ def serve_command(path: Path) -> str:
 
 def _fresh_file(folder: Path) -> Path:
     """A file that is not there yet: an earlier demo's playbook stays."""
-
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:

@@ -29,7 +29,6 @@ def doctor(
     checks: list[dict[str, Any]] = []
 
     def check(look: Callable[[], str], advice: str = "") -> None:
-
         try:
             ok, text = True, look()
         except (AceError, ImportError, ValueError) as error:

@@ -66,7 +66,6 @@ def named(author: str) -> str:
 
 def check_one_of(what: str, given: str | None, known: Iterable[str]) -> None:
     """Refuse a word that would silently match nothing."""
-
     if given is not None and given not in known:
         raise PlaybookError(f"no {what} {given!r}; there are {', '.join(known)}")
 
@@ -117,7 +116,6 @@ def show(
     json_file: JsonOption = None,
 ) -> None:
     """Show everything about one lesson: what it says, where its parts came from, and why it waits if it does."""
-
     with open_book(path) as book:
         try:
             bullet = book.get(bullet_id)
@@ -141,7 +139,6 @@ def search(
     json_file: JsonOption = None,
 ) -> None:
     """Find the lessons that an agent would be shown."""
-
     with open_book(path) as book:
         if explain:
             found = book.explain(query, domain=domain, k=k, tenant=tenant)
@@ -167,7 +164,6 @@ def history(
     json_file: JsonOption = None,
 ) -> None:
     """Who changed what, when, and why; or the difference between two revisions."""
-
     if until is not None and since is None:
         raise typer.BadParameter("--until goes with --since")
     with open_book(path) as book:

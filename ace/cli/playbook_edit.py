@@ -36,7 +36,6 @@ def asked(question: str, yes: bool) -> None:
 
 def done(path: str, book: Playbook, before: int, ids: Sequence[str], json_file: Path | None) -> None:
     """Say what was done, and how to undo it."""
-
     kept = book.find(ids)
     if book.revision == before:
         console.print("nothing changed")
@@ -109,7 +108,6 @@ def _write(book: Playbook, fields: dict[str, Any], author: str, note: str, yes: 
 
 
 def _change(book: Playbook, lesson: str, changes: dict[str, Any], author: str, note: str, yes: bool) -> None:
-
     if not changes:
         console.print(bullet_table("to remove", [book.get(lesson)]))
         asked("Remove it?", yes)
@@ -214,7 +212,6 @@ def release(
     json_file: JsonOption = None,
 ) -> None:
     """Let agents with plans='approved' run the plans of lessons as one call, as long as they make these calls."""
-
     with open_book(path) as book:
         bullets = [book.get(lesson) for lesson in dict.fromkeys(lessons)]
         console.print(bullet_table("to release", bullets))
@@ -317,7 +314,6 @@ def undo(
 
     What runs have shown of a single lesson stays.
     """
-
     with open_book(path) as book:
         newest = book.revision
         revision = max(0, newest - 1) if to is None else to

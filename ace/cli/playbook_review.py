@@ -45,7 +45,6 @@ def review(
     json_file: JsonOption = None,
 ) -> None:
     """Decide about the lessons that wait: each is shown with what held it back, and one key decides."""
-
     with open_book(path) as book:
         items = book.review.pending()
         decided: dict[str, str] = {}

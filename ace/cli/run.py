@@ -102,7 +102,6 @@ def run(
 
 
 def _check_suite(suite: str | None, task_id: str | None, own: list[str]) -> None:
-
     if suite and task_id is None:
         raise SuiteError(f"--suite needs --task ID, a task of it; see: ace suite list {suite}")
     if suite and own:
@@ -110,7 +109,6 @@ def _check_suite(suite: str | None, task_id: str | None, own: list[str]) -> None
 
 
 def _check_resumed(resume: str | None, run_store: Path | None, decision: str | None) -> None:
-
     if resume is not None and run_store is None:
         raise SuiteError("--resume needs --run-store, the folder that holds the run")
     if decision is not None and resume is None:

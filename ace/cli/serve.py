@@ -146,7 +146,6 @@ def _hashes(tools: list[str] | None) -> dict[str, str] | None:
 
 
 def _check_folders(*folders: Path | None) -> None:
-
     for folder in folders:
         if folder is not None and not folder.is_dir():
             raise PlaybookError(f"there is no folder {str(folder)!r}")

@@ -54,7 +54,6 @@ def show(
     json_file: shared.JsonOption = None,
 ) -> None:
     """Show a task and its reference solution."""
-
     loaded = load_suite(suite)
     task = next((t for t in loaded.tasks if t.id == task_id), None)
     if task is None:
