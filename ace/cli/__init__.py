@@ -5,18 +5,20 @@ from __future__ import annotations
 import errno
 import logging
 import os
+import signal
 import sys
-from typing import Annotated, NoReturn
+import threading
+from typing import Annotated, Any, NoReturn
 
 import typer
 
 from ace.cli import chat, demo, doctor, evaluate, learn, optimize, playbook_review, run, serve, suite
-from ace.cli._interrupt import insist_on_ctrl_c
 from ace.cli._shared import examples
 from ace.core import AceError, visible
 
 INTERRUPTED = 130
 """Exit code of a command that Ctrl-C ended, as shells have it."""
+_RETRY_SECONDS = 0.05
 
 app = typer.Typer(
     name="ace",
@@ -54,7 +56,7 @@ app.add_typer(suite.app, name="suite")
 
 def main() -> None:
     """Run the command line; errors of this library are one line and exit code 1, wrong options 2, Ctrl-C 130."""
-    insist_on_ctrl_c()
+    _insist_on_ctrl_c()
     # prices that the packages carry will do: what they warn of when they cannot look for newer ones is no news
     os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
     logging.getLogger("dspy.clients.model_metadata").setLevel(logging.ERROR)
@@ -83,3 +85,25 @@ def main() -> None:
 def _fail(said: str) -> NoReturn:
     typer.secho(f"error: {visible(said)}", fg="red", err=True)
     sys.exit(1)
+
+
+def _insist_on_ctrl_c() -> None:
+    """Send Ctrl-C again when Python has dropped it.
+
+    Python raises `KeyboardInterrupt` between any two bytecodes of the main thread. When those belong to a finalizer or a
+    weak reference's callback, as they do in about one of a hundred interrupts of `ace learn` (the garbage collector frees
+    what PyTorch and SQLAlchemy watch), the exception is printed and dropped, and the command would go on for hours.
+    """
+    before = sys.unraisablehook
+
+    def again(unraisable: Any) -> None:
+        if not issubclass(unraisable.exc_type, KeyboardInterrupt):
+            before(unraisable)
+            return
+        # not from here: it would be raised inside this very hook, and be dropped once more
+        main = threading.main_thread().ident or 0
+        timer = threading.Timer(_RETRY_SECONDS, signal.pthread_kill, [main, signal.SIGINT])
+        timer.daemon = True
+        timer.start()
+
+    sys.unraisablehook = again

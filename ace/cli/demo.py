@@ -50,15 +50,14 @@ def demo(
     train, test = halves(suite.tasks)
     path, times = _fresh_file(out), f"{seeds} times each" if seeds > 1 else "once each"
     console.print("Does an agent get better by what it learned from its own runs? About two minutes:", style="bold")
-    for line in (
-        f"1. It tries {len(train)} tasks of a small office until they are solved, and writes down what worked.",
+    console.print(
+        f"1. It tries {len(train)} tasks of a small office until they are solved, and writes down what worked.\n"
         f"2. It does {len(test)} other tasks, {times}: without lessons, with its own, with perfect ones, and "
-        "with random ones.",
-        "3. The same again, with all lessons of a task's own family left out: nothing should be gained there.",
+        "with random ones.\n"
+        "3. The same again, with all lessons of a task's own family left out: nothing should be gained there.\n"
         "The model is a stand-in that errs as real ones did in recorded runs, so all results are simulated: like GPT-3.5 "
-        "without a fitting lesson, like GPT-4 with one, like Llama-2-70B when a lesson misleads it.",
-    ):
-        console.print(line)
+        "without a fitting lesson, like GPT-4 with one, like Llama-2-70B when a lesson misleads it."
+    )
     with Playbook.open(path) as playbook:
         _learn(suite, train, playbook, choice, epochs)
         attempts = _compare(suite, test, playbook, choice, seeds, unseen=False)

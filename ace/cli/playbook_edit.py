@@ -75,7 +75,6 @@ def edit(
     A mined plan becomes a lesson in words. A lesson of your own is shown from now on; `new` makes the book where there is
     none.
     """
-    from ace.playbook import Playbook
     from ace.playbook.bullet import Section
 
     check_one_of("section", section, get_args(Section))
@@ -86,7 +85,7 @@ def edit(
         raise PlaybookError("--remove takes the lesson out; leave the other options out")
     if not changes and not remove:
         raise PlaybookError("nothing to change; name --when, --do, --section, --domain, --tenant or --tag")
-    with Playbook.open(path) if lesson == NEW else open_book(path) as book:
+    with open_book(path, made=lesson == NEW) as book:
         before, known = book.revision, {bullet.id for bullet in book.bullets}
         if lesson == NEW:
             _write(book, changes, named(author), note, yes)
