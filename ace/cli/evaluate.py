@@ -24,36 +24,47 @@ EXAMPLES = examples(
 )
 COLUMNS = ("arm", "runs", "success, %", "95 %", "iterations", "requests", "not done")
 DIFFERENCES = ("arm", "metric", "difference", "95 %", "p corrected", "gained", "lost", "could show")
+ArmsOption = Annotated[
+    str,
+    typer.Option(
+        help="Comma-separated: none, playbook, online, gold, random, full-history, program; or NAME=PLAYBOOK.db, or "
+        "NAME=PLAYBOOK.db@REVISION; or NAME=lm:MODEL. By default none, and with --program none,program."
+    ),
+]
+PlaybookOption = Annotated[
+    str,
+    typer.Option(
+        help="Of the arms playbook and random; without it, one is learned on the first part of the split. "
+        "A file, or postgresql://USER@HOST/DB."
+    ),
+]
+ProgramOption = Annotated[
+    Path | None,
+    typer.Option(
+        help="A folder of `ace optimize`: its instructions and tool descriptions in all arms, its playbook in the arm "
+        "program."
+    ),
+]
+MarkdownOption = Annotated[
+    Path | None,
+    typer.Option("--markdown", callback=check_writable, help="Also write the report as Markdown to this file."),
+]
+HtmlOption = Annotated[
+    Path | None,
+    typer.Option("--html", callback=check_writable, help="Also write the report as one HTML page to this file."),
+]
 
 
 def evaluate(
     suite: Annotated[str, typer.Argument(help=SUITE_SPECS)],
     lm: shared.LmOption = "",
-    arms: Annotated[
-        str,
-        typer.Option(
-            help="Comma-separated: none, playbook, online, gold, random, full-history, program; or NAME=PLAYBOOK.db, or "
-            "NAME=PLAYBOOK.db@REVISION; or NAME=lm:MODEL. By default none, and with --program none,program."
-        ),
-    ] = "",
+    arms: ArmsOption = "",
     seeds: Annotated[int, typer.Option(min=1, help="Runs per task and arm.")] = 1,
-    playbook: Annotated[
-        str,
-        typer.Option(
-            help="Of the arms playbook and random; without it, one is learned on the first part of the split. "
-            "A file, or postgresql://USER@HOST/DB."
-        ),
-    ] = "",
+    playbook: PlaybookOption = "",
     epochs: Annotated[int, typer.Option(min=1, help="Where a playbook is learned: how often a task is tried.")] = 5,
     unseen: Annotated[bool, typer.Option(help="Leave out all lessons of a task's own family.")] = False,
     limit: Annotated[int | None, typer.Option(min=1, help="Only the first N tasks.")] = None,
-    program: Annotated[
-        Path | None,
-        typer.Option(
-            help="A folder of `ace optimize`: its instructions and tool descriptions in all arms, its playbook in the arm "
-            "program."
-        ),
-    ] = None,
+    program: ProgramOption = None,
     split: shared.SplitOption = "",
     part: Annotated[
         str, typer.Option(help="Which part of the split: all, first, second. The second where a playbook is learned.")
@@ -77,14 +88,8 @@ def evaluate(
     api_base: shared.ApiBaseOption = None,
     cache: shared.CacheOption = False,
     json_file: shared.JsonOption = None,
-    markdown_file: Annotated[
-        Path | None,
-        typer.Option("--markdown", callback=check_writable, help="Also write the report as Markdown to this file."),
-    ] = None,
-    html_file: Annotated[
-        Path | None,
-        typer.Option("--html", callback=check_writable, help="Also write the report as one HTML page to this file."),
-    ] = None,
+    markdown_file: MarkdownOption = None,
+    html_file: HtmlOption = None,
 ) -> None:
     """Run a suite's tasks under each arm and compare.
 

@@ -16,7 +16,7 @@ from ace.graph.compiling import compile
 from ace.graph.events import AnyObserver
 from ace.graph.nodes import ReActAgentNode
 from ace.graph.proposal import Proposal, ProposedChange, Review, Risk, as_text, read_review, why_risky
-from ace.graph.state import AgentState
+from ace.graph.state import AgentFields
 from ace.graph.workflow import Workflow
 from ace.learner.credit import credit
 from ace.playbook import Add, Playbook, PlaybookBullet
@@ -29,7 +29,7 @@ MAX_STEPS = 50
 """Each round of review takes two steps."""
 
 
-class LearningState(AgentState, total=False):
+class LearningState(AgentFields, total=False):
     """The state of the learning workflow: `LearningState(user_input="x")`, or the ``run`` of an agent that ran elsewhere.
 
     Without ``feedback`` and without `score`, the workflow asks.

@@ -27,7 +27,7 @@ class Document(BaseModel, frozen=True, extra="forbid"):
     metadata: dict[str, Any] = Field(default_factory=dict)
 
 
-class AgentState(TypedDict, total=False):
+class AgentFields(TypedDict, total=False):
     """What a `ReActAgentNode` reads and writes, and the verdict on it."""
 
     user_input: str
@@ -43,7 +43,7 @@ class AgentState(TypedDict, total=False):
     """Whether that run did what it should."""
 
 
-class WorkflowState(AgentState, total=False):
+class WorkflowState(AgentFields, total=False):
     """What the nodes read and write, under their default names: `WorkflowState(user_input="x")`."""
 
     tool_calls: list[ToolCall]
