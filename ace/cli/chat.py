@@ -155,21 +155,21 @@ class _Talk:
             self._streamed += piece
 
     def _end(self, output: TaskOutput) -> None:
-        if output.request is None:
-            answer = "" if output.answer is None else str(output.answer)
-            shown, self._streamed = self._streamed, ""
-            if shown:
-                console.print("")
-            if answer != shown:
-                console.print(answer)
-        else:
+        self.failed = output.request is None and output.error is not None
+        if output.request is not None:
             calls = ", ".join(f"{call.tool_name}({call.tool_args})" for call in output.request.calls)
             console.print(f"May this be called? {calls}")
             said = self._asked()
             if said is not None:  # at the end of the input it waits, and is asked again later
                 self._decided("approve" if said == "y" else "deny")
-        self.failed = output.request is None and output.error is not None
-        if self.failed and output.error is not None:
+            return
+        answer = "" if output.answer is None else str(output.answer)
+        shown, self._streamed = self._streamed, ""
+        if shown:
+            console.print("")
+        if answer != shown:
+            console.print(answer)
+        if output.error is not None:
             from ace.evaluation.reach import in_words
 
             why = in_words(output.error.message, str(self.chat.agent.lm))

@@ -30,6 +30,8 @@ tools = [find_orders, refund]
 def clerk(prompt):
     """Finds the order that a message names; "it" is the one that was found before."""
     said, steps = prompt.fields["task"], prompt.steps
+    if "badly" in said and steps:
+        return decision("no_such_tool")
     if "efund" in said:
         known = re.findall(r"o-\w+", prompt.whole)
         return decision("finish", answer="Refunded") if steps else decision("refund", order_id=known[-1])
@@ -63,6 +65,12 @@ def test_a_decision_may_come_in_another_process(tmp_path):
     text = talk(tmp_path, "n\n", "--name", "ana")
     assert "May this be called?" in text
     assert "Refunded" in text  # the stand-in says so whatever happened
+
+
+def test_a_run_that_fails_after_it_was_approved_has_failed(tmp_path):
+    text = talk(tmp_path, "Find Ana's order\nRefund it badly\ny\n", code=1)
+    assert "refund({'order_id': 'o-Ana'})" in text
+    assert "invalid_model_action" in text
 
 
 def test_what_was_right_is_learned(tmp_path):
