@@ -220,16 +220,3 @@ def read_review(answer: Any) -> tuple[Review | None, list[Delta], str]:
     if not edited:
         return None, [], "an edit needs `deltas`; to commit none of them, reject"
     return review, edited, ""
-
-
-__all__ = [
-    "Proposal",
-    "ProposedChange",
-    "Review",
-    "Risk",
-    "as_text",
-    "describe",
-    "fingerprint",
-    "read_review",
-    "why_risky",
-]
