@@ -9,7 +9,7 @@ import uuid
 from collections import deque
 from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, cast
 
 from langchain_core.runnables import RunnableConfig
@@ -29,7 +29,7 @@ from langgraph.runtime import RunControl
 from langgraph.types import Command, Send
 from pydantic import BaseModel
 
-from ace.core import CancellationToken, Event, ObserverThread, describe_error
+from ace.core import CancellationToken, ObserverThread, describe_error
 from ace.core.durable import digest
 from ace.graph.errors import (
     CheckpointError,
@@ -59,32 +59,34 @@ class Stopped(GraphBubbleUp):
     """Raised by a node whose work was cancelled: it wrote nothing, is not retried, and runs again after a resume."""
 
 
-class Session:
-    """One call, from an input or a resume to the end or a pause."""
+@dataclass(eq=False, kw_only=True)
+class Session(GraphCallbackHandler):
+    """One call, from an input or a resume to the end or a pause.
 
-    def __init__(
-        self,
-        *,
-        thread_id: str,
-        max_steps: int,
-        cycle_window: int,
-        observer_threads: Sequence[ObserverThread[GraphEvent]],
-        listener: Callable[[GraphEvent], None] | None,
-        cancellation: CancellationToken | None,
-    ) -> None:
-        self.thread_id = thread_id
-        self.max_steps = max_steps
-        self.cycle_window = cycle_window
-        self.cancellation = cancellation or CancellationToken()
+    As a handler of callbacks it hears what LangGraph's nodes do, nodes of graphs inside nodes included.
+    """
+
+    thread_id: str
+    max_steps: int
+    cycle_window: int
+    nodes: Mapping[str, Collection[str]]
+    """Path of a graph, empty for the outermost, to the names of its nodes."""
+    observer_threads: Sequence[ObserverThread[GraphEvent]]
+    listener: Callable[[GraphEvent], None] | None
+    cancellation: CancellationToken
+
+    run_inline = True
+    raise_error = True
+    """So that a step to a node that does not exist fails its node before anything is saved."""
+
+    def __post_init__(self) -> None:
         self.control = RunControl()
         self.run_id = uuid.uuid4().hex
         self.state: dict[str, Any] = {}
-        self.observer_threads = observer_threads
         self.turn = self.run_id
         """What the present input began: the id of that call, also in those that resume it."""
         self.steps_before = 0
         """Steps that this run of the graph took before it was resumed."""
-        self._listener = listener
         self._lock = threading.Lock()
         self._seq = 0
         self._over = False
@@ -115,39 +117,30 @@ class Session:
         """The nodes that were begun in a step, when it is the present one."""
         return sorted({*self._ran}) if step == self._step else []
 
-    def agent_event(self, node: str, task_id: str, event: Event) -> None:
-        """Send an event of a node's agent as an event of the graph."""
-        self.emit("agent_event", node=node, task_id=task_id, agent=event.bare())
-
     # -- events -------------------------------------------------------------------------------------------------------
 
     def emit(self, kind: GraphEventKind, **fields: Any) -> None:
         """Send an event to all observers; nothing is sent after the last event."""
         with self._lock:
-            if self._over or not (self.observer_threads or self._listener):
+            if self._over or not (self.observer_threads or self.listener):
                 return
             fields = {"step": self._step, "run_id": self.run_id, "thread_id": self.thread_id, **fields}
             event = GraphEvent(kind=kind, seq=self._seq, timestamp=time.time(), **fields)
             self._seq += 1
             for observing in self.observer_threads:
                 observing.send(event)
-            if self._listener is not None:
-                self._listener(event)
+            if self.listener is not None:
+                self.listener(event)
 
     def end(self, kind: GraphEventKind, **data: Any) -> None:
         """Send the last event; events of nodes that still run in a thread are dropped from then on."""
         for key in list(self._running):
-            self.left(key, "node_error", {"error": "left behind when the graph stopped"})
+            self._leave(key, "node_error", {"error": "left behind when the graph stopped"})
         self.emit(kind, data=data)
         with self._lock:
             self._over = True
 
-    def entered(self, key: Any, node: str, task_id: str, step: int) -> None:
-        """A node begins."""
-        self._running[key] = (node, task_id, step)
-        self.emit("node_started", node=node, task_id=task_id, step=step)
-
-    def left(self, key: Any, kind: GraphEventKind, data: dict[str, Any] | None = None) -> None:
+    def _leave(self, key: Any, kind: GraphEventKind, data: dict[str, Any] | None = None) -> None:
         """A node completed, failed or paused."""
         found = self._running.pop(key, None)
         if found is None:
@@ -157,28 +150,18 @@ class Session:
             self._paused.append(node)
         self.emit(kind, node=node, task_id=task_id, step=step, data=data or {})
 
-    def running(self, key: Any) -> str | None:
-        """The node that runs under this key."""
-        found = self._running.get(key)
-        return found[0] if found else None
-
-    def failed(self, key: Any, error: BaseException) -> None:
+    def _fail(self, key: Any, error: BaseException) -> None:
         """A node raised."""
         if isinstance(error, GraphBubbleUp):
-            return self.left(key, "node_paused")
+            return self._leave(key, "node_paused")
         if key in self._running:
             self._failed.append((error, self._running[key][0]))
-        return self.left(key, "node_error", {"error": type(error).__name__, "message": describe_error(error)})
+        return self._leave(key, "node_error", {"error": type(error).__name__, "message": describe_error(error)})
 
     def saved(self, ns: str, checkpoint_id: str, metadata: Mapping[str, Any]) -> None:
         """A checkpoint was saved."""
         data = {"checkpoint_id": checkpoint_id, "checkpoint_ns": ns, "source": metadata.get("source", "")}
         self.emit("checkpoint_saved", step=metadata.get("step", 0), data=data)
-
-    def interrupted(self, event: GraphInterruptEvent) -> None:
-        """LangGraph stops to wait."""
-        if not event.checkpoint_ns:
-            self._interrupt = event
 
     # -- guards -------------------------------------------------------------------------------------------------------
 
@@ -291,29 +274,20 @@ class Session:
             return InvalidUpdate(f"an input or an update does not fit the state: {str(error)[:500]}")
         return GraphError(f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}")
 
-
-class Watcher(GraphCallbackHandler):
-    """Reports to a session what LangGraph's nodes do, nodes of graphs inside nodes included."""
-
-    run_inline = True
-    raise_error = True
-    """So that a step to a node that does not exist fails its node before anything is saved."""
-
-    def __init__(self, session: Session, nodes: Mapping[str, Collection[str]]) -> None:
-        self.session = session
-        self.nodes = nodes
-        """Path of a graph, empty for the outermost, to the names of its nodes."""
+    # -- what LangGraph tells -----------------------------------------------------------------------------------------
 
     def on_chain_start(self, serialized: Any, inputs: Any, **kwargs: Any) -> None:
         """A node begins; other runnables have no step, and separate calls of graphs inside a node are ignored."""
         metadata = cast("dict[str, Any]", kwargs.get("metadata") or {})
-        if metadata.get(RUN_KEY) != self.session.run_id:
+        if metadata.get(RUN_KEY) != self.run_id:
             return
         if any(tag.startswith("graph:step:") for tag in cast("list[str]", kwargs.get("tags") or [])):
             path = [part.split(":") for part in str(metadata.get("langgraph_checkpoint_ns", "")).split("|")]
             names = [part[0] for part in path if len(part) > 1 or not part[0].isdigit()]
             task_id = path[-1][-1] if len(path[-1]) > 1 else str(kwargs["run_id"])
-            self.session.entered(kwargs["run_id"], "/".join(names), task_id, metadata.get("langgraph_step", 0))
+            node, step = "/".join(names), metadata.get("langgraph_step", 0)
+            self._running[kwargs["run_id"]] = (node, task_id, step)
+            self.emit("node_started", node=node, task_id=task_id, step=step)
 
     def on_chain_end(self, outputs: Any, **kwargs: Any) -> None:
         """A node is done; a `Command` names the next nodes.
@@ -322,15 +296,15 @@ class Watcher(GraphCallbackHandler):
             InvalidEdge: There is no such node: LangGraph would silently drop the step.
         """
         key = kwargs["run_id"]
-        node = self.session.running(key)
-        nodes = self.nodes.get((node or "").rpartition("/")[0])
-        if node is not None and nodes is not None:
+        node = self._running[key][0] if key in self._running else ""
+        nodes = self.nodes.get(node.rpartition("/")[0])
+        if node and nodes is not None:
             for target in _targets(outputs):
                 if target not in nodes and target != END:
                     error = InvalidEdge(node, target, nodes)
-                    self.session.failed(key, error)
+                    self._fail(key, error)
                     raise error
-        self.session.left(key, "node_completed")
+        self._leave(key, "node_completed")
 
     def on_chain_error(self, error: BaseException, **kwargs: Any) -> None:
         """A node raised, waits, or is done and names what is next in the graph around its own."""
@@ -338,11 +312,12 @@ class Watcher(GraphCallbackHandler):
             command = cast("Command[Any]", error.args[0])  # LangGraph puts a name for PARENT where it comes out
             here = None if command.graph == Command.PARENT else replace(command, graph=None)
             self.on_chain_end(here, **kwargs)
-        self.session.failed(kwargs["run_id"], error)
+        self._fail(kwargs["run_id"], error)
 
     def on_interrupt(self, event: GraphInterruptEvent) -> None:
         """The graph stops to wait."""
-        self.session.interrupted(event)
+        if not event.checkpoint_ns:
+            self._interrupt = event
 
 
 def _targets(outputs: Any) -> Iterator[Any]:

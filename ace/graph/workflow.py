@@ -16,7 +16,7 @@ from ace.core import CancellationToken, ObserverThread
 from ace.graph.errors import CheckpointError, GraphError
 from ace.graph.events import AnyObserver, GraphEvent, delivery
 from ace.graph.jsonl import TURN_KEY
-from ace.graph.session import CALLS, KEY, RUN_KEY, STEPS_KEY, Session, Watcher, session_of
+from ace.graph.session import CALLS, KEY, RUN_KEY, STEPS_KEY, Session, session_of
 from ace.graph.state import read
 
 FROM_OUTSIDE = "00000000-0000-0000-0000-000000000000"
@@ -238,11 +238,12 @@ class Workflow:
                 *self._observer_threads,
                 *(ObserverThread(delivery(observer)) for observer in call.get("observers", ())),
             ],
+            nodes=self._nodes,
             listener=listener,
-            cancellation=call.get("cancellation"),
+            cancellation=call.get("cancellation") or CancellationToken(),
         )
         given["configurable"] = {**given.get("configurable", {}), KEY: session}
-        given["callbacks"] = _added(given.get("callbacks"), Watcher(session, self._nodes))
+        given["callbacks"] = _added(given.get("callbacks"), session)
         given["metadata"] = {**given.get("metadata", {}), RUN_KEY: session.run_id}
         given["recursion_limit"] = limit + 1  # max_steps is checked first; LangGraph counts the input, too
         return session, given
@@ -349,11 +350,11 @@ def _config(config: RunnableConfig | None, thread_id: str | None) -> RunnableCon
     return given
 
 
-def _added(callbacks: Any, watcher: Watcher) -> Any:
+def _added(callbacks: Any, session: Session) -> Any:
     if callbacks is None:
-        return [watcher]
+        return [session]
     if isinstance(callbacks, list):
-        return [*callbacks, watcher]
+        return [*callbacks, session]
     copied = callbacks.copy()
-    copied.add_handler(watcher, inherit=True)
+    copied.add_handler(session, inherit=True)
     return copied

@@ -237,8 +237,8 @@ class _Attempt:
     def send(self, event: Event) -> None:
         """Send the agent's event as an event of the graph, and as LangGraph's stream modes have it."""
         self._write({"node": self.visit.node, **event.model_dump(mode="json")})
-        if self.visit.session is not None:
-            self.visit.session.agent_event(self.visit.node, self.visit.task_id, event)
+        if (session := self.visit.session) is not None:
+            session.emit("agent_event", node=self.visit.node, task_id=self.visit.task_id, agent=event.bare())
 
     def piece(self, event: Event) -> str | None:
         """What an event adds to the answer; empty where the answer ends, None where nothing changes."""
