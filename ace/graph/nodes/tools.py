@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import time
 import uuid
-from collections.abc import Generator, Iterable
-from contextlib import contextmanager
+from collections.abc import Iterable
 from dataclasses import KW_ONLY, dataclass
+from itertools import groupby
 from typing import Any, Literal, cast
 
 from langchain_core.runnables import RunnableConfig
@@ -136,14 +136,9 @@ class ToolNode(Node):
     def _groups(self, calls: list[ToolCall]) -> list[list[ToolCall]]:
         """Groups that may run in parallel: successive calls of tools that only read."""
         groups: list[list[ToolCall]] = []
-        reading = False
-        for call in calls:
-            reads = self.registry.get(call.name).read_only
-            if groups and reads and reading:
-                groups[-1].append(call)
-            else:
-                groups.append([call])
-            reading = reads
+        for reads, successive in groupby(calls, lambda call: self.registry.get(call.name).read_only):
+            found = [*successive]
+            groups += [found] if reads else [[call] for call in found]
         return groups
 
     def _update(self, calls: list[ToolCall], results: dict[str, ToolResult]) -> dict[str, Any]:
@@ -209,26 +204,23 @@ class _Calls:
             raise ToolError(result.error_kind or "exception", result.message or result.text, result.text)
         return result.model_dump(mode="json", exclude={"content", "raised"})
 
-    @contextmanager
-    def told(self, call: ToolCall) -> Generator[list[ToolResult]]:
-        """Tell of a call and of its result, which the block puts into the list.
+    def heard(self, call: ToolCall, result: ToolResult) -> dict[str, Any]:
+        """Tell of a call's result; gives it as `kept` does.
 
         Raises:
             BaseException: The tool's `Pause`, as an `interrupt` in it; or `Stopped`: nobody waited for the result.
         """
-        self._tell("tool_call_started", call)
-        results: list[ToolResult] = []
-        yield results
-        for result in results:
-            paused = isinstance(result.raised, Pause)
-            kind = "tool_call_completed" if result.outcome == "success" else "tool_call_error"
-            self._tell(kind, call, outcome="interrupted" if paused else result.outcome)
-            if paused:
-                raise result.raised
-            if result.outcome == "interrupted":
-                self.stop_if_cancelled()
+        paused = isinstance(result.raised, Pause)
+        kind = "tool_call_completed" if result.outcome == "success" else "tool_call_error"
+        self.tell(kind, call, outcome="interrupted" if paused else result.outcome)
+        if paused:
+            raise result.raised
+        if result.outcome == "interrupted":
+            self.stop_if_cancelled()
+        return self.kept(result)
 
-    def _tell(self, kind: GraphEventKind, call: ToolCall, **data: Any) -> None:
+    def tell(self, kind: GraphEventKind, call: ToolCall, **data: Any) -> None:
+        """Tell observers and streams of a call."""
         data = {"tool_call_id": call.id, "tool": call.name, **data}
         writer()({"node": self.visit.node, "kind": kind, "data": data})
         if self.visit.session is not None:
@@ -238,14 +230,12 @@ class _Calls:
 @task(name=f"{TASK}call")
 def _call(tool: Tool, call: ToolCall, made: _Calls) -> dict[str, Any]:
     """Make a call; LangGraph keeps what comes back, so that a resume does not make it again."""
-    with made.told(call) as results:
-        results.append(call_tool(tool, call, made.context(call)))
-    return made.kept(results[0])
+    made.tell("tool_call_started", call)
+    return made.heard(call, call_tool(tool, call, made.context(call)))
 
 
 @task(name=f"{TASK}call")
 async def _acall(tool: Tool, call: ToolCall, made: _Calls) -> dict[str, Any]:
     """`_call` on the event loop."""
-    with made.told(call) as results:
-        results.append(await acall_tool(tool, call, made.context(call)))
-    return made.kept(results[0])
+    made.tell("tool_call_started", call)
+    return made.heard(call, await acall_tool(tool, call, made.context(call)))
