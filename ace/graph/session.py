@@ -107,7 +107,7 @@ class Session(GraphCallbackHandler):
     @property
     def remaining_steps(self) -> int:
         """Steps that the graph may still take, the one under way included."""
-        return max(0, self.max_steps - self._taken() + 1)
+        return max(0, self.max_steps - self.taken_until(self._step) + 1)
 
     def taken_until(self, step: int) -> int:
         """Steps that this run of the graph has taken when a step of its thread is over."""
@@ -185,18 +185,14 @@ class Session(GraphCallbackHandler):
         elif payload["type"] == "task":
             self._about_to_run(payload["step"], payload["payload"])
 
-    def _taken(self) -> int:
-        first = self._step if self._first_step is None else self._first_step
-        return self.steps_before + self._step - first + 1
-
     def _about_to_run(self, step: int, task: Mapping[str, Any]) -> None:
         if self._first_step is None:
             self._first_step = step
         name = [] if task["name"].startswith(TASK) else [task["name"]]
         self._ran = (self._ran if step == self._step else []) + name
         self._step = step
-        if self._taken() > self.max_steps:
-            raise MaxStepsExceeded(self.max_steps, self._taken() - 1)
+        if (taken := self.taken_until(step)) > self.max_steps:
+            raise MaxStepsExceeded(self.max_steps, taken - 1)
         if self.cycle_window:
             self._look_for_cycle(step, task["name"], digest([_plain(self.state), _plain(task["input"])]))
 
@@ -233,9 +229,6 @@ class Session(GraphCallbackHandler):
         try:
             with self.cancellation.calling(lambda: self.control.request_drain(self.cancellation.reason)):
                 yield
-        except WorkflowInterrupted as pause:
-            self.end("graph_paused", when=pause.when, next=list(pause.next))
-            raise
         except BaseException as error:
             mapped = self._mapped(error)
             if isinstance(mapped, WorkflowInterrupted):
@@ -254,7 +247,7 @@ class Session(GraphCallbackHandler):
         )
         if cancelled and not isinstance(error, (KeyboardInterrupt, SystemExit)):
             return WorkflowInterrupted(self.state, self._next, when="cancelled", thread_id=self.thread_id)
-        if not isinstance(error, Exception):
+        if not isinstance(error, Exception) or isinstance(error, WorkflowInterrupted):
             return error
         late = error.node if isinstance(error, NodeTimeoutError) else None
         node = late or next((name for failed, name in self._failed if failed is error), None)
