@@ -82,6 +82,12 @@ class GraphObserver:
     def on_event(self, event: GraphEvent) -> None:
         """Any event, those above included."""
 
+    def __call__(self, event: GraphEvent) -> None:
+        """Deliver an event to the methods that are for it."""
+        self.on_event(event)
+        if event.kind in _METHODS:
+            getattr(self, _METHODS[event.kind])(event)
+
 
 _METHODS: dict[GraphEventKind, str] = {
     "node_started": "on_node_enter",
@@ -93,16 +99,3 @@ _METHODS: dict[GraphEventKind, str] = {
 }
 
 AnyObserver = GraphObserver | Callable[[GraphEvent], None]
-
-
-def delivery(observer: AnyObserver) -> Callable[[GraphEvent], None]:
-    """The function to call with each event."""
-    if not isinstance(observer, GraphObserver):
-        return observer
-
-    def deliver(event: GraphEvent) -> None:
-        observer.on_event(event)
-        if event.kind in _METHODS:
-            getattr(observer, _METHODS[event.kind])(event)
-
-    return deliver

@@ -14,7 +14,7 @@ from langgraph.types import Command, StateSnapshot
 from ace.agent.streaming import AsyncRunStream, RunStream
 from ace.core import CancellationToken, ObserverThread
 from ace.graph.errors import CheckpointError, GraphError
-from ace.graph.events import AnyObserver, GraphEvent, delivery
+from ace.graph.events import AnyObserver, GraphEvent
 from ace.graph.jsonl import TURN_KEY
 from ace.graph.session import CALLS, KEY, RUN_KEY, STEPS_KEY, Session, session_of
 from ace.graph.state import read
@@ -28,22 +28,22 @@ MODES = ["values", "debug"]
 Listener = Callable[[GraphEvent], None]
 
 
-class ThreadOptions(TypedDict, total=False):
+class _CallOptions(TypedDict, total=False):
+    cancellation: CancellationToken | None
+    observers: Iterable[AnyObserver]
+    context: Any
+
+
+class ThreadOptions(_CallOptions, total=False):
     """Where a graph keeps its state, what stops the call, and who hears of it."""
 
     thread_id: str | None
-    cancellation: CancellationToken | None
-    observers: Iterable[AnyObserver]
-    context: Any
 
 
-class ResumeOptions(TypedDict, total=False):
+class ResumeOptions(_CallOptions, total=False):
     """The same for a thread that is named already, and what is changed in its state first."""
 
     update: Mapping[str, Any] | None
-    cancellation: CancellationToken | None
-    observers: Iterable[AnyObserver]
-    context: Any
 
 
 @dataclass(eq=False, repr=False)
@@ -66,8 +66,10 @@ class Workflow:
     checkpointer: BaseCheckpointSaver[Any] | None
 
     def __post_init__(self) -> None:
-        self._observer_threads = [ObserverThread(delivery(observer)) for observer in self.observers]
+        self._observer_threads = [ObserverThread(observer) for observer in self.observers]
         self._nodes = _nodes_in(self.graph)
+        self._untyped: Any = self.graph  # its own types are incomplete
+        self._saver: BaseCheckpointSaver[Any] | None = self._untyped.checkpointer
 
     # -- running ------------------------------------------------------------------------------------------------------
 
@@ -180,7 +182,7 @@ class Workflow:
     ) -> dict[str, Any]:
         session, given = self._session(config, listener, call)
         try:
-            with session.errors_mapped(_first_kind(input)):
+            with session.errors_mapped("graph_continued" if _resumes(input) else "graph_started"):
                 if _resumes(input):
                     self._load_steps(session, given)
                 for mode, payload in self._untyped.stream(input, given, control=session.control, **self._how(call)):
@@ -198,7 +200,7 @@ class Workflow:
     ) -> dict[str, Any]:
         session, given = self._session(config, listener, call)
         try:
-            with session.errors_mapped(_first_kind(input)):
+            with session.errors_mapped("graph_continued" if _resumes(input) else "graph_started"):
                 if _resumes(input):
                     await self._aload_steps(session, given)
                 async for mode, payload in self._untyped.astream(
@@ -236,7 +238,7 @@ class Workflow:
             cycle_window=self.cycle_window,
             observer_threads=[
                 *self._observer_threads,
-                *(ObserverThread(delivery(observer)) for observer in call.get("observers", ())),
+                *(ObserverThread(observer) for observer in call.get("observers", ())),
             ],
             nodes=self._nodes,
             listener=listener,
@@ -247,17 +249,6 @@ class Workflow:
         given["metadata"] = {**given.get("metadata", {}), RUN_KEY: session.run_id}
         given["recursion_limit"] = limit + 1  # max_steps is checked first; LangGraph counts the input, too
         return session, given
-
-    @property
-    def _untyped(self) -> Any:
-        """The graph, whose own types are incomplete."""
-        return self.graph
-
-    @property
-    def _saver(self) -> BaseCheckpointSaver[Any] | None:
-        """The checkpointer, in its `WatchedSaver`."""
-        saver = self._untyped.checkpointer
-        return cast("BaseCheckpointSaver[Any]", saver) if isinstance(saver, BaseCheckpointSaver) else None
 
     def _load_steps(self, session: Session, config: RunnableConfig) -> None:
         """Read how many steps a run took before this resume; checkpoints saved outside of a run do not hold it."""
@@ -337,10 +328,6 @@ def _resuming(answer: Any, update: Mapping[str, Any] | None) -> Any:
 
 def _resumes(input: Any) -> bool:
     return input is None or isinstance(input, Command)
-
-
-def _first_kind(input: Any) -> Any:
-    return "graph_continued" if _resumes(input) else "graph_started"
 
 
 def _config(config: RunnableConfig | None, thread_id: str | None) -> RunnableConfig:
