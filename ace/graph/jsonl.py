@@ -21,7 +21,7 @@ from collections.abc import AsyncIterator, Callable, Generator, Iterator, Sequen
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from types import CoroutineType
+from types import CoroutineType, SimpleNamespace
 from typing import Any, ParamSpec, TypeVar, cast
 
 import orjson
@@ -82,19 +82,6 @@ class CheckpointInfo:
     """The node that ran in this step; several are joined by commas."""
 
 
-class _Lines:
-    """Decodes the values of lines for LangGraph's saver in memory."""
-
-    def __init__(self, codec: JsonCodec) -> None:
-        self._codec = codec
-
-    def dumps_typed(self, obj: Any) -> tuple[str, Any]:
-        return "line", self._codec.encode(obj)
-
-    def loads_typed(self, data: tuple[str, Any]) -> Any:
-        return self._codec.decode(data[1])
-
-
 class Thread(InMemorySaver):
     """One thread: its file, and LangGraph's saver in memory with what stands there.
 
@@ -102,7 +89,9 @@ class Thread(InMemorySaver):
     """
 
     def __init__(self, path: Path, thread_id: str, codec: JsonCodec) -> None:
-        super().__init__(serde=cast(Any, _Lines(codec)))  # pyright: ignore[reportUnknownMemberType]
+        super().__init__()  # pyright: ignore[reportUnknownMemberType]
+        # LangGraph's saver in memory is filled from lines, whose values are read only when they are asked for
+        self.serde = cast(Any, SimpleNamespace(loads_typed=lambda line: codec.decode(line[1])))  # pyright: ignore
         self.path, self.thread_id, self._codec = path, thread_id, codec
         self._named: Record = {"v": FORMAT, "thread": thread_id}
         self._lock = threading.RLock()

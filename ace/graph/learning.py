@@ -16,7 +16,7 @@ from ace.graph.compiling import compile
 from ace.graph.events import AnyObserver
 from ace.graph.nodes import ReActAgentNode
 from ace.graph.proposal import Proposal, ProposedChange, Review, Risk, as_text, read_review, why_risky
-from ace.graph.state import AgentFields
+from ace.graph.state import AgentFields, needed
 from ace.graph.workflow import Workflow
 from ace.learner.credit import credit
 from ace.playbook import Add, Playbook, PlaybookBullet
@@ -138,7 +138,7 @@ class _Steps:
 
     def reflect(self, state: LearningState) -> dict[str, Any]:
         """The lessons."""
-        run, feedback = _run(state), _feedback(state)
+        run, feedback = _run(state), needed(state, "feedback", "reflect")
         known: list[str] = []
         if self.reflector.lm is not None:
             found = self.playbook.retrieve(run.task.text, run.task.domain, tenant=run.task.tenant)
@@ -150,7 +150,7 @@ class _Steps:
 
     def curate(self, state: LearningState) -> dict[str, Any]:
         """The deltas for the book as it is now, with credit for the bullets that the run used."""
-        run, feedback = _run(state), _feedback(state)
+        run, feedback = _run(state), needed(state, "feedback", "curate")
         self.playbook.refresh()
         tags = credit(run, feedback, self.playbook.find)
         seen = self.playbook.revision
@@ -166,7 +166,7 @@ class _Steps:
 
     def review(self, state: LearningState) -> dict[str, Any]:
         """Ask; rejected deltas leave the proposal, edited ones replace those that wait."""
-        proposal = _proposal(state)
+        proposal = state.get("proposal", Proposal())
         changes = state.get("changes", [])
         question = {
             "kind": "review",
@@ -185,7 +185,7 @@ class _Steps:
 
     def commit(self, state: LearningState) -> Command[Any]:
         """Commit once: a commit names its run, and one that is in the journal already is not made again."""
-        proposal, run = _proposal(state), _run(state)
+        proposal, run = state.get("proposal", Proposal()), _run(state)
         author = f"{proposal.reviewer or self.author} (run {run.run_id})"
         self.playbook.refresh()
         written = self._written(author)
@@ -221,13 +221,3 @@ def _run(state: LearningState) -> TaskOutput:
     if run is None:
         raise ValueError("the learning workflow needs `user_input`, or the `run` of an agent")
     return run
-
-
-def _feedback(state: LearningState) -> Feedback:
-    feedback = state.get("feedback")
-    assert feedback is not None, "judge comes first"
-    return feedback
-
-
-def _proposal(state: LearningState) -> Proposal:
-    return state.get("proposal", Proposal())

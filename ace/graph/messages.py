@@ -125,9 +125,8 @@ class AnswerTokens:
         """One piece."""
         if self._run is None:
             manager = get_callback_manager_for_config(self._config)
-            self._begun(manager.on_chat_model_start({"name": self._name}, [[HumanMessage(self._asked)]])[0])
-        run: Any = self._run
-        run.on_llm_new_token(text, chunk=self._chunk(text))
+            self._run = manager.on_chat_model_start({"name": self._name}, [[HumanMessage(self._asked)]])[0]
+        self._run.on_llm_new_token(text, chunk=self._chunk(text))
 
     def end(self) -> None:
         """The answer is whole, or was given up."""
@@ -139,9 +138,8 @@ class AnswerTokens:
         """`send` on the event loop."""
         if self._run is None:
             manager = get_async_callback_manager_for_config(self._config)
-            self._begun((await manager.on_chat_model_start({"name": self._name}, [[HumanMessage(self._asked)]]))[0])
-        run: Any = self._run
-        await run.on_llm_new_token(text, chunk=self._chunk(text))
+            self._run = (await manager.on_chat_model_start({"name": self._name}, [[HumanMessage(self._asked)]]))[0]
+        await self._run.on_llm_new_token(text, chunk=self._chunk(text))
 
     async def aend(self) -> None:
         """`end` on the event loop."""
@@ -149,13 +147,11 @@ class AnswerTokens:
             await self._run.on_llm_end(self._whole())
             self._run = None
 
-    def _begun(self, run: Any) -> None:
-        self._run, self._text = run, ""
-
     def _chunk(self, text: str) -> ChatGenerationChunk:
         self._text += text
         return ChatGenerationChunk(message=AIMessageChunk(content=text, id=f"run-{self._run.run_id}"))
 
     def _whole(self) -> LLMResult:
-        self.sent[self._text] = message_id = f"run-{self._run.run_id}"
-        return LLMResult(generations=[[ChatGeneration(message=AIMessage(self._text, id=message_id))]])
+        text, self._text = self._text, ""
+        self.sent[text] = message_id = f"run-{self._run.run_id}"
+        return LLMResult(generations=[[ChatGeneration(message=AIMessage(text, id=message_id))]])
