@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import functools
-from collections.abc import AsyncIterator, Callable, Generator, Iterator, Sequence
+from collections.abc import AsyncIterator, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, cast
 
@@ -50,25 +49,20 @@ def _watched(what: str, given: tuple[Any, ...]) -> Generator[tuple[Any, ...]]:
         session.saved(inner.get("checkpoint_ns", ""), checkpoint["id"], metadata)
 
 
-def _sync(method: Callable[..., Any], what: str) -> Any:
-    @functools.wraps(method)
+def _sync(name: str, what: str) -> Any:
     def call(self: WatchedSaver, *given: Any, **options: Any) -> Any:
         with _watched(what, given) as prepared:
-            return getattr(self.inner, method.__name__)(*prepared, **options)
+            return getattr(self.inner, name)(*prepared, **options)
 
     return call
 
 
-def _async(method: Callable[..., Any], what: str) -> Any:
-    @functools.wraps(method)
+def _async(name: str, what: str) -> Any:
     async def call(self: WatchedSaver, *given: Any, **options: Any) -> Any:
         with _watched(what, given) as prepared:
-            return await getattr(self.inner, method.__name__)(*prepared, **options)
+            return await getattr(self.inner, name)(*prepared, **options)
 
     return call
-
-
-_Saver: Any = BaseCheckpointSaver
 
 
 class WatchedSaver(BaseCheckpointSaver[Any]):
@@ -91,14 +85,14 @@ class WatchedSaver(BaseCheckpointSaver[Any]):
         """The inner saver's."""
         return self.inner.get_next_version(current, channel)
 
-    get_tuple = _sync(_Saver.get_tuple, "read")
-    aget_tuple = _async(_Saver.aget_tuple, "read")
-    get_delta_channel_history = _sync(_Saver.get_delta_channel_history, "read")
-    aget_delta_channel_history = _async(_Saver.aget_delta_channel_history, "read")
-    put = _sync(_Saver.put, "put")
-    aput = _async(_Saver.aput, "put")
-    put_writes = _sync(_Saver.put_writes, "put_writes")
-    aput_writes = _async(_Saver.aput_writes, "put_writes")
+    get_tuple = _sync("get_tuple", "read")
+    aget_tuple = _async("aget_tuple", "read")
+    get_delta_channel_history = _sync("get_delta_channel_history", "read")
+    aget_delta_channel_history = _async("aget_delta_channel_history", "read")
+    put = _sync("put", "put")
+    aput = _async("aput", "put")
+    put_writes = _sync("put_writes", "put_writes")
+    aput_writes = _async("aput_writes", "put_writes")
 
     def list(self, config: RunnableConfig | None, **options: Any) -> Iterator[CheckpointTuple]:
         """Read checkpoints."""
