@@ -79,8 +79,8 @@ def compile(
         _check_saved({name: of for schema in schemas for name, of in fields_of(schema).items()}, classes)
     graph = _guarded(builder).compile(  # pyright: ignore[reportUnknownMemberType]
         checkpointer=saver,
-        interrupt_before=_names(interrupt_before),
-        interrupt_after=_names(interrupt_after),
+        interrupt_before="*" if "*" in interrupt_before else list(interrupt_before),
+        interrupt_after="*" if "*" in interrupt_after else list(interrupt_after),
         **options,
     )
     for name in builder.nodes:
@@ -111,10 +111,6 @@ def _saver(given: Any) -> BaseCheckpointSaver[Any]:
     return cast("BaseCheckpointSaver[Any]", given)
 
 
-def _names(given: Sequence[str]) -> Any:
-    return "*" if given == "*" or "*" in given else list(given)
-
-
 def _check(builder: StateGraph[Any, Any, Any, Any], *interrupts: Sequence[str]) -> None:
     """Name a missing node before LangGraph does, which raises a plain `ValueError`."""
     nodes = set(builder.nodes)
@@ -123,7 +119,7 @@ def _check(builder: StateGraph[Any, Any, Any, Any], *interrupts: Sequence[str]) 
         if name not in nodes and name not in also:
             raise MissingNode(name, where, nodes)
 
-    for name in (name for given in interrupts if given != "*" for name in given):
+    for name in (name for given in interrupts for name in given):
         require(name, "an interrupt", "*")
     edges = [((start,), end) for start, end in builder.edges] + [(starts, end) for starts, end in builder.waiting_edges]
     for starts, end in edges:
