@@ -56,8 +56,7 @@ class RetrieveNode(Node):
 
     def _found(self, query: str) -> Sequence[Any]:
         if isinstance(self.source, Playbook):
-            k = DEFAULT_K if self.k is None else self.k
-            return self.source.retrieve(query, self.domain, k=k, tenant=self.tenant)
+            return self.source.retrieve(query, self.domain, k=self.k or DEFAULT_K, tenant=self.tenant)
         return self.source(query)
 
 
