@@ -140,8 +140,7 @@ class JsonCodec:
 
     def declare(self, classes: Iterable[type]) -> None:
         """Allow the state to hold these classes."""
-        for found in classes:
-            self._classes[name_of(found)] = found
+        self._classes |= {name_of(found): found for found in classes}
 
     # -- LangGraph's protocol --------------------------------------------------------------------------------------------
 
@@ -297,7 +296,7 @@ class JsonCodec:
                 time = (dt.datetime if tag == "$datetime" else dt.time).fromisoformat(text).replace(fold=fold)
                 return time if key is None else time.replace(tzinfo=ZoneInfo(key))
             case "$enum" | "$model" | "$namedtuple" | "$dataclass":
-                return _READERS[tag](self._declared(inner[0]), self._decode(inner[1]))
+                return _made(tag, self._declared(inner[0]), self._decode(inner[1]))
             case _:
                 raise CheckpointError(f"a saved value has the unknown tag {tag!r}; it was written by a newer version")
 
@@ -343,41 +342,28 @@ def _default_of(value: Any, place: str) -> str | None:
     return None if made_by is None else made_by.__name__
 
 
-def _enum(found: type[Any], value: Any) -> Any:
-    if not issubclass(found, enum.Enum):
-        raise TypeError(f"{found!r} is no enum")
-    return found(value)
-
-
-def _model(found: Any, state: dict[str, Any]) -> Any:
-    """A model as it was saved: its validators do not run."""
-    _check(found, state["__dict__"], found.model_fields)
-    made = found.__new__(found)
-    made.__setstate__(state)
-    return made
-
-
-def _dataclass(found: Any, fields: dict[str, Any]) -> Any:
-    parts = dataclasses.fields(found)
-    _check(found, fields, [part.name for part in parts if part.init or part.name in fields])
-    made = object.__new__(found)
-    for field, value in fields.items():
-        object.__setattr__(made, field, value)
-    return made
-
-
-def _namedtuple(found: Any, fields: dict[str, Any]) -> Any:
-    _check(found, fields, found._fields)
-    return found(**fields)
-
-
-_READERS: dict[str, Callable[[Any, Any], Any]] = {
-    "$enum": _enum,
-    "$model": _model,
-    "$namedtuple": _namedtuple,
-    "$dataclass": _dataclass,
-}
-"""From a declared class and what was saved of its value to the value."""
+def _made(tag: str, found: Any, saved: Any) -> Any:
+    """A value of a declared class as it was saved: validators do not run."""
+    match tag:
+        case "$enum":
+            if not issubclass(found, enum.Enum):
+                raise TypeError(f"{found!r} is no enum")
+            return found(saved)
+        case "$model":
+            _check(found, saved["__dict__"], found.model_fields)
+            made = found.__new__(found)
+            made.__setstate__(saved)
+            return made
+        case "$namedtuple":
+            _check(found, saved, found._fields)
+            return found(**saved)
+        case _:
+            parts = dataclasses.fields(found)
+            _check(found, saved, [part.name for part in parts if part.init or part.name in saved])
+            made = object.__new__(found)
+            for field, value in saved.items():
+                object.__setattr__(made, field, value)
+            return made
 
 
 def _check(found: type, fields: Collection[str], known: Collection[str]) -> None:
@@ -457,9 +443,7 @@ def fields_of(one: Any) -> Mapping[str, Any]:
     """The fields of a model, a dataclass, a named tuple or a `TypedDict`, with their annotations; of others none."""
     if isinstance(one, type) and issubclass(one, BaseModel):
         return {name: field.annotation for name, field in one.model_fields.items()}
-    if isinstance(one, type) and any(
-        (dataclasses.is_dataclass(one), hasattr(one, "__total__"), hasattr(one, "_fields"))
-    ):
+    if isinstance(one, type) and (can_be_declared(one) or hasattr(one, "__total__")):
         with suppress(NameError):  # an annotation that only a type checker can resolve
             return typing.get_type_hints(one, include_extras=True)
     return {}
