@@ -46,7 +46,9 @@ def _watched(what: str, given: tuple[Any, ...]) -> Generator[tuple[Any, ...]]:
             raise
         raise mapped from error
     if what == "put" and session is not None:
-        session.saved(inner.get("checkpoint_ns", ""), checkpoint["id"], metadata)
+        data = {"checkpoint_id": checkpoint["id"], "checkpoint_ns": inner.get("checkpoint_ns", "")}
+        data["source"] = metadata.get("source", "")
+        session.emit("checkpoint_saved", step=metadata.get("step", 0), data=data)
 
 
 def _sync(name: str, what: str) -> Any:

@@ -158,11 +158,6 @@ class Session(GraphCallbackHandler):
             self._failed.append((error, self._running[key][0]))
         return self._leave(key, "node_error", {"error": type(error).__name__, "message": describe_error(error)})
 
-    def saved(self, ns: str, checkpoint_id: str, metadata: Mapping[str, Any]) -> None:
-        """A checkpoint was saved."""
-        data = {"checkpoint_id": checkpoint_id, "checkpoint_ns": ns, "source": metadata.get("source", "")}
-        self.emit("checkpoint_saved", step=metadata.get("step", 0), data=data)
-
     # -- guards -------------------------------------------------------------------------------------------------------
 
     def take(self, mode: str, payload: Any) -> None:
@@ -275,10 +270,8 @@ class Session(GraphCallbackHandler):
         if metadata.get(RUN_KEY) != self.run_id:
             return
         if any(tag.startswith("graph:step:") for tag in cast("list[str]", kwargs.get("tags") or [])):
-            path = [part.split(":") for part in str(metadata.get("langgraph_checkpoint_ns", "")).split("|")]
-            names = [part[0] for part in path if len(part) > 1 or not part[0].isdigit()]
-            task_id = path[-1][-1] if len(path[-1]) > 1 else str(kwargs["run_id"])
-            node, step = "/".join(names), metadata.get("langgraph_step", 0)
+            node, task_id = place_of(str(metadata.get("langgraph_checkpoint_ns", "")))
+            task_id, step = task_id or str(kwargs["run_id"]), metadata.get("langgraph_step", 0)
             self._running[kwargs["run_id"]] = (node, task_id, step)
             self.emit("node_started", node=node, task_id=task_id, step=step)
 
@@ -320,6 +313,13 @@ def _targets(outputs: Any) -> Iterator[Any]:
             goto: Any = cast(Any, one).goto
             targets = cast("Sequence[Any]", goto) if isinstance(goto, (list, tuple)) else (goto,)
             yield from (target.node if isinstance(target, Send) else target for target in targets)
+
+
+def place_of(checkpoint_ns: str) -> tuple[str, str]:
+    """The path of a node, and the id of its task or nothing: `place_of("outer:t1|inner:t2")` is `("outer/inner", "t2")`."""
+    path = [part.split(":") for part in checkpoint_ns.split("|")]
+    names = [part[0] for part in path if len(part) > 1 or not part[0].isdigit()]
+    return "/".join(names), path[-1][-1] if len(path[-1]) > 1 else ""
 
 
 def session_of(config: RunnableConfig) -> Session | None:

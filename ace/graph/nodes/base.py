@@ -15,7 +15,7 @@ from langgraph.types import interrupt
 from ace.agent import Approve, Deny
 from ace.core import InvalidModelAction, Pause, current_context
 from ace.core.durable import digest
-from ace.graph.session import CALLS, Session, session_of
+from ace.graph.session import CALLS, Session, place_of, session_of
 from ace.tools import ToolRegistry, check_call
 
 Pause.register(GraphInterrupt)
@@ -107,9 +107,7 @@ class Visit:
         inner = given.get("configurable", {})
         self.session: Session | None = session_of(given)
         self.in_graph = _SCRATCHPAD in inner
-        path = [part.split(":") for part in str(inner.get("checkpoint_ns", "")).split("|")]
-        self.node = "/".join(part[0] for part in path if len(part) > 1 or not part[0].isdigit())
-        self.task_id = path[-1][-1] if len(path[-1]) > 1 else ""
+        self.node, self.task_id = place_of(str(inner.get("checkpoint_ns", "")))
         self.thread_id = str(inner.get("thread_id") or "")
 
     def run_id(self, attempt: int = 0) -> str:
