@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import Any, Literal, cast
+from typing import Any, Literal
 
 from pydantic import BaseModel, Field, ValidationError
 
@@ -204,9 +204,8 @@ def read_review(answer: Any) -> tuple[Review | None, list[Delta], str]:
         >>> read_review("approve")[0].decision, read_review("perhaps")[2]
         ('approve', "the answer is 'perhaps', expected 'approve', 'edit' with deltas, or 'reject'")
     """
-    given = cast("dict[str, Any]", answer) if isinstance(answer, Mapping) else {"decision": answer}
     try:
-        review = answer if isinstance(answer, Review) else Review.model_validate(given)
+        review = Review.model_validate(answer if isinstance(answer, (Mapping, Review)) else {"decision": answer})
     except ValidationError:
         return None, [], f"the answer is {answer!r:.200}, expected 'approve', 'edit' with deltas, or 'reject'"
     if review.decision != "edit":

@@ -145,8 +145,7 @@ def _shown(summary: str, messages: Sequence[Message]) -> str:
 
 
 def _messages(state: Any, name: str) -> list[Message]:
-    found = read(state, name, [])
-    return [one if isinstance(one, Message) else Message.model_validate(one) for one in found]
+    return [Message.model_validate(one) for one in read(state, name, [])]
 
 
 def _text(messages: Sequence[Message]) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass
-from typing import Any, cast
+from typing import Any
 
 from langchain_core.runnables import RunnableConfig
 
@@ -61,10 +61,8 @@ class RetrieveNode(Node):
 
 
 def _retrieved(one: Any) -> Document:
-    if isinstance(one, Document):
-        return one
+    if isinstance(one, (Document, dict)):
+        return Document.model_validate(one)
     if isinstance(one, PlaybookBullet):
         return Document(id=one.id, content=render_bullet(one), metadata={"section": one.section})
-    if isinstance(one, dict):
-        return Document.model_validate(cast("dict[str, Any]", one))
     return Document(content=clean_text(value_to_text(one)))

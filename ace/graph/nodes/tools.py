@@ -13,7 +13,7 @@ from typing import Any, Literal, cast
 from langchain_core.runnables import RunnableConfig
 from langgraph.func import task
 
-from ace.agent import Approve, Deny
+from ace.agent import Deny
 from ace.core import CancellationToken, Pause, ToolContext, ToolError, UsageLimits
 from ace.graph.events import GraphEventKind
 from ace.graph.jsonl import TASK
@@ -121,16 +121,14 @@ class ToolNode(Node):
         decided, _ = ask(question, {call.id: call.name for call in waiting}, self.registry)
         denied: dict[str, ToolResult] = {}
         for number, call in enumerate(calls):
-            match decided.get(call.id):
-                case Approve(dict() as args):
-                    calls[number] = check_call(self.registry, call.name, args, call.id)
-                case Deny(reason):
-                    text = reason or "The operator did not approve this call."
-                    denied[call.id] = ToolResult(
-                        tool_call_id=call.id, outcome="denied", text=text, error_kind="permission_denied"
-                    )
-                case _:
-                    pass
+            decision = decided.get(call.id)
+            if isinstance(decision, Deny):
+                text = decision.reason or "The operator did not approve this call."
+                denied[call.id] = ToolResult(
+                    tool_call_id=call.id, outcome="denied", text=text, error_kind="permission_denied"
+                )
+            elif decision is not None and decision.args is not None:
+                calls[number] = check_call(self.registry, call.name, decision.args, call.id)
         return calls, denied
 
     def _groups(self, calls: list[ToolCall]) -> list[list[ToolCall]]:
