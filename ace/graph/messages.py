@@ -89,17 +89,11 @@ def as_messages(output: TaskOutput, sent: Mapping[str, str] | None = None) -> li
 
 def _decision(steps: Sequence[ReasoningStep], run: str) -> list[AnyMessage]:
     # ids count from one in each run, and a thread holds many runs
-    names = [f"{run}-{step.tool_call_id}" for step in steps]
-    calls = [{"name": s.tool_name, "args": s.tool_args, "id": name} for s, name in zip(steps, names, strict=True)]
-    results = [
-        ToolMessage(
-            step.observation,
-            tool_call_id=name,
-            name=step.tool_name,
-            status="success" if step.outcome == "success" else "error",
-        )
-        for step, name in zip(steps, names, strict=True)
-    ]
+    calls, results = list[Any](), list[ToolMessage]()
+    for step in steps:
+        call_id, status = f"{run}-{step.tool_call_id}", "success" if step.outcome == "success" else "error"
+        calls.append({"name": step.tool_name, "args": step.tool_args, "id": call_id})
+        results.append(ToolMessage(step.observation, tool_call_id=call_id, name=step.tool_name, status=status))
     return [AIMessage(steps[0].thought, tool_calls=calls), *results]  # pyright: ignore[reportArgumentType]
 
 
