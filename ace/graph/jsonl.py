@@ -18,7 +18,7 @@ import re
 import threading
 import zlib
 from collections.abc import AsyncIterator, Callable, Generator, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import CoroutineType, SimpleNamespace
@@ -339,19 +339,15 @@ class JsonlCheckpointer(BaseCheckpointSaver[str]):
         """The ids of all threads, in the order of their files' names."""
         found: list[str] = []
         for path in sorted(self.folder.glob("*.jsonl")):
-            try:
-                with path.open("rb") as file:
-                    line = file.readline()
-            except FileNotFoundError:  # somebody has just deleted it
-                continue
-            try:
-                found.append(str(json.loads(line)["thread"]))
-            except (ValueError, KeyError, TypeError) as error:
-                if not line.endswith(b"\n"):
-                    continue  # torn before anything was saved
-                raise CheckpointError(
-                    f"{str(path)!r} is damaged: line 1 names no thread; restore or delete it"
-                ) from error
+            with suppress(FileNotFoundError), path.open("rb") as file:  # somebody may just have deleted it
+                line = file.readline()
+                try:
+                    found.append(str(json.loads(line)["thread"]))
+                except (ValueError, KeyError, TypeError) as error:
+                    if line.endswith(b"\n"):  # otherwise it was torn before anything was saved
+                        raise CheckpointError(
+                            f"{str(path)!r} is damaged: line 1 names no thread; restore or delete it"
+                        ) from error
         return found
 
     def _thread(self, thread_id: str) -> Thread:
