@@ -71,7 +71,6 @@ def compile(
             f"max_steps must be at least 1 and cycle_window 0 or more, got {max_steps!r} and {cycle_window!r}"
         )
     _check(builder, interrupt_before, interrupt_after)
-    _check_defaults(builder)
     nodes = (node.input_schema for node in builder.nodes.values())
     schemas = [builder.state_schema, builder.input_schema, builder.output_schema, *nodes]
     saver = watched(_saver(checkpointer), classes_in(*schemas) | set(classes)) if checkpointer is not None else None
@@ -112,7 +111,7 @@ def _saver(given: Any) -> BaseCheckpointSaver[Any]:
 
 
 def _check(builder: StateGraph[Any, Any, Any, Any], *interrupts: Sequence[str]) -> None:
-    """Name a missing node before LangGraph does, which raises a plain `ValueError`."""
+    """Name a missing node before LangGraph does, with a plain `ValueError`; refuse an edge beside a conditional one."""
     nodes = set(builder.nodes)
 
     def require(name: str, where: str, *also: str) -> None:
@@ -125,6 +124,11 @@ def _check(builder: StateGraph[Any, Any, Any, Any], *interrupts: Sequence[str]) 
     for starts, end in edges:
         for start in starts:
             require(start, f"the edge to {end!r}", START)
+            if start in builder.branches:  # it looks like a default, and LangGraph takes both
+                raise GraphError(
+                    f"node {start!r} has an edge to {end!r} and a conditional edge, and both would be taken; return {end!r} "
+                    "from the condition where it is meant, and leave out the edge"
+                )
         require(end, f"the edge from {', '.join(map(repr, starts))}", END)
     for source, branches in builder.branches.items():
         require(source, "a conditional edge", START)
@@ -132,17 +136,6 @@ def _check(builder: StateGraph[Any, Any, Any, Any], *interrupts: Sequence[str]) 
             require(target, f"the conditional edge from {source!r}", END)
     if not any(START in starts for starts, _ in edges) and START not in builder.branches:
         raise MissingNode(START, "no edge leads into the graph; add_edge(START, NODE)", nodes)
-
-
-def _check_defaults(builder: StateGraph[Any, Any, Any, Any]) -> None:
-    """Refuse an edge beside a conditional one: it looks like a default, and LangGraph takes both."""
-    joined = [(source, end) for sources, end in builder.waiting_edges for source in sources]
-    for source, end in [*builder.edges, *joined]:
-        if source in builder.branches:
-            raise GraphError(
-                f"node {source!r} has an edge to {end!r} and a conditional edge, and both would be taken; return {end!r} "
-                "from the condition where it is meant, and leave out the edge"
-            )
 
 
 def _guarded(builder: StateGraph[Any, Any, Any, Any]) -> StateGraph[Any, Any, Any, Any]:
