@@ -150,7 +150,7 @@ class _Steps:
         tags = credit(run, feedback, self.playbook.find)
         seen = self.playbook.revision
         deltas = [*tags, *self.curator.curate(state.get("insights", []), self._tools)]
-        proposal = Proposal.of(deltas, state.get("proposal"))
+        proposal = state.get("proposal", Proposal()).with_deltas(deltas)
         # the changes are kept as shown: the answer is about them, even if the playbook changes meanwhile
         changes = proposal.changes(self.playbook, self.risky, self._tools)
         return {"proposal": proposal, "changes": changes, "seen": seen}

@@ -55,12 +55,10 @@ class Proposal(BaseModel, frozen=True, extra="forbid"):
     reviewer: str = ""
     note: str = ""
 
-    @classmethod
-    def of(cls, deltas: Iterable[Delta], before: Proposal | None = None) -> Proposal:
-        """A proposal; what a reviewer said of an earlier one still holds."""
-        kept = before or cls()
-        wanted = [delta for delta in deltas if fingerprint(delta) not in kept.refused]
-        return kept.model_copy(update={"deltas": (*_dumped(wanted), *kept.edited)})
+    def with_deltas(self, deltas: Iterable[Delta]) -> Proposal:
+        """A proposal of other deltas; what a reviewer said of this one still holds."""
+        wanted = [delta for delta in deltas if fingerprint(delta) not in self.refused]
+        return self.model_copy(update={"deltas": (*_dumped(wanted), *self.edited)})
 
     def reviewed(self, review: Review, waiting: Collection[int], edited: Sequence[Delta]) -> Proposal:
         """The proposal after a review of the deltas that wait."""
@@ -129,9 +127,9 @@ def why_risky(book: Playbook, delta: Delta, tools: Collection[str] = ()) -> str:
         ''
     """
     match delta:
-        case Add(bullet=bullet) if bullet.stage == "quarantined":
+        case Add(bullet=PlaybookBullet(stage="quarantined")):
             return delta.reason or "held: it waits for review"
-        case Add(bullet=bullet) if bullet.stage == "pinned":
+        case Add(bullet=PlaybookBullet(stage="pinned")) | Promote(stage="pinned"):
             return "pinned: it would come first in prompts"
         case Add(bullet=bullet):
             return book.review.why_held(bullet, tools)
@@ -141,8 +139,6 @@ def why_risky(book: Playbook, delta: Delta, tools: Collection[str] = ()) -> str:
             return "removes a bullet"
         case Merge() if delta.absorbed:
             return f"takes the place of {', '.join(delta.absorbed)}"
-        case Promote() if delta.stage == "pinned":
-            return "pinned: it would come first in prompts"
         case Restore():
             return "brings back an earlier state"
         case _:
