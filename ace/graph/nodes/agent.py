@@ -14,7 +14,7 @@ from ace.agent.output import build_output, error_of
 from ace.agent.record import DEFAULT_MAX_ITERS
 from ace.agent.states import Acting, Interrupted
 from ace.agent.streaming import AsyncRunStream, RunStream
-from ace.core import CancellationToken, Event, ToolError, current_context, value_to_text
+from ace.core import Event, ToolError, current_context, value_to_text
 from ace.graph.errors import GraphError
 from ace.graph.messages import AnswerTokens, as_messages, instructions_of, last_message
 from ace.graph.nodes.base import Answers, Node, Visit, ask, writer
@@ -126,13 +126,6 @@ class ReActAgentNode(Node):
                 attempt.output = stream.output
         return self._update(attempt)
 
-    def limit(self, remaining: int | None) -> int:
-        """Decisions that a visit may take: its own limit, or what the graph has left."""
-        own = next(
-            (n for n in (self.max_iters, getattr(self.agent, "max_iters", None)) if n is not None), DEFAULT_MAX_ITERS
-        )
-        return own if remaining is None else min(own, remaining)
-
     def _update(self, attempt: _Attempt) -> dict[str, Any]:
         output = attempt.output
         assert output is not None
@@ -172,11 +165,10 @@ class _Attempt:
         self.node = node
         self.visit = Visit(config)
         self.output: TaskOutput | None = None
-        session = self.visit.session
-        self.token = session.cancellation if session is not None else CancellationToken()
         self.streams = hasattr(node.agent, "stream") and hasattr(node.agent, "astream_resume")
         task, self._in_messages = node.task_of(state, self.visit.node)
-        self.agent, self._handed, self.turn = node.agent, "", session.turn if session is not None else ""
+        self.agent, self._handed = node.agent, ""
+        self.turn = self.visit.session.turn if self.visit.session is not None else ""
         if node.calls:
             self._results = {result.tool_call_id: result for result in read(state, node.results, [])}
             self.agent = _handing_over(node.agent, self._results, self.turn)
@@ -184,10 +176,13 @@ class _Attempt:
         self._own_kind = any(isinstance(message, Message) for message in read(state, node.messages, ()))
         self.tokens = AnswerTokens(config, value_to_text(task.inputs), type(node.agent).__name__)
         self._write = writer()
+        limits = (node.max_iters, getattr(node.agent, "max_iters", None), DEFAULT_MAX_ITERS)
+        limit = next(limit for limit in limits if limit is not None)
+        left = self.visit.remaining_steps
         self.task = task.model_copy(
             update={
                 "task_id": read(state, "task_id") or self.visit.thread_id or self.visit.task_id or "graph",
-                "max_iters": node.limit(session.remaining_steps if session is not None else None),
+                "max_iters": limit if left is None else min(limit, left),
             }
         )
         self.run_id = self._open_run()
@@ -230,9 +225,9 @@ class _Attempt:
     def begun(self, decision: ResumeDecision | None, stream: Callable[..., Any], resume: Callable[..., Any]) -> Any:
         """Begin the next part of the run with the agent's own method: a stream."""
         if self._stored():
-            return resume(self.run_id, decision, cancellation=self.token)
+            return resume(self.run_id, decision, cancellation=self.visit.cancellation)
         named = {"run_id": self.run_id} if self.run_id else {}
-        return stream(self.task, cancellation=self.token, **named)
+        return stream(self.task, cancellation=self.visit.cancellation, **named)
 
     def send(self, event: Event) -> None:
         """Send the agent's event as an event of the graph, and as LangGraph's stream modes have it."""

@@ -13,7 +13,7 @@ from langgraph.errors import GraphInterrupt
 from langgraph.types import interrupt
 
 from ace.agent import Approve, Deny
-from ace.core import InvalidModelAction, Pause, current_context
+from ace.core import CancellationToken, InvalidModelAction, Pause, current_context
 from ace.core.durable import digest
 from ace.graph.session import CALLS, Session, place_of, session_of
 from ace.tools import ToolRegistry, check_call
@@ -106,6 +106,8 @@ class Visit:
         given = config or {}
         inner = given.get("configurable", {})
         self.session: Session | None = session_of(given)
+        self.cancellation = self.session.cancellation if self.session is not None else CancellationToken()
+        self.remaining_steps = self.session.remaining_steps if self.session is not None else None
         self.in_graph = _SCRATCHPAD in inner
         self.node, self.task_id = place_of(str(inner.get("checkpoint_ns", "")))
         self.thread_id = str(inner.get("thread_id") or "")

@@ -14,7 +14,7 @@ from langchain_core.runnables import RunnableConfig
 from langgraph.func import task
 
 from ace.agent import Deny
-from ace.core import CancellationToken, Pause, ToolContext, ToolError, UsageLimits
+from ace.core import Pause, ToolContext, ToolError, UsageLimits
 from ace.graph.events import GraphEventKind
 from ace.graph.jsonl import TASK
 from ace.graph.nodes.base import Node, Visit, ask, writer
@@ -170,26 +170,22 @@ class _Calls:
     def __init__(self, config: RunnableConfig | None, fail: bool) -> None:
         self.visit = Visit(config)
         self._fail = fail
-        session = self.visit.session
-        self._token = session.cancellation if session is not None else CancellationToken()
         self._run_id = self.visit.run_id() or uuid.uuid4().hex  # where nothing is saved, no visit goes on
 
     def stop_if_cancelled(self) -> None:
         """Stop in a cancelled graph; a resume makes the calls that have not ended."""
-        if self._token.cancelled:
-            raise Stopped(self._token.reason)
+        if self.visit.cancellation.cancelled:
+            raise Stopped(self.visit.cancellation.reason)
 
     def context(self, call: ToolCall) -> ToolContext:
         """Who makes a call."""
-        session = self.visit.session
-        steps = session.remaining_steps if session is not None else None
         return ToolContext(
             run_id=self._run_id,
             correlation_id=self.visit.thread_id,
             step_id=self.visit.task_id,
             tool_call_id=call.id,
-            cancellation=self._token,
-            remaining=UsageLimits(iterations=steps),
+            cancellation=self.visit.cancellation,
+            remaining=UsageLimits(iterations=self.visit.remaining_steps),
         )
 
     def kept(self, result: ToolResult) -> dict[str, Any]:
