@@ -96,15 +96,15 @@ BREAKS = (
         "lessons-one-wording-found",
         "nothing is found",
         "ace/playbook/retriever.py",
-        "candidates = self._found(query)\n",
-        "candidates = []\n",
+        "fitting = candidates if nearness(candidates) >= self._state.least else ()\n",
+        "fitting = ()\n",
     ),
     Break(
         "demo-playbook-closes",
         "the worst of what is found is shown",
         "ace/playbook/retriever.py",
-        "candidates = self._found(query)\n",
-        "candidates = self._found(query)[-1:]\n",
+        "[bullets[number] for number in order]\n",
+        "[bullets[number] for number in reversed(order)]\n",
     ),
 )
 
