@@ -7,7 +7,7 @@ from typing import Any, cast
 from typing_extensions import TypedDict
 
 from ace.core import ToolError
-from ace.suites.office.world import OfficeWorld, Row, put
+from ace.suites.office.world import OfficeWorld, Row
 
 DOMAIN_TOOLS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "orders": (("find_orders", "get_order"), ("refund_order", "cancel_order", "update_shipping")),
@@ -39,12 +39,6 @@ class OfficeTools:
             raise ToolError("refused", f"There is no {table[:-1]} with the id {row_id!r}.")
         return row
 
-    def _order(self, order_id: str, status: str, change: str) -> Row:
-        row = self._row("orders", order_id)
-        if row["status"] != status:
-            raise ToolError("refused", f"Order {order_id} is {row['status']}; only {status} orders can {change}.")
-        return row
-
     def _find(self, table: str, **wanted: str) -> list[Row]:
         return [
             dict(row)
@@ -64,17 +58,26 @@ class OfficeTools:
 
     def refund_order(self, order_id: str, reason: str) -> str:
         """Refund a delivered order and note the reason."""
-        self._order(order_id, "delivered", "be refunded").update(status="refunded", reason=reason)
+        row = self._row("orders", order_id)
+        if row["status"] != "delivered":
+            raise ToolError("refused", f"Order {order_id} is {row['status']}; only delivered orders can be refunded.")
+        row.update(status="refunded", reason=reason)
         return f"Order {order_id} refunded."
 
     def cancel_order(self, order_id: str) -> str:
         """Cancel an open order."""
-        self._order(order_id, "open", "be cancelled")["status"] = "cancelled"
+        row = self._row("orders", order_id)
+        if row["status"] != "open":
+            raise ToolError("refused", f"Order {order_id} is {row['status']}; only open orders can be cancelled.")
+        row["status"] = "cancelled"
         return f"Order {order_id} cancelled."
 
     def update_shipping(self, order_id: str, ship_to: str) -> str:
         """Change where an open order ships to."""
-        self._order(order_id, "open", "change")["ship_to"] = ship_to
+        row = self._row("orders", order_id)
+        if row["status"] != "open":
+            raise ToolError("refused", f"Order {order_id} is {row['status']}; only open orders can change.")
+        row["ship_to"] = ship_to
         return f"Order {order_id} ships to {ship_to}."
 
     # mail
@@ -89,19 +92,28 @@ class OfficeTools:
 
     def send_mail(self, to: str, subject: str, body: str) -> str:
         """Send a mail to an address."""
+        if "@" not in to:
+            raise ToolError("refused", f"{to!r} is no mail address; look it up first.")
         return self._new_mail(to, subject, body)
 
     def _new_mail(self, to: str, subject: str, body: str) -> str:
-        if "@" not in to:
-            raise ToolError("refused", f"{to!r} is no mail address; look it up first.")
         mail_id = self.world.new_id("m")
-        mail = {"mail_id": mail_id, "sender": "me", "recipient": to, "subject": subject, "body": body}
-        put(self.world.tables["mails"], **mail, label="", archived=False)
+        self.world.tables["mails"][mail_id] = {
+            "mail_id": mail_id,
+            "sender": "me",
+            "recipient": to,
+            "subject": subject,
+            "body": body,
+            "label": "",
+            "archived": False,
+        }
         return f"Sent as {mail_id}."
 
     def forward_mail(self, mail_id: str, to: str) -> str:
         """Forward a mail to an address."""
         row = self._row("mails", mail_id)
+        if "@" not in to:
+            raise ToolError("refused", f"{to!r} is no mail address; look it up first.")
         return self._new_mail(to, f"Fwd: {row['subject']}", row["body"])
 
     def label_mail(self, mail_id: str, label: str) -> str:
@@ -127,7 +139,8 @@ class OfficeTools:
     def create_event(self, title: str, person: str, day: str, time: str) -> str:
         """Put an event with a colleague into the calendar; day as YYYY-MM-DD, time as HH:MM."""
         event_id = self.world.new_id("e")
-        put(self.world.tables["events"], event_id=event_id, title=title, person=person, day=day, time=time)
+        row = {"event_id": event_id, "title": title, "person": person, "day": day, "time": time}
+        self.world.tables["events"][event_id] = row
         return f"Event {event_id} created."
 
     def move_event(self, event_id: str, day: str, time: str) -> str:
