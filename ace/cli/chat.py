@@ -105,7 +105,7 @@ class _Talk:
                 importlib.import_module("readline")
         console.print(f"{self.chat.id}   /help for help, Ctrl-D to end", style="dim")
         for message in read_messages(self.chat.history.messages):
-            console.print(f"> {next(iter(message.inputs.values()), '')}", style="dim", highlight=True)
+            console.print(f"> {next(iter(message.inputs.values()), '')}", style="dim")
             answered = "\n".join(map(str, message.outputs.values()))
             console.print(answered, style="dim")
         if self.chat.waiting is not None:
@@ -131,7 +131,7 @@ class _Talk:
             case "/good" | "/bad":
                 self._learn(command == "/good", words.strip())
             case _ if line.startswith("/"):
-                console.print(f"there is no {command}; /help names what there is", style="yellow", highlight=True)
+                console.print(f"there is no {command}; /help names what there is", style="yellow")
             case _:
                 self._answer(line)
 
@@ -173,7 +173,7 @@ class _Talk:
             from ace.evaluation.reach import in_words
 
             why = in_words(output.error.message, str(self.chat.agent.lm))
-            console.print(f"{output.termination_reason}: {why}", style="red", highlight=True)
+            console.print(f"{output.termination_reason}: {why}", style="red")
 
     def _asked(self) -> str | None:
         """``y`` or ``n``, asked for until it is one of them; None at the end of the input."""
@@ -181,14 +181,14 @@ class _Talk:
             word = said.strip().lower()
             if word in ("y", "yes", "n", "no"):
                 return word[0]
-            console.print(f"{word!r} is neither", style="yellow", highlight=True)
+            console.print(f"{word!r} is neither", style="yellow")
         return None
 
     def _decided(self, decision: Any) -> None:
         try:
             output = self.chat.resume(decision).output
         except RunStoreError as error:
-            console.print(str(error), style="yellow", highlight=True)
+            console.print(str(error), style="yellow")
             console.print("Give this message up? Its calls so far stay in the history.")
             if self._asked() != "y":
                 raise
@@ -211,6 +211,6 @@ class _Talk:
             # who types it here is the user of this machine
             report = self.chat.learn(Feedback(success=success, text=words, trusted=True))
         except ValueError as error:
-            console.print(str(error), style="yellow", highlight=True)
+            console.print(str(error), style="yellow")
         else:
             console.print(f"learned: {report.added} new, {report.merged} merged", style="dim")

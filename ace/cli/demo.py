@@ -88,8 +88,7 @@ def demo(
         for arm in ("playbook", "random"):
             share = report.closed[arm]["iterations"]
             console.print(
-                f"{arm}: {100 * share:.0f} % of the way from no lesson to the right one in iterations (simulated)",
-                highlight=True,
+                f"{arm}: {100 * share:.0f} % of the way from no lesson to the right one in iterations (simulated)"
             )
         _show_bullets(playbook)
     write_json(report, json_file)
@@ -199,7 +198,7 @@ def _show_one(attempts: list[Attempt], playbook: Playbook) -> None:
     lesson = playbook.find(with_one.output.cited_bullets[:1])
     console.print(f"\nOne of the tasks: {without.task.task.text}", style="bold")
     for title, attempt in (("without a lesson, it fails", without), ("with that lesson, it is solved", with_one)):
-        console.print(f"{title} (simulated):", style="bold", highlight=True)
+        console.print(f"{title} (simulated):", style="bold")
         for step in attempt.output.structured_trace:
             args = ", ".join(f"{name}={value!r}" for name, value in step.tool_args.items())
             console.print(f"  {step.tool_name}({args})", soft_wrap=True)

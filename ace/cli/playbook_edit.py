@@ -348,14 +348,12 @@ def purge(
             f"{counted(found.entries, 'entry')} of the journal, {counted(found.runs, 'run')} stored or waiting; "
             f"changed: {', '.join(found.changed) or 'none'}; removed: {', '.join(found.removed) or 'none'}"
             + (f"; also the words {', '.join(found.words)}" if found.words else ""),
-            highlight=True,
         )
         cache = os.environ.get("DSPY_CACHEDIR") or Path.home() / ".dspy_cache"
         console.print(
             f"Not reached: exports, backups, saved programs, and DSPy's cache of replies in {cache}, which holds whole "
             "prompts; delete that folder to clear it.",
             soft_wrap=True,
-            highlight=True,
         )
         if not (found.entries or found.runs):
             write_json(found, json_file)
@@ -363,7 +361,5 @@ def purge(
         asked("This cannot be undone. Go on?", yes)
         result = book.purge(**target, author=named(author))
         verified = book.history.verify().ok
-        console.print(
-            f"[purged]: {counted(result.entries, 'entry')} changed; the journal verifies: {verified}", highlight=True
-        )
+        console.print(f"[purged]: {counted(result.entries, 'entry')} changed; the journal verifies: {verified}")
         write_json(result, json_file)

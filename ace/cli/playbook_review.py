@@ -88,10 +88,7 @@ def _by_key(book: Playbook, items: list[ReviewItem], keys: Iterator[str], author
         console.print(_KEYS, style="dim")
         match next(keys, "q"):
             case "a" | "r" as key if item.bullet.id in decided:
-                console.print(
-                    f"{item.bullet.id} is decided ({key} changes nothing); undo with `ace playbook undo`",
-                    highlight=True,
-                )
+                console.print(f"{item.bullet.id} is decided ({key} changes nothing); undo with `ace playbook undo`")
                 at += 1
             case "a" | "r" as key:
                 try:

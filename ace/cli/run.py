@@ -163,18 +163,18 @@ def _show(
     if steps:
         console.print(str(output.trace))
     if output.error:
-        console.print(f"{output.termination_reason}: {output.error.message}", style="red", highlight=True)
+        console.print(f"{output.termination_reason}: {output.error.message}", style="red")
     if output.request is not None and run_store is not None:
         calls = ", ".join(f"{call.tool_name}({call.tool_args})" for call in output.request.calls)
-        console.print(f"waits for a decision about {calls}; go on with:", highlight=True)
-        console.print(f"  --run-store {run_store} --resume {output.run_id} --decision approve|deny", highlight=True)
+        console.print(f"waits for a decision about {calls}; go on with:")
+        console.print(f"  --run-store {run_store} --resume {output.run_id} --decision approve|deny")
     if feedback is not None:
-        console.print(f"task solved: {'yes' if feedback.success else 'no'} {feedback.text}", highlight=True)
+        console.print(f"task solved: {'yes' if feedback.success else 'no'} {feedback.text}")
     usage = output.usage
     spent = f"{counted(usage.iterations, 'iteration')}, {counted(usage.lm_calls, 'request')}, {usage.seconds:.1f} s"
     console.print(spent)
     if output.answer is not None:
-        console.print(f"answer: {output.answer}", highlight=True)
+        console.print(f"answer: {output.answer}")
 
 
 def named_tools(names: list[str] | None, corpus: Path | None) -> list[Any]:

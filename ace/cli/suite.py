@@ -31,7 +31,7 @@ def list_tasks(
     """List the suites, or the tasks of one."""
     if suite is None:
         for name, about in described_suites():
-            console.print(f"{name}: {about}", highlight=True)
+            console.print(f"{name}: {about}")
         write_json([{"name": name, "about": about} for name, about in described_suites()], json_file)
         return
     loaded = load_suite(suite)
@@ -44,7 +44,7 @@ def list_tasks(
         table.add_row(*(Text(cell) for cell in cells))
     console.print(table)
     if len(loaded.tasks) > limit:
-        console.print(f"{len(loaded.tasks) - limit} more; raise --limit", highlight=True)
+        console.print(f"{len(loaded.tasks) - limit} more; raise --limit")
 
 
 @app.command("show", epilog=examples("ace suite show office 'refund#0'"))
@@ -59,7 +59,7 @@ def show(
     if task is None:
         raise SuiteError(f"the suite {suite!r} has no task {task_id!r}; see: ace suite list {suite}")
     console.print(f"{task.id} ({task.domain}, family {task.group})")
-    console.print(task.task.text, highlight=True)
+    console.print(task.task.text)
     for call in task.gold:
         mark = "writes" if call.name in loaded.writing_tools else "reads"
         console.print(f"  {mark} {call.name}({json.dumps(call.args)})")
@@ -86,7 +86,7 @@ def check(
     if golden is not None:
         console.print(f"golden cases: {replayed.passed} of {replayed.n} give their results and states")
     for case in replayed.failed[:10]:
-        console.print(f"  {case['id']}: {'; '.join(case['problems'][:2])}", highlight=True)
+        console.print(f"  {case['id']}: {'; '.join(case['problems'][:2])}")
     console.print(
         f"{tasks.n} tasks: {tasks.gold_plans_run} gold plans run without a failing call; the scorer calls "
         f"{tasks.oracle_right} right after their gold plan, and {tasks.empty_wrong} of the {tasks.empty_expected} tasks "
@@ -98,7 +98,7 @@ def check(
             "scored"
         )
     for problem in tasks.problems[:10]:
-        console.print(f"  {problem}", highlight=True)
+        console.print(f"  {problem}")
     write_json(report, json_file)
     if replayed.failed or tasks.problems:
         raise typer.Exit(1)
