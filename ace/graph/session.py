@@ -63,7 +63,7 @@ class Stopped(GraphBubbleUp):
 class Session(GraphCallbackHandler):
     """One call, from an input or a resume to the end or a pause.
 
-    As a handler of callbacks it hears what LangGraph's nodes do, nodes of graphs inside nodes included.
+    It is a handler of LangGraph's callbacks, which tell it what each node does, also in graphs inside nodes.
     """
 
     thread_id: str

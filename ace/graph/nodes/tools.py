@@ -198,8 +198,8 @@ class _Calls:
             raise ToolError(result.error_kind or "exception", result.message or result.text, result.text)
         return result.model_dump(mode="json", exclude={"content", "raised"})
 
-    def heard(self, call: ToolCall, result: ToolResult) -> dict[str, Any]:
-        """Tell of a call's result; gives it as `kept` does.
+    def report(self, call: ToolCall, result: ToolResult) -> dict[str, Any]:
+        """Tell observers and streams of a call's result, and return it as any saver keeps it.
 
         Raises:
             BaseException: The tool's `Pause`, as an `interrupt` in it; or `Stopped`: nobody waited for the result.
@@ -225,11 +225,11 @@ class _Calls:
 def _call(tool: Tool, call: ToolCall, made: _Calls) -> dict[str, Any]:
     """Make a call; LangGraph keeps what comes back, so that a resume does not make it again."""
     made.tell("tool_call_started", call)
-    return made.heard(call, call_tool(tool, call, made.context(call)))
+    return made.report(call, call_tool(tool, call, made.context(call)))
 
 
 @task(name=f"{TASK}call")
 async def _acall(tool: Tool, call: ToolCall, made: _Calls) -> dict[str, Any]:
     """`_call` on the event loop."""
     made.tell("tool_call_started", call)
-    return made.heard(call, await acall_tool(tool, call, made.context(call)))
+    return made.report(call, await acall_tool(tool, call, made.context(call)))
