@@ -46,7 +46,7 @@ class _VisibleConsole(Console):
 
 
 console = _VisibleConsole(markup=False, highlight=False)
-"""No markup: what is printed comes from models, users and files, and may hold brackets. Text has a colour only where a style is given."""
+"""No markup: what is printed comes from models, users and files, and may hold brackets. Only a style gives a colour."""
 
 
 def check_writable(param: typer.CallbackParam, path: Path | None) -> Path | None:
