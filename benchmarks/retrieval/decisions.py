@@ -11,7 +11,8 @@ the airline's tasks, every other one), and is asked for the other half:
 * **cost**: of the tasks where it succeeded, the share for which lessons are shown and all of them are wrong.
 
 Nothing is run again and no model is asked: a real model may ignore a right lesson as well as a wrong one, so these are upper
-ends of both. Beside our playbook: the last three runs that succeeded (``episodic``), the three most like the task
+ends of both. Beside our playbook: our lessons without those that would harm by an estimate for each kind of request
+(``ours-by-kind``, see `ByKind`), the last three runs that succeeded (``episodic``), the three most like the task
 (``exprag``), and three at random. Intervals: Wilson's shape, families of tasks drawn as a whole.
 """
 
@@ -22,13 +23,14 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
 from ace.evaluation import evaluate
+from ace.evaluation.episodes import Attempt
 from ace.evaluation.models import choose_model
 from ace.evaluation.stats import share
 from ace.learner import Learner
@@ -43,17 +45,64 @@ from benchmarks.learning.memory_study import span
 from benchmarks.retrieval.turns import CHANGES, calls
 
 RUNS = ("gpt-4_domains", "gpt-4_all", "gpt-3.5_domains", "llama2-70b_domains")
-MEMORIES = ("ours", "episodic", "exprag", "random")
+MEMORIES = ("ours", "ours-by-kind", "episodic", "exprag", "random")
+NEAREST = 5
+"""Requests that are one kind."""
+
+
+class Asked(NamedTuple):
+    """A task as a memory is asked for it."""
+
+    text: str
+    domain: str | None
+    wanted: tuple[str, ...]
+    solved: bool
+    """Without a memory, by the recorded model."""
+
+
+class ByKind:
+    """Shows a playbook's lessons without those that are expected to harm a request.
+
+    The requests that were learned from are asked again, and the scorer says of each lesson shown whether it holds the right
+    plan: more than any run could tell. A lesson stays when it was right in at least the share of the nearest requests that
+    the model solves without it; both shares by Laplace's rule.
+
+    Args:
+        book: It has learned.
+        learned: What it has learned from.
+    """
+
+    def __init__(self, book: Playbook, learned: Sequence[Asked]) -> None:
+        self._book = book
+        self._solved = [(self._vector(task), task.solved) for task in learned]
+        self._right: dict[str, list[tuple[Any, bool]]] = {}
+        for vector, task in zip([vector for vector, _ in self._solved], learned, strict=True):
+            for lesson in book.retrieve(task.text, domain=task.domain):
+                self._right.setdefault(lesson.id, []).append((vector, holds(lesson, task.wanted)))
+
+    def shown(self, task: Asked) -> dict[str, Sequence[PlaybookBullet]]:
+        """Return our lessons for a task: all of them, and those that stay."""
+        vector, found = self._vector(task), self._book.retrieve(task.text, domain=task.domain)
+        alone = _share(self._solved, vector)
+        stay = [lesson for lesson in found if _share(self._right.get(lesson.id, ()), vector) >= alone]
+        return {"ours": found, "ours-by-kind": stay}
+
+    def _vector(self, task: Asked) -> Any:
+        index = self._book.index
+        return index.query_vector(index.asked(task.text))
+
+
+def _share(known: Sequence[tuple[Any, bool]], vector: Any) -> float:
+    nearest = sorted(known, key=lambda pair: -float(pair[0] @ vector))[:NEAREST]
+    return (1 + sum(held for _, held in nearest)) / (2 + len(nearest))
 
 
 @dataclass(frozen=True)
 class Decided:
-    """A task of the second half, and how the recorded model did."""
+    """A task of the second half, and what memories show for it."""
 
-    text: str
+    task: Asked
     family: str
-    solved: bool
-    wanted: tuple[str, ...]
     shown: dict[str, Sequence[PlaybookBullet]]
     """By memory."""
 
@@ -70,18 +119,18 @@ def workbench(data: Path, run: str) -> list[Decided]:
             hashes = suite.episode(attempt.task).registry.schema_hashes
             learner.learn(attempt.output, attempt.feedback, hashes, group=attempt.task.group)
         plain = _plain(notes_of(suite, early), [attempt.task.task.text for attempt in late])
+
+        def asked(attempt: Attempt) -> Asked:
+            task = attempt.task.task
+            return Asked(task.text, task.domain, changing(suite, attempt.task), attempt.feedback.success)
+
+        by_kind = ByKind(book, [asked(attempt) for attempt in early])
         return [
             Decided(
-                text=attempt.task.task.text,
-                family=attempt.task.group,
-                solved=attempt.feedback.success,
-                wanted=changing(suite, attempt.task),
-                shown={
-                    "ours": book.retrieve(attempt.task.task.text, domain=attempt.task.task.domain),
-                    **{name: shows(attempt.task) for name, shows in plain.items()},
-                },
+                task, attempt.task.group, by_kind.shown(task) | {n: shows(attempt.task) for n, shows in plain.items()}
             )
             for attempt in late
+            for task in [asked(attempt)]
         ]
 
 
@@ -111,18 +160,18 @@ def airline(data: Path) -> list[Decided]:
             [run["traj"] for run in early], [run["reward"] == 1 for run in early], read_only=reads
         )
         plain = _plain(notes, [_asked(run) for run in late])
+
+        def asked(run: dict[str, Any]) -> Asked:
+            wanted = sequence_key(a["name"] for a in run["info"]["task"]["actions"] if a["name"] in CHANGES)
+            return Asked(_asked(run), None, wanted, run["reward"] == 1)
+
+        by_kind = ByKind(book, [asked(run) for run in early])
         return [
             Decided(
-                text=_asked(run),
-                family=str(run["task_id"]),
-                solved=run["reward"] == 1,
-                wanted=sequence_key(a["name"] for a in run["info"]["task"]["actions"] if a["name"] in CHANGES),
-                shown={
-                    "ours": book.retrieve(_asked(run)),
-                    **{name: shows(_Task(run)) for name, shows in plain.items()},
-                },
+                task, str(run["task_id"]), by_kind.shown(task) | {n: shows(_Task(run)) for n, shows in plain.items()}
             )
             for run in late
+            for task in [asked(run)]
         ]
 
 
@@ -147,14 +196,19 @@ def _plain(
     return simple(solved, dict(zip(texts, MiniLMEmbedder().embed(texts), strict=True)), 0)
 
 
+def holds(lesson: PlaybookBullet, wanted: Sequence[str]) -> bool:
+    """Whether a lesson has the right plan."""
+    return lesson.section == "Strategies" and lesson.teaches(wanted)
+
+
 def figures(decided: Sequence[Decided], memory: str) -> dict[str, Any]:
     """What could have been won, and what it could have cost."""
-    right = [any(b.section == "Strategies" and b.teaches(one.wanted) for b in one.shown[memory]) for one in decided]
+    right = [any(holds(bullet, one.task.wanted) for bullet in one.shown[memory]) for one in decided]
     misled = [bool(one.shown[memory]) and not found for one, found in zip(decided, right, strict=True)]
     report: dict[str, Any] = {}
     for name, values, solved in (("won", right, False), ("cost", misled, True)):
         chosen = [
-            (float(value), one.family) for value, one in zip(values, decided, strict=True) if one.solved is solved
+            (float(value), one.family) for value, one in zip(values, decided, strict=True) if one.task.solved is solved
         ]
         found = share([value for value, _ in chosen], [family for _, family in chosen])
         report[name] = {"n": len(chosen), "value": 100 * found.value, "low": 100 * found.low, "high": 100 * found.high}
