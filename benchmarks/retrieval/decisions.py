@@ -47,10 +47,10 @@ from benchmarks.retrieval.turns import CHANGES, calls
 RUNS = ("gpt-4_domains", "gpt-4_all", "gpt-3.5_domains", "llama2-70b_domains")
 MEMORIES = ("ours", "ours-by-kind", "episodic", "exprag", "random")
 NEAREST = 5
-"""Requests that are one kind."""
+"""So many requests that were learned from are of one kind with a request: those most like it."""
 
 
-class Asked(NamedTuple):
+class Request(NamedTuple):
     """A task as a memory is asked for it."""
 
     text: str
@@ -65,14 +65,14 @@ class ByKind:
 
     The requests that were learned from are asked again, and the scorer says of each lesson shown whether it holds the right
     plan: more than any run could tell. A lesson stays when it was right in at least the share of the nearest requests that
-    the model solves without it; both shares by Laplace's rule.
+    the model solves without it.
 
     Args:
         book: It has learned.
         learned: What it has learned from.
     """
 
-    def __init__(self, book: Playbook, learned: Sequence[Asked]) -> None:
+    def __init__(self, book: Playbook, learned: Sequence[Request]) -> None:
         self._book = book
         self._solved = [(self._vector(task), task.solved) for task in learned]
         self._right: dict[str, list[tuple[Any, bool]]] = {}
@@ -80,19 +80,20 @@ class ByKind:
             for lesson in book.retrieve(task.text, domain=task.domain):
                 self._right.setdefault(lesson.id, []).append((vector, holds(lesson, task.wanted)))
 
-    def shown(self, task: Asked) -> dict[str, Sequence[PlaybookBullet]]:
+    def shown(self, task: Request) -> dict[str, Sequence[PlaybookBullet]]:
         """Return our lessons for a task: all of them, and those that stay."""
         vector, found = self._vector(task), self._book.retrieve(task.text, domain=task.domain)
         alone = _share(self._solved, vector)
         stay = [lesson for lesson in found if _share(self._right.get(lesson.id, ()), vector) >= alone]
         return {"ours": found, "ours-by-kind": stay}
 
-    def _vector(self, task: Asked) -> Any:
+    def _vector(self, task: Request) -> Any:
         index = self._book.index
         return index.query_vector(index.asked(task.text))
 
 
 def _share(known: Sequence[tuple[Any, bool]], vector: Any) -> float:
+    """Return the share of what held in the nearest requests, by Laplace's rule."""
     nearest = sorted(known, key=lambda pair: -float(pair[0] @ vector))[:NEAREST]
     return (1 + sum(held for _, held in nearest)) / (2 + len(nearest))
 
@@ -101,7 +102,7 @@ def _share(known: Sequence[tuple[Any, bool]], vector: Any) -> float:
 class Decided:
     """A task of the second half, and what memories show for it."""
 
-    task: Asked
+    task: Request
     family: str
     shown: dict[str, Sequence[PlaybookBullet]]
     """By memory."""
@@ -120,17 +121,16 @@ def workbench(data: Path, run: str) -> list[Decided]:
             learner.learn(attempt.output, attempt.feedback, hashes, group=attempt.task.group)
         plain = _plain(notes_of(suite, early), [attempt.task.task.text for attempt in late])
 
-        def asked(attempt: Attempt) -> Asked:
+        def request_of(attempt: Attempt) -> Request:
             task = attempt.task.task
-            return Asked(task.text, task.domain, changing(suite, attempt.task), attempt.feedback.success)
+            return Request(task.text, task.domain, changing(suite, attempt.task), attempt.feedback.success)
 
-        by_kind = ByKind(book, [asked(attempt) for attempt in early])
+        by_kind = ByKind(book, [request_of(attempt) for attempt in early])
         return [
             Decided(
                 task, attempt.task.group, by_kind.shown(task) | {n: shows(attempt.task) for n, shows in plain.items()}
             )
-            for attempt in late
-            for task in [asked(attempt)]
+            for attempt, task in zip(late, map(request_of, late), strict=True)
         ]
 
 
@@ -161,17 +161,16 @@ def airline(data: Path) -> list[Decided]:
         )
         plain = _plain(notes, [_asked(run) for run in late])
 
-        def asked(run: dict[str, Any]) -> Asked:
+        def request_of(run: dict[str, Any]) -> Request:
             wanted = sequence_key(a["name"] for a in run["info"]["task"]["actions"] if a["name"] in CHANGES)
-            return Asked(_asked(run), None, wanted, run["reward"] == 1)
+            return Request(_asked(run), None, wanted, run["reward"] == 1)
 
-        by_kind = ByKind(book, [asked(run) for run in early])
+        by_kind = ByKind(book, [request_of(run) for run in early])
         return [
             Decided(
                 task, str(run["task_id"]), by_kind.shown(task) | {n: shows(_Task(run)) for n, shows in plain.items()}
             )
-            for run in late
-            for task in [asked(run)]
+            for run, task in zip(late, map(request_of, late), strict=True)
         ]
 
 
@@ -197,7 +196,7 @@ def _plain(
 
 
 def holds(lesson: PlaybookBullet, wanted: Sequence[str]) -> bool:
-    """Whether a lesson has the right plan."""
+    """Return whether a lesson has the right plan."""
     return lesson.section == "Strategies" and lesson.teaches(wanted)
 
 
