@@ -253,6 +253,12 @@ class PlaybookBullet(BaseModel, frozen=True, extra="forbid"):
         """See `sequence_key`."""
         return sequence_key(self.changing_tools)
 
+    @cached_property
+    def repeated(self) -> frozenset[str]:
+        """The changing tools that its plan calls for each item of a list."""
+        calls = self.plan.calls if self.plan is not None else ()
+        return frozenset(call.tool for call in calls if call.changes and call.times == "each")
+
     def teaches(self, changing: Iterable[str]) -> bool:
         """Return whether these are its changing calls; those that its plan makes for each item may be more.
 
@@ -260,8 +266,7 @@ class PlaybookBullet(BaseModel, frozen=True, extra="forbid"):
             >>> PlaybookBullet(section="Strategies", content="Pay.", changing_tools=("pay",)).teaches(["pay", "pay"])
             False
         """
-        calls = self.plan.calls if self.plan is not None else ()
-        return same_calls(self.changing_tools, changing, {call.tool for call in calls if call.times == "each"})
+        return same_calls(self.changing_tools, changing, self.repeated)
 
 
 def readable(plan: Plan | None, situations: Sequence[Situation]) -> dict[str, Any]:

@@ -120,7 +120,7 @@ def without_reads(candidates: Sequence[Scored], bullet_of: Mapping[int, Playbook
 
 @dataclass
 class Group:
-    """Candidates that teach the same tool sequence."""
+    """Candidates that teach the same tool sequence: one call and a call for each item are two."""
 
     best: Scored
     score: float = 0.0
@@ -136,11 +136,11 @@ def diversify(candidates: Sequence[Scored], bullet_of: Mapping[int, PlaybookBull
     """
     pairs = [(candidate, bullet_of[candidate.number]) for candidate in candidates]
     scored = [(-candidate.score * utility(bullet), _tie(bullet), candidate, bullet) for candidate, bullet in pairs]
-    groups: dict[tuple[bool, tuple[str, ...]], Group] = {}
+    groups: dict[tuple[bool, tuple[str, ...], frozenset[str]], Group] = {}
     for less, _, candidate, bullet in sorted(scored, key=itemgetter(0, 1)):
         number = candidate.number
         # calls that failed are no evidence for the same calls that worked
-        key = (bullet.section == "Pitfalls", bullet.key)
+        key = (bullet.section == "Pitfalls", bullet.key, bullet.repeated)
         group = groups.get(key)
         if group is None:
             groups[key] = Group(candidate, -less, [number])

@@ -12,8 +12,9 @@ the airline's tasks, every other one), and is asked for the other half:
 
 Nothing is run again and no model is asked: a real model may ignore a right lesson as well as a wrong one, so these are upper
 ends of both. Beside our playbook: our lessons without those that would harm by an estimate for each kind of request
-(``ours-by-kind``, see `ByKind`), the last three runs that succeeded (``episodic``), the three most like the task
-(``exprag``), and three at random. Intervals: Wilson's shape, families of tasks drawn as a whole.
+(``ours-by-kind``), and all of them or none by the same estimate (``ours-or-nothing``; see `ByKind`); the last three runs
+that succeeded (``episodic``), the three most like the task (``exprag``), and three at random. Intervals: Wilson's shape,
+families of tasks drawn as a whole.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ from benchmarks.learning.memory_study import span
 from benchmarks.retrieval.turns import CHANGES, calls
 
 RUNS = ("gpt-4_domains", "gpt-4_all", "gpt-3.5_domains", "llama2-70b_domains")
-MEMORIES = ("ours", "ours-by-kind", "episodic", "exprag", "random")
+MEMORIES = ("ours", "ours-by-kind", "ours-or-nothing", "episodic", "exprag", "random")
 NEAREST = 5
 """So many requests that were learned from are of one kind with a request: those most like it."""
 
@@ -65,7 +66,7 @@ class ByKind:
 
     The requests that were learned from are asked again, and the scorer says of each lesson shown whether it holds the right
     plan: more than any run could tell. A lesson stays when it was right in at least the share of the nearest requests that
-    the model solves without it.
+    the model solves without it. Or all lessons of a request stay, where one of those shown was right as often, or none does.
 
     Args:
         book: It has learned.
@@ -76,16 +77,20 @@ class ByKind:
         self._book = book
         self._solved = [(self._vector(task), task.solved) for task in learned]
         self._right: dict[str, list[tuple[Any, bool]]] = {}
+        self._served: list[tuple[Any, bool]] = []
         for vector, task in zip([vector for vector, _ in self._solved], learned, strict=True):
-            for lesson in book.retrieve(task.text, domain=task.domain):
-                self._right.setdefault(lesson.id, []).append((vector, holds(lesson, task.wanted)))
+            right = {lesson.id: holds(lesson, task.wanted) for lesson in book.retrieve(task.text, domain=task.domain)}
+            self._served.append((vector, any(right.values())))
+            for lesson, held in right.items():
+                self._right.setdefault(lesson, []).append((vector, held))
 
     def shown(self, task: Request) -> dict[str, Sequence[PlaybookBullet]]:
-        """Return our lessons for a task: all of them, and those that stay."""
+        """Return our lessons for a task: all of them, those that stay, and all or none."""
         vector, found = self._vector(task), self._book.retrieve(task.text, domain=task.domain)
         alone = _share(self._solved, vector)
         stay = [lesson for lesson in found if _share(self._right.get(lesson.id, ()), vector) >= alone]
-        return {"ours": found, "ours-by-kind": stay}
+        together = found if _share(self._served, vector) >= alone else ()
+        return {"ours": found, "ours-by-kind": stay, "ours-or-nothing": together}
 
     def _vector(self, task: Request) -> Any:
         index = self._book.index

@@ -1,9 +1,9 @@
-"""Which candidates come: plans that only read, where a better lesson says it already."""
+"""Which candidates come: plans that only read, where a better lesson says it already; of each tool sequence the best."""
 
 from ace.playbook import PlaybookBullet
 from ace.playbook.bullet import readable
 from ace.playbook.plan import Call, Plan, Situation
-from ace.playbook.ranking import Scored, without_reads
+from ace.playbook.ranking import Scored, diversify, without_reads
 
 
 def lesson(number, *calls, template="Refund order {number}"):
@@ -24,3 +24,16 @@ def test_a_plan_that_only_reads_does_not_come_beside_one_that_changes_something_
     assert kept(lesson(1, READ), lesson(2, READ, CHANGE, template="Refund all orders")) == [1, 2]
     assert kept(lesson(1, READ), lesson(2, READ)) == [1, 2]
     assert kept(PlaybookBullet(id="b-1", section="Pitfalls", content="Ask."), lesson(2, CHANGE)) == [1, 2]
+
+
+def test_a_call_for_each_item_is_another_lesson_than_one_call_and_a_lesson_on_failed_calls_another_than_on_right_ones():
+    each = Call(tool="refund", changes=True, times="each")
+    table = {
+        1: lesson(1, READ, CHANGE, template="Refund the last order"),
+        2: lesson(2, READ, each, template="Refund all orders"),
+        3: lesson(3, CHANGE, template="Refund order {number}"),
+        4: PlaybookBullet(id="b-4", section="Pitfalls", content="It failed.", changing_tools=("refund",)),
+    }
+    groups = diversify([Scored(number, 1.0) for number in table], table)
+    assert [sorted(group.members) for group in groups] == [[1, 3], [2], [4]]
+    assert [table[number].teaches(["refund", "refund"]) for number in (1, 2)] == [False, True]
