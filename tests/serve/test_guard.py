@@ -235,6 +235,16 @@ def test_scripts_in_a_lesson_are_text_on_every_page(book, url):
         send(client, f"/lessons/{bullet.id}/remove")
 
 
+@pytest.fixture
+def clock(monkeypatch):
+    """A clock that stands, for the modules under test alone: the server of this file sleeps by the real one."""
+    clock = SimpleNamespace(now=0.0, monotonic=lambda: clock.now)
+    monkeypatch.setattr(guard, "time", clock)
+    monkeypatch.setattr(people, "time", clock)
+    return clock
+
+
+@pytest.mark.usefixtures("clock")
 def test_wrong_tokens_soon_have_to_wait():
     with nobodys() as client:
         assert client.get("/", headers={"authorization": ANA}).status_code == 200
@@ -250,21 +260,13 @@ def test_wrong_tokens_soon_have_to_wait():
             assert browser.get("/").status_code == 200
 
 
+@pytest.mark.usefixtures("clock")
 def test_somebody_who_asks_too_often_has_to_wait(monkeypatch):
     monkeypatch.setattr(guard, "RATE", 2.0)
     with nobodys() as client:
         answers = [client.get("/", headers={"authorization": ANA}).status_code for _ in range(40)]
         assert (answers[0], answers[-1]) == (200, 429)
         assert client.get("/", headers={"authorization": BEN}).status_code == 200, "another one need not"
-
-
-@pytest.fixture
-def clock(monkeypatch):
-    """A clock that stands, for the modules under test alone: the server of this file sleeps by the real one."""
-    clock = SimpleNamespace(now=0.0, monotonic=lambda: clock.now)
-    monkeypatch.setattr(guard, "time", clock)
-    monkeypatch.setattr(people, "time", clock)
-    return clock
 
 
 def test_an_allowance_comes_back_with_time(clock):
