@@ -22,6 +22,8 @@ WORDS_POWER = 0.3
 """What the ranking by words gives is multiplied by this power of its cosine: the best of poor matches says little."""
 SUPPORT = 0.5
 """A second bullet with the same tool sequence adds this share of its score, a third its square, and so on."""
+NEARER = 0.05
+"""A situation is nearer to a request than another when its cosine is more by this much."""
 MAX_SUPPORT = 5
 """At most this many bullets support one sequence."""
 
@@ -149,6 +151,22 @@ def diversify(candidates: Sequence[Scored], bullet_of: Mapping[int, PlaybookBull
             group.score -= less * SUPPORT ** len(group.members)
         group.members.append(number)
     return sorted(groups.values(), key=lambda g: (-g.score, _tie(bullet_of[g.best.number])))
+
+
+def failed_nearer(shown: Iterable[Group], fitting: Sequence[Scored], bullet_of: Mapping[int, PlaybookBullet]) -> bool:
+    """Return whether the calls of every Strategy of some groups are known to fail in a situation nearer to the request.
+
+    One right lesson is worth several wrong ones beside it: so all of them stay, or none.
+    """
+    cosine_of = {candidate.number: candidate.cosine or 0.0 for candidate in fitting}
+    failed = dict[tuple[str, ...], float]()
+    for number, cosine in cosine_of.items():
+        if (bullet := bullet_of[number]).section == "Pitfalls":
+            failed[bullet.key] = max(cosine, failed.get(bullet.key, 0.0))
+    strategies = [group for group in shown if bullet_of[group.best.number].section == "Strategies"]
+    keys = [bullet_of[group.best.number].key for group in strategies]  # calls that change nothing say nothing
+    nearest = [max(cosine_of[number] for number in group.members) for group in strategies]
+    return bool(keys) and all(k and failed.get(k, 0.0) > c + NEARER for k, c in zip(keys, nearest, strict=True))
 
 
 def _tie(bullet: PlaybookBullet) -> tuple[float, float, int]:

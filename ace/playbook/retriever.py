@@ -16,7 +16,7 @@ from ace.playbook.bullet import PlaybookBullet
 from ace.playbook.explain import explain
 from ace.playbook.filters import Filters
 from ace.playbook.index.index import Masked
-from ace.playbook.ranking import Group, Scored, diversify, in_turn, nearness, pinned_first, without_reads
+from ace.playbook.ranking import Group, Scored, diversify, failed_nearer, in_turn, nearness, pinned_first, without_reads
 from ace.playbook.release import is_released
 from ace.playbook.render import pack
 from ace.playbook.results import Explanation, Retrieved
@@ -101,12 +101,11 @@ class Retriever:
         with state.lock:
             everything = state.index.candidates(asked, vector, lambda n: state.bullets.key(n).tenant in (None, tenant))
             candidates = state.index.candidates(asked, vector, state.bullets.allowing(filters, domain, tenant))
-            groups, ordered = self._grouped(query, candidates)
+            groups, ordered, nothing = self._grouped(query, candidates)
             reasons = {s: state.bullets.why_excluded(s.number, filters, domain, tenant) for s in everything}
-            far = [] if groups else [s for s in candidates if state.bullets[s.number].stage != "pinned"]
-            near = f"{nearness(candidates):.2f}, expected {state.least:.2f}"
-            reasons |= dict.fromkeys(far, f"no lesson is near enough: {near}")
-            candidates = [scored for scored in candidates if scored not in far]
+            hidden = [s for s in candidates if nothing and state.bullets[s.number].stage != "pinned"]
+            reasons |= dict.fromkeys(hidden, nothing)
+            candidates = [scored for scored in candidates if scored not in hidden]
             return explain(
                 state,
                 query.text,
@@ -130,7 +129,7 @@ class Retriever:
             return known
         vector = state.index.query_vector(asked)  # not under the lock: it takes longest
         with state.lock:
-            _, ordered = self._grouped(query, state.index.candidates(asked, vector, state.bullets.allowing(*scope)))
+            _, ordered, _ = self._grouped(query, state.index.candidates(asked, vector, state.bullets.allowing(*scope)))
             # one that is too long for the budget must not cost a slot
             packed = tuple(pinned_first(pack(ordered, state.budget.prompt, query.k, state.budget.counter)))
             self._answers[key] = packed
@@ -142,15 +141,21 @@ class Retriever:
             self._state.keep_up()
             return self._state.index.asked(query.text)
 
-    def _grouped(self, query: Query, candidates: Sequence[Scored]) -> tuple[list[Group], list[PlaybookBullet]]:
-        """The candidates by what they teach, and the bullets in turn: pinned ones first, of those the best fit."""
-        bullets = self._state.bullets
-        fitting = candidates if nearness(candidates) >= self._state.least else ()
-        groups = diversify(without_reads(fitting, bullets), bullets)
+    def _grouped(self, query: Query, candidates: Sequence[Scored]) -> tuple[list[Group], list[PlaybookBullet], str]:
+        """The candidates by what they teach, the bullets in turn, pinned ones first, and why no other one comes if so."""
+        bullets, nearest, least = self._state.bullets, nearness(candidates), self._state.least
+        groups = diversify(without_reads(candidates, bullets), bullets)
+        nothing = ""
+        if nearest < least:
+            nothing = f"no lesson is near enough: {nearest:.2f}, expected {least:.2f}"
+        elif failed_nearer(groups[: query.k], candidates, bullets):
+            nothing = "the calls of all lessons that fit are known to fail in a situation nearer to this request"
+        if nothing:
+            groups = []
         pinned = dict.fromkeys(bullets.pinned(query.filters, query.domain, query.tenant))
         near = [scored.number for scored in candidates if scored.number in pinned]
         order = dict.fromkeys([*near, *pinned, *in_turn(groups, bullets)])
-        return groups, [bullets[number] for number in order]
+        return groups, [bullets[number] for number in order], nothing
 
 
 class PlaybookView:

@@ -1,7 +1,8 @@
 """What memories do for a small real model.
 
     python -m benchmarks.real.study RECORDING.jsonl.gz --replay --json OUT.json     (no model needed)
-    python -m benchmarks.real.study RECORDING.jsonl.gz --minutes 60                 (a part; goes on where it was stopped)
+    python -m benchmarks.real.study RECORDING.jsonl.gz --minutes 60                 (a part; goes on where it was stopped,
+                                                                                    and makes anew what has changed)
     python -m benchmarks.real.study RECORDING.jsonl.gz --suite workbench:FOLDER
 
 On `office`, tasks 0 and 1 of each of the 25 families are learned from, 3 and 4 are tried. Of `workbench` 50 drawn tasks
@@ -270,15 +271,23 @@ class Study:
         self.missing: list[str] = []
 
     def one(self, planned: Planned) -> Seen | None:
-        """A run, recorded or made now; None when it is missing and there is no model, or no time."""
+        """A run, recorded or made now; None when it is missing and there is no model, or no time.
+
+        Where there is a model, a run that asks something else than was recorded is made again.
+        """
         recorded = self.recording.runs.get(planned.name)
         if recorded is not None:
             model = ReplayedModel(recorded)
-            seen, ending = self.subject.play(planned, model)
-            model.check_end()
-            ending = ending.model_copy(update={"seconds": recorded.ending.seconds})
-            self.done[planned.name] = recorded.model_copy(update={"ending": ending})
-            return seen
+            try:
+                seen, ending = self.subject.play(planned, model)
+                model.check_end()
+            except RecordingError:
+                if not self.url:
+                    raise
+            else:
+                ending = ending.model_copy(update={"seconds": recorded.ending.seconds})
+                self.done[planned.name] = recorded.model_copy(update={"ending": ending})
+                return seen
         if not self.url or time.monotonic() > self.until:
             self.missing.append(planned.name)
             return None

@@ -292,6 +292,28 @@ def test_nothing_comes_when_nothing_fits():
         Playbook(least_similarity=3)
 
 
+def test_nothing_comes_where_the_calls_of_all_lessons_that_fit_have_failed_in_a_nearer_situation():
+    cancels = {"tool_sequence": ("find", "cancel"), "changing_tools": ("cancel",)}
+    asked = "Ship the order to somebody else instead"
+    with Playbook() as book:
+        book.add(section="Strategies", trigger="Cancel the open order", content="Find, then cancel it.", **cancels)
+        assert [b.id for b in book.retrieve(asked)] == ["b-1"], "as near as anything, and nothing speaks against it"
+        book.add(
+            section="Pitfalls", trigger="Ship the order to another customer instead", content="This failed.", **cancels
+        )
+        assert book.retrieve(asked) == []
+        assert {reason.why for reason in book.explain(asked).reasons} == {
+            "the calls of all lessons that fit are known to fail in a situation nearer to this request"
+        }
+        assert [b.id for b in book.retrieve("Cancel the open order, please")] == ["b-1", "b-2"], "it fits as before"
+        other = book.add(
+            section="Strategies", trigger="Ship an order", content="Change it.", changing_tools=("update",)
+        )
+        assert [b.id for b in book.retrieve(asked, k=2)] == [other.id, "b-1"], "one may be right: all of them stay"
+        book.commit([Remove(bullet_id=other.id), Promote(bullet_id="b-1", stage="pinned")])
+        assert [b.id for b in book.retrieve(asked)] == ["b-1"], "a pinned one comes whatever is known"
+
+
 def test_an_answer_that_was_looked_for_in_an_empty_book_is_not_kept_for_the_first_lesson(book, monkeypatch):
     real = type(book._state.index).query_vector
 
