@@ -73,9 +73,16 @@ class RecordedRun(BaseModel, frozen=True, extra="forbid"):
 
 
 def commit() -> str:
-    """The commit of this folder, with ``-dirty`` where files differ from it; empty where it is no clone."""
-    asked = ["git", "-C", str(Path(__file__).parent), "describe", "--always", "--dirty", "--exclude=*"]
-    return subprocess.run(asked, capture_output=True, text=True, check=False).stdout.strip()
+    """The commit of this folder, with ``-dirty`` where files but recordings differ from it; empty where it is no clone."""
+    names, differs = (
+        ("rev-parse", "--short", "HEAD"),
+        ("diff", "--quiet", "HEAD", "--", ":/", ":(top,exclude)*.jsonl.gz"),
+    )
+    found, dirty = (
+        subprocess.run(["git", "-C", str(Path(__file__).parent), *asked], capture_output=True, text=True, check=False)
+        for asked in (names, differs)
+    )
+    return found.stdout.strip() + "-dirty" * (found.returncode == 0 and dirty.returncode != 0)
 
 
 def key_of(request: Request) -> str:

@@ -1,10 +1,12 @@
 """`benchmarks/real/recording.py`: what is kept of a run, and what a replay accepts."""
 
 import gzip
+import subprocess
 
 import pytest
 from chat_llama import served
 
+from benchmarks.real import recording
 from benchmarks.real.recording import (
     Ending,
     Exchange,
@@ -30,6 +32,27 @@ def a_run(name, *requests):
         Exchange(key=key_of(r), request=r, text=f"reply {n}", seconds=0.1) for n, r in enumerate(requests)
     )
     return RecordedRun(name=name, exchanges=exchanges, ending=ENDING)
+
+
+def test_a_recording_that_grows_does_not_make_its_commit_another(tmp_path, monkeypatch):
+    def git(*said):
+        name = ["-c", "user.name=a", "-c", "user.email=a@b.c"]
+        return subprocess.run(
+            ["git", "-C", str(tmp_path), *name, *said], check=True, capture_output=True, text=True
+        ).stdout
+
+    monkeypatch.setattr(recording, "__file__", str(tmp_path / "recording.py"))
+    assert recording.commit() == "", "it is no clone"
+    for file in ("prompt.py", "runs.jsonl.gz"):
+        (tmp_path / file).write_text("1")
+    git("init", "-q")
+    git("add", ".")
+    git("commit", "-qm", "first")
+    head = git("rev-parse", "--short", "HEAD").strip()
+    (tmp_path / "runs.jsonl.gz").write_text("2")
+    assert recording.commit() == head
+    (tmp_path / "prompt.py").write_text("2")
+    assert recording.commit() == f"{head}-dirty"
 
 
 @pytest.mark.parametrize("name", ["runs.jsonl", "runs.jsonl.gz"])

@@ -1,6 +1,7 @@
 """`benchmarks/real/study.py`: record in parts, replay to the same table, turn red at a changed prompt (simulated)."""
 
 import json
+import shutil
 
 import pytest
 from chat_llama import served
@@ -72,11 +73,20 @@ def test_a_replay_gives_the_same_figures_without_a_model(recorded, tmp_path, cap
     assert json.loads((tmp_path / "again.json").read_text(encoding="utf-8")) == recorded[1]
 
 
-def test_a_changed_byte_in_a_prompt_is_told(recorded, monkeypatch, capsys):
+def test_a_changed_byte_in_a_prompt_is_told_and_where_a_model_is_the_run_is_made_again(
+    recorded, monkeypatch, tmp_path, capsys
+):
+    path, model, chosen = shutil.copy(recorded[0], tmp_path), Learner(), ["--families", "label", "--arms", "none"]
     monkeypatch.setattr(OfficeSuite, "instructions", OfficeSuite.instructions + " ")
-    code, said = made(capsys, recorded[0], *CHOSEN, "--replay")
+    code, said = made(capsys, path, *CHOSEN, "--replay")
     assert code == 1
     assert "run 'none/label#3': request 1 is not in the recording" in said
+    with served(model) as (url, _):
+        assert made(capsys, path, *chosen, "--server", url)[0] == 0
+        asked = model.asked
+        assert made(capsys, path, *chosen, "--server", url)[0] == 0
+    assert asked == model.asked == 2, "each run once"
+    assert made(capsys, path, *chosen, "--replay")[0] == 0
 
 
 def test_a_part_begins_no_run_after_its_time(tmp_path, capsys):
