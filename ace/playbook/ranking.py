@@ -161,12 +161,17 @@ def failed_nearer(shown: Iterable[Group], fitting: Sequence[Scored], bullet_of: 
     cosine_of = {candidate.number: candidate.cosine or 0.0 for candidate in fitting}
     failed = dict[tuple[str, ...], float]()
     for number, cosine in cosine_of.items():
-        if (bullet := bullet_of[number]).section == "Pitfalls":
+        bullet = bullet_of[number]
+        if bullet.section == "Pitfalls" and bullet.key:  # runs that changed nothing have nothing in common
             failed[bullet.key] = max(cosine, failed.get(bullet.key, 0.0))
+
+    def out_of_place(group: Group) -> bool:
+        bullet, nearest = bullet_of[group.best.number], max(cosine_of[number] for number in group.members)
+        # that one call failed does not say that a call for each item does
+        return not bullet.repeated and failed.get(bullet.key, 0.0) > nearest + NEARER
+
     strategies = [group for group in shown if bullet_of[group.best.number].section == "Strategies"]
-    keys = [bullet_of[group.best.number].key for group in strategies]  # calls that change nothing say nothing
-    nearest = [max(cosine_of[number] for number in group.members) for group in strategies]
-    return bool(keys) and all(k and failed.get(k, 0.0) > c + NEARER for k, c in zip(keys, nearest, strict=True))
+    return bool(strategies) and all(map(out_of_place, strategies))
 
 
 def _tie(bullet: PlaybookBullet) -> tuple[float, float, int]:

@@ -3,7 +3,7 @@
 from ace.playbook import PlaybookBullet
 from ace.playbook.bullet import readable
 from ace.playbook.plan import Call, Plan, Situation
-from ace.playbook.ranking import Scored, diversify, without_reads
+from ace.playbook.ranking import NEARER, Scored, diversify, failed_nearer, without_reads
 
 
 def lesson(number, *calls, template="Refund order {number}"):
@@ -37,3 +37,31 @@ def test_a_call_for_each_item_is_another_lesson_than_one_call_and_a_lesson_on_fa
     groups = diversify([Scored(number, 1.0) for number in table], table)
     assert [sorted(group.members) for group in groups] == [[1, 3], [2], [4]]
     assert [table[number].teaches(["refund", "refund"]) for number in (1, 2)] == [False, True]
+
+
+def test_calls_fail_nearer_by_a_margin_for_each_strategy_and_each_of_its_members_and_for_the_same_changes():
+    each = Call(tool="refund", changes=True, times="each")
+    pitfall = {"section": "Pitfalls", "content": "It failed."}
+    table = {
+        1: lesson(1, READ, CHANGE),
+        2: PlaybookBullet(id="b-2", changing_tools=("refund",), **pitfall),
+        3: lesson(3, CHANGE),
+        4: lesson(4, each),
+        5: lesson(5, READ),
+        6: PlaybookBullet(id="b-6", **pitfall),
+        7: PlaybookBullet(id="b-7", changing_tools=("refund", "refund"), **pitfall),
+    }
+
+    def failed(**cosines):
+        scored = [Scored(int(number.removeprefix("b")), 1.0, cosine=cosine) for number, cosine in cosines.items()]
+        return failed_nearer(diversify(scored, table), scored, table)
+
+    assert failed(b1=0.5, b2=0.5 + 2 * NEARER)
+    assert not failed(b1=0.5, b2=0.5 + NEARER / 2), "as near as makes no difference"
+    assert failed(b1=None, b2=0.2), "found by its words alone"
+    assert not failed(b1=0.5, b3=0.9, b2=0.8), "the same calls were right in a nearer one"
+    assert not failed(b4=0.5, b2=0.9), "a call for each item is another lesson"
+    assert not failed(b1=0.5, b7=0.9), "so are two calls"
+    assert not failed(b5=0.5, b6=0.9), "runs that changed nothing have nothing in common"
+    assert not failed(b1=0.5, b5=0.4, b2=0.9), "one may be right: all of them stay"
+    assert not failed(b2=0.9)
