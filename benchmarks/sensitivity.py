@@ -96,15 +96,15 @@ BREAKS = (
         "lessons-one-wording-found",
         "nothing is found",
         "ace/playbook/retriever.py",
-        "fitting = candidates if nearness(candidates) >= self._state.least else ()\n",
-        "fitting = ()\n",
+        "groups = diversify(without_reads(candidates, bullets), bullets)\n",
+        "groups = diversify((), bullets)\n",
     ),
     Break(
         "demo-playbook-closes",
         "the worst of what is found is shown",
         "ace/playbook/retriever.py",
-        "[bullets[number] for number in order]\n",
-        "[bullets[number] for number in reversed(order)]\n",
+        "[bullets[number] for number in order], nothing\n",
+        "[bullets[number] for number in reversed(order)], nothing\n",
     ),
 )
 

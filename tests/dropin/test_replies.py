@@ -354,14 +354,6 @@ SLOW = (
 )
 
 
-@pytest.mark.usefixtures("small_heap")
-@pytest.mark.parametrize("unit", SLOW, ids=lambda unit: unit[:20])
-def test_replies_that_were_slow_once_are_read_within_a_second(unit):
-    started = time.process_time()
-    CallReader({**SCHEMAS, "look": SCHEMAS["refund"]}).read(unit)
-    assert time.process_time() - started < 1
-
-
 def seconds_of_cpu(reply):
     """The least of three: other work on the machine only adds."""
     took = []
@@ -370,6 +362,12 @@ def seconds_of_cpu(reply):
         CallReader({**SCHEMAS, "look": SCHEMAS["refund"]}).read(reply)
         took.append(time.process_time() - started)
     return min(took)
+
+
+@pytest.mark.usefixtures("small_heap")
+@pytest.mark.parametrize("unit", SLOW, ids=lambda unit: unit[:20])
+def test_replies_that_were_slow_once_are_read_within_a_second(unit):
+    assert seconds_of_cpu(unit) < 1
 
 
 @pytest.mark.usefixtures("small_heap")
