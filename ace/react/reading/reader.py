@@ -27,7 +27,8 @@ _WORDS = {
     "end": r"observation|(?:final_)?answer",
 }
 """What models call the parts of a decision; what others wrote may use these words too."""
-_KIND = re.compile("|".join(f"(?P<{kind}>{words})" for kind, words in _WORDS.items()))
+_KIND = re.compile(f"(?:{'|'.join(f'(?P<{kind}>{words})' for kind, words in _WORDS.items())})(?:_[0-9]+)?")
+_HUMP, _GAP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])"), re.compile(r"[\s_-]+")
 _ANY = "|".join(_WORDS.values())
 _SPACED = _ANY.replace("_", r"(?:[ _]|\\_)")
 _MARKER = re.compile(r"\[\[\s{0,3}##\s{0,3}([A-Za-z][\w ]{0,40}?)\s{0,3}##\s{0,3}\]\][*:]{0,3}")
@@ -60,13 +61,12 @@ _AROUND = re.compile(r"a|action|and|call|function|i|is|let|ll|me|name|now|s|the|
 
 def plain(name: Any) -> str:
     """A name without what makes no difference to a reader: `plain("lookUp")` is ``look_up``."""
-    parted = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", str(name).replace("\\_", "_").strip())
-    return re.sub(r"[\s_-]+", "_", parted).casefold()
+    return _GAP.sub("_", _HUMP.sub("_", str(name).replace("\\_", "_").strip())).casefold()
 
 
 def kind_of(word: Any) -> str | None:
     """Which part of a decision a word names, `kind_of("Action Input")` is ``args``; None for no part."""
-    found = _KIND.fullmatch(re.sub(r"_\d+$", "", plain(word)))
+    found = _KIND.fullmatch(plain(word))
     return found and found.lastgroup
 
 
