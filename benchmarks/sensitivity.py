@@ -7,6 +7,7 @@ Exit code 1 if a broken row stays green, or one was red before.
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import shutil
@@ -125,11 +126,15 @@ def measured(project: Path, row: str) -> dict[str, object]:
 
 def main() -> int:
     """Break, measure, print, write."""
-    target, *names = sys.argv[1:] or [""]
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("target", nargs="?", default="", metavar="OUT.json", help="write what came out there too")
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"some of {', '.join(one.row for one in BREAKS)}")
+    given = parser.parse_args()
+    target, names = given.target, given.names
     console, rows = Console(), list[dict[str, object]]()
     chosen = [one for one in BREAKS if not names or one.row in names]
     if unknown := set(names) - {one.row for one in BREAKS}:
-        raise SystemExit(f"no break for {', '.join(sorted(unknown))}; there are {', '.join(one.row for one in BREAKS)}")
+        parser.error(f"no break for {', '.join(sorted(unknown))}; there are {', '.join(one.row for one in BREAKS)}")
     for one in track(chosen, "rows broken on purpose", console=Console(stderr=True)):
         with tempfile.TemporaryDirectory() as folder:
             project = Path(folder) / "project"
