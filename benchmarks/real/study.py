@@ -1,13 +1,11 @@
 """What memories do for a small real model.
 
     python -m benchmarks.real.study RECORDING.jsonl.gz --replay --json OUT.json     (no model needed)
-    python -m benchmarks.real.study RECORDING.jsonl.gz --minutes 60                 (a part; goes on where it was stopped,
-                                                                                    and makes anew what has changed)
+    python -m benchmarks.real.study RECORDING.jsonl.gz --minutes 60                 (a part; goes on where it was stopped)
     python -m benchmarks.real.study RECORDING.jsonl.gz --suite workbench:FOLDER
 
-On `office`, tasks 0 and 1 of each of the 25 families are learned from, 3 and 4 are tried (number 2, which nobody had
-looked at when a rule was chosen, with ``--numbers 2``). Of `workbench` 50 drawn tasks
-are tried, and one run of GPT-4 that was right is learned from for each template. Of `bfcl:multiple` and
+On `office`, tasks 0 and 1 of each of the 25 families are learned from, 3 and 4 are tried; ``--numbers 2`` tries
+number 2, which is worded as none of those that are learned from. Of `workbench` 50 drawn tasks are tried, and one run of GPT-4 that was right is learned from for each template. Of `bfcl:multiple` and
 `bfcl:irrelevance` 50 drawn tasks are tried, and there is nothing to learn.
 
 Arms, all in our agent but the last one, greedily and with at most 8 replies:
@@ -23,7 +21,8 @@ Arms, all in our agent but the last one, greedily and with at most 8 replies:
     react_v2        `dspy.ReActV2` without a memory
 
 Solved is what the suite's score says: the world is right, and the agent said that it is done. Everything is recorded
-(`recording.py`): a replay runs the agents as they are now over the recorded replies, and says what has changed.
+(`recording.py`): a replay runs the agents as they are now over the recorded replies, and says what has changed. Where there
+is a model, runs that have changed are made again.
 """
 
 from __future__ import annotations
