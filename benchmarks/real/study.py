@@ -5,8 +5,9 @@
     python -m benchmarks.real.study RECORDING.jsonl.gz --suite workbench:FOLDER
 
 On `office`, tasks 0 and 1 of each of the 25 families are learned from, 3 and 4 are tried; ``--numbers 2`` tries
-number 2, which is worded as none of those that are learned from. Of `workbench` 50 drawn tasks are tried, and one run of GPT-4 that was right is learned from for each template. Of `bfcl:multiple` and
-`bfcl:irrelevance` 50 drawn tasks are tried, and there is nothing to learn.
+number 2, which is worded as none of those that are learned from. Of `workbench` 50 drawn tasks are tried, and one run of
+GPT-4 that was right is learned from for each template. Of `bfcl:multiple` and `bfcl:irrelevance` 50 drawn tasks are tried,
+and there is nothing to learn.
 
 Arms, all in our agent but the last one, greedily and with at most 8 replies:
 
