@@ -22,6 +22,7 @@ with warnings.catch_warnings():
 from databases import postgres, url  # noqa: F401 - fixtures
 
 from ace.playbook import CallableEmbedder, Playbook
+from ace.react import ReActGenerator
 
 collect_ignore = ["crash/playbook_crowd.py", "crash/playbook_harness.py", "crash/toybook.py"]  # scripts of their own
 
@@ -41,6 +42,16 @@ needs_data = pytest.mark.skipif(
 def letters(texts):
     """A toy embedding: how often each letter occurs. Texts with common letters are near each other."""
     return [[text.lower().count(chr(97 + i)) + 1e-3 for i in range(26)] for text in texts]
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _a_minute_for_memory():
+    """An agent here waits a minute for its lessons: a machine that stands still for 2 s fails no test of something else."""
+    defaults = ReActGenerator.__init__.__kwdefaults__
+    assert "memory_timeout" in defaults
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(defaults, "memory_timeout", 60.0)
+        yield
 
 
 @pytest.fixture

@@ -38,4 +38,3 @@ def test_the_whole_demo_closes_most_of_the_way(tmp_path):
     report = valid(tmp_path / "demo.json", "demo")
     assert report["closed"]["playbook"]["iterations"] >= 0.6
     assert report["closed"]["random"]["iterations"] <= 0.15
-    assert report["seconds"] < 300
