@@ -44,6 +44,7 @@ def test_bad_files_are_refused_by_line(tmp_path):
         read_tasks(tmp_path / "none.jsonl")
 
 
+@pytest.mark.full
 @needs_workbench
 def test_workbench_is_found(workbench):
     report = bench_retrieval(suite_tasks(workbench))
@@ -52,6 +53,7 @@ def test_workbench_is_found(workbench):
         assert getattr(report.group, subset).hit_3 >= 65
 
 
+@pytest.mark.full
 @needs_data
 def test_bfcl_turns_are_found_with_the_same_constants():
     report = bench_retrieval(read_tasks(DATA / "bfcl_turns" / "tasks.jsonl"))
