@@ -6,6 +6,7 @@ Every function is pure; `Retriever` brings the rankings.
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import itemgetter
@@ -133,24 +134,22 @@ def diversify(candidates: Sequence[Scored], bullet_of: Mapping[int, PlaybookBull
     """One group for each tool sequence, the best sequence first, each with its best bullet.
 
     Bullets that teach the same sequence support it with geometrically falling weight, so that a sequence several
-    near tasks agree on beats one that scored high by chance. Among equals the one that took fewer iterations comes first,
-    then the one of which more calls succeeded.
+    near tasks agree on beats one that scored high by chance. Where some make a call once and some for each item, they
+    support the better of the two groups: the other needs a place of its own, and its best bullet has to earn it.
+    Among equals the one that took fewer iterations comes first, then the one of which more calls succeeded.
     """
     pairs = [(candidate, bullet_of[candidate.number]) for candidate in candidates]
     scored = [(-candidate.score * utility(bullet), _tie(bullet), candidate, bullet) for candidate, bullet in pairs]
-    groups: dict[tuple[bool, tuple[str, ...], frozenset[str]], Group] = {}
+    groups = defaultdict[tuple[bool, tuple[str, ...]], dict[frozenset[str], Group]](dict)
     for less, _, candidate, bullet in sorted(scored, key=itemgetter(0, 1)):
-        number = candidate.number
         # calls that failed are no evidence for the same calls that worked
-        key = (bullet.section == "Pitfalls", bullet.key, bullet.repeated)
-        group = groups.get(key)
-        if group is None:
-            groups[key] = Group(candidate, -less, [number])
-            continue
-        if len(group.members) < MAX_SUPPORT:
-            group.score -= less * SUPPORT ** len(group.members)
-        group.members.append(number)
-    return sorted(groups.values(), key=lambda g: (-g.score, _tie(bullet_of[g.best.number])))
+        same = groups[bullet.section == "Pitfalls", bullet.key]
+        before = sum(len(group.members) for group in same.values())
+        same.setdefault(bullet.repeated, Group(candidate, -less)).members.append(candidate.number)
+        if 0 < before < MAX_SUPPORT:
+            next(iter(same.values())).score -= less * SUPPORT**before
+    found = [group for same in groups.values() for group in same.values()]
+    return sorted(found, key=lambda g: (-g.score, _tie(bullet_of[g.best.number])))
 
 
 def failed_nearer(shown: Iterable[Group], fitting: Sequence[Scored], bullet_of: Mapping[int, PlaybookBullet]) -> bool:

@@ -39,6 +39,24 @@ def test_a_call_for_each_item_is_another_lesson_than_one_call_and_a_lesson_on_fa
     assert [table[number].teaches(["refund", "refund"]) for number in (1, 2)] == [False, True]
 
 
+def test_of_a_call_and_a_call_for_each_item_the_better_has_the_support_of_both_and_the_other_earns_its_place_alone():
+    table = {
+        1: lesson(1, CHANGE, template="Refund the last order"),
+        2: lesson(2, CHANGE, template="Refund order {number}"),
+        3: lesson(3, Call(tool="refund", changes=True, times="each"), template="Refund all orders"),
+        4: lesson(4, Call(tool="refund", changes=True, times="each"), template="Refund the orders of {name}"),
+        5: lesson(5, Call(tool="cancel", changes=True), template="Cancel order {number}"),
+    }
+
+    def places(**scores):
+        groups = diversify([Scored(int(name[1:]), score) for name, score in scores.items()], table)
+        return [(sorted(group.members), round(group.score, 3)) for group in groups]
+
+    assert places(b1=1.0, b2=0.8, b3=0.8, b5=0.9) == [([1, 2], 1.6), ([5], 0.9), ([3], 0.8)]
+    assert places(b1=0.8, b3=1.0, b4=0.8, b5=0.9) == [([3, 4], 1.6), ([5], 0.9), ([1], 0.8)]
+    assert places(b1=1.0, b2=0.6, b3=0.9, b5=0.8) == [([1, 2], 1.6), ([3], 0.9), ([5], 0.8)]
+
+
 def test_calls_fail_nearer_by_a_margin_for_each_strategy_and_each_of_its_members_and_for_the_same_changes():
     each = Call(tool="refund", changes=True, times="each")
     pitfall = {"section": "Pitfalls", "content": "It failed."}
