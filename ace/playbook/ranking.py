@@ -131,11 +131,11 @@ class Group:
 
 
 def diversify(candidates: Sequence[Scored], bullet_of: Mapping[int, PlaybookBullet]) -> list[Group]:
-    """One group for each tool sequence, the best sequence first, each with its best bullet.
+    """One group for each tool sequence, the best first; one call and a call for each item are two sequences.
 
     Bullets that teach the same sequence support it with geometrically falling weight, so that a sequence several
-    near tasks agree on beats one that scored high by chance. Where some make a call once and some for each item, they
-    support the better of the two groups: the other needs a place of its own, and its best bullet has to earn it.
+    near tasks agree on beats one that scored high by chance. Where some make a call once and some for each item, all
+    support the better of the two groups; the other has the score of its best bullet alone.
     Among equals the one that took fewer iterations comes first, then the one of which more calls succeeded.
     """
     pairs = [(candidate, bullet_of[candidate.number]) for candidate in candidates]

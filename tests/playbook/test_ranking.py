@@ -39,7 +39,7 @@ def test_a_call_for_each_item_is_another_lesson_than_one_call_and_a_lesson_on_fa
     assert [table[number].teaches(["refund", "refund"]) for number in (1, 2)] == [False, True]
 
 
-def test_of_a_call_and_a_call_for_each_item_the_better_has_the_support_of_both_and_the_other_earns_its_place_alone():
+def test_of_a_call_and_a_call_for_each_item_the_better_has_the_support_of_both_and_the_other_its_own_score():
     table = {
         1: lesson(1, CHANGE, template="Refund the last order"),
         2: lesson(2, CHANGE, template="Refund order {number}"),
