@@ -142,14 +142,14 @@ def test_a_database_that_stops_and_comes_back_under_load_is_told_within_two_seco
                         sent.append(client.get("/lessons").headers["x-request-id"])
 
             def told(status, ready):
-                """How long it takes until the probe says so; the metrics say it too, and health is something else."""
+                """How long it takes until the probe says so; metrics and health answer as soon, each."""
                 begun = time.monotonic()
                 while (answer := httpx.get(f"{url}/readyz", timeout=5)).status_code != status:
                     assert time.monotonic() - begun < 10, answer.text
                     time.sleep(0.05)
                 seconds = time.monotonic() - begun
-                assert f"ace_ready {ready}" in httpx.get(f"{url}/metrics", timeout=5).text
-                assert httpx.get(f"{url}/healthz", timeout=5).status_code == 200
+                assert f"ace_ready {ready}" in httpx.get(f"{url}/metrics", timeout=2).text
+                assert httpx.get(f"{url}/healthz", timeout=2).status_code == 200
                 return seconds
 
             workers = [threading.Thread(target=work) for _ in range(clients)]
