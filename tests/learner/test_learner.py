@@ -457,6 +457,20 @@ def test_a_reflection_whose_model_is_out_of_reach_waits_and_is_read_again(book, 
     assert set(book.bullets[0].provenance.run_ids) == {first.run_id, second.run_id}
 
 
+def test_a_trace_whose_reflection_found_no_model_is_read_again_before_the_call_ends(book, monkeypatch):
+    answers = iter([ModelTransport("reflection got no answer: connection refused"), ([], {})])
+
+    def reflect_on(output, feedback, known, lm):
+        answer = next(answers)
+        if isinstance(answer, ModelTransport):
+            raise answer
+        return answer
+
+    monkeypatch.setattr(reflection, "reflect_on", reflect_on)
+    report = Learner(book, reflector=Reflector(lm=ScriptedLM([]))).learn_from_traces([OLD], [GOOD])
+    assert (report.runs, report.unread, len(book)) == (1, 0, 1)
+
+
 def test_a_failed_and_a_solved_run_of_one_task_name_the_decisive_difference(book):
     learner = Learner(book)
     bad = run_of(step("find", '{"id": "o-1"}', customer="Ana"), step("cancel", changes=True, order="o-1"), run_id="bad")

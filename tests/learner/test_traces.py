@@ -73,6 +73,13 @@ def test_forms_of_one_run(trace):
     assert run.task.domain == "shop"
 
 
+def test_text_beside_calls_and_results_is_a_thought_and_another_request():
+    more = [*BLOCKS[:2], {"role": "user", "content": [*BLOCKS[2]["content"], {"type": "text", "text": "And Bo's"}]}]
+    first, second = read_requests([*more, BLOCKS[1], BLOCKS[2], BLOCKS[3]], read_only=[])
+    assert [run.structured_trace[0].thought for run in (first, second)] == ["I do."] * 2
+    assert [request_of(run).task.text for run in (first, second)] == ["Refund Ana's order", "And Bo's"]
+
+
 def test_parallel_calls_and_errors_in_words():
     run = read_trace({"messages": OPENAI}, read_only=["find"])
     assert [(s.tool_args.get("order"), s.outcome) for s in run.structured_trace[1:]] == [

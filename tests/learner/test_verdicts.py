@@ -13,7 +13,7 @@ from ace import Feedback, Playbook, ReActGenerator
 from ace.core import PlaybookError
 from ace.learner import Learner
 from ace.optimization import ACE
-from ace.playbook import CallableEmbedder, Promote
+from ace.playbook import CallableEmbedder, Merge, Promote
 from ace.serve.shared_memory import SharedMemory
 from ace.testing import FunctionLM, ScriptedLM, decision
 from ace.tools import calculator
@@ -200,3 +200,18 @@ def test_what_made_the_difference_knows_the_tools_of_both_runs_after_a_correctio
         learner.learn(run, verdict)
     difference = next(bullet for bullet in book.bullets if bullet.content.startswith("The difference:"))
     assert difference.tool_schema_hashes == {"cancel": "h-cancel", "refund": "h-refund"}
+
+
+@pytest.mark.parametrize(("wrong", "left"), [(2, "r1"), (1, "r2")])
+def test_of_two_lessons_that_were_merged_a_run_takes_its_own_part_back(book, wrong, left):
+    learner = Learner(book)
+    stopped = run_of(step("cancel", changes=True, order="o"), text="Stop it", run_id="r2", task_id="t2")
+    runs = {1: refund(1), 2: stopped}
+    for run in runs.values():
+        learner.learn(run, GOOD)
+    other = book.get("b-2")
+    book.commit([Merge(bullet_id="b-1", provenance=other.provenance, absorbed=("b-2",))], author="ana")
+    assert [bullet.provenance.run_ids for bullet in book.bullets] == [("r1", "r2")]
+    learner.retract(runs[wrong])
+    assert [bullet.provenance.run_ids for bullet in book.bullets] == [(left,)]
+    assert book.history.verify().ok
