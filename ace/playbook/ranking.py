@@ -54,13 +54,13 @@ def nearness(candidates: Iterable[Scored]) -> float:
 
 
 LEAST = {"all-MiniLM-L6-v2": (0.36, 0.1, 0.6)}
-"""By embedder, how near anything has to be for a lesson to come: where one lesson may, how much more where ten times as
-many may, as something is near by chance, and at most. Of 100 requests of other domains about 10 find a lesson then; of 100
+"""By embedder, how near anything has to be for a lesson to come: in a book of one lesson, how much more with ten times as
+many, where something is near by chance, and at most. Of 100 requests of other domains about 10 find a lesson then; of 100
 that found the right calls 99 still do (`benchmarks/retrieval/unrelated.py`)."""
 
 
 def least_for(embedder: str, lessons: int) -> float:
-    """How near anything has to be where so many lessons may come; 0 where that was not calibrated.
+    """How near anything has to be in a book of so many lessons; 0 where that was not calibrated.
 
     Examples:
         >>> round(least_for("all-MiniLM-L6-v2", 10), 2), least_for("another", 10)

@@ -143,10 +143,7 @@ class Retriever:
 
     def _grouped(self, query: Query, candidates: Sequence[Scored]) -> tuple[list[Group], list[PlaybookBullet], str]:
         """The candidates by what they teach, the bullets in turn, pinned ones first, and why no other one comes if so."""
-        state, bullets, nearest = self._state, self._state.bullets, nearness(candidates)
-        least = state.least(len(bullets))
-        if nearest < least:  # of the fewer that may come here, the nearest is less near by chance
-            least = state.least(bullets.count(query.filters, query.domain, query.tenant))
+        bullets, nearest, least = self._state.bullets, nearness(candidates), self._state.least
         groups = diversify(without_reads(candidates, bullets), bullets)
         nothing = ""
         if nearest < least:

@@ -104,9 +104,11 @@ class PlaybookState:
         """Whether a bullet is still what it was when it was read."""
         return self.bullets.get(bullet.number) == bullet
 
-    def least(self, compared: int) -> float:
-        """How near the nearest of so many lessons has to be."""
-        return least_for(self.embedder.name, compared) if self.least_similarity is None else self.least_similarity
+    @property
+    def least(self) -> float:
+        """How near the nearest lesson has to be."""
+        given = self.least_similarity
+        return least_for(self.embedder.name, len(self.bullets)) if given is None else given
 
     # -- following the store -----------------------------------------------------------------------------------------
 

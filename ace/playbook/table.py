@@ -128,11 +128,6 @@ class BulletTable(Mapping[int, PlaybookBullet]):
 
         return allow
 
-    def count(self, filters: Filters, domain: str | None, tenant: str | None) -> int:
-        """Count the bullets that may be shown, whatever they rest on."""
-        groups = self._groups.values()
-        return sum(len(group.numbers) for group in groups if not filters.why_excluded(group.key, domain, tenant))
-
     def pinned(self, filters: Filters, domain: str | None, tenant: str | None) -> list[int]:
         """Numbers of the pinned bullets that may be shown, whatever is asked."""
         groups = [group for group in self._groups.values() if group.key.stage == "pinned"]

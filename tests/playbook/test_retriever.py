@@ -292,17 +292,6 @@ def test_nothing_comes_when_nothing_fits():
         Playbook(least_similarity=3)
 
 
-def test_only_lessons_that_may_come_raise_how_near_the_nearest_has_to_be():
-    asked = "Give the money back"  # 0.49 from the first lesson, in a book of one 0.36 is enough
-    with Playbook() as book:
-        book.add(section="Strategies", trigger="Refund an order", content="Find it.", domain="shop")
-        others = [f"Note that {thing} is {n}" for n, thing in enumerate(["a door", "a lamp", "rain", "a bird"] * 25)]
-        book.commit(Add(bullet=strategy(text, "note", domain="home")) for text in others)
-        assert [b.id for b in book.retrieve(asked, "shop")] == ["b-1"], "of the shop there is one lesson"
-        assert not book.retrieve(asked), "one of 101 is as near by chance"
-        assert "expected 0.56" in book.explain(asked).reasons[0].why
-
-
 def test_nothing_comes_where_the_calls_of_all_lessons_that_fit_have_failed_in_a_nearer_situation():
     cancels = {"tool_sequence": ("find", "cancel"), "changing_tools": ("cancel",)}
     asked = "Ship the order to somebody else instead"

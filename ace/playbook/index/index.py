@@ -13,7 +13,7 @@ import numpy as np
 from cachetools import LRUCache
 
 from ace.core import PlaybookError, clean_text
-from ace.core.language import column, is_foreign, name_as_text, search_words
+from ace.core.language import column, is_foreign, search_words
 from ace.playbook.bullet import PlaybookBullet, Section
 from ace.playbook.index.dense import DenseIndex
 from ace.playbook.index.lexical import LexicalIndex
@@ -117,14 +117,12 @@ class BulletIndex:
             return query._replace(hidden=self._lexical.known(query.hidden))
 
     def entries(self, bullet: PlaybookBullet) -> list[Masked]:
-        """What a bullet is searched by: each of its situations, or its own words; with them those of its tools' names."""
-        # who words a request as no run before still says "forward" where `forward_mail` is called
-        tools = name_as_text(" ".join(bullet.changing_tools or bullet.tool_sequence))
+        """What a bullet is searched by: each of its situations, or its own words."""
         if bullet.situations:
-            return [Masked(s.searched, f"{s.searched} {tools}", s.hidden) for s in bullet.situations]
+            return [Masked(s.searched, s.searched, s.hidden) for s in bullet.situations]
         text = clean_text(bullet.searched)
         spans = self._masker.spans(text)
-        return [Masked(masked(text, spans, keep=KEPT), f"{masked(text, spans)} {tools}")]
+        return [Masked(masked(text, spans, keep=KEPT), masked(text, spans))]
 
     def planned(
         self, shape: str, section: Section, domain: str | None = None, tenant: str | None = None
@@ -260,8 +258,7 @@ def of_bullets(ranking: Ranking) -> Ranking:
 
 
 def _searched(bullet: PlaybookBullet) -> object:
-    texts = [situation.wording for situation in bullet.situations] or [bullet.searched]
-    return texts, bullet.changing_tools or bullet.tool_sequence
+    return [situation.wording for situation in bullet.situations] or bullet.searched
 
 
 def text_key(text: str) -> str:

@@ -67,22 +67,6 @@ def test_a_lesson_that_lost_wordings_is_searched_by_those_that_it_has(book):
         assert (len(index._lexical), len(index._dense)) == (left, left)
 
 
-def test_a_lesson_is_found_by_the_words_of_the_names_of_the_tools_that_it_changes_something_with(book):
-    wordings = (Situation(template="She should see it, pass it on"), Situation(template="Send it along"))
-    plan = Plan(calls=(Call(tool="findMail"), Call(tool="forward_mail", changes=True)))
-    lessons = [PlaybookBullet(section="Strategies", **readable(plan, wordings)), strategy("Look it up", "get_mail")]
-    book.commit([Add(bullet=lesson) for lesson in lessons])
-
-    def by_words(text):
-        return [s.number for s in candidates(book, text, lambda number: True) if s.words]
-
-    assert by_words("forward") == [1]
-    assert by_words("find") == [], "what a lesson looks up says less of what it is for"
-    assert sorted(by_words("mail")) == [1, 2]
-    book.commit([Update(bullet_id="b-2", changes={"tool_sequence": ["get_order"], "changing_tools": ["get_order"]})])
-    assert (by_words("mail"), by_words("order")) == ([1], [2])
-
-
 def test_lessons_behind_many_nearer_ones_that_may_not_come_are_found(book):
     """Further than either ranking looks at first."""
     others = [Add(bullet=strategy("refund the order", f"t{n}", domain="bank")) for n in range(400)]
