@@ -69,7 +69,7 @@ class TaskInput(BaseModel, frozen=True, extra="forbid", allow_inf_nan=False):
 
 
 def answer_field(outputs: Iterable[str]) -> str:
-    """The output that is the answer: the one of that name, else the first; `answer_field(["why", "answer"])`."""
+    """Choose the output that is the answer: the one of that name, else the first; `answer_field(["why", "answer"])`."""
     names = list(outputs)
     return "answer" if "answer" in names or not names else names[0]
 
@@ -124,7 +124,7 @@ class ReasoningStep(BaseModel, frozen=True, extra="forbid", allow_inf_nan=False)
         return self.observation.removesuffix(self.remark).removesuffix(" ") if self.remark else self.observation
 
     def with_remark(self, remark: str) -> ReasoningStep:
-        """The step with something more that its agent says about it; nothing where that is empty."""
+        """Return the step with something more that its agent says about it; unchanged where that is empty."""
         if not remark:
             return self
         said = {"observation": f"{self.observation} {remark}", "remark": f"{self.remark} {remark}".lstrip()}
@@ -322,7 +322,7 @@ class Feedback(BaseModel, frozen=True, extra="forbid", allow_inf_nan=False):
 
     @classmethod
     def of(cls, value: Feedback | bool | float) -> Feedback:
-        """Feedback from what a metric gives: True, False, or a number that counts as success from 0.5.
+        """Make feedback from what a metric gives: True, False, or a number that counts as success from 0.5.
 
         Examples:
             >>> Feedback.of(0.7).success, Feedback.of(False).success
@@ -350,7 +350,7 @@ class Feedback(BaseModel, frozen=True, extra="forbid", allow_inf_nan=False):
 
     @classmethod
     def by(cls, metric: Callable[..., Any], *judged: Any, threshold: float = GOOD_SCORE) -> Feedback:
-        """The verdict of a program's own metric, whose words are trusted.
+        """Make the verdict of a program's own metric, whose words are trusted.
 
         Args:
             metric: Gives True, False, a number, or something with `score` and `feedback`.
@@ -387,6 +387,7 @@ class Feedback(BaseModel, frozen=True, extra="forbid", allow_inf_nan=False):
 
 
 def run_of(called: Any) -> Any:
-    """The run behind what a call gave, `run_of(agent.forward("x"))`: also where the signature has an `output` of its own."""
+    """Return the run behind what a call gave, `run_of(agent.forward("x"))`: also where the signature has an `output` of
+    its own."""
     told: dict[str, Any] = getattr(called, "_told", None) or {}  # a prediction keeps it beside its fields
     return told.get("output", called) if told else getattr(called, "output", called)

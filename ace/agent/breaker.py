@@ -43,21 +43,21 @@ class Breaker(BaseModel, frozen=True, extra="forbid"):
     opened_at: float = 0.0
 
     def allows(self, policy: BreakerPolicy, now: float) -> bool:
-        """Whether a call may go out now. Half-open means that the one probe is out."""
+        """Check whether a call may go out now. Half-open means that the one probe is out."""
         if self.state == "closed":
             return True
         return self.state == "open" and now >= self.opened_at + policy.cooldown
 
     def called(self) -> Breaker:
-        """A call goes out; from open, it is the probe."""
+        """Return the breaker after a call went out; from open, that call is the probe."""
         return self.model_copy(update={"state": "half_open"}) if self.state == "open" else self
 
     def succeeded(self) -> Breaker:
-        """A call came back well, or failed in a way that does not count against the tool."""
+        """Return the breaker after a call came back well, or failed in a way that does not count against the tool."""
         return self if self.state == "closed" and not self.failures else Breaker()
 
     def failed(self, kind: ToolErrorKind, policy: BreakerPolicy, now: float) -> Breaker:
-        """A call failed."""
+        """Return the breaker after a call failed."""
         if kind not in policy.counts:
             # the tool answered, so it is available, even if it refused the call
             return Breaker() if self.state == "half_open" else self
@@ -67,7 +67,7 @@ class Breaker(BaseModel, frozen=True, extra="forbid"):
         return self.model_copy(update={"failures": failures})
 
     def abandoned(self) -> Breaker:
-        """The probe was cut off before it returned: another one may go out."""
+        """Return the breaker after the probe was cut off before it returned: another one may go out."""
         return self.model_copy(update={"state": "open"}) if self.state == "half_open" else self
 
 
@@ -84,7 +84,7 @@ class Breakers:
         self.states = states
 
     def out_of_service(self, now: float) -> tuple[str, ...]:
-        """Tools that leave the catalog for the present."""
+        """Name the tools that leave the catalog for the present."""
         if self.policy is None or not self.states or not self.policy.exclude:
             return ()
         return tuple(name for name, breaker in self.states.items() if not breaker.allows(self.policy, now))
@@ -116,5 +116,5 @@ class Breakers:
             self.states[name] = breaker
 
     def is_open(self, name: str) -> bool:
-        """Whether a tool was taken out of service."""
+        """Check whether a tool was taken out of service."""
         return self.policy is not None and self.states.get(name, Breaker()).state == "open"

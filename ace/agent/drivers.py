@@ -27,11 +27,11 @@ class Model(Protocol):
     """Asks a language model; raises only `AgentError`."""
 
     def ask(self, request: AskModel) -> ModelReply:
-        """One request, one reply."""
+        """Make one request and return its one reply."""
         ...
 
     async def aask(self, request: AskModel) -> ModelReply:
-        """`ask` for async callers."""
+        """Make a request as `ask` does, for async callers."""
         ...
 
 
@@ -96,7 +96,7 @@ async def adrive(
     admission: AdmissionControl | None = None,
     tools: ToolRunner = _PLAIN,
 ) -> TaskOutput:
-    """`drive` for async callers, `asyncio.run(adrive(run, model))`; cancelling the task cancels the run."""
+    """Drive as `drive` does, for async callers, `asyncio.run(adrive(run, model))`; cancelling the task cancels the run."""
 
     async def to_end() -> None:
         while True:
@@ -176,7 +176,7 @@ def _out_of_time(left: float) -> BudgetExceeded:
 
 
 def _reply(run: AgentRun, model: Model, request: AskModel) -> ModelReply | None:
-    """The reply; None where the run was cancelled meanwhile.
+    """Return the reply; None where the run was cancelled meanwhile.
 
     A sync model cannot be stopped. Where the time or a token may end the run, it is asked in a thread that is left behind.
     """

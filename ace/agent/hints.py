@@ -59,7 +59,7 @@ def ids_in(args: Any) -> list[str]:
 
 
 def _under(key: str, step: ReasoningStep) -> Iterator[str]:
-    """The texts under a key in a result that is JSON."""
+    """Yield the texts under a key in a result that is JSON."""
     try:  # a remark of the run-time may follow
         waiting: list[Any] = [json.JSONDecoder().raw_decode(step.result)[0]]
     except (ValueError, RecursionError):

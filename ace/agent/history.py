@@ -26,7 +26,7 @@ ENDS = frozenset({SUBMIT, "finish"})
 
 
 def ends_run(name: Any) -> bool:
-    """Whether a call of that name ends a run: `ends_run("submit")`."""
+    """Check whether a call of that name ends a run: `ends_run("submit")`."""
     return isinstance(name, str) and name in ENDS
 
 
@@ -74,19 +74,19 @@ class Called:
 
     @classmethod
     def of(cls, step: ReasoningStep, index: int = 0) -> Called:
-        """The call of a step, the `index`-th of its turn, with the arguments as they came from the model."""
+        """Return the call of a step, the `index`-th of its turn, with the arguments as they came from the model."""
         args = step.tool_args if step.error is None else (step.error.received_args or step.tool_args)
         name = step.provider_id or f"call_{step.iteration - 1}_{index}"
         return cls(name, step.tool_name, args, step.observation, step.outcome != "success")
 
     def size(self, limit: int | None = None) -> int:
-        """About how many characters it takes."""
+        """Estimate how many characters it takes."""
         args = json.dumps(_arguments(self.args, limit), ensure_ascii=False, default=value_to_text)
         return len(self.name) + len(args) + len(_shown(self.result, limit)) + _LAYOUT
 
 
 def called(steps: Iterable[ReasoningStep]) -> tuple[Called, ...]:
-    """The calls of one turn."""
+    """Return the calls of one turn."""
     return tuple(Called.of(step, index) for index, step in enumerate(steps))
 
 
@@ -101,11 +101,11 @@ class Decision:
 
     @classmethod
     def unread(cls, reply: str, note: str = "") -> Decision:
-        """A reply that could not be read."""
+        """Make the turn of a reply that could not be read."""
         return cls(cut_middle(reply, KEPT) or "(empty reply)", note=note)
 
     def entry(self, prefix: str = "", limit: int | None = None) -> Entry:
-        """As the model's half of an entry.
+        """Return the model's half of an entry.
 
         Args:
             prefix: Makes the ids of the calls unique in a conversation.
@@ -126,7 +126,7 @@ def _shown(text: str, limit: int | None) -> str:
 
 
 def _arguments(args: Any, limit: int | None = None) -> dict[str, Any]:
-    """Arguments as an entry holds them: always an object; with a `limit`, long ones are cut."""
+    """Return arguments as an entry holds them: always an object; with a `limit`, long ones are cut."""
     shown = value_as_data(args)
     held = cast("dict[str, Any]", shown) if isinstance(shown, dict) else {} if shown is None else {"value": shown}
     room = max(limit or 0, KEPT)
@@ -142,12 +142,12 @@ def _cut_value(value: Any, limit: int) -> Any:
 
 
 def id_prefix(number: int) -> str:
-    """What stands before the ids of calls in a conversation's message of that number: providers want them unique."""
+    """Return what stands before the ids of calls in a conversation's message of that number: providers want them unique."""
     return f"m{number}-" if number else ""
 
 
 def call_ids(steps: Sequence[ReasoningStep], number: int) -> list[str]:
-    """The ids of a run's calls in its prompts; `number` is the run's place in its conversation."""
+    """Return the ids of a run's calls in its prompts; `number` is the run's place in its conversation."""
     groups = (called(group) for _, group in groupby(steps, key=lambda step: step.iteration))
     return [id_prefix(number) + call.id for group in groups for call in group]
 
@@ -155,7 +155,8 @@ def call_ids(steps: Sequence[ReasoningStep], number: int) -> list[str]:
 def decisions_of(
     steps: Sequence[ReasoningStep], asides: Sequence[Aside] = (), first: int = 0
 ) -> tuple[list[tuple[Decision, range]], str]:
-    """The turns of a run from a step on, each with the numbers of its steps, and the note that waits for the next turn."""
+    """Return the turns of a run from a step on, each with the numbers of its steps, and the note that waits for the next
+    turn."""
     found: list[tuple[Decision, range]] = []
     note, waiting = "", [aside for aside in asides if aside.after >= first]
 
@@ -216,7 +217,7 @@ class RunTurns:
         first: int = 0,
         notes: Sequence[str] = (),
     ) -> tuple[list[Entry], Entry]:
-        """The turns so far, and what the next request says first.
+        """Return the turns so far, and what the next request says first.
 
         Args:
             opening: The message's inputs and its playbook.
@@ -258,23 +259,23 @@ class RunTurns:
 
 
 def _with_notes(said: Entry, notes: Sequence[str]) -> Entry:
-    """What is said, and beside it what the run-time says."""
+    """Return what is said, and beside it what the run-time says."""
     words = [note for note in (said.get(NOTE, ""), *map(as_data, notes)) if note]
     return {**said, NOTE: "\n\n".join(words)} if words else dict(said)
 
 
 def summary_note(summary: RunSummary) -> str:
-    """The running summary, in front of the steps that it does not stand for."""
+    """Write the running summary as it stands in front of the steps that it does not stand for."""
     return as_data(clean_text(f"Conversation so far:\n{summary.text}"))
 
 
 def measure(entries: Iterable[Mapping[str, Any]]) -> int:
-    """About how many characters entries take in a prompt, ids and layout aside."""
+    """Estimate how many characters entries take in a prompt, ids and layout aside."""
     return sum(len(text) for entry in entries for text in texts(entry, of_model=True))
 
 
 def texts(entry: Mapping[str, Any], *, of_model: bool = False) -> Iterator[str]:
-    """The texts of an entry that others wrote; with `of_model` also what the model itself did."""
+    """Yield the texts of an entry that others wrote; with `of_model` also what the model itself did."""
     for name, value in entry.items():
         if name == CALLS:
             calls = cast("Mapping[str, Any]", value)
@@ -286,7 +287,7 @@ def texts(entry: Mapping[str, Any], *, of_model: bool = False) -> Iterator[str]:
 
 
 def as_text(entries: Iterable[Mapping[str, Any]]) -> str:
-    """Turns as running text, for a summary."""
+    """Write turns as running text, for a summary."""
     lines: list[str] = []
     for entry in entries:
         lines += [f"{name}: {value_to_text(value)}" for name, value in entry.items() if name not in (CALLS, TOOLS)]
@@ -299,7 +300,7 @@ def as_text(entries: Iterable[Mapping[str, Any]]) -> str:
 def as_fields(
     steps: Sequence[ReasoningStep], values: Mapping[str, Any], closing: Iterable[Any] | None
 ) -> dict[str, Any]:
-    """The steps as the old `dspy.ReAct` gave them: ``thought_0``, ``tool_name_0``, ``tool_args_0``, ``observation_0`` ...
+    """Return the steps as the old `dspy.ReAct` gave them: ``thought_0``, ``tool_name_0``, ``tool_args_0`` ...
 
     Args:
         steps: All steps.
@@ -342,7 +343,7 @@ class Message:
         return [(decision.thought, call) for decision in self.decisions for call in decision.calls]
 
     def entries(self, number: int = 0, level: int = IN_FULL) -> list[Entry]:
-        """The message number `number` of a conversation, as a prompt shows it at this level; every text is data."""
+        """Return the message number `number` of a conversation, as a prompt shows it at this level; every text is data."""
         prefix = id_prefix(number)
         if level == LEFT_OUT:
             return []
@@ -368,7 +369,7 @@ class Message:
 
 
 def read_messages(entries: Sequence[Mapping[str, Any]]) -> list[Message]:
-    """The messages of a history: each begins with an entry that has inputs, or after one that has outputs.
+    """Read the messages of a history: each begins with an entry that has inputs, or after one that has outputs.
 
     An entry that does not say which of its values are outputs has those that its last call gave, else `answer`.
 
@@ -381,7 +382,7 @@ def read_messages(entries: Sequence[Mapping[str, Any]]) -> list[Message]:
 
 
 def message_groups(entries: Sequence[Mapping[str, Any]]) -> list[list[Mapping[str, Any]]]:
-    """The entries of each message."""
+    """Group the entries of each message."""
     groups: list[list[Mapping[str, Any]]] = []
     over = True
     for entry in entries:
@@ -433,7 +434,7 @@ def _read(entries: Sequence[Mapping[str, Any]]) -> Message:
 
 
 def _turn(entry: Mapping[str, Any]) -> Iterator[tuple[Decision, tuple[str, Any] | None]]:
-    """The model's half of an entry, and what ended the message there."""
+    """Yield the model's half of an entry, and what ended the message there."""
     held = any_json(entry.get(CALLS))
     thought = value_to_text(entry.get(THOUGHT) or "")
     if not isinstance(held, dict):
@@ -459,7 +460,7 @@ def _turn(entry: Mapping[str, Any]) -> Iterator[tuple[Decision, tuple[str, Any] 
 
 
 def _old_turns(entry: Mapping[str, Any]) -> Iterator[tuple[Decision, tuple[str, Any] | None]]:
-    """The same of a `trajectory` as the old `dspy.ReAct` gave it."""
+    """Yield the same of a `trajectory` as the old `dspy.ReAct` gave it."""
     found: Any = entry.get(TRAJECTORY)
     fields = cast("Mapping[str, Any]", found) if isinstance(found, Mapping) else dict[str, Any]()
     for index in sorted(int(match[1]) for name in fields if (match := _STEP.fullmatch(name))):
@@ -491,22 +492,22 @@ class Conversation:
         self._rendered: dict[tuple[int, int], list[Entry]] = {}
 
     def _shown(self, index: int, level: int) -> list[Entry]:
-        """A message at a level; rendered once, as each request asks for it again."""
+        """Render a message at a level once, as each request asks for it again."""
         if (index, level) not in self._rendered:
             self._rendered[index, level] = self.messages[index].entries(index, level)
         return self._rendered[index, level]
 
     def size(self, index: int, level: int) -> int:
-        """Characters that a message takes at a level."""
+        """Return the characters that a message takes at a level."""
         shown = self._shown(index, level)
         return measure(shown) + _LAYOUT * len(shown)
 
     def shown(self) -> list[Entry]:
-        """The turns that the prompt shows."""
+        """Return the turns that the prompt shows."""
         return [entry for index, level in self.levels.items() for entry in self._shown(index, level)]
 
     def note(self) -> list[str]:
-        """What the prompt says of the messages that are left out."""
+        """Say in the prompt which messages are left out."""
         missing = sum(level == LEFT_OUT for level in self.levels.values())
         return [f"[{missing} earlier messages left out: the context window is full]"] if missing else []
 
@@ -522,7 +523,7 @@ class SoFar:
     """What was asked and answered; the outputs are empty for a run that gave no answer."""
 
     def entries(self) -> tuple[Entry, ...]:
-        """As a run's `TaskInput.history`."""
+        """Return the entries of a run's `TaskInput.history`."""
         earlier: list[Entry] = []
         for index, group in enumerate(message_groups(self.history)):
             level = self.levels.get(index, IN_FULL)
@@ -531,7 +532,8 @@ class SoFar:
 
 
 def stored_entries(message: Message) -> list[Entry]:
-    """A message as entries with its texts as they were: what a prompt may not hold is taken apart when it is shown."""
+    """Return a message as entries with its texts as they were: what a prompt may not hold is taken apart when it is
+    shown."""
     optional = {
         PLAYBOOK: message.playbook,
         SHORTENED: message.shortened,
@@ -558,12 +560,12 @@ def stored_entries(message: Message) -> list[Entry]:
 
 
 def named(entry: Entry, outputs: Iterable[str]) -> Entry:
-    """An entry that says which of its values are outputs, where that is not plain."""
+    """Return an entry that says which of its values are outputs, where that is not plain."""
     return entry if _outputs(entry) & entry.keys() == set(outputs) else {**entry, OUTPUTS: list(outputs)}
 
 
 def message_of(steps: Sequence[ReasoningStep], asides: Sequence[Aside] = (), **fields: Any) -> Message:
-    """A run as a message: `message_of(steps, inputs={"task": "x"}, outputs={})`.
+    """Convert a run to a message: `message_of(steps, inputs={"task": "x"}, outputs={})`.
 
     Args:
         steps: Its steps.
@@ -587,7 +589,7 @@ def _plain_arguments(args: Any) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:
-    """A value as JSON; of an image or the like, its kind: it was sent with its own message and is not sent again."""
+    """Return a value as JSON; of an image or the like, its kind: it was sent with its own message and is not sent again."""
     if hasattr(value, "serialize_model"):  # DSPy's own types
         return f"[{type(value).__name__} of an earlier message]"
     try:
@@ -601,5 +603,5 @@ def _as_data(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _holds(args: Any, outputs: Mapping[str, Any]) -> bool:
-    """Whether the arguments of the last call hold the answer: where they did not fit, it was asked for once more."""
+    """Check whether the arguments of the last call hold the answer: where they did not fit, it was asked for once more."""
     return isinstance(args, Mapping) and set(cast("Mapping[str, Any]", args)) >= set(outputs)

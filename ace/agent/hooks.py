@@ -87,21 +87,21 @@ class Agent:
     """
 
     def initialize(self, task: TaskInput) -> dict[str, Any]:
-        """JSON data of the agent's own, kept with the run."""
+        """Return JSON data of the agent's own, kept with the run."""
         return {}
 
     def should_stop(self, state: StepView) -> bool:
-        """Whether to ask for the answer now, although budget is left."""
+        """Decide whether to ask for the answer now, although budget is left."""
         return False
 
     def execute_step(self, state: StepView) -> AskModel | CallTool | Done:
-        """The next step: ask the model, make a call without asking, or end with outputs."""
+        """Return the next step: ask the model, make a call without asking, or end with outputs."""
         return AskModel("decide")
 
     def update_summary(self, state: StepView, step: ReasoningStep) -> RunSummary | None:
-        """A running summary written without the model; None leaves it to the agent's `Summary` setting."""
+        """Write a running summary without the model; None leaves it to the agent's `Summary` setting."""
         return None
 
     def format_result(self, output: TaskOutput, mode: OutputMode) -> Any:
-        """What a caller is shown: the bare answer or everything; `ReActGenerator` calls it for every finished run."""
+        """Return what a caller is shown: the bare answer or everything; `ReActGenerator` calls it for every finished run."""
         return output.answer if mode == "simple" else output

@@ -141,7 +141,7 @@ class AgentRun:
 
     @classmethod
     def restore(cls, stored: RunSnapshot, spec: RunSpec) -> AgentRun:
-        """A run as it was stored, without going on yet; `spec` brings what is no data: tools, policy, observers.
+        """Restore a run as it was stored, without going on yet; `spec` brings what is no data: tools, policy, observers.
 
         Raises:
             RunStoreError: The run began with other tools.
@@ -156,40 +156,40 @@ class AgentRun:
         return self.record.state
 
     def view(self) -> StepView:
-        """What a hook may look at."""
+        """Return what a hook may look at."""
         record = self.record
         return StepView(self.spec.task, tuple(record.steps), record.usage, record.summary, record.scratch)
 
     def fields(self) -> dict[str, Any]:
-        """The run so far as the old `dspy.ReAct` showed it; values as the tools returned them."""
+        """Return the run so far as the old `dspy.ReAct` showed it; values as the tools returned them."""
         return as_fields(self.record.steps, self._values, self.record.closing)
 
     def so_far(self) -> SoFar:
-        """The conversation with this run as its last turn: what the next run is given as `TaskInput.history`."""
+        """Return the conversation with this run as its last turn: what the next run is given as `TaskInput.history`."""
         return self.record.so_far(self.steps_so_far(self.state))
 
     def usage_now(self) -> RunUsage:
-        """What was spent, with the time that has passed."""
+        """Return what was spent, with the time that has passed."""
         seconds = self.record.usage.seconds + max(0.0, self.spec.clock.now() - self._started)
         return self.record.usage.changed(seconds=seconds)
 
     def seconds_left(self) -> float | None:
-        """What is left of the wall-time budget; None without one."""
+        """Return what is left of the wall-time budget; None without one."""
         limit = self.spec.limits.seconds
         return None if limit is None else max(0.0, limit - self.usage_now().seconds)
 
     def snapshot(self) -> RunSnapshot:
-        """The run as JSON data, as it is now."""
+        """Return the run as JSON data, as it is now."""
         return self.record.copied(usage=self.usage_now())
 
     def _over(self) -> str:
-        """The hard limit that is used up, in words."""
+        """Name the hard limit that is used up, in words."""
         return self.spec.limits.exceeded(self.usage_now()) if self._limited else ""
 
     # -- what to do next -------------------------------------------------------------------------------------------
 
     def next_step(self) -> Step:
-        """The next step for the driver; asking twice changes nothing. A hook that raises ends the run."""
+        """Return the next step for the driver; asking twice changes nothing. A hook that raises ends the run."""
         with self._guarded():
             if isinstance(self.state, Idle):
                 self._begin(self.state)
@@ -209,7 +209,7 @@ class AgentRun:
         self._think(state.start())
 
     def _ask(self, state: Thinking) -> Step | None:
-        """The request that is due; None when the agent's own hook decided instead."""
+        """Return the request that is due; None when the agent's own hook decided instead."""
         if not state.asked:
             if (left := state.not_before - self.spec.clock.now()) > 0:
                 return Wait(left)
@@ -233,7 +233,7 @@ class AgentRun:
         return state.extract(forced_by)
 
     def _media(self) -> tuple[tuple[str, Any], ...]:
-        """Media of the steps that the model sees in full."""
+        """Return the media of the steps that the model sees in full."""
         if not self._shown:
             return ()
         steps, cuts = self.record.steps, self.record.cuts
@@ -294,7 +294,7 @@ class AgentRun:
     # -- the reply to a request ----------------------------------------------------------------------------------------
 
     def model_replied(self, reply: ModelReply) -> None:
-        """The model answered; whether its answer is a legal action is found out here."""
+        """Take in the model's answer, and find out whether it is a legal action."""
         with self._guarded():
             if self._too_late(reply.usage):
                 return
@@ -311,7 +311,7 @@ class AgentRun:
                 self._invalid(state, InvalidModelAction("invalid_args", "The arguments are nested too deeply."))
 
     def model_failed(self, error: AgentError) -> None:
-        """No usable reply came: transport failed, or the text could not be parsed."""
+        """Take in that no usable reply came: transport failed, or the text could not be parsed."""
         usage = error.usage or _ONE_REQUEST
         with self._guarded():
             if self._too_late(usage):
@@ -327,7 +327,7 @@ class AgentRun:
                 self._invalid(state, error)
 
     def _overflown(self, state: Thinking, error: ContextOverflow) -> None:
-        """The prompt was too long: ask again with a shorter one, and for the answer alone when nothing is left to go."""
+        """Ask again with a shorter prompt, as it was too long; and for the answer alone when nothing is left to go."""
         if self.record.shorten(self.spec.summary, error.keep):
             left = {"shortened": self.record.shortened, "playbook": not self.record.without_playbook}
             self._emit("model_request_error", purpose=state.purpose, error="context_overflow", **left)
@@ -339,7 +339,7 @@ class AgentRun:
             self._invalid(state, error)
 
     def model_delta(self, text: str, answer: str = "") -> None:
-        """A piece of the reply, while it is still coming, and what it adds to the answer; nothing depends on it."""
+        """Report a piece of the reply, while it is still coming, and what it adds to the answer; nothing depends on it."""
         if isinstance(self.state, Thinking) and self.state.asked:
             added = {"answer": clean_text(answer)} if answer else {}
             self._emit("model_request_delta", text=clean_text(text), **added)
@@ -352,7 +352,7 @@ class AgentRun:
         self._think(state.think_again(committed=False))
 
     def _last_answer(self, state: Thinking, reply: ModelReply) -> None:
-        """The reply to a request for the answer alone: only what submits counts."""
+        """Take in the reply to a request for the answer alone: only what submits counts."""
         calls = [RequestedTool(reply.tool_name, reply.tool_args), *reply.more]
         args = next((call.args for call in reversed(calls) if ends_run(call.name)), None)
         try:
@@ -426,7 +426,7 @@ class AgentRun:
         self._tell(f"{plan.tool.name} {told}")
 
     def _check(self, wanted: RequestedTool, number: int, raw: str = "") -> ToolCall | InvalidModelAction:
-        """The call that is meant, or what is wrong with it."""
+        """Return the call that is meant, or what is wrong with it."""
         call_id, plan = f"{self.record.step_id}-c{number}", self.spec.plan
         try:
             if plan is not None and wanted.name == plan.tool.name:
@@ -442,7 +442,8 @@ class AgentRun:
             return error
 
     def _without_surplus(self, wanted: RequestedTool, call_id: str) -> ToolCall | None:
-        """The call without arguments that its tool does not have, where everything else fits and the tool only reads."""
+        """Return the call without arguments that its tool does not have, where everything else fits and the tool only
+        reads."""
         args = _as_object(wanted.args)
         if not args or not self.spec.registry.has(wanted.name):
             return None
@@ -455,7 +456,7 @@ class AgentRun:
         return None
 
     def _act(self, state: Thinking, thought: str, wanted: list[RequestedTool]) -> None:
-        """Calls that the agent's own hook asked for; they have to be right."""
+        """Make the calls that the agent's own hook asked for; they have to be right."""
         asked = [RequestedTool(tool.name, json_value(tool.args)) for tool in wanted]
         checked = [(tool, self._check(tool, number)) for number, tool in enumerate(asked, 1)]
         wrong, right = _sorted_out(checked)
@@ -488,7 +489,7 @@ class AgentRun:
     # -- what is illegal -----------------------------------------------------------------------------------------------
 
     def _invalid(self, state: Thinking, error: AgentError, thought: str = "", calls: Sequence[_Checked] = ()) -> None:
-        """A reply that is no legal action, or that did not come: the policy decides.
+        """Let the policy decide about a reply that is no legal action, or that did not come.
 
         Args:
             state: The request.
@@ -529,7 +530,7 @@ class AgentRun:
     def _possible(
         self, state: Thinking, decision: PolicyDecision | PolicyRuntimeViolation
     ) -> PolicyDecision | PolicyRuntimeViolation:
-        """The policy's decision about a bad reply; `Fail` where it is used up, or is none about a last answer."""
+        """Return the policy's decision about a bad reply; `Fail` where it is used up, or is none about a last answer."""
         deciding = state.purpose == "decide"
         match decision:
             case Retry(policy, consume):
@@ -571,7 +572,7 @@ class AgentRun:
         self._end(Failed(cast(TerminationReason, error.kind), message or str(error), operator))
 
     def _add_invalid_steps(self, state: Thinking, calls: Sequence[_Checked], thought: str) -> list[ReasoningStep]:
-        """The calls of a reply that was rejected stand in the trace; none of them was made."""
+        """Add the calls of a reply that was rejected to the trace; none of them was made."""
         before = len(self.record.steps)
         for number, (wanted, found) in enumerate(calls, 1):
             error = found if isinstance(found, InvalidModelAction) else _BESIDE_AN_INVALID_CALL
@@ -594,11 +595,11 @@ class AgentRun:
     # -- going out ---------------------------------------------------------------------------------------------------
 
     def tool(self, call: ToolCall) -> Tool:
-        """The tool that a call is meant for."""
+        """Return the tool that a call is meant for."""
         return self.spec.registry.get(call.name)
 
     def tool_context(self, call: ToolCall) -> ToolContext:
-        """What the tool may know about the call."""
+        """Return what the tool may know about the call."""
         left = self.spec.limits.left(self.usage_now()) if self._limited else _UNLIMITED
         return ToolContext(
             run_id=self.run_id,
@@ -611,7 +612,7 @@ class AgentRun:
         )
 
     def _call(self, state: Acting) -> Step | None:
-        """The calls that are due; None when all of them were settled without going out."""
+        """Return the calls that are due; None when all of them were settled without going out."""
         now = self.spec.clock.now()
         group = self._group(state)
         for index in group:
@@ -630,7 +631,7 @@ class AgentRun:
         return None
 
     def _group(self, state: Acting) -> list[int]:
-        """The next calls: one, or as many consecutive read-only ones as there are."""
+        """Choose the next calls: one, or as many consecutive read-only ones as there are."""
         left = [i for i, call in enumerate(state.calls) if call.status != "done"]
         left.sort(key=lambda index: state.calls[index].asked is None)  # alone, so that no other one takes its answers
         group: list[int] = []
@@ -662,7 +663,8 @@ class AgentRun:
         return state.update(index, call.changed(status="out"))
 
     def _known(self, call: CallState) -> ToolResult | None:
-        """The result of a call that was made with it again and again, in short; nobody asked for this one in person."""
+        """Return the result of a call that was made with it again and again, in short; nobody asked for this one in
+        person."""
         setting, (name, args) = self.spec.policy.no_progress, (call.call.name, call.call.args)
         if setting is None or call.consent or call.attempt > 1 or name in self.record.breakers:
             return None  # a tool that fails is the breaker's business
@@ -683,7 +685,7 @@ class AgentRun:
     # -- coming back -------------------------------------------------------------------------------------------------
 
     def tool_finished(self, result: ToolResult) -> None:
-        """A tool returned or failed."""
+        """Take in what a tool returned, or that it failed."""
         with self._guarded():
             state = self.state
             if isinstance(state, Acting):
@@ -728,7 +730,7 @@ class AgentRun:
         return state.update(index, replace(call, status="done", result=cut, stop="paused", asked=asked))
 
     def _interrupted(self, call: CallState, text: str) -> ToolResult:
-        """What a call comes to that was cut off while it was out: it is spent, and the policy is not asked."""
+        """Settle a call that was cut off while it was out: it is spent, and the policy is not asked."""
         name, cut = call.call.name, _cut_off(call, text)
         self._spend_call(cut)
         self._breakers.settle(name, cut.outcome, "cancelled", self.spec.clock.now())
@@ -736,7 +738,7 @@ class AgentRun:
         return cut
 
     def _stopped_by(self, call: CallState, result: ToolResult, decision: Any) -> tuple[Stop, str]:
-        """Whether a result ends the run, and why."""
+        """Say whether a result ends the run, and why."""
         match decision:
             case Fail():
                 self._raised = result.raised
@@ -749,7 +751,7 @@ class AgentRun:
                 return "", ""
 
     def _as_told(self, call: CallState, result: ToolResult, decision: Any) -> tuple[ToolResult, str]:
-        """A result as the model reads it, and as the run keeps it, and what of it is said about it."""
+        """Return a result as the model reads it and as the run keeps it, and what of it is said about it."""
         said = [result.text]
         if call.call.name in self._excluded():  # a prompt only grows: its tools are not taken out of it
             said.append(f"({call.call.name} is out of service now; use another tool.)")
@@ -761,7 +763,7 @@ class AgentRun:
         return told, " ".join(filter(None, said[1:]))
 
     def _on_failure(self, call: CallState, result: ToolResult) -> PolicyDecision | PolicyRuntimeViolation:
-        """What the policy makes of a call that failed."""
+        """Ask the policy about a call that failed."""
         failure, situation = FailedCall(self.tool(call.call), call.call, result), "a failed tool"
         decision = self._ask_policy(situation, call.tried, lambda view: self.spec.policy.on_tool_error(view, failure))
         if isinstance(decision, Retry) and not (failure.tool.repeatable or decision.approve_unsafe_replay):
@@ -795,12 +797,12 @@ class AgentRun:
         )
 
     def _tool_calls_left(self, state: Acting, out: int = 0) -> bool:
-        """Whether one more call may go out, beside those that are."""
+        """Check whether one more call may go out, beside those that are."""
         limit, out = self.spec.limits.tool_calls, out + sum(call.status == "out" for call in state.calls)
         return limit is None or self.record.usage.tool_calls + out < limit
 
     def _excluded(self) -> tuple[str, ...]:
-        """Tools that are out of service now."""
+        """Name the tools that are out of service now."""
         return self._breakers.out_of_service(self.spec.clock.now()) if self.record.breakers else ()
 
     # -- all results are back ----------------------------------------------------------------------------------------
@@ -860,7 +862,7 @@ class AgentRun:
         return step, decision
 
     def steps_of(self, calls: tuple[CallState, ...], thought: str, iteration: int) -> list[ReasoningStep]:
-        """The settled ones of some calls as steps, in the order in which the model asked for them."""
+        """Return those of some calls that are settled as steps, in the order in which the model asked for them."""
         return [
             self._as_step(call, call.result, thought, iteration)
             for call in calls
@@ -910,7 +912,7 @@ class AgentRun:
             self._end(self.state.interrupt(reason, "cancelled"))
 
     def _call_off(self, spent: RunUsage) -> None:
-        """Nobody waits any longer for what is out."""
+        """Stop waiting for what is out."""
         state = self.state
         if isinstance(state, Thinking) and state.asked:
             self._arrived(spent)
@@ -990,7 +992,7 @@ class AgentRun:
             self._think(self.state)
 
     def _decided(self, call: CallState, kind: str, decision: Approve | Deny) -> CallState:
-        """A call that waited, as it was decided."""
+        """Return a call that waited, as it was decided."""
         again = kind != "approval"
         if isinstance(decision, Deny):
             if again:
@@ -1070,11 +1072,11 @@ class AgentRun:
                 self._fail(error)
 
     def _overrides(self, hook: str) -> bool:
-        """Whether the agent has a hook of its own; the defaults are not worth a view of the whole run."""
+        """Check whether the agent has a hook of its own; the defaults are not worth a view of the whole run."""
         return getattr(type(self.spec.agent), hook) is not getattr(Agent, hook)
 
     def _record_error(self, call: CallState, result: ToolResult) -> None:
-        """A call failed: one record per decision, counting its retries."""
+        """Record that a call failed: once per decision, counting its retries."""
         errors, tool, retries = self.record.errors, call.call.name, call.tried - 1
         if retries and errors and (errors[-1].tool, errors[-1].retries) == (tool, retries - 1):
             errors.pop()
@@ -1134,14 +1136,14 @@ class AgentRun:
     # -- the output -------------------------------------------------------------------------------------------------
 
     def steps_so_far(self, state: State) -> list[ReasoningStep]:
-        """All steps, those of a decision that is not yet fully observed included."""
+        """Return all steps, those of a decision that is not yet fully observed included."""
         acting = state.then if isinstance(state, Interrupted) else state
         if not isinstance(acting, Acting):
             return list(self.record.steps)
         return [*self.record.steps, *self.steps_of(acting.calls, acting.thought, acting.iteration)]
 
     def output(self) -> TaskOutput:
-        """The output so far; call it when `next_step()` returned `Done`."""
+        """Return the output so far; call it when `next_step()` returned `Done`."""
         return build_output(self.record, self.steps_so_far(self.state), self.usage_now())
 
     # -- small things --------------------------------------------------------------------------------------------------
@@ -1162,7 +1164,7 @@ class AgentRun:
         self._end(state.interrupt(request.reason, cause, request))
 
     def _arrived(self, usage: RunUsage) -> Thinking:
-        """A request is back, well or not; what it was."""
+        """Take in that a request is back, well or not, and return what it was."""
         state = self.state
         if not isinstance(state, Thinking) or not state.asked:
             raise InternalInvariant(f"a reply came, but none was asked for in {state!r:.200}")
@@ -1171,11 +1173,11 @@ class AgentRun:
         return state
 
     def _ended(self) -> bool:
-        """Whether the run is over for now: a reply that comes later changes nothing."""
+        """Check whether the run is over for now: a reply that comes later changes nothing."""
         return isinstance(self.state, (Completed, Failed, Interrupted))
 
     def _too_late(self, usage: RunUsage) -> bool:
-        """Whether a reply came after the end, or after the run was cancelled: then it is paid for and not read."""
+        """Check whether a reply came after the end, or after the run was cancelled: then it is paid for and not read."""
         if not self._ended() and self.cancellation.cancelled:
             self.cancel(self.cancellation.reason, usage)
         return self._ended()
@@ -1189,7 +1191,7 @@ class AgentRun:
         return not consume_budget or self.record.spent < self.spec.max_iters
 
     def _not_before(self, decision: Retry, attempt: int, what: str) -> float:
-        """When a retry is due; the jitter depends on nothing but the run, so that a replay waits as long."""
+        """Return when a retry is due; the jitter depends on nothing but the run, so that a replay waits as long."""
         draw = random.Random(f"{self.run_id}/{what}/{attempt}").random()
         return self.spec.clock.now() + decision.policy.delay(attempt, draw)
 
@@ -1200,7 +1202,7 @@ class AgentRun:
     def _ask_policy(
         self, situation: str, attempt: int, ask: Callable[[AgentState], PolicyDecision]
     ) -> PolicyDecision | PolicyRuntimeViolation:
-        """What the policy says to a situation of `LEGAL`; a violation where that is illegal, and nothing is guessed."""
+        """Ask the policy about a situation of `LEGAL`; return a violation where its answer is illegal, and guess nothing."""
         record = self.record
         view = AgentState(
             user_input=record.task.text,
@@ -1223,7 +1225,7 @@ class AgentRun:
 
 
 def _stop_error(call: CallState, source: BaseException | None) -> AgentError:
-    """The error of a call that ends the run, and what the tool raised."""
+    """Make the error of a call that ends the run, with what the tool raised."""
     if call.stop == "violation" or call.result is None:
         return PolicyRuntimeViolation(call.stop_reason)
     kind, operator = call.result.error_kind or "exception", _operator_text(call.result)
@@ -1235,20 +1237,20 @@ def _stop_error(call: CallState, source: BaseException | None) -> AgentError:
 
 
 def _sorted_out(checked: Sequence[_Checked]) -> tuple[InvalidModelAction | None, tuple[ToolCall, ...]]:
-    """The first error among checked calls, and the calls that are right."""
+    """Return the first error among checked calls, and the calls that are right."""
     wrong = next((found for _, found in checked if isinstance(found, InvalidModelAction)), None)
     return wrong, tuple(found for _, found in checked if isinstance(found, ToolCall))
 
 
 def _left_out(wanted: RequestedTool, call: ToolCall) -> str:
-    """What the model is told about arguments of a call that its tool does not have."""
+    """Tell the model about arguments of a call that its tool does not have."""
     names = [f"`{name}`" for name in _as_object(wanted.args) or {} if name not in call.args]
     what = "are no arguments" if len(names) > 1 else "is no argument"
     return f"({', '.join(names)} {what} of {call.name}; left out.)" if names else ""
 
 
 def _remark(unmade: Sequence[str]) -> str:
-    """What the model is told about calls of its reply that were not made."""
+    """Tell the model about calls of its reply that were not made."""
     if not unmade:
         return ""
     names = ", ".join(repr(name) for name in unmade)
@@ -1256,7 +1258,7 @@ def _remark(unmade: Sequence[str]) -> str:
 
 
 def _by_call(request: ApprovalRequest, given: Any) -> dict[str, Approve | Deny]:
-    """The decision about each call that waits.
+    """Return the decision about each call that waits.
 
     Raises:
         ResumeError: A call has none, one is about no call that waits, or something is no decision.
@@ -1281,17 +1283,17 @@ def _by_call(request: ApprovalRequest, given: Any) -> dict[str, Approve | Deny]:
 
 
 def _once_more(call: CallState) -> CallState:
-    """A call that was cut off, and is made again: that is none of the policy's retries."""
+    """Return a call that was cut off as one that is made again: that is none of the policy's retries."""
     return replace(call, status="waiting", attempt=call.attempt + 1, repeats=call.repeats + 1)
 
 
 def _cut_off(call: CallState, text: str) -> ToolResult:
-    """The result of a call that nobody could wait for."""
+    """Make the result of a call that nobody could wait for."""
     return ToolResult(tool_call_id=call.id, outcome="interrupted", text=text, error_kind="cancelled")
 
 
 def _operator_text(result: ToolResult) -> str:
-    """What a tool says to its operator beside what the model reads."""
+    """Return what a tool says to its operator beside what the model reads."""
     return "" if result.message == result.text else clean_text(result.message)
 
 

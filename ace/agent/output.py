@@ -14,7 +14,7 @@ from ace.tasks import ErrorRecord, ReasoningStep, RunError, TaskOutput, answer_f
 
 
 def build_output(record: RunSnapshot, steps: Sequence[ReasoningStep], usage: RunUsage) -> TaskOutput:
-    """What came out of a run so far.
+    """Build the output of a run so far.
 
     Args:
         record: What it has done; of the bullets that it cited, those that were never shown are reported as invented.
@@ -50,7 +50,7 @@ _FORCED = {"no_progress": "the same call gave the same result again and again; t
 
 
 def error_of(output: TaskOutput) -> AgentError:
-    """What ended a run, as the error of ``raise_on_failure``; what the tool itself raised is not in an output."""
+    """Return what ended a run, as the error of ``raise_on_failure``; what the tool itself raised is not in an output."""
     assert output.error is not None
     kind, message = output.error.kind, output.error.message
     steps = output.structured_trace
@@ -70,7 +70,7 @@ def error_of(output: TaskOutput) -> AgentError:
 
 
 def _end(record: RunSnapshot) -> RunError | None:
-    """Why the run ended; None where it came to its own end."""
+    """Say why the run ended; None where it came to its own end."""
     match record.state:
         case Failed(error, message, operator_message):
             return RunError(kind=error, message=clean_text(message), operator_message=operator_message)
@@ -86,7 +86,7 @@ def _end(record: RunSnapshot) -> RunError | None:
 
 
 def _plan(record: RunSnapshot) -> dict[str, Any]:
-    """What became of the plan that was offered."""
+    """Say what became of the plan that was offered."""
     taken = record.plan
     end = taken.end.model_dump() if taken is not None and taken.end is not None else None
     offered = record.metadata.get("plan")
@@ -94,7 +94,7 @@ def _plan(record: RunSnapshot) -> dict[str, Any]:
 
 
 def _overflow(record: RunSnapshot) -> dict[str, Any]:
-    """What of the run the model was not shown in full."""
+    """Say what of the run the model was not shown in full."""
     cuts, playbook, turns = record.cuts, record.without_playbook, record.turns_cut
     if not (cuts or playbook or turns):
         return {}
@@ -104,7 +104,7 @@ def _overflow(record: RunSnapshot) -> dict[str, Any]:
 
 
 def _recovered(record: ErrorRecord, steps: Sequence[ReasoningStep]) -> ErrorRecord:
-    """Whether a retry of the same decision, or a later step of the same tool, succeeded."""
+    """Say of an error whether a retry of the same decision, or a later step of the same tool, succeeded."""
     later = any(
         step.outcome == "success"
         and step.tool_name == record.tool

@@ -136,15 +136,15 @@ class PolicyEngine(Protocol):
         ...
 
     def on_model_error(self, state: AgentState, error: AgentError) -> PolicyDecision:
-        """What to do about a reply that is no legal action, or that did not come."""
+        """Decide about a reply that is no legal action, or that did not come."""
         ...
 
     def on_tool_error(self, state: AgentState, failed: FailedCall) -> PolicyDecision:
-        """What to do about a call that failed."""
+        """Decide about a call that failed."""
         ...
 
     def on_no_progress(self, state: AgentState, call: ToolCall, times: int) -> PolicyDecision:
-        """What to do about the same call with the same result for the nth time."""
+        """Decide about the same call with the same result for the nth time."""
         ...
 
 
@@ -193,7 +193,7 @@ class Policy:
 
     @classmethod
     def forgiving(cls) -> Policy:
-        """A bad reply is an observation that says what fits and spends an iteration; three in a row end the run."""
+        """Make a bad reply an observation that says what fits and spends an iteration; three in a row end the run."""
         return cls(name="forgiving", on_invalid_action="forgive")
 
     @classmethod
@@ -203,12 +203,12 @@ class Policy:
 
     @classmethod
     def replay(cls) -> Policy:
-        """A bad call becomes an observation that spends one iteration, as in a recorded run; nothing else steps in."""
+        """Make a bad call an observation that spends one iteration, as in a recorded run; nothing else steps in."""
         return cls(name="replay", on_invalid_action="observe", tool_retry=None, breaker=None, no_progress=None)
 
     @classmethod
     def named(cls, name: str) -> Policy:
-        """`Policy.named("lenient")`: one of the policies that come with the library, by its name.
+        """Return one of the policies that come with the library, by its name: `Policy.named("lenient")`.
 
         Raises:
             PolicyConfigInvalid: There is none of that name.

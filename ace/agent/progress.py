@@ -54,11 +54,12 @@ class RepeatDetector:
         """By a digest of the call: how often, and a digest of the result; plain JSON, kept with the run."""
 
     def times(self, name: str, args: Mapping[str, Any]) -> int:
-        """How often this call was made with the result that it has now."""
+        """Count how often this call was made with the result that it has now."""
         return self.seen.get(_call(name, args), (0, ""))[0]
 
     def add(self, step: ReasoningStep) -> int:
-        """How often this call has now been made with this result; one that was not made again has the result of before."""
+        """Count how often this call has now been made with this result; one that was not made again has the result of
+        before."""
         call, result = _call(step.tool_name, step.tool_args), _digest(step.outcome, step.observation)
         times, before = self.seen.get(call, (0, ""))
         if step.executed:

@@ -87,7 +87,7 @@ class RunSpec:
     """Stops the run from outside. A sync run with one makes its requests in a thread, which is left behind then."""
 
     def with_stored(self, stored: RunSnapshot) -> RunSpec:
-        """The same tools, policy and observers with the task and the limits of a stored run.
+        """Return the same tools, policy and observers with the task and the limits of a stored run.
 
         Raises:
             RunStoreError: The run began with other tools; it names each that is missing, new or changed.
@@ -170,19 +170,20 @@ class RunSnapshot(BaseModel, extra="forbid"):
 
     @classmethod
     def begun(cls, run_id: str, spec: RunSpec) -> RunSnapshot:
-        """A run that has done nothing yet."""
+        """Return a run that has done nothing yet."""
         given = {name: getattr(spec, name) for name in _OF_SPEC}
         return cls(run_id=run_id, tools=spec.registry.schema_hashes, **given)
 
     def copied(self, **changes: Any) -> RunSnapshot:
-        """The run as it is now, which what comes later does not change; what is derived of its data is computed again."""
+        """Copy the run as it is now, which what comes later does not change; what is derived of its data is computed
+        again."""
         held = {name: getattr(self, name) for name in RunSnapshot.model_fields}
         own = {name: copy(held[name]) for name in held if isinstance(held[name], (list, dict))}
         own["outputs"] = to_jsonable_python(self.outputs)
         return RunSnapshot.model_construct(**{**held, **own, **changes})
 
     def reopened(self, finish: Tool) -> RunSnapshot:
-        """A copy to go on with; its outputs have the types that the signature gives them."""
+        """Copy the run to go on with; its outputs have the types that the signature gives them."""
         typed: dict[str, Any] = {}
         with suppress(InvalidModelAction):
             typed = finish.checked(self.outputs)
@@ -214,7 +215,7 @@ class RunSnapshot(BaseModel, extra="forbid"):
         return self.usage.iterations + self.charged
 
     def turns(self, opening: Mapping[str, Any], setting: Summary | None) -> tuple[list[Entry], Entry]:
-        """What the prompt shows so far, and what the next request says first."""
+        """Return what the prompt shows so far, and what the next request says first."""
         said = {name: value for name, value in opening.items() if name != PLAYBOOK or not self.without_playbook}
         notes = self.conversation.note() + ([] if self.summary is None else [summary_note(self.summary)])
         shown, said = self.shown.shown(
@@ -233,7 +234,7 @@ class RunSnapshot(BaseModel, extra="forbid"):
         return len(self.cuts) + len(self.turns_cut)
 
     def so_far(self, steps: Sequence[ReasoningStep]) -> SoFar:
-        """The conversation with this run as its last turn."""
+        """Return the conversation with this run as its last turn."""
         message = message_of(
             steps,
             self.asides,
@@ -247,7 +248,7 @@ class RunSnapshot(BaseModel, extra="forbid"):
         return SoFar(self.task.history, self.conversation.levels, message)
 
     def _first(self, setting: Summary | None) -> int:
-        """The first step that the summary does not stand for."""
+        """Return the first step that the summary does not stand for."""
         keep = setting.keep_last if setting and self.summary is not None else None
         first = 0 if keep is None else max(0, self.summarised - keep)
         while 0 < first < len(self.steps) and self.steps[first - 1].iteration == self.steps[first].iteration:
@@ -265,7 +266,7 @@ class RunSnapshot(BaseModel, extra="forbid"):
         return True
 
     def to_json(self) -> str:
-        """As one line of JSON."""
+        """Write it as one line of JSON."""
         return json.dumps(self.model_dump(mode="json"))
 
     @classmethod

@@ -53,7 +53,7 @@ class RetryPolicy(PolicySettings, frozen=True):
         return self
 
     def delay(self, attempt: int, draw: float = 1.0) -> float:
-        """Seconds to wait after `attempt` (from 1); `draw` in 0..1 is the jitter's random number."""
+        """Return the seconds to wait after `attempt` (from 1); `draw` in 0..1 is the jitter's random number."""
         try:
             full = self.initial_interval * self.backoff_factor ** (attempt - 1)
         except OverflowError:
@@ -61,5 +61,5 @@ class RetryPolicy(PolicySettings, frozen=True):
         return min(full, self.max_interval) * (draw if self.jitter else 1.0)
 
     def matches(self, kind: ToolErrorKind, message: str) -> bool:
-        """Whether a failure is worth another attempt."""
+        """Check whether a failure is worth another attempt."""
         return kind in self.retry_on or any(re.search(pattern, message) for pattern in self.patterns)

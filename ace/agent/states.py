@@ -78,7 +78,7 @@ class CallState:
     """Answers that the run had when this call first raised a `Pause`: it asks for the same ones when it is made again."""
 
     def changed(self, **fields: Any) -> CallState:
-        """`dataclasses.replace` at a fifth of its time: each call changes twice."""
+        """Replace some fields, as `dataclasses.replace` does, in a fifth of its time: each call changes twice."""
         return CallState(**{**self.__dict__, **fields})
 
     @property
@@ -107,7 +107,7 @@ class _Active:
     """A state in which the run can fail."""
 
     def fail(self, error: TerminationReason, message: str) -> Failed:
-        """The run ends with an error."""
+        """End the run with an error."""
         return Failed(error, message)
 
 
@@ -126,15 +126,15 @@ class Thinking(_Active):
     kind: Literal["thinking"] = "thinking"
 
     def ask(self) -> Thinking:
-        """The request goes out."""
+        """Send the request out."""
         return Thinking(self.iteration, self.purpose, self.forced_by, self.attempt, self.not_before, asked=True)
 
     def retry(self, not_before: float) -> Thinking:
-        """The same request once more, later."""
+        """Make the same request once more, later."""
         return replace(self, asked=False, attempt=self.attempt + 1, not_before=not_before)
 
     def act(self, calls: tuple[ToolCall, ...], thought: str, remark: str = "", ids: tuple[str, ...] = ()) -> Acting:
-        """The decision is one or several legal calls; the last observation ends with the remark."""
+        """Act on a decision of one or several legal calls; the last observation ends with the remark."""
         named = (*ids, *("" for _ in calls[len(ids) :]))
         return Acting(self.iteration, thought, tuple(map(CallState, calls, named)), remark)
 
@@ -147,11 +147,11 @@ class Thinking(_Active):
         return Thinking(self.iteration, "summarize")
 
     def think_again(self, *, committed: bool) -> Thinking:
-        """The next decision, after one that was `committed` as a step or thrown away."""
+        """Make the next decision, after one that was `committed` as a step or thrown away."""
         return Thinking(self.iteration + committed)
 
     def complete(self) -> Completed:
-        """The answer is there."""
+        """Complete the run: the answer is there."""
         return Completed()
 
     def interrupt(self, reason: str, cause: InterruptCause = "policy") -> Interrupted:
@@ -171,12 +171,12 @@ class Acting(_Active):
     kind: Literal["acting"] = "acting"
 
     def update(self, index: int, call: CallState) -> Acting:
-        """One call got further."""
+        """Return the state in which one call got further."""
         calls = (*self.calls[:index], call, *self.calls[index + 1 :])
         return Acting(self.iteration, self.thought, calls, self.remark)
 
     def observe(self) -> Observing:
-        """Every result is back."""
+        """Observe: every result is back."""
         return Observing(self.iteration, self.thought, self.calls, self.remark)
 
     def interrupt(
@@ -302,7 +302,7 @@ class CallTool:
 
     @classmethod
     def of(cls, name: str, **args: Any) -> CallTool:
-        """A call that an agent's hook asks for; the machine gives it its id."""
+        """Make a call that an agent's hook asks for; the machine gives it its id."""
         return cls((ToolCall(id="", name=name, args=args),))
 
 

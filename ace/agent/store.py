@@ -36,11 +36,11 @@ class RunStore(Protocol):
         ...
 
     def has(self, run_id: str) -> bool:
-        """Whether a run of this id was saved."""
+        """Check whether a run of this id was saved."""
         ...
 
     def load(self, run_id: str) -> RunSnapshot:
-        """The last state that was saved.
+        """Load the last state that was saved.
 
         Raises:
             RunStoreError: There is no such run, or what is stored is damaged.
@@ -129,7 +129,7 @@ class FolderRunStore:
         path.with_suffix(".lock").unlink(missing_ok=True)
 
     def run_ids(self) -> tuple[str, ...]:
-        """All runs, the latest first."""
+        """List all runs, the latest first."""
         files = sorted(self.folder.glob("*.json"), key=lambda p: p.stat().st_mtime, reverse=True)
         return tuple(path.stem for path in files)
 

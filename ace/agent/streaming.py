@@ -129,7 +129,7 @@ class RunStream(Generic[EventT, OutputT]):
 
     @classmethod
     def of(cls, stream: AsyncRunStream[EventT, OutputT]) -> RunStream[EventT, OutputT]:
-        """A stream for async callers, driven by an event loop of its own."""
+        """Drive a stream for async callers, on an event loop of its own."""
 
         async def read(put: Callable[[EventT], None]) -> OutputT:
             async for event in stream:

@@ -22,7 +22,7 @@ _STYLES = {"pinned": "cyan", "active": "green", "shadow": "yellow", "quarantined
 
 
 def bullet_table(title: str, bullets: Iterable[PlaybookBullet]) -> Table:
-    """One row per bullet: what it says, how far it is trusted, what it rests on, where it came from."""
+    """Show one row per bullet: what it says, how far it is trusted, what it rests on, where it came from."""
     table = Table(title=Text(title), title_justify="left", show_lines=True)
     for name in ("id", "stage", "support", "source"):
         table.add_column(name, no_wrap=name == "id")
@@ -35,18 +35,18 @@ def bullet_table(title: str, bullets: Iterable[PlaybookBullet]) -> Table:
 
 
 def lesson_text(bullet: PlaybookBullet) -> str:
-    """The lesson itself."""
+    """Show the lesson itself."""
     return f"when: {bullet.trigger}\ndo: {bullet.content}" if bullet.trigger else f"always: {bullet.content}"
 
 
 def stage_text(bullet: PlaybookBullet) -> Text:
-    """The stage, and whether it rests on what is not trusted."""
+    """Show the stage, and whether it rests on what is not trusted."""
     tainted = "\nnot trusted" if bullet.trust == "tainted" else ""
     return Text(f"{bullet.stage}{tainted}", style=_STYLES[bullet.stage])
 
 
 def support_text(bullet: PlaybookBullet) -> str:
-    """The tasks and users that taught it, and how runs that used it ended."""
+    """Show the tasks and users that taught it, and how runs that used it ended."""
     known = bullet.provenance
     lines = [counted(n, what) for n, what in ((len(known.task_ids), "task"), (len(known.users), "user")) if n]
     if bullet.helpful_count or bullet.harmful_count:
@@ -55,17 +55,17 @@ def support_text(bullet: PlaybookBullet) -> str:
 
 
 def sources_in(bullet: PlaybookBullet) -> list[str]:
-    """Where the parts of a bullet came from, each source once."""
+    """Return where the parts of a bullet came from, each source once."""
     return list(dict.fromkeys(part.source for part in bullet.sources))
 
 
 def bullet_json(bullet: PlaybookBullet) -> dict[str, Any]:
-    """A bullet with the sources of its parts."""
+    """Return a bullet with the sources of its parts."""
     return bullet.model_dump(mode="json") | {"sources": [part._asdict() for part in bullet.sources]}
 
 
 def bullet_view(bullet: PlaybookBullet, item: ReviewItem | None = None) -> Table:
-    """Everything about one bullet: the lesson first, why it waits, its parts with their sources, its other fields."""
+    """Show everything about one bullet: the lesson first, why it waits, its parts with their sources, its other fields."""
     from ace.playbook.sources import SOURCES
 
     table = Table(show_header=False)
@@ -92,7 +92,7 @@ _TOLD = frozenset({"trigger", "content", "stage", "trust", "words_from", "plan_r
 
 
 def history_table(title: str, entries: Iterable[dict[str, Any]]) -> Table:
-    """One row for each entry of the journal."""
+    """Show one row for each entry of the journal."""
     table = Table(title=Text(title), title_justify="left")
     for name in ("revision", "when", "by", "what", "lesson", "why"):
         table.add_column(name, overflow="fold")
@@ -107,7 +107,7 @@ def history_table(title: str, entries: Iterable[dict[str, Any]]) -> Table:
 
 
 def explanation_table(found: Explanation) -> Table:
-    """Why each bullet came, and what else was near."""
+    """Show why each bullet came, and what else was near."""
     title = f"for {found.query!r}: {found.tokens} of {found.budget} tokens, {found.index} index; * is shown"
     table = Table(title=Text(title), title_justify="left", show_lines=True)
     for name in ("", "id", "scores"):
@@ -132,7 +132,7 @@ def explanation_table(found: Explanation) -> Table:
 
 
 def review_table(items: Iterable[ReviewItem]) -> Table:
-    """What waits for review, oldest first, and why."""
+    """Show what waits for review, oldest first, and why."""
     items = list(items)
     table = Table(title=Text(f"{counted(len(items), 'lesson')} to review"), title_justify="left", show_lines=True)
     for name in ("id", "source"):
@@ -146,7 +146,7 @@ def review_table(items: Iterable[ReviewItem]) -> Table:
 
 
 def review_view(item: ReviewItem, place: str, decided: str) -> RenderableType:
-    """One lesson that waits for a decision: what it says, and the words that made it wait."""
+    """Show one lesson that waits for a decision: what it says, and the words that made it wait."""
     head = Text(f"{place}  {item.bullet.id}  {item.bullet.section}", style="bold")
     if decided:
         head.append(f"  ({decided} was decided)")
@@ -164,7 +164,7 @@ def review_view(item: ReviewItem, place: str, decided: str) -> RenderableType:
 
 
 def diff_view(found: Diff) -> RenderableType:
-    """Added, removed and changed bullets with the words that differ, why, and by whom; counters in one line."""
+    """Show added, removed and changed bullets with the words that differ, why, and by whom; counters in one line."""
     names = {kind: len(found.of(kind)) for kind in ("added", "changed", "merged", "removed", "credited")}
     said = ", ".join(f"{n} {kind}" for kind, n in names.items() if n) or "nothing differs"
     parts: list[RenderableType] = [Text(f"revision {found.a} -> {found.b}: {said}", style="bold")]
@@ -201,7 +201,7 @@ def _change(change: Change) -> list[Text]:
 
 
 def _field(name: str, old: Any, new: Any) -> list[Text]:
-    """A field's old and new value; in longer texts the words that differ stand out."""
+    """Show a field's old and new value; in longer texts the words that differ stand out."""
     before, after = _shown(old), _shown(new)
     if isinstance(old, str) and len(before.split()) > 3:
         return [_worded(f"  - {name}: ", before, after, "red"), _worded(f"  + {name}: ", after, before, "green")]
@@ -218,7 +218,7 @@ def _worded(head: str, text: str, other: str, style: str) -> Text:
 
 
 def _shown(value: Any) -> str:
-    """A field's value in words: of a plan its calls, of a situation the request, of other records what was set."""
+    """Show a field's value in words: of a plan its calls, of a situation the request, of other records what was set."""
     from pydantic import BaseModel  # after `ace --help` has answered
 
     if isinstance(value, (tuple, list)):
@@ -245,7 +245,7 @@ def _credit(change: Change) -> str:
 
 
 def standing(assessments: list[Assessment], baseline: float, limit: int) -> Table:
-    """Each bullet's helpful rate with its 95 % interval on a scale from 0 to 1, its use, and its measured effect."""
+    """Show each bullet's helpful rate with its 95 % interval on a scale from 0 to 1, its use, and its measured effect."""
     from ace.playbook.statistics import credible_interval, record
 
     title = (
@@ -273,7 +273,7 @@ def standing(assessments: list[Assessment], baseline: float, limit: int) -> Tabl
 
 
 def effect_text(assessment: Assessment) -> str:
-    """The measured effect with its interval, in points; a dash where there is none."""
+    """Show the measured effect with its interval, in points; a dash where there is none."""
     if assessment.effect is None:
         return "-"
     low, high = assessment.effect_interval
@@ -294,7 +294,7 @@ def _bar(low: float, mean: float, high: float, baseline: float) -> Text:
 
 
 def stage_bars(counts: dict[str, int], width: int = 40) -> list[Text]:
-    """One bar per stage."""
+    """Draw one bar per stage."""
     most = max(counts.values(), default=1)
     lines: list[Text] = []
     for stage, style in _STYLES.items():

@@ -36,11 +36,11 @@ class _VisibleConsole(Console):
     """Sends a terminal no escape sequence but its own: what is printed comes from models, tools, users and files."""
 
     def render_str(self, text: str, **options: Any) -> RichText:
-        """As Rich's, of the text as a terminal may be sent it."""
+        """Render as Rich does, with the text as a terminal may be sent it."""
         return super().render_str(visible(text), **options)
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterator[Segment]:
-        """As Rich's; whatever made the text, nothing in it acts on a terminal."""
+        """Render as Rich does; whatever made the text, nothing in it acts on a terminal."""
         for segment in super().render(renderable, options):
             yield segment if segment.control else segment._replace(text=visible(segment.text))
 
@@ -112,7 +112,7 @@ ApiBaseOption = Annotated[
 
 
 def examples(*commands: str) -> str:
-    """What stands below a command's options: commands to copy, each on a line of its own."""
+    """Write what stands below a command's options: commands to copy, each on a line of its own."""
     return "\n\n".join(["Example:" if len(commands) == 1 else "Examples:", *commands])
 
 
@@ -154,7 +154,7 @@ def check_reachable(
 
 @contextmanager
 def progress_bar(title: str, total: int) -> Generator[Any]:
-    """A bar with the time left; the value is called with an optional description to advance it by one."""
+    """Show a bar with the time left; the value is called with an optional description to advance it by one."""
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),
@@ -171,7 +171,7 @@ def progress_bar(title: str, total: int) -> Generator[Any]:
 
 
 def shown(table: Table, label: str = "") -> RichTable:
-    """A report's table for the terminal."""
+    """Return a report's table for the terminal."""
     found = RichTable(title=f"{table.title}{f' ({label})' if label else ''}", title_justify="left")
     for place, name in enumerate(table.head):
         found.add_column(name, justify="right" if place else "left", overflow="fold")

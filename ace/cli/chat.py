@@ -97,7 +97,7 @@ class _Talk:
         """Whether the last message ended in an error."""
 
     def go_on(self) -> None:
-        """Until the input ends."""
+        """Go on until the input ends."""
         from ace.agent.history import read_messages
 
         if sys.stdin.isatty():
@@ -117,7 +117,7 @@ class _Talk:
         console.print(f"Go on later with: ace chat --name {self.chat.id}", style="dim")
 
     def _line(self, prompt: str) -> str | None:
-        """What is typed; None at the end of the input."""
+        """Read what is typed; None at the end of the input."""
         try:
             return console.input(prompt) if sys.stdin.isatty() else input()
         except EOFError:
@@ -176,7 +176,7 @@ class _Talk:
             console.print(f"{output.termination_reason}: {why}", style="red")
 
     def _asked(self) -> str | None:
-        """``y`` or ``n``, asked for until it is one of them; None at the end of the input."""
+        """Ask for ``y`` or ``n`` until it is one of them; None at the end of the input."""
         while (said := self._line("y or n: ")) is not None:
             word = said.strip().lower()
             if word in ("y", "yes", "n", "no"):

@@ -101,7 +101,7 @@ def demo(
 
 
 def serve_command(path: Path) -> str:
-    """What shows a playbook in a browser, with the installation that it needs, where it is missing."""
+    """Return what shows a playbook in a browser, with the installation that it needs, where it is missing."""
     from importlib.util import find_spec
 
     there = all(find_spec(name) is not None for name in ("mcp", "starlette", "uvicorn", "multipart"))
@@ -109,7 +109,7 @@ def serve_command(path: Path) -> str:
 
 
 def _fresh_file(folder: Path) -> Path:
-    """A file that is not there yet: an earlier demo's playbook stays."""
+    """Choose a file that is not there yet: an earlier demo's playbook stays."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:

@@ -157,7 +157,7 @@ def evaluate(
 
 
 def _show(report: EvaluateReport) -> None:
-    """What was found, and the tables behind it."""
+    """Show what was found, and the tables behind it."""
     from ace.evaluation.report import tables
 
     for sentence in (*report.verdicts, *report.notes):
@@ -172,7 +172,7 @@ def _show(report: EvaluateReport) -> None:
 
 
 def _named_in(arms: str) -> tuple[list[str], list[str]]:
-    """The models and the playbooks that arms name, without what takes seconds to import."""
+    """Return the models and the playbooks that arms name, without what takes seconds to import."""
     given = [word.partition("=")[2].strip() for word in arms.split(",")]
     models = [one.removeprefix("lm:") for one in given if one.startswith("lm:")]
     # other words with a colon are those of a source of models that is installed

@@ -147,7 +147,7 @@ def _learned(
 
 
 def _held_out(suite: Suite, test: Sequence[SuiteTask], book: Playbook) -> tuple[int, int]:
-    """How many held-out tasks have calls that were taught, and how many of those find them."""
+    """Count how many held-out tasks have calls that were taught, and how many of those find them."""
     from ace.suites.protocol import changing
 
     taught = {bullet.key for bullet in book.bullets if bullet.section == "Strategies"}

@@ -34,7 +34,7 @@ class ShownEmbedder:
         self.inner, self.name = inner, inner.name
 
     def embed(self, texts: Sequence[str]) -> Vectors:
-        """As the embedder itself, some texts at a time."""
+        """Embed as the embedder itself does, some texts at a time."""
         if len(texts) <= PART:
             return self.inner.embed(texts)
         import numpy as np

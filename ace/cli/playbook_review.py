@@ -114,7 +114,7 @@ def _by_key(book: Playbook, items: list[ReviewItem], keys: Iterator[str], author
 
 @contextmanager
 def _keyboard() -> Generator[Iterator[str]]:
-    """The keys that are pressed, one by one; what is piped in, letter by letter."""
+    """Yield the keys that are pressed, one by one; what is piped in, letter by letter."""
     if not sys.stdin.isatty():
         yield (key for line in sys.stdin for key in line.rstrip("\n"))
         return

@@ -178,7 +178,7 @@ def _show(
 
 
 def named_tools(names: list[str] | None, corpus: Path | None) -> list[Any]:
-    """The tools that were named, or the built-in ones."""
+    """Return the tools that were named, or the built-in ones."""
     from ace.tools import CorpusSearch, builtin_tools
 
     found: list[Any] = [] if names else list(builtin_tools())

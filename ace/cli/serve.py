@@ -105,7 +105,7 @@ def serve(
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only this machine reaches an address."""
+    """Check whether only this machine reaches an address."""
     import ipaddress
 
     try:
@@ -115,7 +115,7 @@ def is_loopback(host: str) -> bool:
 
 
 def _log_requests(path: Path) -> None:
-    """One line for each request, as `ace.serve.operations` writes it."""
+    """Log one line for each request, as `ace.serve.operations` writes it."""
     import logging
 
     from ace.serve.operations import REQUESTS
@@ -128,7 +128,7 @@ def _log_requests(path: Path) -> None:
 
 
 def _hosts(host: str, names: list[str]) -> list[str]:
-    """The names under which the server is asked."""
+    """Return the names under which the server is asked."""
     from ace.serve.guard import LOOPBACK
 
     own = f"[{host}]" if ":" in host else host

@@ -13,14 +13,14 @@ class Clock(Protocol):
     """Tells the time and sleeps: `SystemClock().now()`."""
 
     def now(self) -> float:
-        """Seconds since 1970."""
+        """Return the seconds since 1970."""
         ...
 
     def sleep(self, seconds: float, cancellation: CancellationToken) -> None:
         """Wait, but not longer than until `cancellation`."""
 
     async def asleep(self, seconds: float) -> None:
-        """`sleep` on an event loop; there, cancellation cancels the task."""
+        """Sleep on an event loop, as `sleep` does in a thread; there, cancellation cancels the task."""
 
 
 _EPOCH = time.time() - time.monotonic()

@@ -66,7 +66,7 @@ _current: contextvars.ContextVar[ToolContext | None] = contextvars.ContextVar("a
 
 
 def current_context() -> ToolContext | None:
-    """The context of the tool call that this code runs in: `current_context()`; None outside of one."""
+    """Return the context of the tool call that this code runs in: `current_context()`; None outside of one."""
     return _current.get()
 
 

@@ -15,7 +15,7 @@ _NORMAL = NormalDist()
 
 
 def beta_cdf(x: float, a: float, b: float) -> float:
-    """The chance that a Beta(a, b) variable is at most x: the regularized incomplete beta function.
+    """Return the chance that a Beta(a, b) variable is at most x: the regularized incomplete beta function.
 
     Args:
         x: From 0 to 1.
@@ -32,7 +32,7 @@ def beta_cdf(x: float, a: float, b: float) -> float:
 
 
 def beta_quantile(p: float, a: float, b: float) -> float:
-    """The value that a Beta(a, b) variable stays below with the chance p.
+    """Return the value that a Beta(a, b) variable stays below with the chance p.
 
     Examples:
         >>> round(beta_quantile(0.025, 9, 3), 3)
@@ -44,7 +44,7 @@ def beta_quantile(p: float, a: float, b: float) -> float:
 
 
 def normal_quantile(p: float) -> float:
-    """The value that a standard normal variable stays below with the chance p, for p between 0 and 1.
+    """Return the value that a standard normal variable stays below with the chance p, for p between 0 and 1.
 
     Examples:
         >>> round(normal_quantile(0.975), 3)
@@ -54,7 +54,7 @@ def normal_quantile(p: float) -> float:
 
 
 def wilson(share: float, n: float, z: float) -> tuple[float, float]:
-    """Wilson's score interval of a share of `n` independent trials (Wilson, JASA 1927).
+    """Return Wilson's score interval of a share of `n` independent trials (Wilson, JASA 1927).
 
     Args:
         share: From 0 to 1.
@@ -73,7 +73,7 @@ def wilson(share: float, n: float, z: float) -> tuple[float, float]:
 
 
 def student_cdf(t: float, df: float) -> float:
-    """The chance that a variable of Student's distribution is at most t.
+    """Return the chance that a variable of Student's distribution is at most t.
 
     Args:
         t: Any number.
@@ -93,7 +93,7 @@ def student_cdf(t: float, df: float) -> float:
 
 
 def student_quantile(p: float, df: float) -> float:
-    """The value that a variable of Student's distribution stays below with the chance p, for p between 0 and 1.
+    """Return the value that a variable of Student's distribution stays below with the chance p, for p between 0 and 1.
 
     Examples:
         >>> round(student_quantile(0.975, 10), 3)
@@ -116,7 +116,7 @@ def student_quantile(p: float, df: float) -> float:
 
 
 def bisect(function: Callable[[float], float], low: float, high: float) -> float:
-    """Where a function that changes its sign between two places does so.
+    """Find where a function that changes its sign between two places does so.
 
     Examples:
         >>> round(bisect(lambda x: x * x - 2, 0.0, 2.0), 6)
@@ -132,7 +132,7 @@ def bisect(function: Callable[[float], float], low: float, high: float) -> float
 
 
 def _incomplete(x: float, y: float, a: float, b: float) -> float:
-    """The regularized incomplete beta function at x, where y is 1 - x: each is small somewhere, and known exactly."""
+    """Return the regularized incomplete beta function at x, where y is 1 - x: each is small somewhere, and known exactly."""
     if x > (a + 1) / (a + b + 2):
         return 1 - _incomplete(y, x, b, a)
     known = math.lgamma(a + b) - math.lgamma(a) - math.lgamma(b)

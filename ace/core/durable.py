@@ -72,7 +72,7 @@ class JsonLog:
         self._file = self._opened()
 
     def values(self) -> Iterator[Any]:
-        """The value of each line, one at a time: the file may be larger than the memory."""
+        """Yield the value of each line, one at a time: the file may be larger than the memory."""
         with self.path.open("rb") as file:
             for line in file:
                 yield json.loads(line)
@@ -156,7 +156,7 @@ def write_atomic(path: Path, text: str, *, power_cut: bool = False, private: boo
 
 
 def sync_folder(folder: Path) -> None:
-    """What was made, moved or deleted in a folder survives a power cut from now on."""
+    """Make what was made, moved or deleted in a folder survive a power cut."""
     file = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(file)
@@ -204,7 +204,7 @@ def claimed(folder: Path) -> Generator[None]:
 
 
 def same_job(path: Path, config: Mapping[str, Any], parts: Mapping[str, str]) -> None:
-    """A folder belongs to one job: what another one left there would answer other questions.
+    """Check that a folder belongs to this job: what another one left there would answer other questions.
 
     Args:
         path: The job's file in its folder; written when it is not there.
@@ -230,7 +230,7 @@ def same_job(path: Path, config: Mapping[str, Any], parts: Mapping[str, str]) ->
 
 
 def digest(value: Any) -> str:
-    """Sixteen hexadecimal digits that tell one value from another.
+    """Return sixteen hexadecimal digits that tell one value from another.
 
     Examples:
         >>> digest({"b": 1, "a": 2}) == digest({"a": 2, "b": 1})

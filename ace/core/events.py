@@ -60,7 +60,7 @@ class Event(BaseModel, frozen=True, extra="forbid"):
     """Of a run that has completed, as text; only in a stream."""
 
     def bare(self) -> Event:
-        """The event as observers get it."""
+        """Return the event as observers get it."""
         return self.model_copy(update={"args": None, "result": None, "answer": None})
 
 

@@ -27,7 +27,7 @@ _JOINERS = "\u200c\u200d"
 
 
 def as_data(text: str) -> str:
-    """The text as a prompt may hold it: markers of adapters taken apart, unseen characters spelled out.
+    """Return the text as a prompt may hold it: markers of adapters taken apart, unseen characters spelled out.
 
     Newlines, tabs, and joiners between letters or emoji stay.
 
@@ -50,7 +50,7 @@ def as_data(text: str) -> str:
 
 
 def visible(text: str) -> str:
-    """The text as a terminal may be sent it: what acts on it or cannot be seen is spelled out, ``<U+001B>``.
+    """Return the text as a terminal may be sent it: what acts on it or cannot be seen is spelled out, ``<U+001B>``.
 
     Examples:
         >>> visible("red \\x1b[31m"), visible("a\\r\\nb\\tc")
@@ -63,7 +63,7 @@ def visible(text: str) -> str:
 
 
 def visible_json(text: str) -> str:
-    r"""A JSON document whose strings hold no unseen character raw: it reads back as the same values.
+    r"""Return a JSON document whose strings hold no unseen character raw: it reads back as the same values.
 
     Examples:
         >>> visible_json('["\u202ea"]')
@@ -81,7 +81,7 @@ def visible_json(text: str) -> str:
 
 
 def value_as_data(value: Any) -> Any:
-    """`as_data` for every string of `value_as_data({"note": "text"})`; what is no text stays as it is."""
+    """Apply `as_data` to every string of `value_as_data({"note": "text"})`; what is no text stays as it is."""
     return each_text(value, as_data)
 
 
@@ -93,7 +93,7 @@ def _spelled(text: str, at: int) -> str:
 
 
 def _joins(text: str, at: int) -> bool:
-    """Whether a joiner stands between letters, marks or emoji that it may join: Persian, Hindi, a family of emoji."""
+    """Check whether a joiner stands between letters, marks or emoji that it may join: Persian, Hindi, a family of emoji."""
     before, after = text[at - 1 : at], text[at + 1 : at + 2]
     return bool(before and after) and _joinable(before) and _joinable(after)
 

@@ -246,7 +246,7 @@ def undoubled(stem: str) -> str:
 
 
 def name_as_text(name: str) -> str:
-    """Part the words of a name that code gave: ``send_mail`` and ``sendMail``, alone or in a text.
+    """Separate the words of a name that code gave: ``send_mail`` and ``sendMail``, alone or in a text.
 
     Examples:
         >>> name_as_text("sendMail or send_mail")

@@ -73,7 +73,7 @@ class ObserverThread(Generic[EventT]):
 
     @staticmethod
     async def aflush_all(threads: Iterable[ObserverThread[Any]]) -> None:
-        """`flush_all` without blocking the event loop."""
+        """Wait as `flush_all` does, without blocking the event loop."""
         started = time.monotonic()
         for thread, done in [(thread, thread._marker()) for thread in threads]:
             if done is not None:
@@ -82,7 +82,7 @@ class ObserverThread(Generic[EventT]):
                 thread._given_up = None if done.is_set() else done
 
     def _marker(self) -> threading.Event | None:
-        """What is set when all that was sent so far was delivered; None where nobody should wait for that."""
+        """Return what is set when all that was sent so far was delivered; None where nobody should wait for that."""
         if self._thread is None or (self._given_up is not None and not self._given_up.is_set()):
             return None
         done = threading.Event()

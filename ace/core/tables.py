@@ -37,7 +37,8 @@ def table_rows(value: Any) -> tuple[list[list[Any]], int] | None:
 
 
 def table_text(value: Any, limit: int) -> str | None:
-    """A table as lines of CSV of at most `limit` characters, then how many rows are left out; None of anything else."""
+    """Write a table as lines of CSV of at most `limit` characters, then how many rows are left out; None of anything
+    else."""
     found = table_rows(value)
     if found is None:
         return None
@@ -57,7 +58,7 @@ def _csv_line(row: list[Any]) -> str:
 
 
 def nested_rows(value: Any) -> Any:
-    """A table or an array inside something else, as lists for JSON; None of anything else.
+    """Convert a table or an array inside something else to lists for JSON; None of anything else.
 
     Where something is left out, the last item says how much.
     """

@@ -26,7 +26,7 @@ _MAX_KEY = 40
 
 
 def is_tool_name(text: str) -> bool:
-    """Whether a text may be a tool's name: 1 to 64 letters, digits, ``_``, ``.``, ``/`` and ``-`` of ASCII.
+    """Check whether a text may be a tool's name: 1 to 64 letters, digits, ``_``, ``.``, ``/`` and ``-`` of ASCII.
 
     Examples:
         >>> is_tool_name("mail.send"), is_tool_name("send all of it")
@@ -36,7 +36,7 @@ def is_tool_name(text: str) -> bool:
 
 
 def is_key(text: str) -> bool:
-    """Whether a text may be the name of an argument or a field: 1 to 40 letters of any script, digits, ``_`` and ``-``.
+    """Check whether a text may name an argument or a field: 1 to 40 letters of any script, digits, ``_`` and ``-``.
 
     Examples:
         >>> is_key("order_id"), is_key("first call the bank")
@@ -58,7 +58,7 @@ def clean_text(text: str) -> str:
 
 
 def sentences(text: str) -> list[str]:
-    """The sentences and lines of a text.
+    """Split a text into its sentences and lines.
 
     Examples:
         >>> sentences("Cancel it. Then tell me:\\n- the total")
@@ -68,7 +68,7 @@ def sentences(text: str) -> list[str]:
 
 
 def clean_value(value: Any) -> Any:
-    """`clean_text` for every string in a JSON-shaped value, keys included; anything else stays as it is.
+    """Apply `clean_text` to every string in a JSON-shaped value, keys included; anything else stays as it is.
 
     Examples:
         >>> clean_value({"a": ["\\ud800", 1]})
@@ -95,7 +95,7 @@ def each_text(value: Any, change: Callable[[str], str]) -> Any:
 
 
 def json_line(value: Any) -> str:
-    """One line of JSON with clean text; pydantic models are allowed, and what JSON does not know becomes text.
+    """Write one line of JSON with clean text; pydantic models are allowed, and what JSON does not know becomes text.
 
     Raises:
         ValueError: It holds bytes that are no UTF-8, itself, or too many levels.
@@ -116,7 +116,7 @@ MAX_DEPTH = 100
 
 
 def json_value(value: Any, depth: int = 0) -> Any:
-    """What a model sent, as plain JSON with clean text: a stored run equals the one in memory.
+    """Convert what a model sent to plain JSON with clean text: a stored run equals the one in memory.
 
     Raises:
         RecursionError: It is nested more than `MAX_DEPTH` deep.
@@ -141,7 +141,7 @@ def json_value(value: Any, depth: int = 0) -> Any:
 
 
 def any_json(value: Any) -> Any:
-    """`json_value` for any object: pydantic models, dates and the like become what they are in JSON.
+    """Convert any object as `json_value` does: pydantic models, dates and the like become what they are in JSON.
 
     Raises:
         RecursionError: It is nested more than `MAX_DEPTH` deep.
@@ -244,7 +244,7 @@ def _own_top_folders() -> frozenset[str]:
 
 
 def _without_folders(path: re.Match[str]) -> str:
-    """The last part of a path; a route of a web service, as ``/api/v1/orders``, stays whole."""
+    """Return the last part of a path; a route of a web service, as ``/api/v1/orders``, stays whole."""
     root, folders, last = path.groups()
     top = folders.split("/")[0]
     file = root != "/" or _TOP_FOLDER.fullmatch(top) or top in _own_top_folders() or _SUFFIX.search(last)
@@ -252,7 +252,8 @@ def _without_folders(path: re.Match[str]) -> str:
 
 
 def exception_leaves(error: BaseException) -> list[BaseException]:
-    """The exceptions that a group holds, those of groups in it too, `exception_leaves(error)`; or the one that it is."""
+    """Return the exceptions that a group holds, those of groups in it too, `exception_leaves(error)`; or the one that it
+    is."""
     if not isinstance(error, BaseExceptionGroup):
         return [error]
     parts = cast("tuple[BaseException, ...]", error.exceptions)
@@ -260,7 +261,7 @@ def exception_leaves(error: BaseException) -> list[BaseException]:
 
 
 def describe_error(error: BaseException) -> str:
-    """One line for the model: the class and the message of an exception, without traceback and without folders.
+    """Describe an exception in one line for the model: its class and message, without traceback and without folders.
 
     Of a group, what is in it.
 
@@ -276,7 +277,7 @@ def describe_error(error: BaseException) -> str:
 
 
 def join_leaves(error: BaseException, describe: Callable[[BaseException], str]) -> str:
-    """The description of each leaf of an exception, `join_leaves(error, str)`; of many, how many more there are."""
+    """Describe each leaf of an exception, `join_leaves(error, str)`; of many, say how many more there are."""
     leaves = exception_leaves(error)
     texts = [describe(leaf) for leaf in leaves[:_MAX_LEAVES]]
     more = [f"and {len(leaves) - _MAX_LEAVES} more"] if len(leaves) > _MAX_LEAVES else []
@@ -294,7 +295,7 @@ def _describe_one(error: BaseException) -> str:
 
 
 def counted(number: int, what: str) -> str:
-    """A number with its noun.
+    """Write a number with its noun.
 
     Examples:
         >>> counted(1, "entry"), counted(2_000, "entry")

@@ -43,7 +43,7 @@ class RunUsage(BaseModel, frozen=True, extra="forbid"):
         return RunUsage(**{name: value + more[name] for name, value in self.__dict__.items()})
 
     def changed(self, **fields: Any) -> RunUsage:
-        """The same with other values in some fields; a fifth of the time of `model_copy`."""
+        """Return the same with other values in some fields; it takes a fifth of the time of `model_copy`."""
         return RunUsage(**{**self.__dict__, **fields})
 
     @property
@@ -64,7 +64,7 @@ class TokenPrices(BaseModel, frozen=True, extra="forbid"):
     output: float = Field(ge=0)
 
     def cost(self, input_tokens: int, output_tokens: int) -> float:
-        """The cost in dollars of these tokens."""
+        """Return the cost in dollars of these tokens."""
         return (input_tokens * self.input + output_tokens * self.output) / 1_000_000
 
 
@@ -98,12 +98,12 @@ class UsageLimits(BaseModel, frozen=True, extra="forbid"):
         return f"UsageLimits({', '.join(f'{k}={v!r}' for k, v in self.model_dump(exclude_none=True).items())})"
 
     def tighter(self, other: UsageLimits) -> UsageLimits:
-        """The smaller of the two for each limit."""
+        """Return the smaller of the two for each limit."""
         pairs = ((name, getattr(self, name), getattr(other, name)) for name in UsageLimits.model_fields)
         return UsageLimits(**{name: b if a is None else a if b is None else min(a, b) for name, a, b in pairs})
 
     def left(self, usage: RunUsage) -> UsageLimits:
-        """What remains after `usage`."""
+        """Return what remains after `usage`."""
         return UsageLimits(
             **{
                 name: max(0, limit - getattr(usage, name))
@@ -113,7 +113,7 @@ class UsageLimits(BaseModel, frozen=True, extra="forbid"):
         )
 
     def exceeded(self, usage: RunUsage) -> str:
-        """The first limit that is used up and that no last answer may follow, in words; empty when there is none."""
+        """Name the first limit that is used up and that no last answer may follow, in words; empty when there is none."""
         for name in self._AFTERWARDS:
             limit = getattr(self, name)
             if limit is not None and getattr(usage, name) >= limit:
@@ -123,7 +123,7 @@ class UsageLimits(BaseModel, frozen=True, extra="forbid"):
         return ""
 
     def last_answer_due(self, usage: RunUsage) -> str:
-        """Why the next request has to be the last one, in words; empty when it need not."""
+        """Say why the next request has to be the last one, in words; empty when it need not."""
         if self.lm_calls is not None and usage.lm_calls >= self.lm_calls - 1:
             return f"lm_calls: 1 left of {self.lm_calls}"
         if self.tool_calls is not None and usage.tool_calls >= self.tool_calls:

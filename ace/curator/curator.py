@@ -56,7 +56,7 @@ class Curator:
         return self._merge_cosine
 
     def curate(self, insights: Iterable[Insight], schema_hashes: Mapping[str, str]) -> list[Delta]:
-        """The deltas that would add the lessons of one run; nothing is committed here.
+        """Make the deltas that would add the lessons of one run; nothing is committed here.
 
         Args:
             insights: What the reflector found.
@@ -107,7 +107,7 @@ class Curator:
         return evict(self.playbook, deltas)
 
     def _planned(self, insight: Insight) -> list[PlaybookBullet]:
-        """The lessons of the same scope with the same plan, or mined Pitfalls in the same words, those that are shown first.
+        """Find lessons of the same scope with the same plan, or mined Pitfalls in the same words, shown ones first.
 
         What waits for a clean run takes one of another task; a clean run of the same task teaches a lesson of its own.
         """
@@ -119,11 +119,11 @@ class Curator:
         return [b for b in found if b.trust == "trusted" or not tasks <= set(b.provenance.task_ids)]
 
     def _held(self, insight: Insight) -> bool:
-        """Whether a lesson waits for a person before it is shown."""
+        """Check whether a lesson waits for a person before it is shown."""
         return bool(insight.held) or self._unsure(insight)
 
     def _frees(self, insight: Insight, waiting: PlaybookBullet) -> bool:
-        """Whether a run lets out a lesson that waits: it is trusted itself, or its calls came after quite other words.
+        """Check whether a run lets out a waiting lesson: it is trusted itself, or its calls came after quite other words.
 
         Where a book asks for several tasks, as many users together do so after the same words.
         """
@@ -148,7 +148,7 @@ class Curator:
         return insight.confidence is not None and insight.confidence < MIN_CONFIDENCE
 
     def _match(self, insight: Insight) -> PlaybookBullet | Literal["enough"] | None:
-        """The bullet that already says it; "enough": no more is wanted."""
+        """Find the bullet that already says it; "enough": no more is wanted."""
         said = insight.trigger or insight.content
         found = self.playbook.index.similar(said, insight.section, insight.domain, insight.tenant)
         found = [(bullet, cosine) for bullet, cosine in found if not _other_calls(bullet, insight)]
@@ -172,7 +172,7 @@ class Curator:
         return None
 
     def _same_case(self, bullet: PlaybookBullet, insight: Insight, cosine: float) -> bool:
-        """Whether two lessons are for the same request, or for requests that mean the same."""
+        """Check whether two lessons are for the same request, or for requests that mean the same."""
         if _same_request(bullet, insight) or bullet.trigger == insight.trigger:
             return True
         near = cosine >= self.merge_cosine or words(bullet.trigger) == words(insight.trigger)
@@ -180,7 +180,8 @@ class Curator:
         return near and not text_difference(bullet.trigger, insight.trigger)
 
     def _outdone(self, insight: Insight) -> list[Delta]:
-        """What leaves the book when it learns what made the difference: for the same request, the record of a failure."""
+        """Return what leaves the book when it learns what made the difference: for the same request, the record of a
+        failure."""
         if not insight.content.startswith(DIFFERENCE) or self._held(insight):
             return []
         deltas: list[Delta] = []
@@ -196,7 +197,8 @@ class Curator:
         return deltas
 
     def _reads_alike(self, bullet: PlaybookBullet, text: str, cosine: float) -> bool:
-        """Whether a reader would take two bullets for the same: nearly the same words, or the calibrated rule says so."""
+        """Check whether a reader would take two bullets for the same: nearly the same words, or the calibrated rule says
+        so."""
         known = text_of(bullet)
         if jaccard(known, text) >= JACCARD:
             return not contradiction(known, text)
@@ -206,7 +208,7 @@ class Curator:
         return float(one @ other) >= self.merge_cosine
 
     def _says(self, bullet: PlaybookBullet, insight: Insight) -> bool:
-        """Whether a bullet of the same situation and changing calls gives the same advice; calls are advice enough."""
+        """Check whether a bullet of the same situation and changing calls gives the same advice; calls are advice enough."""
         if insight.tool_sequence and not insight.changing_tools:
             return set(bullet.tool_sequence) == set(insight.tool_sequence)  # then the reads are the advice
         if insight.tool_sequence or (
@@ -219,7 +221,7 @@ class Curator:
 
 
 def _said_again(bullet: PlaybookBullet, insight: Insight, sure: bool) -> dict[str, Any]:
-    """What a merge has to say of plan and situation; an unsure verdict brings no other wording."""
+    """Return what a merge has to say of plan and situation; an unsure verdict brings no other wording."""
     if insight.situation is None or not bullet.situations:
         return {}
     counted = not set(insight.provenance.task_ids) <= set(bullet.provenance.task_ids)
@@ -237,14 +239,16 @@ def _said_again(bullet: PlaybookBullet, insight: Insight, sure: bool) -> dict[st
 
 
 def _after(bullet: PlaybookBullet, insight: Insight) -> tuple[str, ...] | None:
-    """The words after which the calls of a waiting lesson came so far; none where an answer has asked for one of them."""
+    """Return the words after which the calls of a waiting lesson came so far; none where an answer has asked for one of
+    them."""
     if not bullet.after or not insight.held:
         return None
     return tuple(sorted({*bullet.after, *insight.after})) if insight.after else ()
 
 
 def _same_plan(bullet: PlaybookBullet, insight: Insight) -> bool:
-    """Whether a lesson of the same shape has the same plan; other words of the model, for another request, are another."""
+    """Check whether a lesson of the same shape has the same plan; other words of the model, for another request, are
+    another."""
     one, other = bullet.plan, insight.plan
     if one is None or other is None:
         return one is other  # the shape of a Pitfall is its words
@@ -252,25 +256,25 @@ def _same_plan(bullet: PlaybookBullet, insight: Insight) -> bool:
 
 
 def _other_calls(bullet: PlaybookBullet, insight: Insight) -> bool:
-    """Whether two lessons in words recommend other calls in equal words."""
+    """Check whether two lessons in words recommend other calls in equal words."""
     worded = bullet.plan is None and insight.situation is None
     alike = worded and words(bullet.content) == words(insight.content)
     return alike and bool(bullet.tool_sequence) and insight.tool_sequence not in ((), bullet.tool_sequence)
 
 
 def _same_request(bullet: PlaybookBullet, insight: Insight) -> bool:
-    """Whether two lessons are about requests that differ in their slots only."""
+    """Check whether two lessons are about requests that differ in their slots only."""
     return any(_is_request(situation, insight) for situation in bullet.situations)
 
 
 def _is_request(situation: Situation, insight: Insight) -> bool:
-    """Whether a lesson's request is a known one, but for what fills the slots."""
+    """Check whether a lesson's request is a known one, but for what fills the slots."""
     new = insight.situation
     return new is not None and joined(situation, new, insight.values, counted=False) is not None
 
 
 def _twins(bullet: PlaybookBullet, plan: Plan | None, others: Iterable[PlaybookBullet]) -> list[PlaybookBullet]:
-    """Other lessons that have turned out to be the same as a bullet with this plan."""
+    """Find other lessons that have turned out to be the same as a bullet with this plan."""
     if plan is None:
         return []
     fitting = [(other, other.plan) for other in others if other.plan and plan.fits(other.plan)]
@@ -278,7 +282,7 @@ def _twins(bullet: PlaybookBullet, plan: Plan | None, others: Iterable[PlaybookB
 
 
 def _all_joined(one: PlaybookBullet, other: PlaybookBullet) -> bool:
-    """Whether each situation of another lesson is one of a lesson's."""
+    """Check whether each situation of another lesson is one of a lesson's."""
     return all(any(joined(s, new, {}, counted=False) for s in one.situations) for new in other.situations)
 
 
@@ -287,6 +291,6 @@ def _waits(bullet: PlaybookBullet) -> bool:
 
 
 def _same_detail(bullet: PlaybookBullet, insight: Insight) -> bool:
-    """Whether two lessons about tools, which hold for any task, are the same."""
+    """Check whether two lessons about tools, which hold for any task, are the same."""
     known, new = bullet.content, insight.content
     return not bullet.trigger and jaccard(known, new) >= SAME_DETAIL and not contradiction(known, new)

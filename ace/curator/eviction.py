@@ -23,7 +23,7 @@ Strategies, in each of three orders of learning."""
 
 
 def evict(playbook: Playbook, deltas: Sequence[Delta]) -> list[Delta]:
-    """The deltas, with others before them that keep the book within its token budget.
+    """Return the deltas, with others before them that keep the book within its token budget.
 
     A bullet's loss is its evidence (runs it rests on, weighed by its utility) times what no better one with the same calls
     says: one minus the cosine to the nearest of them, which takes over the evidence. Who is missed least per token leaves
@@ -45,7 +45,7 @@ def evict(playbook: Playbook, deltas: Sequence[Delta]) -> list[Delta]:
 
 
 def _after(playbook: Playbook, deltas: Sequence[Delta]) -> list[PlaybookBullet]:
-    """What is in the book after these deltas, new bullets apart."""
+    """Return what is in the book after these deltas, new bullets apart."""
     held = {bullet.id: bullet for bullet in playbook.bullets}
     for delta in deltas:
         if not isinstance(delta, Add):
@@ -54,13 +54,13 @@ def _after(playbook: Playbook, deltas: Sequence[Delta]) -> list[PlaybookBullet]:
 
 
 def _tokens(playbook: Playbook, deltas: Sequence[Delta]) -> int:
-    """The tokens of the book after these deltas."""
+    """Count the tokens of the book after these deltas."""
     new = [delta.bullet for delta in deltas if isinstance(delta, Add)]
     return sum(map(playbook.budget.tokens_of, [*_after(playbook, deltas), *new]))
 
 
 def _evicted(playbook: Playbook, deltas: Sequence[Delta], room: int) -> list[Delta]:
-    """The deltas, with others before them after which the book takes no more than this many tokens."""
+    """Return the deltas, with others before them after which the book takes no more than this many tokens."""
     here = _after(playbook, deltas)
     new = [delta.bullet for delta in deltas if isinstance(delta, Add)]
     bullets = [*here, *new]
@@ -98,14 +98,14 @@ def _evicted(playbook: Playbook, deltas: Sequence[Delta], room: int) -> list[Del
 
 
 def _weight(bullet: PlaybookBullet) -> float:
-    """What each run is worth that a bullet rests on."""
+    """Return what each run is worth that a bullet rests on."""
     return utility(bullet) * _UNSHOWN.get(bullet.stage, 1.0) * (RECORD_WEIGHT if bullet.section == "Pitfalls" else 1.0)
 
 
 def _better(
     playbook: Playbook, bullets: Sequence[PlaybookBullet], evidence: Sequence[int]
 ) -> list[list[tuple[float, int]]]:
-    """Of each bullet those with the same calls that are worth more, the nearest first, with their cosines."""
+    """Find for each bullet those with the same calls that are worth more, the nearest first, with their cosines."""
     groups: dict[object, list[int]] = {}
     for index, bullet in enumerate(bullets):
         key = (bullet.section, bullet.domain, bullet.tenant, sequence_key(bullet.changing_tools), bullet.stage)
@@ -122,7 +122,8 @@ def _better(
 
 
 def _leave(bullets: Sequence[PlaybookBullet], index: int, absorbing: int | None, written: int) -> Delta:
-    """How a bullet leaves: the nearest better one that stays takes over its evidence, if it is in the book already."""
+    """Make the delta with which a bullet leaves: the nearest better one that stays takes over its evidence, if it is in
+    the book."""
     bullet = bullets[index]
     # advice in words may be near another in vectors and say the opposite; the same calls are the same advice
     opposed = absorbing is not None and not bullet.key and contradiction(text_of(bullet), text_of(bullets[absorbing]))

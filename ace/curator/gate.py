@@ -111,7 +111,7 @@ class AcceptanceGate:
     def _verdict(
         self, accepted: bool, why: str, start: int, inside: _Means, outside: _Means | None = None
     ) -> GateVerdict:
-        """With how many families were seen; a task without a `group` is a family by itself."""
+        """Make the verdict, with how many families were seen; a task without a `group` is a family by itself."""
         tasks: list[Any] = [*self.held_in, *(self.held_out if outside else [])]
         families = len({getattr(task, "group", "") or number for number, task in enumerate(tasks)})
         seen = f"{why} ({families} {'family' if families == 1 else 'families'} of tasks)"
@@ -121,7 +121,7 @@ class AcceptanceGate:
         return [("in", self.held_in), ("out", self.held_out)]
 
     def _mean(self, name: str, source: Playbook, current: Playbook | None = None) -> float:
-        """The mean score over one set of tasks; that of the current book is kept until it changes."""
+        """Return the mean score over one set of tasks; that of the current book is kept until it changes."""
         key = (id(source), source.revision, name)
         if current is not None and key in self._before:
             return self._before[key]

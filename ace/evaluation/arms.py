@@ -27,7 +27,7 @@ FIXED: tuple[Arm, ...] = ("none", "playbook", "gold", "random")
 
 
 def gold_bullet(suite: Suite, task: SuiteTask) -> PlaybookBullet:
-    """The recipe of a task's reference solution: the ceiling of what a playbook can deliver."""
+    """Make the recipe of a task's reference solution: the ceiling of what a playbook can deliver."""
     return PlaybookBullet(
         id="b-0",
         section="Strategies",
@@ -48,7 +48,7 @@ def arm_source(
     unseen: bool = False,
     program: bool = False,
 ):
-    """What the agent's `playbook` is in an arm, for one task.
+    """Return what the agent's `playbook` is in an arm, for one task.
 
     Args:
         arm: One of `ARMS` that does not learn.
@@ -130,7 +130,7 @@ def arms_of(text: str) -> Arms:
 
 
 def open_revision(where: str, stack: ExitStack, revision: int | None = None) -> Playbook:
-    """A playbook that is there; of an earlier revision, a copy that was rolled back."""
+    """Open a playbook that is there; of an earlier revision, a copy that was rolled back."""
     check_there(where)
     if revision is None:
         return stack.enter_context(Playbook.open(where))

@@ -18,20 +18,20 @@ class Work(Protocol):
     """What an engine makes of a job."""
 
     def prepare(self, job: Any) -> tuple[Any, Any, Callable[[Any], Any]]:
-        """The agent, its task, and what makes a result of the output; called where the run is made."""
+        """Make the agent, its task, and what makes a result of the output; called where the run is made."""
         ...
 
     def to_json(self, job: Any) -> str:
-        """The same for another machine; called by the thread that starts jobs."""
+        """Write the same for another machine; called by the thread that starts jobs."""
         ...
 
     def from_json(self, job: Any, answer: str) -> Any:
-        """The result, from the JSON that another machine sent."""
+        """Read the result from the JSON that another machine sent."""
         ...
 
 
 def without_dspy_history() -> Any:
-    """While a run is made, DSPy keeps neither requests nor calls: it would keep the last 10,000 of each in memory."""
+    """Keep neither requests nor calls in DSPy while a run is made: it would hold the last 10,000 of each in memory."""
     return cast(Any, dspy).context(disable_history=True, trace=None)
 
 
@@ -178,7 +178,7 @@ class EventLoop(_Queued):
 
 
 def engine_of(name: str, workers: int) -> Engine:
-    """An engine by its name.
+    """Return an engine by its name.
 
     Raises:
         SuiteError: There is none of that name, or no worker.

@@ -37,7 +37,7 @@ class AgentPool:
     _lock: Any = field(default_factory=threading.Lock)
 
     def agent(self, episode: Episode, lm: Any, playbook: BulletSource | None = None) -> ReActGenerator:
-        """An agent over the episode's world."""
+        """Make an agent over the episode's world."""
         names = episode.registry.names
         with self._lock:
             if names not in self._agents:
@@ -65,7 +65,7 @@ class Attempt:
     """How many runs its arm had learned from before."""
 
     def report(self) -> RunReport:
-        """As a row of the JSON report."""
+        """Write it as a row of the JSON report."""
         tables: dict[str, str] = self.feedback.details.get("state_sha256", {})
         invalid = [record for record in self.output.error_history if record.kind in INVALID]
         usage = self.output.usage
@@ -121,7 +121,7 @@ class EpisodeResult(BaseModel, frozen=True):
 def set_up(
     suite: Suite, pools: Mapping[str, AgentPool], arm: str, lm: Any, task: SuiteTask, source: BulletSource | None
 ) -> tuple[ReActGenerator, TaskInput, Callable[[TaskOutput], EpisodeResult]]:
-    """An agent in a fresh world, its task, and what scores its run."""
+    """Make an agent in a fresh world, its task, and what scores its run."""
     episode = suite.episode(task)
     agent = pools.get(arm, pools[""]).agent(episode, lm, source)
     watched = _CountingSource(agent.playbook) if agent.playbook is not None else None
@@ -141,7 +141,7 @@ def set_up(
 def pools_of(
     suite: Suite, policy: Policy | None = None, prepare: Preparation | Mapping[str, Preparation] | None = None
 ) -> dict[str, AgentPool]:
-    """Agents by arm; those of arms that name none under the empty name."""
+    """Return agents by arm; those of arms that name none under the empty name."""
     own = own_preparations(prepare)
     pools = {name: AgentPool(suite, policy or Policy.forgiving(), made) for name, made in own.items()}
     pools[""] = AgentPool(suite, policy or Policy.forgiving(), prepare if callable(prepare) else None)
@@ -149,5 +149,5 @@ def pools_of(
 
 
 def own_preparations(prepare: Preparation | Mapping[str, Preparation] | None) -> Mapping[str, Preparation]:
-    """By arm, where arms have functions of their own that make their agents."""
+    """Return by arm, where arms have them, the functions of their own that make their agents."""
     return {} if prepare is None or callable(prepare) else prepare

@@ -36,7 +36,7 @@ class ModelServer:
     cache: bool = False
 
     def lm(self, spec: str) -> dspy.LM:
-        """The model of a name.
+        """Return the model of a name.
 
         Raises:
             SuiteError: No server answers at its address; nothing was spent.
@@ -51,7 +51,7 @@ class ModelServer:
         return dspy.LM(spec, cache=self.cache, **cast("dict[str, Any]", key))
 
     def _described(self, base: str, spec: str) -> str:
-        """What a server tells about its models, as far as the cache needs it."""
+        """Return what a server tells about its models, as far as the cache needs it."""
         base = base.rstrip("/")
         places = DESCRIPTIONS if self.cache else DESCRIPTIONS[:1]
         found = [
@@ -85,11 +85,11 @@ class ReplyCache(Cache):
         )
 
     def cache_key(self, request: dict[str, Any], ignored_args_for_cache_key: list[str] | None = None) -> str:
-        """As DSPy's, for these servers alone."""
+        """Return the key as DSPy's, for these servers alone."""
         return super().cache_key({**request, "servers": self._key}, ignored_args_for_cache_key)
 
     def get(self, request: dict[str, Any], ignored_args_for_cache_key: list[str] | None = None) -> Any:
-        """As DSPy's, which tells the request's tracker nothing of a reply that it finds."""
+        """Get a reply as DSPy does, which tells the request's tracker nothing of a reply that it finds."""
         found = super().get(request, ignored_args_for_cache_key)
         tracker: Any = cast(Any, dspy.settings).usage_tracker
         if found is not None and tracker is not None:

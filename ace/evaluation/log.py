@@ -43,12 +43,12 @@ class RunLog:
         self._log.append(json_line({"row": row, "output": output, "feedback": feedback}))
 
     def rows(self) -> Iterator[RunReport]:
-        """What the report needs of each run, in the order in which they ended."""
+        """Yield what the report needs of each run, in the order in which they ended."""
         for value in self._log.values():
             yield RunReport.model_validate(value["row"])
 
     def runs(self, arm: str | None = None, seed: int | None = None) -> Iterator[tuple[RunReport, TaskOutput, Feedback]]:
-        """Runs with their traces.
+        """Yield runs with their traces.
 
         Args:
             arm: Only those of this arm.

@@ -21,7 +21,7 @@ class Memory(Protocol):
     """Of one arm and one seed, over all its tasks in order."""
 
     def source(self, task: SuiteTask) -> BulletSource | None:
-        """What the agent's `playbook` is for a task."""
+        """Return what the agent's `playbook` is for a task."""
         ...
 
     def learn(self, task: SuiteTask, output: TaskOutput, feedback: Feedback, tools: Mapping[str, Any]) -> None:
@@ -104,5 +104,5 @@ class FixedBullets:
         self.bullets = list(bullets)
 
     def retrieve_for(self, task: TaskInput, tools: Mapping[str, str]) -> list[PlaybookBullet]:
-        """The fixed bullets."""
+        """Return the fixed bullets."""
         return self.bullets

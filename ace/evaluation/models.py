@@ -44,11 +44,11 @@ class ModelSource(Protocol):
     """What an entry point in ``ace.models`` gives: `source.choose("mine:small", "small", suite)` returns the model."""
 
     def suite_options(self, argument: str) -> Mapping[str, Any]:
-        """Options that the suite has to be loaded with for this model; empty for any."""
+        """Return options that the suite has to be loaded with for this model; empty for any."""
         ...
 
     def choose(self, spec: str, argument: str, suite: Suite | None) -> ModelChoice:
-        """The model.
+        """Return the model.
 
         Args:
             spec: As it was named: ``NAME:ARGUMENT``.
@@ -64,7 +64,7 @@ class ModelSource(Protocol):
 def load_suite_for(
     spec: str, lm: str = "", judge: str = "", server: ModelServer = PROVIDERS, others: Iterable[str] = ()
 ) -> Suite:
-    """A suite as its models need it.
+    """Load a suite as its models need it.
 
     Raises:
         SuiteError: They need it with different options.
@@ -85,7 +85,7 @@ def load_suite_for(
 
 
 def choose_model(spec: str, suite: Suite | None, server: ModelServer = PROVIDERS) -> ModelChoice:
-    """The model that `--lm` names.
+    """Choose the model that `--lm` names.
 
     Raises:
         SuiteError: The name is empty, or needs another suite; or no server answers at its address.
@@ -110,7 +110,7 @@ def choose_model(spec: str, suite: Suite | None, server: ModelServer = PROVIDERS
 def with_others(
     lm: str, others: Mapping[str, str], suite: Suite, server: ModelServer = PROVIDERS, arms: Iterable[str] = ()
 ) -> ModelChoice:
-    """The model that `--lm` names, and those that `arms` name for themselves; `--lm` may be left out when all do.
+    """Choose the model that `--lm` names, and those that `arms` name for themselves; `--lm` may be left out when all do.
 
     Raises:
         SuiteError: One of them is no model.
@@ -133,12 +133,13 @@ def with_others(
 
 
 def names_model(text: str) -> bool:
-    """Whether the words of an arm name a model, as ``lm:NAME``, ``simulated:PRESET`` or that of an installed source."""
+    """Check whether the words of an arm name a model, as ``lm:NAME``, ``simulated:PRESET`` or that of an installed
+    source."""
     return text == "simulated" or text.startswith(("lm:", "simulated:")) or _source(text)[0] is not None
 
 
 def _source(spec: str) -> tuple[ModelSource | None, str]:
-    """The installed source that a model's name begins with, if it does, and the rest."""
+    """Find the installed source that a model's name begins with, if it does, and the rest."""
     kind, colon, argument = spec.partition(":")
     point = next((point for point in entry_points(group=GROUP) if point.name == kind), None) if colon else None
     if point is None:
@@ -148,7 +149,7 @@ def _source(spec: str) -> tuple[ModelSource | None, str]:
 
 
 def reflection_for(spec: str, choice: ModelChoice, seed: int, server: ModelServer = PROVIDERS) -> Any:
-    """The model that `--reflection-lm` names; by default the agent's own, and for a simulated one its stand-in."""
+    """Choose the model that `--reflection-lm` names; by default the agent's own, and for a simulated one its stand-in."""
     if spec == "simulated" or (not spec and choice.label == "simulated"):
         from ace.testing import SimulatedProposer
 

@@ -78,7 +78,7 @@ class WorkerSetup:
 
 
 def setup_of(options: Mapping[str, Any]) -> WorkerSetup:
-    """The suite, the models and the agents that a `StudyConfig` names; what a worker of `Study` builds."""
+    """Set up the suite, the models and the agents that a `StudyConfig` names; what a worker of `Study` builds."""
     lm, models, server = options["lm"], options["models"], ModelServer(options["api_base"], options["cache"])
     suite = load_suite_for(options["suite"], lm, options["judge_lm"], server, models.values())
     choice = with_others(lm, models, suite, server)
@@ -103,11 +103,11 @@ class _Worker:
         self._setup: WorkerSetup = getattr(importlib.import_module(module), name)(options)
 
     def ready(self) -> str:
-        """Answers when the suite is loaded."""
+        """Answer when the suite is loaded."""
         return self._setup.suite.name
 
     def pid(self) -> int:
-        """Of its process."""
+        """Return the id of its process."""
         return os.getpid()
 
     def make(self, order: str) -> str:
@@ -235,7 +235,7 @@ def _reachable(address: str | None) -> None:
 
 
 def _last_line(error: Exception) -> str:
-    """The last line of Ray's error, which holds a whole traceback of the worker."""
+    """Return the last line of Ray's error, which holds a whole traceback of the worker."""
     cause = getattr(error, "cause", None)
     text = describe_error(cause if isinstance(cause, Exception) else error)
     return text.strip().splitlines()[-1]

@@ -107,7 +107,7 @@ def _check_served(base: str, spec: str, *, own: bool) -> None:
 
 
 def names_in(told: Any) -> list[str]:
-    """The models in what a server tells, as OpenAI's API or Ollama has it.
+    """Find the models in what a server tells, as OpenAI's API or Ollama has it.
 
     Examples:
         >>> names_in({"object": "list", "data": [{"id": "llama3.2"}]}), names_in({"models": [{"name": "qwen:latest"}]})
@@ -123,7 +123,7 @@ def _some(names: list[str]) -> str:
 
 
 def _providers() -> list[str]:
-    """The names that LiteLLM serves, read out of its source: to import it takes seconds. None where they stand elsewhere."""
+    """Read the names that LiteLLM serves out of its source: to import it takes seconds. None where they stand elsewhere."""
     found = importlib.util.find_spec("litellm")
     if found is None:
         return []
@@ -154,7 +154,7 @@ def check_answered(output: TaskOutput, spec: str, kept: str) -> None:
 
 
 def address_of(spec: str, api_base: str | None = None) -> str:
-    """Where a model is asked; empty for the provider's own address.
+    """Return where a model is asked; empty for the provider's own address.
 
     Examples:
         >>> address_of("openai/local", "http://127.0.0.1:8080/v1")
@@ -165,7 +165,7 @@ def address_of(spec: str, api_base: str | None = None) -> str:
 
 
 def told(place: str, spec: str, *, own: bool) -> Any:
-    """What a server tells at an address, `told("http://127.0.0.1:8080/v1/models", "openai/local", own=True)`.
+    """Ask what a server tells at an address, `told("http://127.0.0.1:8080/v1/models", "openai/local", own=True)`.
 
     Args:
         place: The address.
@@ -197,12 +197,12 @@ def told(place: str, spec: str, *, own: bool) -> Any:
 
 
 def no_key(spec: str, name: str) -> str:
-    """What to do where a key is missing."""
+    """Say what to do where a key is missing."""
     return f"no key for {spec}: set {name}, or name a server of your own with --api-base"
 
 
 def in_words(message: str, spec: str) -> str:
-    """What a model's provider says in several lines as one sentence, with what to do.
+    """Say in one sentence what a model's provider says in several lines, with what to do.
 
     Examples:
         >>> in_words("LMAuthError: ... Set OPENAI_API_KEY in the environment, or ...", "openai/gpt-5")

@@ -53,7 +53,7 @@ class Caps:
     seconds: float | None = None
 
     def reached(self, spent: RunUsage, seconds: float) -> str:
-        """Which one was reached; empty when none was."""
+        """Name the one that was reached; empty when none was."""
         now = {
             "cost": spent.cost,
             "requests": spent.lm_calls,
@@ -306,7 +306,7 @@ def _model(arm: str, seed: int, lm_for: Callable[[int], Any] | None) -> Any:
 def _learning(
     arm: str, seed: int, tasks: Sequence[SuiteTask], suite: Suite, memory: Memory, log: RunLog | None
 ) -> _Job:
-    """The job of an arm that learns while it goes, after the runs that the log holds."""
+    """Make the job of an arm that learns while it goes, after the runs that the log holds."""
     order = list(tasks)
     random.Random(f"{seed}|order").shuffle(order)
     job = _Job(arm, seed, deque(order), memory)

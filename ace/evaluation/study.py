@@ -97,22 +97,22 @@ class StudyObserver:
     """Receives the progress of a study, `study.run(StudyObserver())`; override what is of interest."""
 
     def ready(self, study: Study, done: int) -> None:
-        """The study begins; this many runs were made before an interruption."""
+        """Handle the beginning of the study; this many runs were made before an interruption."""
 
     def learning(self, runs: int) -> None:
-        """Playbooks are learned, with at most this many runs."""
+        """Handle the beginning of learning, with at most this many runs."""
 
     def learned(self) -> None:
-        """One of those runs was made, or was not needed."""
+        """Handle one of those runs, which was made or was not needed."""
 
     def running(self, evaluation: Evaluation) -> None:
-        """The comparison begins."""
+        """Handle the beginning of the comparison."""
 
     def attempt(self, attempt: Attempt) -> None:
-        """A run of the comparison was made."""
+        """Handle a run of the comparison that was made."""
 
     def stopping(self, under_way: int) -> None:
-        """Ctrl-C came: no further run begins, and those under way are finished; a second one drops them."""
+        """Handle Ctrl-C: no further run begins, and those under way are finished; a second one drops them."""
 
 
 class Study:
@@ -268,7 +268,7 @@ class Study:
         return cluster
 
     def _learned(self, stack: ExitStack, observer: StudyObserver) -> dict[int, Playbook]:
-        """A playbook for each seed; after an interruption, learning goes on where it was."""
+        """Learn a playbook for each seed; after an interruption, learning goes on where it was."""
         config, choice = self.config, self.choice
         observer.learning(len(self.training) * config.epochs * config.seeds)
         books: dict[int, Playbook] = {}
@@ -343,7 +343,7 @@ def _run_all(evaluation: Evaluation, observer: StudyObserver) -> bool:
 
 
 def parts_of(suite: Suite, tasks: Sequence[SuiteTask], policy: Policy, books: Mapping[str, Playbook]) -> dict[str, str]:
-    """Digests of what decides an evaluation's results, besides what was asked for."""
+    """Hash what decides an evaluation's results, besides what was asked for."""
     return {
         "tasks": digest([task.model_dump(mode="json") for task in tasks]),
         "tools": digest(describe_tools(suite.episode(tasks[0]).registry)),
@@ -357,7 +357,7 @@ def parts_of(suite: Suite, tasks: Sequence[SuiteTask], policy: Policy, books: Ma
 
 
 def study_book(folder: Path, name: str, store: str = "", *, fresh: bool = False) -> Playbook:
-    """A playbook of a study: a file in its folder, or a schema of a PostgreSQL server that other machines reach too.
+    """Open a playbook of a study: a file in its folder, or a schema of a PostgreSQL server that other machines reach too.
 
     Args:
         folder: Of the study.

@@ -77,7 +77,7 @@ _UNTAGGED: dict[str, Callable[[Any], Any]] = {
 
 
 def _from_langgraph(kind: str, data: str, name: str) -> Any:
-    """What `_as_langgraph` saved; LangGraph's JSON is never written here, and reading it would import what it names."""
+    """Read what `_as_langgraph` saved; LangGraph's JSON is never written here, and reading it would import what it names."""
     if kind not in ("msgpack", "bytearray"):
         raise CheckpointError(f"a saved value is of LangGraph's kind {kind!r}, which is not read")
     made = _LANGGRAPH.loads_typed((kind, _bytes(data)))
@@ -168,7 +168,7 @@ class JsonCodec:
     # -- values ------------------------------------------------------------------------------------------------------------
 
     def encode(self, value: Any, place: str = "state") -> Any:
-        """A value as JSON; `place` is its path in the state, for error messages.
+        """Convert a value to JSON; `place` is its path in the state, for error messages.
 
         Raises:
             CheckpointError: A value cannot come back: its class was not declared; the message names the place.
@@ -226,7 +226,7 @@ class JsonCodec:
         return [[self._encode(k, f"{place} (a key)"), self._encode(v, f"{place}.{k}")] for k, v in value.items()]
 
     def _encode_time(self, value: dt.datetime | dt.time, place: str) -> Any:
-        """A `ZoneInfo` is saved by its name, as its offset changes with the season; other zones by their offset."""
+        """Save a `ZoneInfo` by its name, as its offset changes with the season; other zones by their offset."""
         zone = value.tzinfo
         key = zone.key if isinstance(zone, ZoneInfo) else None
         if zone is not None and key is None and value.utcoffset() is None:
@@ -252,7 +252,7 @@ class JsonCodec:
         return {"$dataclass": [name_of(kind), self._encode(fields, place)]}
 
     def decode(self, value: Any) -> Any:
-        """The value that `encode` turned into JSON.
+        """Return the value that `encode` turned into JSON.
 
         Raises:
             CheckpointError: A class was not declared, or does not take the saved fields any more.
@@ -314,7 +314,7 @@ class JsonCodec:
 
 
 def _as_langgraph(value: Any, place: str) -> Any:
-    """What LangGraph's serialiser keeps, in its form: an array, a pattern, a deque; a kind of text or number as that.
+    """Convert what LangGraph's serialiser keeps, in its form: arrays, patterns, deques; kinds of text or number as these.
 
     Raises:
         CheckpointError: It does not keep it.
@@ -335,7 +335,7 @@ def _as_langgraph(value: Any, place: str) -> Any:
 
 
 def _default_of(value: Any, place: str) -> str | None:
-    """The name of what makes a `defaultdict`'s missing values."""
+    """Return the name of what makes a `defaultdict`'s missing values."""
     made_by = value.default_factory
     if made_by is not None and made_by not in _DEFAULTS.values():
         raise CheckpointError(f"{place} makes its missing values by {made_by!r:.100}, expected one of {[*_DEFAULTS]}")
@@ -343,7 +343,7 @@ def _default_of(value: Any, place: str) -> str | None:
 
 
 def _made(tag: str, found: Any, saved: Any) -> Any:
-    """A value of a declared class as it was saved: validators do not run."""
+    """Make a value of a declared class as it was saved: validators do not run."""
     match tag:
         case "$enum":
             if not issubclass(found, enum.Enum):
@@ -376,12 +376,12 @@ def _check(found: type, fields: Collection[str], known: Collection[str]) -> None
 
 
 def name_of(found: type) -> str:
-    """The name of a class in a saved file: module and qualified name."""
+    """Return the name of a class in a saved file: module and qualified name."""
     return f"{found.__module__}:{found.__qualname__}"
 
 
 def classes_in(*annotations: Any) -> set[type]:
-    """The models, dataclasses, named tuples and enums that annotations name, at any depth.
+    """Find the models, dataclasses, named tuples and enums that annotations name, at any depth.
 
     Examples:
         >>> from ace.tasks import ReasoningStep
@@ -392,7 +392,7 @@ def classes_in(*annotations: Any) -> set[type]:
 
 
 def first_unsaved(annotation: Any) -> type | None:
-    """A class inside an annotation whose values cannot be saved.
+    """Find a class inside an annotation whose values cannot be saved.
 
     Examples:
         >>> import socket
@@ -403,7 +403,7 @@ def first_unsaved(annotation: Any) -> type | None:
 
 
 def _is_saved(one: type) -> bool:
-    """Whether values of a class may be saved: its own are, or those of classes below it."""
+    """Check whether values of a class may be saved: its own are, or those of classes below it."""
     plain = (*_PLAIN, *_TAGGED, *_GRAPH, *_CONTAINERS, *_DICTS.values())
     known = can_be_declared(one) or any(one in kind.__mro__ for kind in plain)
     abstract = inspect.isabstract(one) or getattr(one, "_is_protocol", False) or hasattr(one, "__total__")
@@ -413,7 +413,7 @@ def _is_saved(one: type) -> bool:
 
 
 def _walk(annotations: Iterable[Any]) -> Iterator[Any]:
-    """Everything inside annotations."""
+    """Yield everything inside annotations."""
     seen, waiting = list[Any](), [*annotations]
     while waiting:
         one = waiting.pop()
@@ -424,12 +424,12 @@ def _walk(annotations: Iterable[Any]) -> Iterator[Any]:
 
 
 def can_be_declared(one: type[Any]) -> bool:
-    """Whether a class is a model, a dataclass, a named tuple or an enum."""
+    """Check whether a class is a model, a dataclass, a named tuple or an enum."""
     return issubclass(one, (BaseModel, enum.Enum)) or dataclasses.is_dataclass(one) or hasattr(one, "_fields")
 
 
 def _inside(one: Any) -> Collection[Any]:
-    """The annotations inside an annotation."""
+    """Return the annotations inside an annotation."""
     if hasattr(one, "__value__"):  # `type X = ...`
         return (one.__value__,)
     if (origin := typing.get_origin(one)) is not None:
@@ -440,7 +440,7 @@ def _inside(one: Any) -> Collection[Any]:
 
 
 def fields_of(one: Any) -> Mapping[str, Any]:
-    """The fields of a model, a dataclass, a named tuple or a `TypedDict`, with their annotations; of others none."""
+    """Return the fields of a model, a dataclass, a named tuple or a `TypedDict`, with their annotations; of others none."""
     if isinstance(one, type) and issubclass(one, BaseModel):
         return {name: field.annotation for name, field in one.model_fields.items()}
     if isinstance(one, type) and (can_be_declared(one) or hasattr(one, "__total__")):

@@ -139,7 +139,7 @@ def _check(builder: StateGraph[Any, Any, Any, Any], *interrupts: Sequence[str]) 
 
 
 def _guarded(builder: StateGraph[Any, Any, Any, Any]) -> StateGraph[Any, Any, Any, Any]:
-    """A copy whose routers are checked: LangGraph silently drops a step to a node that does not exist."""
+    """Copy a builder so that its routers are checked: LangGraph silently drops a step to a node that does not exist."""
     copied = copy.copy(builder)
     copied.nodes = {name: copy.copy(node) for name, node in builder.nodes.items()}  # defaults are written into them
     copied.branches = type(builder.branches)(dict)
@@ -170,7 +170,7 @@ class _Traced(Runnable[Any, Any]):
 
     @contextmanager
     def _span(self, config: RunnableConfig | None) -> Generator[None]:
-        """The node's span; a node that waits has not failed."""
+        """Open the node's span; a node that waits has not failed."""
         step, waits = (config or {}).get("metadata", {}).get("langgraph_step", 0), None
         with span("execute_node", self.node, workflow__node=self.node, workflow__step=step):
             try:
@@ -182,7 +182,8 @@ class _Traced(Runnable[Any, Any]):
 
 
 def _with_all_steps(config: RunnableConfig | None) -> RunnableConfig | None:
-    """The config with the limit of a whole run, for graphs inside a node: after a resume the outer one has fewer left."""
+    """Return the config with the limit of a whole run, for graphs inside a node: after a resume the outer one has fewer
+    left."""
     session = session_of(config) if config is not None else None
     return config if config is None or session is None else {**config, "recursion_limit": session.max_steps + 1}
 

@@ -65,22 +65,22 @@ class GraphObserver:
     """
 
     def on_node_enter(self, event: GraphEvent) -> None:
-        """A node begins."""
+        """Handle a node that begins."""
 
     def on_node_exit(self, event: GraphEvent) -> None:
-        """A node is done, or paused (``event.kind == "node_paused"``)."""
+        """Handle a node that is done, or paused (``event.kind == "node_paused"``)."""
 
     def on_node_error(self, event: GraphEvent) -> None:
-        """A node raised."""
+        """Handle a node that raised."""
 
     def on_checkpoint_saved(self, event: GraphEvent) -> None:
-        """The state was saved."""
+        """Handle a state that was saved."""
 
     def on_graph_error(self, event: GraphEvent) -> None:
-        """The graph ended with an error: a node's, too many steps, a state that cannot be saved."""
+        """Handle a graph that ended with an error: a node's, too many steps, a state that cannot be saved."""
 
     def on_event(self, event: GraphEvent) -> None:
-        """Any event, those above included."""
+        """Handle any event, those above included."""
 
     def __call__(self, event: GraphEvent) -> None:
         """Deliver an event to the methods that are for it."""

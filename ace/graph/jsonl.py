@@ -107,7 +107,7 @@ class Thread(InMemorySaver):
 
     @contextmanager
     def opened(self, *, make: bool = False) -> Generator[int | None]:
-        """The file's descriptor, locked for this caller and read up to its end; None when it is not there.
+        """Yield the file's descriptor, locked for this caller and read up to its end; None when it is not there.
 
         Raises:
             CheckpointError: It is damaged, or out of reach.
@@ -234,7 +234,7 @@ class Thread(InMemorySaver):
         self.storage[self.thread_id][ns][checkpoint_id] = parts
 
     def infos(self, ns: str | None = None) -> Iterator[CheckpointInfo]:
-        """The checkpoints, newest first; of all namespaces when none is named."""
+        """Yield the checkpoints, newest first; of all namespaces when none is named."""
         for name, found in self.storage[self.thread_id].items():
             for checkpoint_id in sorted(found, reverse=True) if ns is None or name == ns else ():
                 checkpoint, metadata, parent = self._parts(name, checkpoint_id)
@@ -256,12 +256,12 @@ class Thread(InMemorySaver):
                 )
 
     def _parts(self, ns: str, checkpoint_id: Any) -> tuple[Record, Record, str | None]:
-        """A checkpoint and its metadata as they stand in the file, and its parent."""
+        """Return a checkpoint and its metadata as they stand in the file, and its parent."""
         checkpoint, metadata, parent = cast(Any, self.storage[self.thread_id][ns][checkpoint_id])
         return checkpoint[1], metadata[1], parent
 
     def records(self, kept: Callable[[CheckpointInfo], bool]) -> Iterator[Record]:
-        """The lines of some checkpoints, oldest first; each value that they need once."""
+        """Yield the lines of some checkpoints, oldest first; each value that they need once."""
         written = set[tuple[Any, ...]]()
         for info in reversed([info for info in self.infos() if kept(info)]):
             ns, name = info.checkpoint_ns, info.checkpoint_id
@@ -278,7 +278,7 @@ class Thread(InMemorySaver):
                 yield head | {"task": task, "path": path, "writes": [[number, channel, value[1]]]}
 
     def latest(self) -> set[tuple[str, str]]:
-        """Each namespace's newest checkpoint, and before it what its delta channels are rebuilt from."""
+        """Return each namespace's newest checkpoint, and before it what its delta channels are rebuilt from."""
         kept = set[tuple[str, str]]()
         for ns, found in self.storage[self.thread_id].items():
             head: str | None = max(found, default=None)
@@ -329,14 +329,14 @@ class JsonlCheckpointer(BaseCheckpointSaver[str]):
         self._lock = threading.Lock()
 
     def path_of(self, thread_id: str) -> Path:
-        """The file of a thread: as much of its id as a file's name may hold, and a digest that tells ids apart."""
+        """Return the file of a thread: as much of its id as a file's name may hold, and a digest that tells ids apart."""
         shown = _NOT_IN_NAMES.sub("_", thread_id)[:60].strip(".") or "thread"
         return (
             self.folder / f"{shown}-{hashlib.sha256(thread_id.encode('utf-8', 'surrogatepass')).hexdigest()[:16]}.jsonl"
         )
 
     def threads(self) -> list[str]:
-        """The ids of all threads, in the order of their files' names."""
+        """List the ids of all threads, in the order of their files' names."""
         found: list[str] = []
         for path in sorted(self.folder.glob("*.jsonl")):
             with suppress(FileNotFoundError), path.open("rb") as file:  # somebody may just have deleted it
@@ -394,7 +394,7 @@ class JsonlCheckpointer(BaseCheckpointSaver[str]):
         self._thread(given["thread_id"]).append(record)
 
     def get_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
-        """One checkpoint with its state: the one that is named, or the newest."""
+        """Return one checkpoint with its state: the one that is named, or the newest."""
         given = _named(config)
         thread = self._thread(given["thread_id"])
         with thread.opened():
@@ -408,7 +408,7 @@ class JsonlCheckpointer(BaseCheckpointSaver[str]):
         before: RunnableConfig | None = None,
         limit: int | None = None,
     ) -> Iterator[CheckpointTuple]:
-        """Checkpoints with their states, newest first."""
+        """Yield checkpoints with their states, newest first."""
         given = config.get("configurable", {}) if config else {}
         for thread_id in [str(given["thread_id"])] if "thread_id" in given else self.threads():
             thread = self._thread(thread_id)
@@ -419,7 +419,7 @@ class JsonlCheckpointer(BaseCheckpointSaver[str]):
             yield from found  # not while the file is held: a reader may take its time
 
     def history(self, thread_id: str, checkpoint_ns: str | None = "") -> Sequence[CheckpointInfo]:
-        """What was saved, newest first, without reading a state.
+        """Return what was saved, newest first, without reading a state.
 
         Args:
             thread_id: The thread.
@@ -492,12 +492,12 @@ class JsonlCheckpointer(BaseCheckpointSaver[str]):
     # -- what LangGraph calls -----------------------------------------------------------------------------------------
 
     def get_next_version(self, current: str | None, channel: None) -> str:
-        """A version that no other branch of the thread's history gives."""
+        """Return a version that no other branch of the thread's history gives."""
         number = int(current.split(".")[0]) + 1 if current else 1
         return f"{number:010}.{random.getrandbits(32):08x}"
 
     def with_allowlist(self, extra_allowlist: Any) -> JsonlCheckpointer:
-        """Itself: classes are declared, see `JsonCodec.declare`."""
+        """Return itself: classes are declared, see `JsonCodec.declare`."""
         return self
 
     # the same without blocking the event loop: each call in a thread
@@ -510,7 +510,7 @@ class JsonlCheckpointer(BaseCheckpointSaver[str]):
     aprune = _in_thread(prune)
 
     async def alist(self, config: RunnableConfig | None, **options: Any) -> AsyncIterator[CheckpointTuple]:
-        """`list`, one checkpoint at a time."""
+        """Yield what `list` does, one checkpoint at a time."""
         found = self.list(config, **options)
         while (one := await asyncio.to_thread(next, found, None)) is not None:
             yield one
@@ -522,7 +522,7 @@ def _seen(file: int) -> tuple[int, int, int]:
 
 
 def _body(record: Record) -> bytes:
-    """A line without its checksum."""
+    """Return a line without its checksum."""
     try:
         return orjson.dumps(record)[1:]
     except TypeError:  # numbers above 64 bits, halves of surrogate pairs, very deep values
@@ -530,7 +530,7 @@ def _body(record: Record) -> bytes:
 
 
 def _sealed(body: bytes, checksum: int) -> tuple[bytes, int]:
-    """A line with its checksum, which rests on the line before."""
+    """Return a line with its checksum, which rests on the line before."""
     checksum = zlib.crc32(body, checksum)
     return b'%s%08x",%s\n' % (_HEAD, checksum, body), checksum
 

@@ -62,7 +62,7 @@ def learning_workflow(
     max_steps: int = MAX_STEPS,
     observers: Iterable[AnyObserver] = (),
 ) -> Workflow:
-    """A graph that learns from a task, `learning_workflow(agent, book)`, and makes no risky change without asking a person.
+    """Build a graph that learns from a task, `learning_workflow(agent, book)`, and asks a person before a risky change.
 
     It stops before a risky delta; its question holds the changes as a diff. Resume, in this process or another one, with
     ``"approve"``, ``"reject"``, or ``{"decision": "edit", "deltas": [...]}``; `reviewer` and `note` go into the journal.
@@ -116,7 +116,7 @@ class _Steps:
         return dict(self.agent.registry.schema_hashes)
 
     def judge(self, state: LearningState) -> dict[str, Any]:
-        """Whether the run succeeded: from `score`, from the input, or from a person."""
+        """Decide whether the run succeeded: from `score`, from the input, or from a person."""
         run = _run(state)
         if self.score is not None:
             return {"feedback": Feedback.of(self.score(run))}
@@ -132,7 +132,7 @@ class _Steps:
             problem = f"the answer is {answer!r:.100}, expected true, false or a number from 0 to 1"
 
     def reflect(self, state: LearningState) -> dict[str, Any]:
-        """The lessons."""
+        """Find the lessons."""
         run, feedback = _run(state), needed(state, "feedback", "reflect")
         known: list[str] = []
         if self.reflector.lm is not None:
@@ -144,7 +144,7 @@ class _Steps:
         return {"insights": insights, "proposal": Proposal(), "problem": ""}
 
     def curate(self, state: LearningState) -> dict[str, Any]:
-        """The deltas for the book as it is now, with credit for the bullets that the run used."""
+        """Make the deltas for the book as it is now, with credit for the bullets that the run used."""
         run, feedback = _run(state), needed(state, "feedback", "curate")
         self.playbook.refresh()
         tags = credit(run, feedback, self.playbook.find)
@@ -156,7 +156,7 @@ class _Steps:
         return {"proposal": proposal, "changes": changes, "seen": seen}
 
     def after_curate(self, state: LearningState) -> Literal["review", "commit"]:
-        """Whether a person has to review."""
+        """Decide whether a person has to review."""
         return "review" if any(change.risk for change in state.get("changes", [])) else "commit"
 
     def review(self, state: LearningState) -> dict[str, Any]:

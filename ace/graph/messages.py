@@ -26,7 +26,7 @@ from ace.tasks import ReasoningStep, TaskOutput
 
 
 def last_message(messages: Sequence[Any], asked: str, answer: str) -> tuple[str, tuple[dict[str, Any], ...]]:
-    """What the user has asked last, and the turns before it.
+    """Return what the user has asked last, and the turns before it.
 
     Where something was answered since (by another agent of the graph), that is the last of the turns.
 
@@ -58,7 +58,7 @@ def last_message(messages: Sequence[Any], asked: str, answer: str) -> tuple[str,
 
 
 def instructions_of(messages: Sequence[Any]) -> str:
-    """The text of the system messages: `instructions_of([SystemMessage("Be brief")])`."""
+    """Return the text of the system messages: `instructions_of([SystemMessage("Be brief")])`."""
     found = [message for message in messages if _kind(message) in ("system", "developer")]
     return "\n\n".join(str(message.text) for message in convert_to_messages(found))
 
@@ -68,7 +68,7 @@ def _kind(message: Any) -> str:
 
 
 def as_messages(output: TaskOutput, sent: Mapping[str, str] | None = None) -> list[AnyMessage]:
-    """A run as messages: the calls of each decision, their results, and the answer.
+    """Convert a run to messages: the calls of each decision, their results, and the answer.
 
     Args:
         output: The run.
@@ -116,27 +116,27 @@ class AnswerTokens:
         """What was sent as an answer, to the id of its message."""
 
     def send(self, text: str) -> None:
-        """One piece."""
+        """Send one piece."""
         if self._run is None:
             manager = get_callback_manager_for_config(self._config)
             self._run = manager.on_chat_model_start({"name": self._name}, [[HumanMessage(self._asked)]])[0]
         self._run.on_llm_new_token(text, chunk=self._chunk(text))
 
     def end(self) -> None:
-        """The answer is whole, or was given up."""
+        """End the answer, which is whole or was given up."""
         if self._run is not None:
             self._run.on_llm_end(self._whole())
             self._run = None
 
     async def asend(self, text: str) -> None:
-        """`send` on the event loop."""
+        """Send a piece as `send` does, on the event loop."""
         if self._run is None:
             manager = get_async_callback_manager_for_config(self._config)
             self._run = (await manager.on_chat_model_start({"name": self._name}, [[HumanMessage(self._asked)]]))[0]
         await self._run.on_llm_new_token(text, chunk=self._chunk(text))
 
     async def aend(self) -> None:
-        """`end` on the event loop."""
+        """End the answer as `end` does, on the event loop."""
         if self._run is not None:
             await self._run.on_llm_end(self._whole())
             self._run = None

@@ -56,12 +56,12 @@ class Proposal(BaseModel, frozen=True, extra="forbid"):
     note: str = ""
 
     def with_deltas(self, deltas: Iterable[Delta]) -> Proposal:
-        """A proposal of other deltas; what a reviewer said of this one still holds."""
+        """Make a proposal of other deltas; what a reviewer said of this one still holds."""
         wanted = [delta for delta in deltas if fingerprint(delta) not in self.refused]
         return self.model_copy(update={"deltas": (*_dumped(wanted), *self.edited)})
 
     def reviewed(self, review: Review, waiting: Collection[int], edited: Sequence[Delta]) -> Proposal:
-        """The proposal after a review of the deltas that wait."""
+        """Return the proposal after a review of the deltas that wait."""
         deltas = self.read()
         shown = [deltas[i] for i in sorted(waiting)]
         safe = [delta for i, delta in enumerate(deltas) if i not in waiting]
@@ -79,15 +79,15 @@ class Proposal(BaseModel, frozen=True, extra="forbid"):
         )
 
     def read(self) -> list[Delta]:
-        """The deltas."""
+        """Read the deltas."""
         return [DELTAS.validate_python(delta) for delta in self.deltas]
 
     def is_approved(self, delta: Delta) -> bool:
-        """Whether a reviewer has let this very change pass."""
+        """Check whether a reviewer has let this very change pass."""
         return fingerprint(delta) in self.approved
 
     def changes(self, book: Playbook, risk: Risk, tools: Collection[str]) -> list[ProposedChange]:
-        """Every delta with what it would do; one that was approved waits no more."""
+        """Describe every delta with what it would do; one that was approved waits no more."""
         return [
             describe(book, i, delta, "" if self.is_approved(delta) else risk(book, delta, tools))
             for i, delta in enumerate(self.read())
@@ -99,7 +99,7 @@ def _dumped(deltas: Iterable[Delta]) -> tuple[dict[str, Any], ...]:
 
 
 def fingerprint(delta: Delta) -> str:
-    """What a reviewer approves: what a delta does, not when it was proposed or which run it rests on.
+    """Hash what a reviewer approves: what a delta does, not when it was proposed or which run it rests on.
 
     Examples:
         >>> one, other = Remove(bullet_id="b-1", reason="outdated"), Remove(bullet_id="b-1")
@@ -114,7 +114,7 @@ def fingerprint(delta: Delta) -> str:
 
 
 def why_risky(book: Playbook, delta: Delta, tools: Collection[str] = ()) -> str:
-    """The default rule: words that the book would hold back, and whatever changes or removes what is there.
+    """Apply the default rule: words that the book would hold back, and whatever changes or removes what is there.
 
     Evidence and credit are no risk: they change no word that an agent reads.
 
@@ -146,7 +146,7 @@ def why_risky(book: Playbook, delta: Delta, tools: Collection[str] = ()) -> str:
 
 
 def describe(book: Playbook, index: int, delta: Delta, risk: str) -> ProposedChange:
-    """One delta in words; what it speaks of may have gone since."""
+    """Describe one delta in words; what it speaks of may have gone since."""
     ids = () if isinstance(delta, (Add, Restore)) else (delta.bullet_id, *getattr(delta, "absorbed", ()))
     there = book.find(ids)
     before = "\n".join(render_bullet(bullet) for bullet in there.values()) or None
@@ -171,7 +171,7 @@ def describe(book: Playbook, index: int, delta: Delta, risk: str) -> ProposedCha
 
 
 def as_text(changes: Sequence[ProposedChange]) -> str:
-    """Changes as a diff.
+    """Write changes as a diff.
 
     Examples:
         >>> old = "[b-1] (Pitfalls) Ask."
@@ -194,7 +194,7 @@ def as_text(changes: Sequence[ProposedChange]) -> str:
 
 
 def read_review(answer: Any) -> tuple[Review | None, list[Delta], str]:
-    """An answer as a review with the deltas of an edit, or what is wrong with it.
+    """Read an answer as a review with the deltas of an edit, or say what is wrong with it.
 
     Examples:
         >>> read_review("approve")[0].decision, read_review("perhaps")[2]

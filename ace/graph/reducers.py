@@ -13,7 +13,7 @@ T = TypeVar("T")
 
 
 def append(old: list[T] | None, new: list[T] | tuple[T, ...] | T) -> list[T]:
-    """A longer list: a list or a tuple is added item by item, anything else is one item.
+    """Make a longer list: a list or a tuple is added item by item, anything else is one item.
 
     Examples:
         >>> append([1], [2, 3]), append([1], 2), append(None, [1])
@@ -24,7 +24,7 @@ def append(old: list[T] | None, new: list[T] | tuple[T, ...] | T) -> list[T]:
 
 
 def merge_map(old: Mapping[str, Any] | None, new: Mapping[str, Any]) -> dict[str, Any]:
-    """Both maps; where both have a key, the newer value.
+    """Merge both maps; where both have a key, the newer value.
 
     Examples:
         >>> merge_map({"a": 1, "b": 1}, {"b": 2})
@@ -34,7 +34,7 @@ def merge_map(old: Mapping[str, Any] | None, new: Mapping[str, Any]) -> dict[str
 
 
 def counter(old: int | None, new: int) -> int:
-    """The sum.
+    """Return the sum.
 
     Examples:
         >>> counter(2, 3)
@@ -44,7 +44,7 @@ def counter(old: int | None, new: int) -> int:
 
 
 def override(old: Any, new: Any) -> Any:
-    """The newer value; unlike a field without a reducer, several nodes may write it in one step, and the last one wins.
+    """Return the newer value: unlike without a reducer, several nodes may write in one step, and the last one wins.
 
     Examples:
         >>> override("a", "b")

@@ -84,7 +84,7 @@ class WatchedSaver(BaseCheckpointSaver[Any]):
         return self.inner.config_specs
 
     def get_next_version(self, current: Any, channel: None) -> Any:
-        """The inner saver's."""
+        """Return the inner saver's."""
         return self.inner.get_next_version(current, channel)
 
     get_tuple = _sync("get_tuple", "read")
@@ -108,12 +108,12 @@ class WatchedSaver(BaseCheckpointSaver[Any]):
                 yield one
 
     def with_allowlist(self, extra_allowlist: Any) -> WatchedSaver:
-        """The inner saver's, in a `WatchedSaver`."""
+        """Return the inner saver's, in a `WatchedSaver`."""
         return WatchedSaver(self.inner.with_allowlist(extra_allowlist))
 
 
 def watched(saver: BaseCheckpointSaver[Any], classes: set[type]) -> WatchedSaver:
-    """A saver that knows the state's classes, in a `WatchedSaver`."""
+    """Return a saver that knows the state's classes, in a `WatchedSaver`."""
     if isinstance(saver.serde, JsonCodec):
         saver.serde.declare(classes)
     elif hasattr(saver.serde, "with_msgpack_allowlist"):

@@ -110,11 +110,11 @@ class Session(GraphCallbackHandler):
         return max(0, self.max_steps - self.taken_until(self._step) + 1)
 
     def taken_until(self, step: int) -> int:
-        """Steps that this run of the graph has taken when a step of its thread is over."""
+        """Count the steps that this run of the graph has taken when a step of its thread is over."""
         return self.steps_before + (max(0, step - self._first_step + 1) if self._first_step is not None else 0)
 
     def nodes_of(self, step: int) -> list[str]:
-        """The nodes that were begun in a step, when it is the present one."""
+        """Name the nodes that were begun in a step, when it is the present one."""
         return sorted({*self._ran}) if step == self._step else []
 
     # -- events -------------------------------------------------------------------------------------------------------
@@ -141,7 +141,7 @@ class Session(GraphCallbackHandler):
             self._over = True
 
     def _leave(self, key: Any, kind: GraphEventKind, data: dict[str, Any] | None = None) -> None:
-        """A node completed, failed or paused."""
+        """Report that a node completed, failed or paused."""
         found = self._running.pop(key, None)
         if found is None:
             return
@@ -151,7 +151,7 @@ class Session(GraphCallbackHandler):
         self.emit(kind, node=node, task_id=task_id, step=step, data=data or {})
 
     def _fail(self, key: Any, error: BaseException) -> None:
-        """A node raised."""
+        """Report that a node raised."""
         if isinstance(error, GraphBubbleUp):
             return self._leave(key, "node_paused")
         if key in self._running:
@@ -202,7 +202,7 @@ class Session(GraphCallbackHandler):
     # -- the end ------------------------------------------------------------------------------------------------------
 
     def result(self) -> dict[str, Any]:
-        """The state after the last step.
+        """Return the state after the last step.
 
         Raises:
             WorkflowInterrupted: The graph waits.
@@ -265,7 +265,8 @@ class Session(GraphCallbackHandler):
     # -- what LangGraph tells -----------------------------------------------------------------------------------------
 
     def on_chain_start(self, serialized: Any, inputs: Any, **kwargs: Any) -> None:
-        """A node begins; other runnables have no step, and separate calls of graphs inside a node are ignored."""
+        """Report that a node begins; other runnables have no step, and separate calls of graphs inside a node are
+        ignored."""
         metadata = cast("dict[str, Any]", kwargs.get("metadata") or {})
         if metadata.get(RUN_KEY) != self.run_id:
             return
@@ -276,7 +277,7 @@ class Session(GraphCallbackHandler):
             self.emit("node_started", node=node, task_id=task_id, step=step)
 
     def on_chain_end(self, outputs: Any, **kwargs: Any) -> None:
-        """A node is done; a `Command` names the next nodes.
+        """Report that a node is done; a `Command` names the next nodes.
 
         Raises:
             InvalidEdge: There is no such node: LangGraph would silently drop the step.
@@ -293,7 +294,7 @@ class Session(GraphCallbackHandler):
         self._leave(key, "node_completed")
 
     def on_chain_error(self, error: BaseException, **kwargs: Any) -> None:
-        """A node raised, waits, or is done and names what is next in the graph around its own."""
+        """Report that a node raised, waits, or is done and names what is next in the graph around its own."""
         if isinstance(error, ParentCommand):
             command = cast("Command[Any]", error.args[0])  # LangGraph puts a name for PARENT where it comes out
             here = None if command.graph == Command.PARENT else replace(command, graph=None)
@@ -301,13 +302,13 @@ class Session(GraphCallbackHandler):
         self._fail(kwargs["run_id"], error)
 
     def on_interrupt(self, event: GraphInterruptEvent) -> None:
-        """The graph stops to wait."""
+        """Report that the graph stops to wait."""
         if not event.checkpoint_ns:
             self._interrupt = event
 
 
 def _targets(outputs: Any) -> Iterator[Any]:
-    """The next nodes that the returned `Command`s name."""
+    """Yield the next nodes that the returned `Command`s name."""
     for one in cast("Sequence[Any]", outputs) if isinstance(outputs, (list, tuple)) else (outputs,):
         if isinstance(one, Command) and one.graph is None:
             goto: Any = cast(Any, one).goto
@@ -316,19 +317,20 @@ def _targets(outputs: Any) -> Iterator[Any]:
 
 
 def place_of(checkpoint_ns: str) -> tuple[str, str]:
-    """The path of a node, and the id of its task or nothing: `place_of("outer:t1|inner:t2")` is `("outer/inner", "t2")`."""
+    """Return the path of a node, and the id of its task or nothing: `place_of("outer:t1|inner:t2")` is `("outer/inner",
+    "t2")`."""
     path = [part.split(":") for part in checkpoint_ns.split("|")]
     names = [part[0] for part in path if len(part) > 1 or not part[0].isdigit()]
     return "/".join(names), path[-1][-1] if len(path[-1]) > 1 else ""
 
 
 def session_of(config: RunnableConfig) -> Session | None:
-    """The call that a node serves; None when the graph was not compiled by `ace.graph.compile`."""
+    """Return the call that a node serves; None when the graph was not compiled by `ace.graph.compile`."""
     return config.get("configurable", {}).get(KEY)
 
 
 def _plain(value: Any) -> Any:
-    """A value for a digest: different values must give different JSON."""
+    """Return a value for a digest: different values must give different JSON."""
     if isinstance(value, BaseModel):
         return [type(value).__qualname__, value.model_dump(mode="json", fallback=repr)]
     if isinstance(value, Mapping):

@@ -61,7 +61,7 @@ class WorkflowState(AgentFields, total=False):
 
 
 def read(state: Any, name: str, default: Any = None) -> Any:
-    """A field of a state, whatever the state is.
+    """Read a field of a state, whatever the state is.
 
     Examples:
         >>> read({"a": 1}, "a"), read({"a": None}, "b", 2)
@@ -75,7 +75,7 @@ def read(state: Any, name: str, default: Any = None) -> Any:
 
 
 def needed(state: Any, name: str, node: str) -> Any:
-    """A field that must be set.
+    """Read a field that must be set.
 
     Raises:
         ValueError: The field is not set; the message names it and the node.

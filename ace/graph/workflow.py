@@ -106,7 +106,7 @@ class Workflow:
         config: RunnableConfig | None = None,
         **call: Unpack[ThreadOptions],
     ) -> dict[str, Any]:
-        """`invoke` for async callers; async nodes run on the event loop."""
+        """Run as `invoke` does, for async callers; async nodes run on the event loop."""
         return await self._ainvoke(input, config, None, call)
 
     def stream(
@@ -129,7 +129,7 @@ class Workflow:
         config: RunnableConfig | None = None,
         **call: Unpack[ThreadOptions],
     ) -> AsyncRunStream[GraphEvent, dict[str, Any]]:
-        """`stream` for async callers."""
+        """Run as `stream` does, for async callers."""
         token = call["cancellation"] = call.get("cancellation") or CancellationToken()
         return AsyncRunStream(lambda put: self._ainvoke(input, config, put, call), token)
 
@@ -154,7 +154,7 @@ class Workflow:
         return self.invoke(_resuming(answer, update), thread_id=thread_id, **call)
 
     async def aresume(self, thread_id: str, answer: Any = None, **call: Unpack[ResumeOptions]) -> dict[str, Any]:
-        """`resume` for async callers."""
+        """Go on as `resume` does, for async callers."""
         update = call.pop("update", None)
         if (update or isinstance(answer, dict)) and (saver := self._saver) is not None:
             config = _config(None, thread_id)
@@ -163,7 +163,7 @@ class Workflow:
         return await self.ainvoke(_resuming(answer, update), thread_id=thread_id, **call)
 
     def is_done(self, thread_id: str) -> bool:
-        """Whether a thread has come to its end; False for one that was never begun.
+        """Check whether a thread has come to its end; False for one that was never begun.
 
         LangGraph's ``get_state(config).next`` is also empty while the writes of a step wait to be applied.
         """
@@ -212,7 +212,7 @@ class Workflow:
             await ObserverThread.aflush_all(session.observer_threads)
 
     def _output(self, state: Any) -> Any:
-        """What the graph's `output_schema` has of the state."""
+        """Return what the graph's `output_schema` has of the state."""
         names: Any = self.graph.output_channels
         return state if isinstance(names, str) else {name: state[name] for name in names if name in state}
 
@@ -267,7 +267,7 @@ class Workflow:
 
 
 def _nodes_in(graph: Any, path: str = "") -> dict[str, list[str]]:
-    """The nodes of a graph, and of graphs that are nodes of it, by their paths."""
+    """Name the nodes of a graph, and of graphs that are nodes of it, by their paths."""
     found = {path: [*graph.builder.nodes]}
     for name, node in graph.builder.nodes.items():
         inner: Any = node.runnable
@@ -288,7 +288,7 @@ def _go_on(session: Session, config: RunnableConfig, last: CheckpointTuple | Non
 
 
 def _unsent(update: Mapping[str, Any] | None, snapshot: StateSnapshot, saved: CheckpointTuple | None) -> Any:
-    """An update that has not been saved yet: LangGraph would keep the same one twice.
+    """Return an update that has not been saved yet: LangGraph would keep the same one twice.
 
     Raises:
         GraphError: The thread is done, or another update waits already.
@@ -307,7 +307,8 @@ def _unsent(update: Mapping[str, Any] | None, snapshot: StateSnapshot, saved: Ch
 
 
 def _addressed(answer: Any, snapshot: StateSnapshot) -> Any:
-    """Decisions by ids of calls, which LangGraph takes for answers by ids of questions where they have 32 hex digits."""
+    """Return decisions by ids of calls, which LangGraph takes for answers by ids of questions where they have 32 hex
+    digits."""
     if not isinstance(answer, dict) or not answer:
         return cast(Any, answer)
     given = cast("dict[str, Any]", answer)

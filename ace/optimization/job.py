@@ -156,7 +156,7 @@ class _Job:
         ) from (error or reason)
 
     def _tested(self, program: EpisodeProgram) -> list[tuple[TaskOutput, Feedback]]:
-        """The test set, one task after another."""
+        """Run the test set, one task after another."""
         rows: list[tuple[TaskOutput, Feedback]] = []
         for example in self.workload.testset:
             prediction: Any = program(**example.inputs())
@@ -227,7 +227,7 @@ class _Requests(BaseCallback):
         self.job = job
 
     def on_lm_end(self, call_id: str, outputs: Any, exception: BaseException | None = None) -> None:
-        """As DSPy calls it."""
+        """Count a request, called as DSPy calls it."""
         self.job.requests += exception is None
         if exception is not None and not isinstance(exception, (LMInvalidRequestError, LMUnsupportedModelError)):
             self.job.workload.program.stop.stop(exception)
@@ -292,7 +292,7 @@ def _output_to(path: Path) -> Generator[None]:
 
 @contextmanager
 def _bar(console: Console | None, title: str, total: int) -> Generator[Callable[[str], None]]:
-    """A progress bar with the time left; yields a function to call after each run with what was spent until then."""
+    """Show a progress bar with the time left; yield a function to call after each run with what was spent until then."""
     if console is None:
         yield lambda _: None
         return

@@ -100,7 +100,7 @@ def check(config: JobConfig, workload: Workload) -> None:
 
 
 def runs_of(config: JobConfig, workload: Workload) -> int:
-    """About how many runs of the agent an optimizer makes."""
+    """Estimate how many runs of the agent an optimizer makes."""
     train, val = len(workload.trainset), len(workload.valset)
     if config.optimizer == "gepa":
         return config.budget
@@ -202,7 +202,8 @@ def _simba_steps(config: JobConfig, train: int) -> int:
 
 
 def _simba_runs(steps: int, train: int) -> int:
-    """Each step samples a batch with every candidate and tries new ones on it; in the end the winners run all examples."""
+    """Count the runs: each step samples a batch with every candidate and tries new ones on it; at the end the winners run
+    all."""
     return steps * (2 * _CANDIDATES + 1) * min(_BATCH, train) + train * (1 + min(steps, _CANDIDATES))
 
 

@@ -17,7 +17,7 @@ DIFF, SCORES, CONFIG, REPLIES, LOG = "diff.md", "scores.json", "config.json", "r
 
 
 def changes(before: ReActGenerator, after: ReActGenerator) -> tuple[str, dict[str, int]]:
-    """What is different between two agents: as Markdown, and counted.
+    """Say what is different between two agents: as Markdown, and counted.
 
     Args:
         before: The agent that was optimized.

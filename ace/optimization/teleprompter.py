@@ -154,7 +154,7 @@ class ACE(Teleprompter):
         return replace(world, score=lambda output: self._feedback(agent, example, judged(output, world.score(output))))
 
     def _feedback(self, agent: ReActGenerator, example: dspy.Example, output: TaskOutput) -> Feedback:
-        """The verdict of the metric, as feedback."""
+        """Return the verdict of the metric, as feedback."""
         prediction = ReActPrediction.of(output, agent.signature.output_fields, output)
         return Feedback.by(self.metric, example, prediction, threshold=self.threshold)
 
@@ -172,7 +172,7 @@ class ACE(Teleprompter):
 
 
 def _bound(agent: ReActGenerator, book: Playbook, episode: Episode) -> ReActGenerator:
-    """The agent of an attempt; a task that is tried again is sampled again, as `dspy.BootstrapFewShot` does."""
+    """Return the agent of an attempt; a task that is tried again is sampled again, as `dspy.BootstrapFewShot` does."""
     lm = agent.lm or agent.agent.react.lm or dspy.settings.lm
     if episode.attempt and lm is not None:
         lm = lm.copy(rollout_id=episode.attempt, temperature=1.0)

@@ -79,7 +79,7 @@ class EpisodeProgram(dspy.Module):
         return ReActPrediction.of(output, self.agent.signature.output_fields, self.agent.formatted(output))
 
     def episode(self, inputs: Mapping[str, Any]) -> Episode:
-        """A fresh world for some inputs."""
+        """Make a fresh world for some inputs."""
         self.stop.check()
         episode = self._attempt.value(dict(inputs))
 
@@ -100,7 +100,7 @@ class EpisodeProgram(dspy.Module):
         self.agent.set_lm(lm)
 
     def for_job(self) -> EpisodeProgram:
-        """A copy without callbacks that uses DSPy's configured model, and whose failed runs are outputs, not errors."""
+        """Copy it without callbacks; the copy uses DSPy's configured model, and its failed runs are outputs, not errors."""
         fresh = self.deepcopy()
         fresh._callbacks, fresh.stop = SharedReference([]), StopSwitch()
         fresh.agent.raise_on_failure = False
@@ -109,7 +109,7 @@ class EpisodeProgram(dspy.Module):
 
 
 def judged(output: TaskOutput, feedback: Feedback) -> TaskOutput:
-    """A run with its feedback in its metadata."""
+    """Return a run with its feedback in its metadata."""
     return output.model_copy(update={"metadata": {**output.metadata, FEEDBACK: feedback.model_dump(mode="json")}})
 
 
@@ -128,7 +128,7 @@ class Workload:
     """What results are labelled with, `simulated` for example."""
 
     def feedback(self, example: dspy.Example, prediction: Any) -> Feedback:
-        """The feedback on a run; a run that raised an error has failed.
+        """Return the feedback on a run; a run that raised an error has failed.
 
         Raises:
             AceError: The metric raised an error, or gave something that is no score.
@@ -152,19 +152,19 @@ class Workload:
         return feedback
 
     def score(self, example: dspy.Example, prediction: Any, trace: Any = None) -> float:
-        """As a number from 0 to 1, for optimizers that want one."""
+        """Score from 0 to 1, for optimizers that want one number."""
         return score_of(self.feedback(example, prediction))
 
 
 def score_of(feedback: Feedback) -> float:
-    """A metric's own number; 1 or 0 where it gave none."""
+    """Return a metric's own number; 1 or 0 where it gave none."""
     return float(feedback.details.get("score", feedback.success))
 
 
 def suite_workload(
     suite: Suite, *, train: int, val: int, test: int, seed: int = 0, policy: Policy | None = None, label: str = ""
 ) -> Workload:
-    """An agent over a suite; training and validation tasks are of one half of each family, test tasks of the other.
+    """Run an agent over a suite; training and validation tasks are of one half of each family, test tasks of the other.
 
     Args:
         suite: The suite; all of its tasks must offer the same tools.
@@ -210,7 +210,7 @@ def _example(task: SuiteTask) -> dspy.Example:
 
 
 def as_generator(program: dspy.Module) -> ReActGenerator:
-    """A `ReActGenerator` that does what a program does, `as_generator(program)`, with its own copy of the predictors.
+    """Make a `ReActGenerator` that does what a program does, `as_generator(program)`, with its own copy of the predictors.
 
     Args:
         program: A `ReActGenerator`, or a plain ReAct of DSPy, the old or the new one, with its instructions and demos.
@@ -244,7 +244,7 @@ def program_workload(
     testset: Sequence[dspy.Example],
     name: str = "program",
 ) -> Workload:
-    """Your own agent, metric and examples; its tools are really called: `program_workload(agent, metric, **examples)`.
+    """Run your own agent with your metric; its tools are really called: `program_workload(agent, metric, **examples)`.
 
     Args:
         agent: A `ReActGenerator` or a plain `dspy.ReAct`; a copy of it is optimized.
@@ -274,12 +274,12 @@ def program_workload(
 
 
 def _unjudged(output: TaskOutput) -> Feedback:
-    """A run of your own agent is scored by the metric alone, which also gets the example."""
+    """Leave the score of a run of your own agent to the metric alone, which also gets the example."""
     return Feedback(success=output.completed)
 
 
 def task_of(example: dspy.Example, names: Sequence[str], number: int = 0) -> TaskInput:
-    """An example as a task; `task_id`, `domain` and `tenant` are read when it has them.
+    """Convert an example to a task; `task_id`, `domain` and `tenant` are read when it has them.
 
     Args:
         example: The example.

@@ -56,7 +56,7 @@ class ReplyReader:
         """Tools of further calls of the reply that are not made."""
 
     def read(self, completion: str) -> tuple[str, Any]:
-        """Thought and calls of a reply in text.
+        """Read thought and calls of a reply in text.
 
         Raises:
             InvalidModelAction: No call stands in it.
@@ -72,7 +72,7 @@ class ReplyReader:
         return found.thought or _before(completion, self.made[0]), tool_calls(self.made)
 
     def _answer(self, completion: str) -> Reading:
-        """A last reply without a call: the outputs by their headings, or, where there is one output, the text."""
+        """Read a last reply without a call: the outputs by their headings, or, where there is one output, the text."""
         given: dict[str, Any] = _parts(completion, self.outputs)
         if not given and len(self.outputs) == 1 and "[[ ##" not in completion:
             given = {self.outputs[0]: completion.strip()} if completion.strip() else {}
@@ -80,7 +80,7 @@ class ReplyReader:
         return Reading("", (Written(SUBMIT, typed),)) if given else Reading()
 
     def together(self, reply: str, calls: Sequence[Written]) -> tuple[Written, ...]:
-        """The calls of a reply that are made: the first, those of one list with it, and others that only read.
+        """Choose the calls of a reply that are made: the first, those of one list with it, and others that only read.
 
         What stands in a list is meant to be done at once. Of calls that merely follow each other, a small model has often
         made up what the first would give: those that change something wait for that, and those with an id that stands
@@ -102,13 +102,13 @@ class ReplyReader:
         return tuple(made)
 
     def _harmless(self, made: Sequence[Written], call: Written) -> bool:
-        """Whether a call can be made beside others: all of them only read, and its ids stand in the prompt."""
+        """Check whether a call can be made beside others: all of them only read, and its ids stand in the prompt."""
         reads = all(self.catalog.only_reads(one.name) for one in (*made, call))
         return reads and all(one in self.shown() for one in ids_in(call.args))
 
 
 def _parts(reply: str, names: Sequence[str]) -> dict[str, Any]:
-    """The outputs that stand in a reply: under headings, in an object, or in tags."""
+    """Read the outputs that stand in a reply: under headings, in an object, or in tags."""
     value = strict(re.sub(r"\A```\w*\n|\n```\Z", "", reply.strip()))
     if is_object(value):
         return {name: value[name] for name in names if name in value}
@@ -120,13 +120,13 @@ def _parts(reply: str, names: Sequence[str]) -> dict[str, Any]:
 
 
 def _before(reply: str, call: Written) -> str:
-    """What a reply says before its first call."""
+    """Return what a reply says before its first call."""
     said = reply.partition(call.source)[0].strip() if call.source else ""
     return re.sub(r"(?:```\w*|<\w+>)\Z", "", said).strip() if MARKUP.sub("", said) else ""
 
 
 def tool_calls(calls: Sequence[Written]) -> dspy.ToolCalls:
-    """Calls as DSPy's; arguments that are no object are left out there."""
+    """Convert calls to DSPy's; arguments that are no object are left out there."""
     items = [{"name": str(call.name), "args": call.args if is_object(call.args) else {}} for call in calls]
     made = dspy.ToolCalls.from_dict_list(items)
     for call in made.tool_calls:
@@ -136,7 +136,7 @@ def tool_calls(calls: Sequence[Written]) -> dspy.ToolCalls:
 
 
 def reading(adapter: Any, replies: ReplyReader, *, native: bool = False) -> Any:
-    """A copy of an adapter, for one request, that reads a decision's reply in any shape; its prompts stay its own.
+    """Copy an adapter, for one request, so that it reads a decision's reply in any shape; its prompts stay its own.
 
     It asks no second model: what to do about a bad reply is the policy's business.
 
@@ -182,7 +182,7 @@ class TurnsAdapter(dspy.ChatAdapter):
         self.written: WrittenTurns = [] if written is None else written
 
     def format_system_message(self, signature: Any) -> str:
-        """What to do, the tools, and what a reply looks like."""
+        """Say what to do, which tools there are, and what a reply looks like."""
         parts = [str(signature.instructions)]
         if not self.use_native_function_calling:
             parts += [f"Tools:\n{self.catalog}", _shape(self.catalog)]
@@ -191,7 +191,7 @@ class TurnsAdapter(dspy.ChatAdapter):
     def format_user_message_content(
         self, signature: Any, inputs: dict[str, Any], prefix: str = "", suffix: str = "", main_request: bool = False
     ) -> str:
-        """The fields that are given, each under its heading; results by themselves."""
+        """Write the fields that are given, each under its heading; results by themselves."""
         if RESULTS in signature.input_fields:
             return _results(inputs[RESULTS].tool_call_results)
         parts = [prefix]
@@ -208,7 +208,7 @@ class TurnsAdapter(dspy.ChatAdapter):
     def format_conversation_history(
         self, signature: Any, history_field_name: str, inputs: dict[str, Any]
     ) -> list[dict[str, Any]]:
-        """The turns before this request, as messages."""
+        """Write the turns before this request, as messages."""
         messages: list[dict[str, Any]] = []
         for number, turn in enumerate(inputs.pop(history_field_name).messages):
             if number >= len(self.written) or self.written[number][0] != turn:
@@ -219,13 +219,13 @@ class TurnsAdapter(dspy.ChatAdapter):
         return messages
 
     def user_message_output_requirements(self, signature: Any) -> str | None:  # pyright: ignore[reportIncompatibleMethodOverride]
-        """None: the system message says what a reply looks like, and each earlier reply shows it."""
+        """Return None: the system message says what a reply looks like, and each earlier reply shows it."""
         return None
 
     def format_assistant_message_content(
         self, signature: Any, outputs: dict[str, Any], missing_field_message: str | None = None
     ) -> str:
-        """A reply: the thought, then each call."""
+        """Write a reply: the thought, then each call."""
         thought = outputs.get(THOUGHT) if THOUGHT in signature.output_fields else None
         calls = outputs.get(CALLS) if CALLS in signature.output_fields else None
         made = [] if calls is None else dspy.ToolCalls.model_validate(calls).tool_calls
@@ -234,14 +234,14 @@ class TurnsAdapter(dspy.ChatAdapter):
 
 
 def _results(results: Sequence[Any]) -> str:
-    """The results of a turn."""
+    """Write the results of a turn."""
     names = ["result"] if len(results) == 1 else [f"result_{number}" for number in range(1, len(results) + 1)]
     named = zip(names, results, strict=True)
     return "\n\n".join(f"[[ ## {name} ## ]]\n{value_to_text(result.value)}" for name, result in named)
 
 
 def _shape(catalog: str) -> str:
-    """What a reply looks like, shown with a tool of the catalog."""
+    """Show what a reply looks like, with a tool of the catalog."""
     lines = [line for line in catalog.splitlines() if re.match(r"[^\s(]+\(", line)]
     first = next((line for line in lines if not line.startswith(f"{SUBMIT}(")), lines[0] if lines else f"{SUBMIT}()")
     name, _, rest = first.partition("(")
@@ -251,7 +251,7 @@ def _shape(catalog: str) -> str:
 
 
 def nothing_to_do(found: Reading, completion: str) -> InvalidModelAction:
-    """The error of a reply without a whole call."""
+    """Make the error of a reply without a whole call."""
     if found.cut:
         text = "The reply was cut off inside a call, and nothing of it was made. Write the whole call again, with less text."
     else:

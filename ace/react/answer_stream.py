@@ -42,7 +42,7 @@ class AnswerStream:
     _sent: dict[str, int] = field(default_factory=dict[str, int])
 
     async def send(self, chunk: Any) -> None:
-        """One piece of the reply; a message of somebody else is passed on."""
+        """Take in one piece of the reply; a message of somebody else is passed on."""
         choices = getattr(chunk, "choices", None)
         if not choices:
             if self.outer is not None:
@@ -63,7 +63,7 @@ class AnswerStream:
                 await self.outer.send(StreamResponse("agent", name, grown[name], is_last_chunk=False))
 
     def _outputs(self) -> Any:
-        """The arguments of the call that ends the run, so far."""
+        """Return the arguments of the call that ends the run, so far."""
         if self._name:
             return _partial(self._args) if self._name in ENDS else None
         found = _SUBMIT.search(self._text) if any(name in self._text for name in ENDS) else None
@@ -73,7 +73,7 @@ class AnswerStream:
         return _partial(self._text[found.end() : end] if left == [] else self._text[found.end() :])
 
     def _growth(self) -> dict[str, str]:
-        """What the last piece has added to the outputs that somebody wants."""
+        """Return what the last piece has added to the outputs that somebody wants."""
         known = self._outputs()
         grown: dict[str, str] = {}
         for name, value in cast("dict[str, Any]", known).items() if isinstance(known, dict) else ():
@@ -85,7 +85,7 @@ class AnswerStream:
 
 
 def _partial(text: str) -> Any:
-    """An object that has not come to its end; None for what is none."""
+    """Read an object that has not come to its end; None for what is none."""
     try:
         return jiter.from_json(text.encode(), partial_mode="trailing-strings")
     except ValueError:

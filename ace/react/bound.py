@@ -32,7 +32,7 @@ def response_format(tools: Sequence[Tool]) -> dict[str, Any]:
 
 
 def _moved(part: Any, number: int) -> Any:
-    """A schema with its references led to where the definitions of its tool went."""
+    """Lead the references of a schema to where the definitions of its tool went."""
     if isinstance(part, list):
         return [_moved(one, number) for one in cast("list[Any]", part)]
     if not isinstance(part, dict):

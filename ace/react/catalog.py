@@ -25,7 +25,7 @@ class DeclaredTool(dspy.Tool):
 
     @classmethod
     def of(cls, tool: Tool) -> DeclaredTool:
-        """The declaration of a tool."""
+        """Declare a tool."""
         kept = {key: value for key, value in tool.schema.items() if key in ("properties", "required", "$defs")}
         text = as_data("\n".join([tool.description, *(f"Example: {example}" for example in tool.examples)]))
         made = cast(Any, cls)(_never_called, name=tool.name, desc=text, args={}, arg_types={})
@@ -33,13 +33,13 @@ class DeclaredTool(dspy.Tool):
         return made
 
     def format_as_litellm_function_call(self) -> dict[str, Any]:
-        """As OpenAI's API takes it."""
+        """Declare it as OpenAI's API takes it."""
         declared = {"name": self.name, "description": self.desc, "parameters": self.parameters}
         return {"type": "function", "function": declared}
 
 
 def _never_called(**_arguments: Any) -> None:
-    """Stands in for a tool where DSPy wants one: calls go through the registry, and nothing here needs copying."""
+    """Stand in for a tool where DSPy wants one: calls go through the registry, and nothing here needs copying."""
 
 
 class ToolCatalog:
@@ -67,7 +67,7 @@ class ToolCatalog:
         """Reads the calls in replies."""
 
     def only_reads(self, name: Any) -> bool:
-        """Whether a tool of that name changes nothing; to end a run changes nothing either."""
+        """Check whether a tool of that name changes nothing; to end a run changes nothing either."""
         own = ends_run(name) or any(name == tool.name for tool in self._own)
         return own or (self.reader.has(name) and self.registry.get(name).read_only)
 
@@ -76,7 +76,7 @@ class ToolCatalog:
         return self if plan is None else ToolCatalog(self.registry, self.finish, self.shown, (plan,))
 
     def for_run(self, request: str, lessons: str) -> ToolCatalog:
-        """The catalog as a run's prompts show it."""
+        """Return the catalog as a run's prompts show it."""
         if self.shown is None:
             return self
         chosen = copy(self)
@@ -85,7 +85,7 @@ class ToolCatalog:
         return chosen
 
     def tools(self, asked_for: Iterable[str] = ()) -> list[Tool]:
-        """The tools that are shown, those of the run-time last.
+        """Return the tools that are shown, those of the run-time last.
 
         Args:
             asked_for: What the model has asked `more_tools` for.
@@ -95,19 +95,19 @@ class ToolCatalog:
         return [*(tool for tool in self.registry if tool.name not in hidden), *self._own]
 
     def described(self, descriptions: Mapping[str, str]) -> ToolCatalog:
-        """The same tools with other descriptions."""
+        """Return the same tools with other descriptions."""
         tools = [replace(tool, description=descriptions.get(tool.name, tool.description)) for tool in self.registry]
         return ToolCatalog(ToolRegistry(tools), self.finish, self.shown)
 
     def text(self) -> str:
-        """As an input of the first turn: one signature per tool. It stays as it is for the whole run."""
+        """Write it as an input of the first turn: one signature per tool. It stays as it is for the whole run."""
         if self._text[0] != self.registry.names or not self._text[1]:
             lines = "\n".join(map(signature_of, self.tools()))
             self._text = (self.registry.names, as_data(clean_text(lines)))
         return self._text[1]
 
     def declared(self, excluded: tuple[str, ...] = (), asked_for: Iterable[str] = ()) -> list[DeclaredTool]:
-        """As the API's parameter, without those that are out of service."""
+        """Declare the tools for the API's parameter, without those that are out of service."""
         tools = [tool for tool in self.tools(asked_for) if tool.name not in excluded]
         for tool in tools:
             if tool.name not in self._declared:

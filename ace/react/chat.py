@@ -66,7 +66,7 @@ class Chat:
         self._read()
 
     def __len__(self) -> int:
-        """How many messages were answered, or given up."""
+        """Count the messages that were answered, or given up."""
         return len(message_groups(self._entries))
 
     def __repr__(self) -> str:
@@ -94,7 +94,7 @@ class Chat:
             return self._taken(self.agent.forward(*said, **given))
 
     async def asend(self, message: str | None = None, /, **fields: Any) -> ReActPrediction:
-        """`send` for async callers."""
+        """Send a message as `send` does, for async callers."""
         with self._one_at_a_time():
             said, given = self._given(message, fields)
             return self._taken(await self.agent.acall(*said, **given))
@@ -116,7 +116,7 @@ class Chat:
         return RunStream[Event, ReActPrediction].of(stream)
 
     def astream(self, message: str | None = None, /, **fields: Any) -> AsyncRunStream[Event, ReActPrediction]:
-        """`stream` for async callers."""
+        """Send a message as `stream` does, for async callers."""
         token = fields.pop("cancellation", None) or CancellationToken()
 
         async def start(listener: Any) -> ReActPrediction:
@@ -140,7 +140,7 @@ class Chat:
             return self._taken(self.agent.resume(self._waiting(), decision, lm=self._options.get("lm")))
 
     async def aresume(self, decision: ResumeDecision | None = None) -> ReActPrediction:
-        """`resume` for async callers."""
+        """Resume as `resume` does, for async callers."""
         with self._one_at_a_time(resumes=True):
             return self._taken(await self.agent.aresume(self._waiting(), decision, lm=self._options.get("lm")))
 
@@ -196,7 +196,7 @@ class Chat:
             self._take_up(f"{self.id}-{max(numbers, default=0)}")
 
     def _take_up(self, run_id: str) -> None:
-        """The conversation up to a run that is in the store."""
+        """Take up the conversation up to a run that is in the store."""
         stored: RunSnapshot = self.agent.run_store.load(run_id)
         if isinstance(stored.state, (Completed, Failed)):
             self._entries, self.waiting = self.agent.history_of(stored), None
@@ -224,7 +224,7 @@ class Chat:
         return self.waiting
 
     def _given(self, message: str | None, fields: dict[str, Any]) -> tuple[tuple[str, ...], dict[str, Any]]:
-        """What a message hands to the agent."""
+        """Return what a message hands to the agent."""
         if message is None and not fields:
             raise SignatureError("a message says something; expected the input fields by name, or its text")
         run_id = f"{self.id}-{len(self)}"

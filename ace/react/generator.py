@@ -97,7 +97,7 @@ class BulletSource(Protocol):
     """Where bullets come from, a `Playbook` or anything like it: `ReActGenerator(tools=[look_up], playbook=book)`."""
 
     def retrieve_for(self, task: TaskInput, tools: Mapping[str, str]) -> list[PlaybookBullet]:
-        """The bullets to show for a task, best first, to an agent with these tools (name to schema hash)."""
+        """Choose the bullets to show for a task, best first, to an agent with these tools (name to schema hash)."""
         ...
 
 
@@ -271,7 +271,7 @@ class ReActGenerator(dspy.Module, Agent):
         self.lm = None
 
     def get_lm(self) -> Any:
-        """The model that the predictors use: the agent's own, or the one that was set for all of them."""
+        """Return the model that the predictors use: the agent's own, or the one that was set for all of them."""
         return _untyped(super()).get_lm() if self.lm is None else self.lm
 
     def _check_lm(self, lm: Any) -> None:
@@ -308,13 +308,13 @@ class ReActGenerator(dspy.Module, Agent):
         return self._solve(_only(task), fields)
 
     async def aforward(self, *task: TaskInput | str, **fields: Any) -> ReActPrediction:
-        """`forward` for async callers; async tools run on the event loop."""
+        """Run as `forward` does, for async callers; async tools run on the event loop."""
         return await self._asolve(_only(task), fields)
 
     async def apredict(
         self, task: TaskInput | str | None = None, /, *, listener: Listener, **fields: Any
     ) -> ReActPrediction:
-        """`aforward`, with every event told to a function as it happens: a stream that ends with a prediction."""
+        """Run as `aforward` does, and tell a function every event as it happens: a stream that ends with a prediction."""
         return await self._asolve(task, fields, listener)
 
     def chat(self, chat_id: str | None = None, **options: Any) -> Chat:
@@ -334,16 +334,16 @@ class ReActGenerator(dspy.Module, Agent):
         return Chat(self, chat_id, **options)
 
     def entries_of(self, history: Any) -> tuple[dict[str, Any], ...]:
-        """A history, `out.history` for example, as plain JSON."""
+        """Return a history, `out.history` for example, as plain JSON."""
         return self._shared.inputs.history(history)
 
     def history_of(self, stored: RunSnapshot) -> tuple[dict[str, Any], ...]:
-        """The conversation that a stored run belongs to, with that run as its last turn, whatever tools it had."""
+        """Return the conversation that a stored run belongs to, with that run as its last turn, whatever tools it had."""
         record = stored.reopened(self.finish)
         return self._shared.inputs.history(record.so_far(record.steps).entries())
 
     def output_of(self, stored: RunSnapshot) -> TaskOutput:
-        """What came out of a stored run.
+        """Return what came out of a stored run.
 
         Raises:
             RunStoreError: It began with other tools.
@@ -360,7 +360,7 @@ class ReActGenerator(dspy.Module, Agent):
         return run_of(self._solve(task, fields))
 
     async def arun(self, task: TaskInput | str | None = None, /, **fields: Any) -> TaskOutput:
-        """`run` for async callers."""
+        """Run as `run` does, for async callers."""
         return run_of(await self._asolve(task, fields))
 
     def stream(self, task: TaskInput | str | None = None, /, **fields: Any) -> RunStream[Event, TaskOutput]:
@@ -379,7 +379,7 @@ class ReActGenerator(dspy.Module, Agent):
         return RunStream[Event, TaskOutput].of(self.astream(task, **fields))
 
     def astream(self, task: TaskInput | str | None = None, /, **fields: Any) -> AsyncRunStream[Event, TaskOutput]:
-        """`stream` for async callers."""
+        """Stream as `stream` does, for async callers."""
         token = fields.pop("cancellation", None) or CancellationToken()
 
         async def start(listener: Listener) -> TaskOutput:
@@ -414,7 +414,7 @@ class ReActGenerator(dspy.Module, Agent):
     async def aresume(
         self, run_id: str, decision: Decision = None, *, lm: Any = None, cancellation: Token = None
     ) -> ReActPrediction:
-        """`resume` for async callers."""
+        """Resume as `resume` does, for async callers."""
         return await self._aresumed(run_id, decision, lm=lm, cancellation=cancellation)
 
     async def _aresumed(self, run_id: str, *given: Any, **options: Any) -> ReActPrediction:
@@ -426,14 +426,14 @@ class ReActGenerator(dspy.Module, Agent):
     def stream_resume(
         self, run_id: str, decision: Decision = None, *, lm: Any = None, cancellation: Token = None
     ) -> RunStream[Event, TaskOutput]:
-        """`resume` as a stream of the events from there on."""
+        """Resume as `resume` does, as a stream of the events from there on."""
         self._check_loop()
         return RunStream[Event, TaskOutput].of(self.astream_resume(run_id, decision, lm=lm, cancellation=cancellation))
 
     def astream_resume(
         self, run_id: str, decision: Decision = None, *, lm: Any = None, cancellation: Token = None
     ) -> AsyncRunStream[Event, TaskOutput]:
-        """`stream_resume` for async callers."""
+        """Resume as `stream_resume` does, for async callers."""
         token = cancellation or CancellationToken()
 
         async def start(listener: Listener) -> TaskOutput:
@@ -444,7 +444,7 @@ class ReActGenerator(dspy.Module, Agent):
     def bound_to(
         self, registry: ToolRegistry, *, playbook: BulletSource | None = None, lm: Any = None
     ) -> ReActGenerator:
-        """This agent over another world: same predictors and policy, tools with other bodies.
+        """Return this agent over another world: same predictors and policy, tools with other bodies.
 
         Args:
             registry: Tools with the same names and schemas, bound to something else.
@@ -463,7 +463,7 @@ class ReActGenerator(dspy.Module, Agent):
         return bound
 
     def with_tool_cards(self) -> ReActGenerator:
-        """A copy whose tool descriptions are components that optimizers may rewrite, one per tool.
+        """Copy it with tool descriptions that are components which optimizers may rewrite, one per tool.
 
         Each tool becomes a predictor (``cards['NAME']``) that is never sent to a model: its instructions are what the
         catalog says of the tool, and every call is an example for it. Names and arguments stay as they are.
@@ -546,7 +546,7 @@ class ReActGenerator(dspy.Module, Agent):
         return self._shared.learner[0]
 
     def _verdict(self, output: Any, success: Feedback | bool | float | None) -> Feedback:
-        """The verdict on a run: the one that was given, or the metric's."""
+        """Return the verdict on a run: the one that was given, or the metric's."""
         if success is not None:
             return Feedback.of(success)
         if self.metric is None:
@@ -584,7 +584,7 @@ class ReActGenerator(dspy.Module, Agent):
         return _untyped(super()).__getattribute__(name)
 
     def dump_state(self, json_mode: bool = True) -> dict[str, Any]:
-        """The predictors' state, and the tools it was learned with."""
+        """Return the predictors' state, and the tools it was learned with."""
         state = saved_state(_untyped(super()).dump_state(json_mode=json_mode), self.agent)
         book = {PLAYBOOK: self.playbook.dump_state()} if isinstance(self.playbook, Playbook) else {}
         return {**state, TOOLS_KEY: describe_tools(self.registry), **book}
@@ -633,7 +633,7 @@ class ReActGenerator(dspy.Module, Agent):
             return _told(open_span, self._drive(*self._prepare(task, fields)))
 
     def _check_loop(self) -> None:
-        """A sync run would wait for a session that lives on this very loop, and the loop for the run."""
+        """Refuse a sync run that would wait for a session on this very loop, while the loop waits for the run."""
         loops = {tool.metadata.get("loop") for tool in self.registry} - {None}
         if loops and asyncio._get_running_loop() in loops:
             raise ToolRegistrationError(
@@ -772,7 +772,7 @@ class ReActGenerator(dspy.Module, Agent):
             return self._finished(output, run)
 
     def _finished(self, output: TaskOutput, run: AgentRun) -> ReActPrediction:
-        """A run's output as a prediction, with what `format_result` makes of it."""
+        """Make a prediction of a run's output, with what `format_result` makes of it."""
         waits = output.termination_reason == "interrupted"  # no failure: it can go on
         if self.raise_on_failure and output.error is not None and not waits:
             raise run.error or error_of(output)
@@ -782,7 +782,8 @@ class ReActGenerator(dspy.Module, Agent):
         return ReActPrediction.of(output, self.signature.output_fields, self.formatted(output), told)
 
     def formatted(self, output: TaskOutput) -> Any:
-        """What `format_result` makes of a finished run, `agent.formatted(out)`; the run as it is where the hook raises."""
+        """Return what `format_result` makes of a finished run, `agent.formatted(out)`; the run as it is where the hook
+        raises."""
         try:
             return self.format_result(output, self.output_mode)
         except Exception:  # a border: what the user's hook does must not lose a run that was paid for
@@ -791,7 +792,7 @@ class ReActGenerator(dspy.Module, Agent):
 
 
 def _only(task: tuple[TaskInput | str, ...]) -> TaskInput | str | None:
-    """The task that was given without a name.
+    """Return the task that was given without a name.
 
     Raises:
         TypeError: There are several.
@@ -802,7 +803,7 @@ def _only(task: tuple[TaskInput | str, ...]) -> TaskInput | str | None:
 
 
 def _untyped(thing: Any) -> Any:
-    """What DSPy leaves untyped, as that."""
+    """Return what DSPy leaves untyped, as that."""
     return thing
 
 
@@ -843,7 +844,7 @@ def _check_no_name(lm: Any) -> None:
 
 
 def _several(tools: Any) -> Iterable[Any]:
-    """The tools, where one of them may be given alone; a `dspy.Tool` becomes one of ours."""
+    """Return the tools, where one of them may be given alone; a `dspy.Tool` becomes one of ours."""
     if isinstance(tools, (str, bytes)):
         raise ToolRegistrationError(f"tools must be functions or tools, got the text {tools!r}")
     if isinstance(tools, (Tool, TypedTool, dspy.Tool)) or inspect.isroutine(tools):
@@ -857,7 +858,7 @@ def _called_as_module(module: dspy.Module) -> bool:
 
 
 def check_prices(limits: UsageLimits | None, prices: TokenPrices | None) -> None:
-    """A limit in dollars needs to know what tokens cost.
+    """Check that what tokens cost is known where there is a limit in dollars.
 
     Raises:
         SignatureError: It says how to give prices.
@@ -869,7 +870,7 @@ def check_prices(limits: UsageLimits | None, prices: TokenPrices | None) -> None
 
 
 def _left_out(bullets: Any) -> dict[str, Any]:
-    """What chance and changed tools kept out of the prompt, for the run's metadata; a hidden lesson is also logged."""
+    """Say in the run's metadata what chance and changed tools kept out of the prompt; a hidden lesson is also logged."""
     named = {name: list(getattr(bullets, name, ())) for name in ("held_back_at_random", "randomized", "outdated")}
     if named["outdated"]:
         _log.warning(
@@ -882,7 +883,7 @@ def _left_out(bullets: Any) -> dict[str, Any]:
 
 
 def _linked(token: CancellationToken | None) -> CancellationToken | None:
-    """The run's token; inside a tool of another run, cancelled with that call."""
+    """Return the run's token; inside a tool of another run, one that is cancelled with that call."""
     outer = current_context()
     if outer is not None and outer.cancellation is not token:
         outer.cancellation.link(token := token or CancellationToken())

@@ -44,7 +44,7 @@ class HistoryReader:
         self.outputs = tuple(outputs)
 
     def read(self, given: Any) -> tuple[dict[str, Any], ...]:
-        """A history as entries.
+        """Read a history as entries.
 
         Args:
             given: `out.history`, a `dspy.History`, or a list of messages: entries, or those of OpenAI's API, LangChain and
@@ -69,14 +69,15 @@ class HistoryReader:
             raise SignatureError(f"history cannot be read: {error}; expected {_WANTED}") from error
 
     def _of_a_framework(self, message: Any) -> bool:
-        """Whether it is a message of another framework, and no entry."""
+        """Check whether it is a message of another framework, and no entry."""
         if not isinstance(message, Mapping):
             return True
         names = set(cast("Mapping[str, Any]", message))
         return "role" in names and "role" not in self.inputs and "role" not in self.outputs
 
     def _entry(self, message: Mapping[Any, Any]) -> dict[str, Any]:
-        """A message of a `dspy.History`; what the signature does not name is kept as text, where nothing else is known."""
+        """Read a message of a `dspy.History`; what the signature does not name is kept as text, where nothing else is
+        known."""
         plain = {str(name): any_json(value) for name, value in message.items()}
         known = {name for name in plain if name in self.inputs or name in self.outputs or name in OWN_KEYS}
         other = {name: value for name, value in plain.items() if name not in known and value is not None}
@@ -90,7 +91,7 @@ class HistoryReader:
         return named(ordered, [name for name in self.outputs if name in entry])
 
     def _conversation(self, events: Iterable[TraceEvent]) -> tuple[dict[str, Any], ...]:
-        """Messages of other frameworks: each of the user's begins a turn."""
+        """Read messages of other frameworks: each of the user's begins a turn."""
         groups: list[list[TraceEvent]] = []
         for event in events:
             if not groups or (event.kind == "user" and groups[-1][-1].kind != "user"):
@@ -102,7 +103,7 @@ class HistoryReader:
 
 
 def _message(events: Iterable[TraceEvent], asked: str, answer: str) -> Message:
-    """The messages of another framework that belong to one of the user's."""
+    """Read the messages of another framework that belong to one of the user's."""
     said: dict[str, list[str]] = {"user": [], "answer": [], "thought": []}
     decisions: list[Decision] = []
     for event in events:
@@ -123,7 +124,7 @@ def _message(events: Iterable[TraceEvent], asked: str, answer: str) -> Message:
 
 
 def to_messages(history: Any) -> list[dict[str, Any]]:
-    """A conversation as messages of OpenAI's chat API: what the user said, each call with its result, each answer.
+    """Convert a conversation to messages of OpenAI's chat API: what the user said, each call with its result, each answer.
 
     Other frameworks read this form: LangChain by its `convert_to_messages`.
 
@@ -139,7 +140,7 @@ def to_messages(history: Any) -> list[dict[str, Any]]:
 
 
 def _openai(message: Message, number: int) -> Iterator[dict[str, Any]]:
-    """A message as those of OpenAI's API; a call's thought is its text."""
+    """Yield a message as those of OpenAI's API; a call's thought is its text."""
     yield {"role": "user", "content": "\n".join(map(value_to_text, message.inputs.values()))}
     for index, (thought, call) in enumerate(message.steps):
         call_id = f"m{number}-c{index}"  # unique in the conversation
@@ -153,7 +154,7 @@ def _openai(message: Message, number: int) -> Iterator[dict[str, Any]]:
 
 
 def _object(args: Any) -> Any:
-    """A call's arguments: of JSON text, the object that it is."""
+    """Read a call's arguments: of JSON text, the object that it is."""
     if isinstance(args, str):
         try:
             value = json.loads(args)

@@ -57,7 +57,7 @@ class InputFields:
         self._ignored: set[str] = set()
 
     def task(self, task: TaskInput | str | None, fields: dict[str, Any]) -> TaskInput:
-        """What the caller passed, as a `TaskInput` whose inputs are those of the signature.
+        """Make a `TaskInput` of what the caller passed; its inputs are those of the signature.
 
         As in DSPy, an input that the signature does not name is ignored, with one warning, and one that has a default may be
         left out.
@@ -91,7 +91,7 @@ class InputFields:
             raise SignatureError("an input is nested too deeply to be shown to a model") from error
 
     def _only(self) -> str:
-        """The field that a bare text is for."""
+        """Name the field that a bare text is for."""
         needed = [name for name in self.names if self._needed(name)]
         if len(self.names) != 1 and len(needed) != 1:
             raise SignatureError(f"the signature has the inputs {list(self.names)}; pass them by name")
@@ -126,7 +126,7 @@ def _allows_none(annotation: Any) -> bool:
 
 
 def check_json(task: TaskInput) -> None:
-    """A stored run has to come back as it was: its inputs must be JSON.
+    """Check that the inputs are JSON: a stored run has to come back as it was.
 
     Raises:
         SignatureError: It names the input that is not.

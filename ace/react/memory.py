@@ -63,7 +63,7 @@ class Memory:
         return Memory, (self.source, self.timeout)
 
     def recall(self, task: TaskInput, tools: Mapping[str, str]) -> Recalled:
-        """The bullets for a task; none, and the reason, where they do not come in time."""
+        """Find the bullets for a task; none, and the reason, where they do not come in time."""
         if self.source is None:
             return Recalled()
         with span("search_memory") as open_span:
@@ -76,7 +76,7 @@ class Memory:
             return recalled
 
     def in_time(self, task: TaskInput, tools: Mapping[str, str]) -> Recalled:
-        """`recall`, unseen by callbacks."""
+        """Do what `recall` does, unseen by callbacks."""
         if self._out.is_set():  # an earlier retrieval still hangs: another would hang as well
             return self._unavailable("an earlier retrieval has not come back")
         retrieve = partial(_bullets, self.source, task, tools)
@@ -91,7 +91,7 @@ class Memory:
         return Recalled(bullets, MemoryUse(status="used" if bullets else "empty"))
 
     def _in_thread(self, retrieve: Callable[[], Any], seconds: float) -> Future[Any] | None:
-        """A retrieval that is over; None for one that does not come back in time."""
+        """Return a retrieval that is over; None for one that does not come back in time."""
         began = time.monotonic()
         if not self._places.acquire(timeout=seconds):
             return None
@@ -118,7 +118,7 @@ class Memory:
 
 
 def _bullets(source: Any, task: TaskInput, tools: Mapping[str, str]) -> Any:
-    """What a source gives; a list is taken as it is, with what it says beside its bullets.
+    """Return what a source gives; a list is taken as it is, with what it says beside its bullets.
 
     Raises:
         TypeError: It gives something else.
@@ -139,7 +139,7 @@ class PlaybookRetrieval(dspy.Module):
         self._memory = memory
 
     def forward(self, task: TaskInput, tools: Mapping[str, str]) -> dspy.Prediction:
-        """The bullets, and how they came."""
+        """Return the bullets, and how they came."""
         recalled = self._memory.in_time(task, tools)
         shown = [{"id": bullet.id, "content": bullet.content} for bullet in recalled.bullets]
         return dspy.Prediction(bullets=shown, use=recalled.use, recalled=recalled)
@@ -153,5 +153,5 @@ class PlaybookLearning(dspy.Module):
         self._learn = learn
 
     def forward(self, run_id: str, success: bool) -> dspy.Prediction:
-        """What was learned."""
+        """Return what was learned."""
         return dspy.Prediction(report=self._learn())

@@ -90,7 +90,7 @@ class PredictorModel:
             return asking.reply(await asking.predictor.acall(**asking.fields), asked)
 
     def _stream(self, request: AskModel) -> AnswerStream | None:
-        """Where the pieces of the reply go; None where DSPy's own way is right, or nobody listens."""
+        """Say where the pieces of the reply go; None where DSPy's own way is right, or nobody listens."""
         outer, outputs = _SETTINGS.send_stream, list(self.react.signature.output_fields)
         fields = {listener.signature_field_name for listener in _SETTINGS.stream_listeners or ()} & set(outputs)
         if request.purpose == "summarize" or not fields:
@@ -116,7 +116,7 @@ class _Request:
         self._check_window()
 
     def _adapter(self) -> Any:
-        """The adapter of this request: DSPy's configured one, where there is one.
+        """Return the adapter of this request: DSPy's configured one, where there is one.
 
         Raises:
             SignatureError: The model cannot be called natively.
@@ -139,7 +139,7 @@ class _Request:
         return {**shown, "trajectory": as_text([*request.turns, request.said]), **self.model.options}
 
     def _turn_fields(self) -> dict[str, Any]:
-        """The turns before as a history, and what this request says."""
+        """Return the turns before as a history, and what this request says."""
         catalog = self.model.catalog
         entries = [*self.request.turns, self.request.said]
         if self.request.media and _sees(self.lm):
@@ -196,11 +196,11 @@ class _Request:
             raise error
 
     def _foreign(self) -> str:
-        """What the prompt holds of others: a call that stands there is quoted in a reply, not made."""
+        """Return what the prompt holds of others: a call that stands there is quoted in a reply, not made."""
         return "\n".join(text for entry in (*self.request.turns, self.request.said) for text in texts(entry))
 
     def reply(self, prediction: Any, asked: _Asked) -> ModelReply:
-        """What the model answered."""
+        """Return what the model answered."""
         usage = asked.usage()
         if self.request.purpose == "summarize":
             return ModelReply(outputs={name: prediction[name] for name in RunSummary.model_fields}, usage=usage)
@@ -215,13 +215,13 @@ class _Request:
 
 
 def _asked_for(entries: Iterable[Entry]) -> list[str]:
-    """What the model has asked `more_tools` for."""
+    """Return what the model has asked `more_tools` for."""
     calls = (call for entry in entries if CALLS in entry for call in entry[CALLS][CALLS])
     return [str(call["args"].get("what", "")) for call in calls if call["name"] == MORE]
 
 
 def _without_end(entry: Entry) -> Entry:
-    """A turn that ended a message without the result of its call, which says nothing; the API alone wants one."""
+    """Drop from a turn that ended a message the result of its call, which says nothing; the API alone wants one."""
     calls = entry.get(CALLS)
     if calls is None or any(call["name"] not in ENDS for call in calls[CALLS]):
         return entry
@@ -229,7 +229,7 @@ def _without_end(entry: Entry) -> Entry:
 
 
 def _with_media(entries: list[Entry], media: tuple[tuple[str, Any], ...]) -> list[Entry]:
-    """The turns, where images that a tool gave stand behind its result, as DSPy marks them in a prompt."""
+    """Put images that a tool gave behind its result in the turns, as DSPy marks them in a prompt."""
     shown = [
         (call_id, dspy.Image(item.url) if isinstance(item, Media) else item)
         for call_id, item in media
@@ -255,7 +255,7 @@ AFTER_A_CUT = 0.6
 
 
 def _window(lm: Any) -> int | None:
-    """Tokens of a prompt that a model takes, where DSPy's metadata know it."""
+    """Return the tokens of a prompt that a model takes, where DSPy's metadata know it."""
     if not isinstance(lm, dspy.LM) or not isinstance(getattr(lm, "engine", ""), (str, type(None))):
         return None  # a model behind an engine of its own is none that they know
     found = _metadata(str(cast(Any, lm).model)).get("max_input_tokens")
@@ -269,18 +269,19 @@ def _metadata(name: str) -> dict[str, Any]:
 
 
 def _only_waits(lm: Any) -> bool:
-    """Whether a model of the user's own has no async way: DSPy's documents show one with `forward` alone."""
+    """Check whether a model of the user's own has no async way: DSPy's documents show one with `forward` alone."""
     kind, base = cast(Any, type(lm)), _DSPY.BaseLM
     return _is_own(lm) and kind.aforward is base.aforward and kind.acall is base.acall
 
 
 def _is_own(lm: Any) -> bool:
-    """Whether a model is a class of the user's own."""
+    """Check whether a model is a class of the user's own."""
     return isinstance(lm, _DSPY.BaseLM) and not isinstance(lm, dspy.LM)
 
 
 def _with_read_usage(lm: Any) -> Any:
-    """A user's own model, whose replies may be objects of any class: DSPy takes their usage for something like a dict."""
+    """Wrap a user's own model, whose replies may be objects of any class: DSPy takes their usage for something like a
+    dict."""
     copied = copy.copy(lm)
 
     def forward(*args: Any, **kwargs: Any) -> Any:
@@ -304,7 +305,8 @@ class _ToolCallingLM(dspy.LM):
 
 
 def _taking_tools(lm: Any) -> Any:
-    """The model, for a request that brings tools; DSPy would leave them out where its metadata do not know the model."""
+    """Prepare the model for a request that brings tools; DSPy would leave them out where its metadata do not know the
+    model."""
     if type(lm) is not dspy.LM or lm.supports_function_calling:
         return lm
     copied = copy.copy(lm)
@@ -313,7 +315,7 @@ def _taking_tools(lm: Any) -> Any:
 
 
 def _sees(lm: Any) -> bool:
-    """Whether a model takes images: as it says itself, as DSPy's metadata have it, else as DSPy assumes it."""
+    """Check whether a model takes images: as it says itself, as DSPy's metadata have it, else as DSPy assumes it."""
     said = getattr(lm, "supports_vision", None)
     if isinstance(said, bool):
         return said
@@ -321,7 +323,7 @@ def _sees(lm: Any) -> bool:
 
 
 def as_data_value(value: Any) -> Any:
-    """An input as a prompt may hold it; images and the like are left to DSPy."""
+    """Return an input as a prompt may hold it; images and the like are left to DSPy."""
     if isinstance(value, BaseModel) and not isinstance(value, dspy.Type):
         fields = {name: as_data_value(getattr(value, name)) for name in type(value).model_fields}
         return value.model_copy(update=fields)
@@ -363,7 +365,7 @@ class _Asked:
         self.history: list[dict[str, Any]] = []
 
     def usage(self) -> RunUsage:
-        """Tokens, and how often a model was asked."""
+        """Count the tokens, and how often a model was asked."""
         tokens = self.tracker.get_total_tokens().values()
         return RunUsage(
             # an adapter with a fallback of its own may have asked more than once
@@ -374,7 +376,7 @@ class _Asked:
         )
 
     def ended(self) -> str:
-        """``stop``, ``length``, ``content_filter`` ...; empty where DSPy does not tell."""
+        """Say how a reply ended, ``stop``, ``length``, ``content_filter`` ...; empty where DSPy does not tell."""
         response: Any = self.history[-1].get("response") if self.history else None
         if isinstance(response, tuple):
             response = cast(Any, response)[0]
@@ -383,7 +385,7 @@ class _Asked:
         return str(getattr(source, "finish_reason", None) or "")
 
     def explained(self, error: AgentError) -> AgentError:
-        """An unreadable reply by the name of what ended it, where that was not the model itself."""
+        """Name an unreadable reply by what ended it, where that was not the model itself."""
         if isinstance(error, InvalidModelAction) and error.reason in ("unparsable", "empty"):
             return cut_short(self.ended(), error.raw_response) or error
         return error

@@ -27,25 +27,26 @@ IN_PROSE = (
 
 
 def cut_short(ended: str, reply: str | None) -> InvalidModelAction | None:
-    """The error of a reply that ended so; None where that was the model's own doing."""
+    """Make the error of a reply that ended so; None where that was the model's own doing."""
     kind = cast(ToolErrorKind, ended)
     return InvalidModelAction(kind, CUT_SHORT[kind], raw_response=reply) if kind in CUT_SHORT else None
 
 
 def thought_of(prediction: Any) -> str:
-    """What the model said before its calls: `thought_of(dspy.Prediction(next_thought="look"))`."""
+    """Return what the model said before its calls: `thought_of(dspy.Prediction(next_thought="look"))`."""
     thought = getattr(prediction, "next_thought", None)
     return str(getattr(thought, "content", thought) or "")
 
 
 def decision(thought: str, calls: Sequence[RequestedTool], usage: RunUsage, raw: str) -> ModelReply:
-    """The reply that asks for calls, `decision("look", [RequestedTool("look_up", {"key": "a"})], RunUsage(), "...")`."""
+    """Make the reply that asks for calls, `decision("look", [RequestedTool("look_up", {"key": "a"})], RunUsage(),
+    "...")`."""
     first, *more = calls
     return ModelReply(thought, first.name, first.args, first.id, tuple(more), usage=usage, raw=raw)
 
 
 def read_reply(prediction: Any, replies: ReplyReader, usage: RunUsage, ended: str) -> ModelReply:
-    """A native reply as a decision; without calls, a text that the model finished by itself is the answer.
+    """Read a native reply as a decision; without calls, a text that the model finished by itself is the answer.
 
     Args:
         prediction: The thought and the calls, as DSPy has read them.
@@ -76,7 +77,7 @@ def read_reply(prediction: Any, replies: ReplyReader, usage: RunUsage, ended: st
 
 
 def _requested(call: Any, reader: CallReader) -> RequestedTool:
-    """One call as the provider sent it, its names as in text; what DSPy wraps broken arguments in is taken off."""
+    """Read one call as the provider sent it, its names as in text; what DSPy wraps broken arguments in is taken off."""
     name, args = reader.name(call.name), call.args
     own = reader.properties(name)
     if is_object(args) and len(args) == 1:

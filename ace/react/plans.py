@@ -80,7 +80,7 @@ class PlanTool:
         return cls(bullet_id, plan, registry, said["situation"])
 
     def stored(self) -> str:
-        """As JSON, for a run that another process resumes."""
+        """Write it as JSON, for a run that another process resumes."""
         plan = self.plan.model_dump(mode="json")
         return json.dumps({"bullet_id": self.bullet_id, "plan": plan, "situation": self.situation})
 
@@ -124,14 +124,14 @@ class PlanTool:
     # -- what comes when -----------------------------------------------------------------------------------------------
 
     def _block_of(self, index: int) -> tuple[bool, int]:
-        """Calls of one loop stand in one block."""
+        """Return the block that a call stands in: calls of one loop stand in one."""
         call = self.plan.calls[index]
         return (True, call.loop) if call.times == "each" else (False, index)
 
     def _turns(
         self, args: Mapping[str, Any], answers: Mapping[int, Sequence[ReasoningStep]]
     ) -> Iterator[tuple[int, dict[str, Any], dict[int, Sequence[ReasoningStep]]]]:
-        """Each call in turn: its number, the item that a loop is at, and the answers of this turn of the loop."""
+        """Yield each call in turn: its number, the item that a loop is at, and the answers of this turn of the loop."""
         for block in self._blocks:
             calls = [self.plan.calls[index] for index in block]
             if calls[0].times != "each":
@@ -165,7 +165,7 @@ class PlanTool:
         answers: Mapping[int, Sequence[ReasoningStep]],
         item: Mapping[str, Any],
     ) -> dict[str, Any]:
-        """The arguments of a call."""
+        """Fill in the arguments of a call."""
         filled: dict[str, Any] = {}
         for name, binding in self.plan.calls[index].args.items():
             if name in item:
@@ -179,7 +179,7 @@ class PlanTool:
         return filled
 
     def _one(self, index: int, name: str, answers: Mapping[int, Sequence[ReasoningStep]]) -> Any:
-        """The value of an argument that an answer gives; all of them for one that takes a list."""
+        """Return the value of an argument that an answer gives; all of them for one that takes a list."""
         values = self._values(index, name, answers)
         call = self.plan.calls[index]
         first, *others = call.places(name)
@@ -193,7 +193,7 @@ class PlanTool:
         return values[0]
 
     def _values(self, index: int, name: str, answers: Mapping[int, Sequence[ReasoningStep]]) -> list[Any]:
-        """What stands at every place from which an argument came so far, each once."""
+        """Return what stands at every place from which an argument came so far, each once."""
         places = [p for p in self.plan.calls[index].places(name) if isinstance(p, FromAnswer)]
         first, *others = ({exact_key(v): v for v in self._rows(index, place, answers)} for place in places)
         return [value for key, value in first.items() if all(key in other for other in others)]
@@ -201,7 +201,8 @@ class PlanTool:
     def _rows(
         self, index: int, place: FromAnswer, answers: Mapping[int, Sequence[ReasoningStep]]
     ) -> list[str | int | float]:
-        """What stands at a place, one value for each row: where one row lacks it, nobody knows which value is whose."""
+        """Return what stands at a place, one value for each row: where one row lacks it, nobody knows which value is
+        whose."""
         steps = re.findall(r"\[\]|[^.\[\]]+", place.path)
         rows = [value for step in answers.get(place.call, ()) for value in _at(structure(step.result), steps)]
         found = [value for value in rows if isinstance(value, (str, int, float)) and not isinstance(value, bool)]
@@ -211,7 +212,7 @@ class PlanTool:
         return found
 
     def _request(self, index: int, args: Mapping[str, Any]) -> RequestedTool:
-        """The call, once its arguments fit."""
+        """Make the call, once its arguments fit."""
         tool, nested = self._registry.get(self.plan.calls[index].tool), dict[str, Any]()
         for name, value in args.items():
             *objects, last = name.split(".")
@@ -238,7 +239,7 @@ class PlanTool:
     # -- the tool ------------------------------------------------------------------------------------------------------
 
     def _part(self, call: Call, name: str) -> dict[str, Any]:
-        """The JSON Schema of an argument."""
+        """Return the JSON Schema of an argument."""
         part = self._schemas[call.tool]
         for key in name.split("."):
             part = _branch(part).get("properties", {}).get(key, {})
@@ -270,7 +271,7 @@ class PlanTool:
         return Tool(name, said, _never_called, SchemaArguments(name, schema), read_only=False)
 
     def _slot(self, call: Call, argument: str, taken: Mapping[str, Any]) -> str:
-        """What an argument is called: by its own name, after that of its tool where there are two of the name."""
+        """Name the slot of an argument: as the argument, after the name of its tool where there are two of the name."""
         bare = slot_name(argument)
         names = (bare, f"{re.sub(r'[^0-9a-zA-Z]+', '_', call.tool)}_{bare}")
         return next((name for name in names if name not in taken), f"{bare}_{len(taken)}")
@@ -314,7 +315,7 @@ def as_plan(bullets: Iterable[PlaybookBullet], plan: PlanTool | None) -> list[Pl
 
 
 def _at(value: Any, steps: Sequence[str]) -> Iterator[Any]:
-    """What stands at a path of an answer, once for each row; None where a row lacks it."""
+    """Yield what stands at a path of an answer, once for each row; None where a row lacks it."""
     if not steps:
         yield value
     elif steps[0] == "[]":
@@ -327,7 +328,7 @@ def _at(value: Any, steps: Sequence[str]) -> Iterator[Any]:
 
 
 def _inlined(node: Any, known: Mapping[str, Any] | None = None, depth: int = 0) -> Any:
-    """A schema with what its references name in their place; of one that refers to itself only the beginning."""
+    """Put in a schema what its references name in their place; of one that refers to itself only the beginning."""
     if isinstance(node, list):
         return [_inlined(item, known, depth) for item in cast("list[Any]", node)]
     if not isinstance(node, dict):
@@ -340,7 +341,7 @@ def _inlined(node: Any, known: Mapping[str, Any] | None = None, depth: int = 0) 
 
 
 def _branch(part: dict[str, Any]) -> dict[str, Any]:
-    """What a value has to be where it is not null."""
+    """Return what a value has to be where it is not null."""
     options: list[dict[str, Any]] = part.get("anyOf") or part.get("oneOf") or [part]
     return next((option for option in options if option.get("type") != "null"), part)
 

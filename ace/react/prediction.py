@@ -29,7 +29,7 @@ class ReActPrediction(dspy.Prediction):
     def of(
         cls, output: TaskOutput, fields: Iterable[str], shown: Any, told: Mapping[str, Any] | None = None
     ) -> ReActPrediction:
-        """The prediction of a run.
+        """Make the prediction of a run.
 
         Args:
             output: The run.
@@ -57,7 +57,7 @@ class ReActPrediction(dspy.Prediction):
         return repr(self) if run is None else run._repr_markdown_()
 
     def copy(self, **fields: Any) -> ReActPrediction:
-        """A copy with other fields; the run behind it stays."""
+        """Copy it with other fields; the run behind it stays."""
         own: dict[str, Any] = self.__dict__["_store"]
         copied = type(self)(**{**own, **fields})
         copied._told = self._told
@@ -80,7 +80,7 @@ class ReActPrediction(dspy.Prediction):
 
 
 def as_history(so_far: SoFar) -> dspy.History:
-    """A conversation as DSPy's ReAct gives it, with its calls as `dspy.ToolCalls`."""
+    """Return a conversation as DSPy's ReAct gives it, with its calls as `dspy.ToolCalls`."""
     return dspy.History(messages=[_turn(entry) for entry in so_far.entries()])
 
 

@@ -53,18 +53,18 @@ def check_fields(signature: Any) -> None:
 
 
 def history_field(signature: Any) -> str | None:
-    """The input that takes a `dspy.History`, as DSPy finds it."""
+    """Find the input that takes a `dspy.History`, as DSPy finds it."""
     return next((name for name, field in signature.input_fields.items() if field.annotation == dspy.History), None)
 
 
 def history_position(signature: Any) -> int | None:
-    """Where that input stands among the others."""
+    """Return where that input stands among the others."""
     name = history_field(signature)
     return None if name is None else list(signature.input_fields).index(name)
 
 
 def without_history(signature: Any) -> Any:
-    """The signature of one message: earlier turns are messages of their own in a prompt, and no field."""
+    """Return the signature of one message: earlier turns are messages of their own in a prompt, and no field."""
     name = history_field(signature)
     return signature if name is None else signature.delete(name)
 
@@ -120,14 +120,14 @@ def submit_tool(signature: Any, cites: bool = True) -> Tool:
 
 
 def _described(name: str, field: Any) -> Any:
-    """The output's type, with the description that the signature gives it."""
+    """Return the output's type, with the description that the signature gives it."""
     extra: dict[str, str] = field.json_schema_extra or {}
     text = extra.get("desc", "")
     return Annotated[field.annotation, Field(description=text)] if text and text != f"${{{name}}}" else field.annotation
 
 
 def build_summarizer(signature: Any) -> dspy.Predict:
-    """The predictor that writes the running summary."""
+    """Build the predictor that writes the running summary."""
     wanted = {
         "objective": "what is to be reached",
         "actions": "what was done",
@@ -144,7 +144,7 @@ _SECRET = re.compile(r"key|secret|password|credential|auth|headers|_token$", re.
 
 
 def without_keys(lm: Any) -> Any:
-    """A copy of a model without its keys and headers, for a file that others may read; the model where it has none."""
+    """Copy a model without its keys and headers, for a file that others may read; the model where it has none."""
     secrets = [name for name in getattr(lm, "kwargs", ()) if _SECRET.search(name)]
     if not secrets:
         return lm
@@ -201,18 +201,18 @@ _OLD_CATALOG = "When selecting the next_tool_name and its next_tool_args, the to
 
 
 def _extra(react: Any) -> set[int]:
-    """The positions of the inputs that are ours."""
+    """Return the positions of the inputs that are ours."""
     return {index for index, name in enumerate(react.react.signature.fields) if name in _OURS}
 
 
 def _is_default(instructions: str, react: Any) -> bool:
-    """Whether these are the words that plain ReActV2 begins with, for whatever tools."""
+    """Check whether these are the words that plain ReActV2 begins with, for whatever tools."""
     plain = str(REACT(react.signature, tools=[]).react.signature.instructions)
     return instructions.partition("The available tools are:")[0] == plain.partition("The available tools are:")[0]
 
 
 def _old_instructions(instructions: str, signature: Any) -> str:
-    """What an optimizer wrote for the old ReAct, without its tool list; empty where it wrote nothing."""
+    """Return what an optimizer wrote for the old ReAct, without its tool list; empty where it wrote nothing."""
     taught = instructions.split(_OLD_CATALOG)[0].strip()
     if OLD_REACT is None:
         return taught

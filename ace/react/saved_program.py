@@ -25,7 +25,7 @@ def save_program(agent: ReActGenerator, folder: Path) -> None:
 
 
 def load_optimized(folder: str | Path, agent: ReActGenerator) -> ReActGenerator:
-    """An agent with what a job found, `load_optimized("job", agent)`: instructions, demos, tool descriptions and playbook.
+    """Load what a job found into an agent, `load_optimized("job", agent)`: instructions, demos, tool cards, playbook.
 
     Args:
         folder: Of the job, `ace optimize --out`.

@@ -39,7 +39,7 @@ class SeenTools:
     """
 
     def call(self, items: Sequence[tuple[Tool, ToolCall, ToolContext | None]]) -> list[ToolResult]:
-        """`call_tools`, seen; several calls run side by side, each told of in a thread of its own."""
+        """Make calls as `call_tools` does, seen; several calls run side by side, each told of in a thread of its own."""
         if not listened_to() or any(_OF_METHODS & call.args.keys() for _, call, _ in items):
             return call_tools(items)
         if len(items) == 1:
@@ -67,7 +67,7 @@ class SeenTools:
         return results[0] if results else call_tools([(tool, call, context)])[0]
 
     async def acall(self, tool: Tool, call: ToolCall, context: ToolContext | None) -> ToolResult:
-        """`acall_tool`, seen."""
+        """Make a call as `acall_tool` does, seen."""
         if not listened_to() or _OF_METHODS & call.args.keys():
             return await acall_tool(tool, call, context)
         results: list[ToolResult] = []
@@ -86,7 +86,7 @@ class SeenTools:
         return results[0] if results else await acall_tool(tool, call, context)
 
     def _with(self, tool: Tool, body: Callable[..., Any]) -> Any:
-        """The tool as DSPy's, with a body for one call."""
+        """Return the tool as DSPy's, with a body for one call."""
         # without types of its own it takes the arguments as they are: they were checked already
         return dspy.Tool(body, name=tool.name, desc=tool.description, args={}, arg_types={})
 
@@ -96,12 +96,12 @@ def _blind(error: Exception) -> None:
 
 
 def listened_to() -> bool:
-    """Whether a callback is configured, spans are wanted, or `dspy.Tool.__call__` was replaced by a tracer's."""
+    """Check whether a callback is configured, spans are wanted, or `dspy.Tool.__call__` was replaced by a tracer's."""
     return bool(_SETTINGS.callbacks) or replaced() or traced()
 
 
 def _span(tool: Tool, call: ToolCall) -> AbstractContextManager[Span]:
-    """A span of our own for a call, unless another tracer makes one."""
+    """Open a span of our own for a call, unless another tracer makes one."""
     callbacks = _SETTINGS.callbacks
     if replaced() or (callbacks and any(type(callback).__module__.startswith("mlflow") for callback in callbacks)):
         return nullcontext(Span())
@@ -109,7 +109,7 @@ def _span(tool: Tool, call: ToolCall) -> AbstractContextManager[Span]:
 
 
 def replaced() -> bool:
-    """Whether a tracer has put a function of its own in the place of `dspy.Tool.__call__`."""
+    """Check whether a tracer has put a function of its own in the place of `dspy.Tool.__call__`."""
     method = vars(dspy.Tool)["__call__"]
     # by the very type: a tracer's wrapper passes for a function
     return type(method) is not FunctionType or method.__code__.co_filename != _DSPYS

@@ -31,12 +31,12 @@ class ShownTools:
         self._vectors = _embed([f"{name_as_text(tool.name)}: {tool.description}" for tool in registry])
 
     def nearest(self, text: str) -> list[str]:
-        """The names of the tools that fit a text, best first."""
+        """Name the tools that fit a text, best first."""
         order = (self._vectors @ _embed([text])[0]).argsort(kind="stable")[::-1]
         return [self.registry.names[index] for index in order[: self.count]]
 
     def for_run(self, request: str, lessons: str) -> tuple[str, ...]:
-        """The names of the tools that a run begins with: those nearest to its request, and those that its lessons name."""
+        """Name the tools that a run begins with: those nearest to its request, and those that its lessons name."""
         said = set(re.findall(r"[\w.-]+", lessons))
         shown = {*self.nearest(request), *said}
         return tuple(name for name in self.registry.names if name in shown)
@@ -53,7 +53,7 @@ class ShownTools:
 
 
 def _embed(texts: list[str]) -> Any:
-    """One row of length one for each text."""
+    """Embed texts as one row of length one for each."""
     from ace.playbook.index.minilm import MiniLMEmbedder, embedded  # loads a model: only where it is asked for
 
     return embedded(MiniLMEmbedder(), texts)

@@ -20,7 +20,7 @@ MAX_FIELDS = 6
 
 
 def signature_of(tool: Tool) -> str:
-    """A tool as a signature with what it does, and a line for each argument that needs one.
+    """Write a tool as a signature with what it does, and a line for each argument that needs one.
 
     A JSON Schema is shown only for what a signature cannot say: bounds, patterns, nested objects.
 
@@ -55,7 +55,7 @@ def signature_of(tool: Tool) -> str:
 
 
 def _resolved(part: Any, known: Mapping[str, Any]) -> Mapping[str, Any]:
-    """A property's schema with a reference to the tool's definitions looked up."""
+    """Look up a property's schema where it is a reference to the tool's definitions."""
     if not isinstance(part, Mapping):
         return {}
     found = cast("Mapping[str, Any]", part)
@@ -66,7 +66,7 @@ def _resolved(part: Any, known: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _type(part: Mapping[str, Any], known: Mapping[str, Any], depth: int = 0) -> str | None:
-    """A schema as a type; None where only the schema itself says it."""
+    """Write a schema as a type; None where only the schema itself says it."""
     part = _resolved(part, known)
     if "enum" in part or "const" in part:
         return " | ".join(_literal(value) for value in part.get("enum", [part.get("const")]))

@@ -25,18 +25,18 @@ class Span:
         self._tells = inner is not None and os.environ.get(CONTENT, "").lower() == "true"
 
     def set(self, **attributes: Any) -> None:
-        """Attributes of the conventions: `memory__record__count` is ``gen_ai.memory.record.count``."""
+        """Set attributes of the conventions: `memory__record__count` is ``gen_ai.memory.record.count``."""
         if self._inner is not None:
             for name, value in attributes.items():
                 self._inner.set_attribute(f"gen_ai.{name.replace('__', '.')}", value)
 
     def tell(self, **contents: Any) -> None:
-        """`set`, for what tasks, tools and lessons say."""
+        """Set attributes as `set` does, for what tasks, tools and lessons say."""
         if self._tells:
             self.set(**{name: value_to_text(value) for name, value in contents.items()})
 
     def fail(self, kind: str) -> None:
-        """It ended with an error of this kind."""
+        """End it with an error of this kind."""
         if self._inner is not None:
             from opentelemetry.trace import Status, StatusCode
 
@@ -48,7 +48,7 @@ _NONE = Span()
 
 
 def traced() -> bool:
-    """Whether the host has set up a provider of spans."""
+    """Check whether the host has set up a provider of spans."""
     api = sys.modules.get("opentelemetry.trace")
     if api is None:
         return False
@@ -57,7 +57,7 @@ def traced() -> bool:
 
 @contextmanager
 def span(operation: str, name: str = "", **attributes: Any) -> Generator[Span]:
-    """A span around a block; what the block raises is its error.
+    """Open a span around a block; what the block raises is its error.
 
     Args:
         operation: As the conventions call it: ``invoke_agent``, ``search_memory`` ...

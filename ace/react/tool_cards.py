@@ -26,7 +26,7 @@ TOOLS_KEY = "tools"
 
 
 def build_cards(registry: ToolRegistry) -> dict[str, Any]:
-    """One card per tool."""
+    """Build one card per tool."""
     return {
         tool.name: _DSPY.Predict(_DSPY.Signature(f"{arguments_of(tool.name)} -> observation", tool.description))
         for tool in registry
@@ -34,13 +34,13 @@ def build_cards(registry: ToolRegistry) -> dict[str, Any]:
 
 
 def arguments_of(name: str) -> str:
-    """The card's input field for a tool, whose name need not be a Python identifier."""
+    """Name the card's input field for a tool, whose name need not be a Python identifier."""
     plain = re.sub(r"\W", "_", name)
     return f"{plain}_arguments" if name.isidentifier() and name[0] != "_" else f"tool_{plain}_arguments"
 
 
 def descriptions(cards: Mapping[str, Any]) -> dict[str, str]:
-    """What the cards say."""
+    """Return what the cards say."""
     return {name: card.signature.instructions for name, card in cards.items()}
 
 
@@ -60,7 +60,7 @@ def record_calls(cards: Mapping[str, Any], steps: Iterable[ReasoningStep]) -> No
 def adopt_cards(
     state: dict[str, Any], registry: ToolRegistry, own: Mapping[str, Any]
 ) -> tuple[dict[str, Any], list[str]]:
-    """A saved program's state, fit for the tools that are there now, and what has changed in words.
+    """Fit a saved program's state to the tools that are there now, and say in words what has changed.
 
     The card of a tool whose arguments have changed is left behind, and so are demos that call such a tool: they would teach
     calls that no longer work.
@@ -94,11 +94,11 @@ def adopt_cards(
 
 
 def without_catalog(demo: Any) -> Any:
-    """A demo without the tools it was made with: the prompt lists those of today."""
+    """Return a demo without the tools it was made with: the prompt lists those of today."""
     return {name: demo[name] for name in demo if name != TOOLS_KEY}
 
 
 def _mentions(demo: Any, tools: set[str]) -> bool:
-    """Whether a demo calls one of some tools, now or in an earlier turn."""
+    """Check whether a demo calls one of some tools, now or in an earlier turn."""
     calls = str([demo.get(name) for name in (CALLS, "history")])
     return any(re.search(rf"(?<!\w){re.escape(tool)}(?!\w)", calls) for tool in tools)

@@ -91,7 +91,7 @@ class Asked:
 
 
 def asked_for(output: TaskOutput, knowledge: Knowledge) -> list[Asked]:
-    """The calls of a run that an untrusted answer asked for, or that the task did not ask for after running text of one.
+    """Find the calls of a run that an untrusted answer asked for, or that came after its running text without being asked.
 
     Each comes with the first sentence that asked for it, or the last one before it.
 
@@ -135,7 +135,7 @@ def asked_for(output: TaskOutput, knowledge: Knowledge) -> list[Asked]:
 
 
 def heard_before(task: TaskInput) -> list[ReasoningStep]:
-    """What answers said in the earlier messages of a conversation: those of the tools, and the agent's own."""
+    """Return what answers said in the earlier messages of a conversation: those of the tools, and the agent's own."""
     said: list[tuple[str, str]] = []
     for message in read_messages(task.history):
         said += [(call.name, call.result) for _, call in message.steps]
@@ -147,7 +147,7 @@ def heard_before(task: TaskInput) -> list[ReasoningStep]:
 
 
 def free_text(answer: str) -> tuple[set[str], list[str]]:
-    """The values of an answer's fields in lower case, and its running texts; what is spelled like a name is both.
+    """Return the values of an answer's fields in lower case, and its running texts; what is spelled like a name is both.
 
     Examples:
         >>> known, texts = free_text('{"id": "W-1", "note": "please call me"}')
@@ -176,7 +176,8 @@ def free_text(answer: str) -> tuple[set[str], list[str]]:
 
 
 def _spelled_in(value: Any) -> Iterator[str]:
-    """The keys and short values of a structured answer that are spelled like names of tools; those of one list together."""
+    """Yield the keys and short values of a structured answer that are spelled like names of tools; those of one list
+    together."""
     if isinstance(value, dict):
         items = cast("dict[str, Any]", value)
         yield from (key for key in map(str, items) if _SPELLED.search(key))
@@ -192,7 +193,7 @@ def _spelled_in(value: Any) -> Iterator[str]:
 
 
 def size_of(text: str) -> int:
-    """The words of a text; in scripts without spaces two characters count as one, and what is opaque as a sentence.
+    """Count the words of a text; in scripts without spaces two characters count as one, and what is opaque as a sentence.
 
     Examples:
         >>> size_of("Please call me."), size_of("请立即付款"), size_of("a" * 40)
@@ -273,7 +274,7 @@ class Sentence:
         return found.end() if found and all(undoubled(stem(word.lower())) in own for word in found.groups()) else 0
 
     def says(self, values: Iterable[str]) -> list[str]:
-        """The values that stand in it."""
+        """Find the values that stand in it."""
         return [v for v in values if v in self.lower and any(said_in(self.text, v))]
 
 
@@ -289,7 +290,7 @@ class _Heard:
     sentences: list[tuple[ReasoningStep, Sentence]] = field(default_factory=list[tuple[ReasoningStep, Sentence]])
 
     def told(self, value: str) -> bool:
-        """Whether running text has said a value: then it is not the run's own, however many calls hand it on."""
+        """Check whether running text has said a value: then it is not the run's own, however many calls hand it on."""
         return any(sentence.says([value]) for _, sentence in self.sentences)
 
     def hear(self, step: ReasoningStep, *, trusted: bool) -> None:
@@ -342,7 +343,8 @@ class _Call:
         self._hosts = {host for host in hosts if host not in heard.known.lower() and host not in heard.fields}
 
     def unasked(self, prose: Sequence[Sentence], heard: _Heard) -> bool:
-        """Whether the task did not ask for the call, or not for what it is about: that stands in running text alone."""
+        """Check whether the task did not ask for the call, or not for what it is about: that stands in running text
+        alone."""
         if not self._step.changes_state and not any(host in one.lower for host in self._hosts for one in prose):
             return False
         said = [value for _, sentence in heard.sentences for value in sentence.says(self._values)]
@@ -358,12 +360,12 @@ class _Call:
         return not Sentence(self._task).foreign or bool(self.loose) or any(one.says(self.given) for one in prose)
 
     def _worded(self, value: str) -> bool:
-        """Whether the task says a value of several words, which holds neither a number nor somebody's name."""
+        """Check whether the task says a value of several words, which holds neither a number nor somebody's name."""
         words = " " in value and not any(map(str.isdigit, value)) and not self._knowledge.masks(value)
         return words and any(said_in(self._task, value))
 
     def asked_by(self, source: ReasoningStep, sentence: Sentence) -> bool:
-        """Whether a sentence of an answer asked for the call."""
+        """Check whether a sentence of an answer asked for the call."""
         own_answer = source.tool_name == self._step.tool_name
         if own_answer and (source.error is not None or refused(source.result)):
             # a tool may say what its own arguments have to be, but not whom or what it is about
@@ -396,7 +398,7 @@ class _Call:
 
 @lru_cache(maxsize=4_096)
 def _acts(tool: str) -> frozenset[str]:
-    """What a tool does, by its name: stems of the words that may be verbs, or that name who does it."""
+    """Return what a tool does, by its name: stems of the words that may be verbs, or that name who does it."""
     words = re.findall(r"[a-z]+", name_as_text(tool).lower())
     return frozenset(
         stem(word) for word in words if is_verb(word) or (word.endswith(("er", "ion")) and is_verb(f"{stem(word)}e"))
@@ -404,7 +406,8 @@ def _acts(tool: str) -> frozenset[str]:
 
 
 def _loose(args: dict[str, Any], heard: _Heard) -> tuple[list[str], list[str]]:
-    """Values of arguments that neither the task nor a field holds, in lower case: what tells one thing, and mere words."""
+    """Return values of arguments that neither the task nor a field holds, in lower case: what tells one thing, and mere
+    words."""
     values: list[str] = []
     words: list[str] = []
     for given in flat(args).values():

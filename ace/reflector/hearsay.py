@@ -31,7 +31,7 @@ _TOKEN = re.compile(r"[^\s\"'<>(),;]+")
 
 
 def rests_on(text: str, output: TaskOutput, knowledge: Knowledge, others: Collection[str] = ()) -> str:
-    """The words of a text that one untrusted answer, or one of some other texts, gave it; empty when it stands on its own.
+    """Find the words of a text that come from an untrusted answer or from another text; empty when it stands on its own.
 
     Unusual are words that neither the task nor the tools have. Half of them out of one answer's running text are too many,
     and so are a good part of what two sentences of it say, or one address, account, host or path.
@@ -85,7 +85,7 @@ def rests_on(text: str, output: TaskOutput, knowledge: Knowledge, others: Collec
 
 
 def _in_other_words(text: str, output: TaskOutput, knowledge: Knowledge, told: Iterable[str]) -> str:
-    """The sentence of a stranger that a text means, whatever its words; empty when it means more what was done and wanted.
+    """Find the sentence of a stranger that a text means; empty when it is nearer to what was done and wanted.
 
     What is said in a language that is not read may be what the text says.
     """
@@ -108,7 +108,7 @@ def _in_other_words(text: str, output: TaskOutput, knowledge: Knowledge, told: I
 
 
 def _parts(answer: str) -> Iterator[str]:
-    """The sentences of an answer's running text, and each two that follow one another."""
+    """Yield the sentences of an answer's running text, and each two that follow one another."""
     for text in free_text(answer)[1]:
         parts = sentences(text)
         yield from parts
@@ -116,14 +116,14 @@ def _parts(answer: str) -> Iterator[str]:
 
 
 def _addresses(text: str, knowledge: Knowledge) -> list[str]:
-    """What in a text is an address, an account, a host or a path."""
+    """Find what in a text is an address, an account, a host or a path."""
     tokens = [token.strip(".:!?") for token in _TOKEN.findall(text)]
     spans = [text[s.start : s.end] for s in knowledge.masker.spans(text) if s.kind in PERSONAL and s.kind != "name"]
     return [part for part in (*tokens, *spans) if ADDRESS.search(part)]
 
 
 def _words(text: str) -> dict[str, str]:
-    """The telling words of a text by their stems."""
+    """Return the telling words of a text by their stems."""
     return {
         stem(word): word
         for word in WORD.findall(name_as_text(text).lower())

@@ -43,7 +43,7 @@ _NO_VERB = re.compile(
 
 
 def asking(sentence: str) -> Iterator[int]:
-    """Where a sentence asks for something: the position of the verb, or of what is to be done where that comes before it.
+    """Find where a sentence asks for something: at the verb, or at what is to be done where that comes before it.
 
     Examples:
         >>> list(asking("The lamp is broken. Please refund order W-12."))
@@ -63,7 +63,7 @@ def asking(sentence: str) -> Iterator[int]:
 
 @lru_cache(maxsize=10_000)
 def is_verb(word: str) -> bool:
-    """Whether a word in lower case may be a verb.
+    """Check whether a word in lower case may be a verb.
 
     Examples:
         >>> [is_verb(word) for word in ("refund", "reschedule", "lamp", "apologise")]

@@ -50,7 +50,7 @@ class Knowledge:
         self.words = frozenset(word for name, schema in self.schemas.items() for word in _words(name, schema))
 
     def in_time(self) -> None:
-        """Raises `PlaybookError` when the run has taken too long."""
+        """Raise `PlaybookError` when the run has taken too long."""
         if time.thread_time() > self._until:
             raise PlaybookError(
                 f"run {self.run!r} took more than {self.seconds:g} s of CPU time to learn from, so nothing was learned; "
@@ -70,11 +70,12 @@ class Knowledge:
         return tuple(name for name, schema in self.schemas.items() if not schema.get("read_only"))
 
     def knows(self, word: str) -> bool:
-        """Whether a word in lower case is a common one, or one of the tools'."""
+        """Check whether a word in lower case is a common one, or one of the tools'."""
         return word in self.words or word in common_words() or word in FUNCTION_WORDS_ELSEWHERE
 
     def names(self, tool: str, argument: str, value: Any) -> bool:
-        """Whether the tool's schema names a value: one of a list, true or false, its default, a word of its description."""
+        """Check whether the tool's schema names a value: one of a list, true or false, its default, a word of its
+        description."""
         if value is None or isinstance(value, bool):
             return True
         if isinstance(value, list):
@@ -88,16 +89,16 @@ class Knowledge:
         return isinstance(value, str) and value.isalpha() and value.islower() and value in _words(tool, schema)
 
     def trusts(self, tool: str) -> bool:
-        """Whether a tool's answers are the program's own words, and not a stranger's."""
+        """Check whether a tool's answers are the program's own words, and not a stranger's."""
         return bool(self.schemas.get(tool, {}).get("trusted"))
 
     def described(self, tool: str) -> str:
-        """A tool in words: its name and its description."""
+        """Describe a tool in words: its name and its description."""
         said = str(self.schemas.get(tool, {}).get("description") or "")[:MAX_DESCRIPTION]
         return ": ".join(filter(None, (name_as_text(tool).lower(), said)))
 
     def near(self, request: str, tool: str) -> bool:
-        """Whether a sentence of a request means what a tool is called and described as.
+        """Check whether a sentence of a request means what a tool is called and described as.
 
         What is near enough is measured once for each embedder; a request in a language unknown to it is near nothing.
         """
@@ -107,13 +108,13 @@ class Knowledge:
         return max(float(named @ one) for one in asked) > _far(self.embedder)
 
     def asks_for_a_change(self, request: str) -> bool:
-        """Whether a request says the verb of a tool that changes something: "cancel" of ``cancel_order``."""
+        """Check whether a request says the verb of a tool that changes something: "cancel" of ``cancel_order``."""
         verbs = {name_words(name)[0] for name, schema in self.schemas.items() if not schema.get("read_only")}
         reads = {word for name, schema in self.schemas.items() if schema.get("read_only") for word in name_words(name)}
         return not (verbs - reads - FUNCTION_WORDS).isdisjoint(WORD.findall(request.lower()))
 
     def masks(self, text: str) -> bool:
-        """Whether a value is personal or a date; that a sentence begins with a capital makes no name of a word."""
+        """Check whether a value is personal or a date; that a sentence begins with a capital makes no name of a word."""
         first, _, rest = text.partition(" ")
         sentence = rest and first.lower() in common_words()
         spans = self.masker.spans(f"to {first.lower()} {rest}" if sentence else f"to {text}")
@@ -121,11 +122,11 @@ class Knowledge:
         return any(span.kind in PERSONAL or span.kind in ("date", "time") for span in spans)
 
     def hides(self, argument: str) -> bool:
-        """Whether an argument, or what it is a part of, was declared private."""
+        """Check whether an argument, or what it is a part of, was declared private."""
         return not set(self.private).isdisjoint(argument.replace("[]", "").split("."))
 
     def kind(self, text: str, argument: str = "") -> Kind:
-        """The kind of a whole value."""
+        """Return the kind of a whole value."""
         if self.hides(argument):
             return "account"
         spans = self.masker.spans(f"to {text}")
@@ -154,7 +155,7 @@ _FAR: dict[str, float] = {}
 
 
 def _far(embedder: Embedder) -> float:
-    """The cosine that one of 25 tools reaches with a request that does not ask for it: 0.35 with MiniLM."""
+    """Return the cosine that one of 25 tools reaches with a request that does not ask for it: 0.35 with MiniLM."""
     if embedder.name not in _FAR:
         requests, tools = np.split(embedded(embedder, [*_REQUESTS, *_REQUESTS.values()]), 2)
         _FAR[embedder.name] = float(np.quantile((requests @ tools.T)[~np.eye(len(tools), dtype=bool)], 0.96))
@@ -162,7 +163,7 @@ def _far(embedder: Embedder) -> float:
 
 
 def parts_of(request: str) -> list[str]:
-    """The sentences and clauses of a request, and the whole of it."""
+    """Split a request into its sentences and clauses, and add the whole of it."""
     parts = _CLAUSE.split(request[:MAX_REQUEST])
     return [*(part for part in parts if len(part) > 3), request[:MAX_SENTENCE]][-MAX_PARTS:]
 
@@ -174,13 +175,13 @@ def _words(name: str, schema: Any) -> frozenset[str]:
 
 @lru_cache(maxsize=1_024)
 def _schema_words(name: str, schema: str) -> frozenset[str]:
-    """The words of a tool's name, its arguments and its description; not those that only begin with a capital."""
+    """Return the words of a tool's name, its arguments and its description; not those that only begin with a capital."""
     text = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", f"{name} {schema}".replace("_", " "))
     return frozenset(word for word in re.findall(r"[^\W\d_]+", text) if word.islower() or len(word) < 2)
 
 
 def _properties(schema: Any) -> Iterator[str]:
-    """The names of all properties in a JSON Schema, however deep."""
+    """Yield the names of all properties in a JSON Schema, however deep."""
     if isinstance(schema, Mapping):
         known = cast("Mapping[str, Any]", schema)
         named = known.get("properties")
@@ -193,7 +194,7 @@ def _properties(schema: Any) -> Iterator[str]:
 
 
 def _spec(parameters: Any, argument: str) -> Any:
-    """The part of a JSON Schema that is about an argument, ``items[].sku``."""
+    """Return the part of a JSON Schema that is about an argument, ``items[].sku``."""
     spec, defs = parameters, parameters.get("$defs", {})
     for part in argument.replace("[]", ".[]").split("."):
         name = "items" if part == "[]" else "properties"
@@ -203,7 +204,7 @@ def _spec(parameters: Any, argument: str) -> Any:
 
 
 def _choices(spec: Any, defs: Any) -> Iterator[dict[str, Any]]:
-    """A schema, and those that it refers to or offers."""
+    """Yield a schema, and those that it refers to or offers."""
     if not isinstance(spec, dict):
         return
     known = cast("dict[str, Any]", spec)
@@ -216,7 +217,7 @@ def _choices(spec: Any, defs: Any) -> Iterator[dict[str, Any]]:
 
 
 def _named(spec: Any, defs: Any) -> Iterator[Any]:
-    """The values that a schema lists, and the default."""
+    """Yield the values that a schema lists, and the default."""
     for known in _choices(spec, defs):
         yield from known.get("enum", ())
         yield from (known[name] for name in ("const", "default") if name in known)

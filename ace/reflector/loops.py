@@ -12,7 +12,7 @@ MAX_LOOP = 5
 
 
 def looped(calls: Sequence[Call], values: Sequence[Mapping[str, Any]]) -> list[Call]:
-    """Repeated calls with the same bindings as one: for each item, or that many times.
+    """Merge repeated calls with the same bindings into one: for each item, or that many times.
 
     Args:
         calls: In order.
@@ -61,7 +61,7 @@ _OPEN = "open"
 def _loop_at(
     calls: Sequence[Call], values: Sequence[Mapping[str, Any]], at: int, moved: Mapping[int, int]
 ) -> tuple[int, int, list[_Places]]:
-    """The shortest loop that begins at a call: how many calls, how often, and where their arguments come from."""
+    """Find the shortest loop that begins at a call: how many calls, how often, and where their arguments come from."""
     for length in range(1, MAX_LOOP + 1):
         times, places = _repeats(calls, at, length, moved)
         if times < 2:
@@ -74,14 +74,14 @@ def _loop_at(
 
 
 def _varying(places: _Places, values: Sequence[Mapping[str, Any]]) -> str:
-    """The argument of a repeated call that came from the task or an answer, and was another one each time."""
+    """Name the argument of a repeated call that came from the task or an answer, and was another one each time."""
     firsts = {name: next(iter(found.values())) for name, found in places.items()}
     bound = (name for name, first in firsts.items() if isinstance(first, (FromAnswer, FromTask)))
     return next((name for name in bound if any(other.get(name) != values[0].get(name) for other in values)), "")
 
 
 def _all_of(name: str, places: Mapping[str, Binding], values: Sequence[Mapping[str, Any]]) -> list[Binding]:
-    """The bindings of an argument in a loop: what the model wrote in other words each time is no constant."""
+    """Return the bindings of an argument in a loop: what the model wrote in other words each time is no constant."""
     found = [place for key, place in places.items() if key != _OPEN] or [Written()]
     constant = isinstance(found[0], Constant) and not found[0].named
     return [Written()] if constant and any(other.get(name) != values[0].get(name) for other in values) else found
@@ -92,7 +92,7 @@ def _moved(arg: Binding, moved: Mapping[int, int]) -> Binding:
 
 
 def _places_of(call: Call, start: int, moved: Mapping[int, int]) -> _Places:
-    """The places of a call's arguments; `start` is where the body of a loop begins: its answers are one source."""
+    """Return the places of a call's arguments; `start` is where the body of a loop begins: its answers are one source."""
 
     def same(arg: Binding) -> str:
         if isinstance(arg, FromAnswer):
@@ -110,7 +110,8 @@ def _places_of(call: Call, start: int, moved: Mapping[int, int]) -> _Places:
 
 
 def _repeats(calls: Sequence[Call], at: int, length: int, moved: Mapping[int, int]) -> tuple[int, list[_Places]]:
-    """How often the `length` calls from `at` on stand in a row, bound alike, and the places that all of them have."""
+    """Count how often the `length` calls from `at` on stand in a row, bound alike, and keep the places that all of them
+    have."""
     common, count = [_places_of(call, at, moved) for call in calls[at : at + length]], 1
     while True:
         start = at + count * length

@@ -72,7 +72,7 @@ class Lesson:
 
 
 def strategy(output: TaskOutput, knowledge: Knowledge) -> Lesson:
-    """The calls that mattered, in order, as a plan."""
+    """Make a plan of the calls that mattered, in order."""
     numbered = useful_steps(output.structured_trace)
     steps = [step for _, step in numbered]
     found = mined(output.task, steps, knowledge)
@@ -80,7 +80,8 @@ def strategy(output: TaskOutput, knowledge: Knowledge) -> Lesson:
 
 
 def contrast(failed: Sequence[Changed], succeeded: Sequence[Changed]) -> Lesson | None:
-    """What the run that failed changed otherwise first, by the `changes` of both; None when nothing tells them apart."""
+    """Find what the run that failed changed otherwise first, by the `changes` of both; None when nothing tells them
+    apart."""
     for wrong, right in zip_longest(failed, succeeded, fillvalue=("", "")):
         if wrong == right:
             continue
@@ -96,7 +97,7 @@ def contrast(failed: Sequence[Changed], succeeded: Sequence[Changed]) -> Lesson 
 
 
 def changes(output: TaskOutput, knowledge: Knowledge) -> tuple[Changed, ...]:
-    """The changing calls of a run."""
+    """Return the changing calls of a run."""
     steps = [step for _, step in useful_steps(output.structured_trace)]
     plan = mined(output.task, steps, knowledge).plan.stored
     each = [f" for each {call.over}" if call.times == "each" else "" for call in plan.calls]
@@ -105,7 +106,7 @@ def changes(output: TaskOutput, knowledge: Knowledge) -> tuple[Changed, ...]:
 
 
 def pitfall(output: TaskOutput, said: str, knowledge: Knowledge) -> Lesson | None:
-    """What was tried, and where it broke; None where a reply that nobody could read ended the run, and no call is at fault.
+    """Say what was tried, and where it broke; None where an unreadable reply ended the run, and no call is at fault.
 
     Args:
         output: A run that failed.
@@ -137,7 +138,7 @@ def pitfall(output: TaskOutput, said: str, knowledge: Knowledge) -> Lesson | Non
 
 
 def outages(output: TaskOutput, knowledge: Knowledge) -> Iterator[Lesson]:
-    """Tools that were out of order all through a run, and what did their work instead."""
+    """Yield tools that were out of order all through a run, and what did their work instead."""
     steps = output.structured_trace
     for name in dict.fromkeys(step.tool_name for step in steps if step.error is not None):
         own = [step for step in steps if step.tool_name == name]
@@ -153,7 +154,7 @@ def outages(output: TaskOutput, knowledge: Knowledge) -> Iterator[Lesson]:
 
 
 def recoveries(output: TaskOutput) -> Iterator[Lesson]:
-    """Calls that were refused because of their arguments, and what the accepted call had in their place."""
+    """Yield calls that were refused because of their arguments, and what the accepted call had in their place."""
     steps, task = output.structured_trace, output.task.text
     for number, failed, later, worked in _recovered(steps):
         before, after = steps[: number - 1], steps[: later - 1]
@@ -178,7 +179,7 @@ def recoveries(output: TaskOutput) -> Iterator[Lesson]:
 
 
 def useful_steps(steps: Sequence[ReasoningStep]) -> list[tuple[int, ReasoningStep]]:
-    """The calls that succeeded, without reads that found nothing or repeat an earlier one while nothing had changed.
+    """Return the calls that succeeded, without reads that found nothing or repeat an earlier one while nothing had changed.
 
     A call whose answer was not recorded counts, unless the same call was answered as well.
 
@@ -208,13 +209,14 @@ def _call(step: ReasoningStep) -> str:
 
 
 def _worked(step: ReasoningStep) -> bool:
-    """Whether a call did what it should, as far as is known; many tools refuse in words, as an answer like any other."""
+    """Check whether a call did what it should, as far as is known; many tools refuse in words, as an answer like any
+    other."""
     ended_well = step.executed and step.error is None and step.outcome in ("success", "interrupted")
     return ended_well and not refused(step.result)
 
 
 def refused(answer: str) -> bool:
-    """Whether a tool's answer says in words that it did not do what it should.
+    """Check whether a tool's answer says in words that it did not do what it should.
 
     Examples:
         >>> refused("Order not found."), refused("Error log deleted")
@@ -226,7 +228,7 @@ def refused(answer: str) -> bool:
 
 
 def _recovered(steps: Sequence[ReasoningStep]) -> Iterator[tuple[int, ReasoningStep, int, ReasoningStep]]:
-    """The last failure of each tool, and the next call of it, when that succeeded: number and step of both."""
+    """Yield the last failure of each tool, and the next call of it, when that succeeded: number and step of both."""
     last: dict[str, tuple[int, ReasoningStep]] = {}
     for number, step in enumerate(steps, 1):
         if step.executed and not _worked(step):
@@ -237,7 +239,7 @@ def _recovered(steps: Sequence[ReasoningStep]) -> Iterator[tuple[int, ReasoningS
 
 
 def _origin(value: Any, before: Sequence[ReasoningStep], task: str) -> str:
-    """Where an argument came from, in words: the latest answer that holds it, or the task."""
+    """Say where an argument came from, in words: the latest answer that holds it, or the task."""
     text = as_text(value)
     if not text:
         return "empty"
@@ -248,7 +250,7 @@ def _origin(value: Any, before: Sequence[ReasoningStep], task: str) -> str:
 
 
 def _problems(output: TaskOutput, knowledge: Knowledge) -> list[str]:
-    """What went wrong, by tool, kind and words."""
+    """Say what went wrong, by tool, kind and words."""
     steps = output.structured_trace
     failed = Counter(
         (step.tool_name, _failure(step, output, knowledge))
@@ -261,7 +263,7 @@ def _problems(output: TaskOutput, knowledge: Knowledge) -> list[str]:
 
 
 def _failure(step: ReasoningStep, output: TaskOutput, knowledge: Knowledge) -> str:
-    """The kind of a step's error, with its HTTP status or its first few words, as data.
+    """Return the kind of a step's error, with its HTTP status or its first few words, as data.
 
     An error may hold what a stranger wrote: words that ask for something, name a place or are not common stay out.
     """
@@ -278,6 +280,6 @@ def _failure(step: ReasoningStep, output: TaskOutput, knowledge: Knowledge) -> s
 
 
 def _is_status(status: HTTPStatus, said: str) -> bool:
-    """Whether an error's words mean an HTTP status, and no room or order of that number."""
+    """Check whether an error's words mean an HTTP status, and no room or order of that number."""
     named = rf"(?:http|status|code|error)\W{{1,3}}{status.value}\b|^\W*{status.value}\W*$"
     return status.phrase.lower() in said.lower() or re.search(named, said, re.IGNORECASE) is not None

@@ -36,7 +36,7 @@ class MinedPlan:
 
 
 def mined(task: TaskInput, steps: Sequence[ReasoningStep], knowledge: Knowledge) -> MinedPlan:
-    """The plan and the situation of a run whose useful calls are these."""
+    """Mine the plan and the situation of a run whose useful calls are these."""
     request = " ".join(value_to_text(value) for name, value in task.inputs.items() if name != "earlier")
     earlier = value_to_text(task.inputs.get("earlier", ""))
     binder = _Binder(f"{request}\n{earlier}", knowledge)
@@ -76,7 +76,7 @@ class _Binder:
         return Call(tool=step.tool_name, args=args, also=also, changes=step.changes_state, trusted=trusted)
 
     def _bound(self, tool: str, name: str, value: Any) -> Sequence[Binding]:
-        """Where an argument came from, and where else it may have come from."""
+        """Find where an argument came from, and where else it may have come from."""
         if self._knowledge.names(tool, name, value):
             places: list[Binding] = [self._chosen(name, value)]
             others = [] if isinstance(value, (list, bool)) or value is None else self._places(name, value)
@@ -104,7 +104,7 @@ class _Binder:
         return (self._answers[place.call][1], place.path) if isinstance(place, FromAnswer) else ("", repr(place))
 
     def _chosen(self, name: str, value: Any) -> Binding:
-        """One of the values that a schema names: the task's choice, where the task says it in a word that tells."""
+        """Bind one of the values that a schema names: the task's choice, where the task says it in a word that tells."""
         text = as_text(value)
         if value is None or isinstance(value, bool) or text.lower() in FUNCTION_WORDS or not self._in_task(name, text):
             return Constant(value=value)
@@ -119,7 +119,7 @@ class _Binder:
         return match is not None
 
     def _places(self, name: str, value: Any) -> list[Binding]:
-        """All places that hold a value: the task; fields of answers, the latest first; else the text of an answer."""
+        """Find all places that hold a value: the task; fields of answers, the latest first; else the text of an answer."""
         places, key = list[Binding](), as_key(value)
         if not key.strip():
             return places
@@ -136,12 +136,12 @@ class _Binder:
         return places
 
     def _unnamed(self, path: str) -> tuple[str, ...]:
-        """The keys of a path that no schema and no call of the run names."""
+        """Return the keys of a path that no schema and no call of the run names."""
         keys = path.replace("[]", "").split(".")
         return tuple(key for key in dict.fromkeys(keys) if key and key not in self._names)
 
     def _field(self, name: str) -> str:
-        """A step of a path; what the task says, and no list of words knows, is data that an answer is sorted by."""
+        """Return a step of a path; what the task says, and no list of words knows, is data that an answer is sorted by."""
         bare = name.replace("[]", "")
         own = any(said_in(self._task, bare)) and not self._knowledge.knows(bare.lower())
         return name.replace(bare, "[]") if own else name

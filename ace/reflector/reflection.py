@@ -112,7 +112,7 @@ def reflect_on(
 
 
 def numbered_trace(output: TaskOutput) -> str:
-    """The steps as a language model is shown them; each line begins with a number or is indented.
+    """Write the steps as a language model is shown them; each line begins with a number or is indented.
 
     Examples:
         >>> from ace.tasks import ReasoningStep, TaskInput
@@ -161,7 +161,7 @@ class Judge:
         self.lm = lm
 
     def __call__(self, output: TaskOutput) -> Feedback:
-        """The verdict; a reply that cannot be read is an unsure failure."""
+        """Give the verdict; a reply that cannot be read is an unsure failure."""
         try:
             with _dspy.context(lm=self.lm):
                 reply = _dspy.Predict(JudgeRun)(
@@ -176,12 +176,12 @@ class Judge:
 
 
 def _line(text: str) -> str:
-    """One line, so that nothing in it can look like another step."""
+    """Write one line, so that nothing in it can look like another step."""
     return truncate(" ".join(as_data(clean_text(text)).split()), _MAX_OBSERVATION)
 
 
 def _problem(lesson: ReflectedLesson, output: TaskOutput, taken: Sequence[Lesson]) -> str:
-    """Why a lesson is not taken; empty when it is."""
+    """Say why a lesson is not taken; empty when it is."""
     trigger, action = lesson.trigger.strip(), lesson.action.strip()
     if len(taken) == MAX_LESSONS:
         return "more than three"
@@ -205,7 +205,7 @@ def _taken(lesson: ReflectedLesson, output: TaskOutput) -> Lesson:
 
 
 def _length(text: str) -> int:
-    """In words; Chinese, Japanese and Thai put no spaces between theirs, and two characters count as one."""
+    """Count in words; Chinese, Japanese and Thai put no spaces between theirs, and two characters count as one."""
     return len(_UNSPACED.sub(" ", text).split()) + len(_UNSPACED.findall(text)) // 2
 
 

@@ -80,7 +80,7 @@ class Reflector:
     refused: Counter[str] = field(default_factory=Counter[str], init=False)
 
     def reflect(self, output: TaskOutput, feedback: Feedback, **options: Any) -> list[Insight]:
-        """The lessons of one run; none when there is nothing to learn from.
+        """Find the lessons of one run; none when there is nothing to learn from.
 
         A run that did not end by itself teaches no Strategy, whatever the verdict.
 
@@ -100,7 +100,7 @@ class Reflector:
         known: Sequence[str] = (),
         schemas: Mapping[str, Any] | None = None,
     ) -> Learned:
-        """`reflect`, with what a run of the same task that ends the other way is compared by.
+        """Read a run as `reflect` does, with what a run of the same task that ends the other way is compared by.
 
         Args:
             output: The run.
@@ -181,7 +181,7 @@ class _Reading:
         return asked_for(self.output, self.knowledge)
 
     def insight(self, lesson: Lesson) -> Insight:
-        """A lesson with its situation, its evidence and the reason to hold it."""
+        """Make an insight of a lesson, with its situation, its evidence and the reason to hold it."""
         output, feedback = self.output, self.feedback
         executed = [step for step in output.structured_trace if step.executed]
         ended = [step.outcome == "success" for step in executed if step.error or step.outcome != "interrupted"]
@@ -218,7 +218,7 @@ class _Reading:
         )
 
     def doubt(self) -> str:
-        """Why the words of feedback only propose; empty when a lesson may have them."""
+        """Say why the words of feedback only propose; empty when a lesson may have them."""
         if not self.feedback.text or self.feedback.trusted:
             return ""
         if self.feedback.confidence is None:
@@ -228,7 +228,7 @@ class _Reading:
         return without_values(why, self.output.structured_trace, self.knowledge)
 
     def not_done(self, text: str, lesson: Lesson) -> str:
-        """What a written lesson speaks of that the run has not done; empty when it rests on the run."""
+        """Say what a written lesson speaks of that the run has not done; empty when it rests on the run."""
         steps = self.output.structured_trace
         made = {step.tool_name for step in steps if step.executed}
         said = name_as_text(text)
@@ -239,14 +239,15 @@ class _Reading:
         return "" if rests else "rests on nothing that the run did"
 
     def asked_by(self, call: Asked) -> str:
-        """Who asked for a call, or what it came after."""
+        """Say who asked for a call, or what it came after."""
         words = truncate(without_values(call.words, self.output.structured_trace, self.knowledge), MAX_WORDS_SHOWN)
         if call.after:
             return f"the task did not ask for {call.tool}, which came after an answer of {call.by}: {words!r}"
         return f"an answer of {call.by} asked for {call.tool}: {words!r}"
 
     def _unasked(self, lesson: Lesson) -> list[Asked]:
-        """The calls of a lesson that an answer asked for, or that came unasked for after one and are part of its plan."""
+        """Find the calls of a lesson that an answer asked for, or that came unasked for after one and are part of its
+        plan."""
         if lesson.plan is not None:
             return [call for call in self.asked if not call.after or call.step in lesson.steps]
         if lesson.content.startswith(RECORD):
@@ -256,14 +257,14 @@ class _Reading:
 
 
 def _speaker(lesson: Lesson, feedback: Feedback) -> tuple[Source, ...]:
-    """Whose words a lesson has, beside those of the tools."""
+    """Say whose words a lesson has, beside those of the tools."""
     if not lesson.said:
         return ()
     return ("judge",) if feedback.confidence is not None else ("feedback",)
 
 
 def beside(run: Learned, other: Learned | None) -> list[Insight]:
-    """The lessons of a run, with what made the difference to an earlier run of the same task that ended the other way.
+    """Return the lessons of a run, with what made the difference to an earlier run of the task that ended the other way.
 
     Args:
         run: As `Reflector.read` gave it.

@@ -19,7 +19,7 @@ _JOINED = re.compile(f"[{JOINED}]")
 
 
 def situation_of(text: str, knowledge: Knowledge) -> Situation:
-    """A text as a template: what is personal, and rare words, are slots.
+    """Make a template of a text: what is personal, and rare words, are slots.
 
     Examples:
         >>> situation_of("Refund order 17 of Ana", Knowledge()).template
@@ -31,7 +31,7 @@ def situation_of(text: str, knowledge: Knowledge) -> Situation:
 def without_values(
     text: str, steps: Sequence[ReasoningStep], knowledge: Knowledge, said: Iterable[str] | None = None
 ) -> str:
-    """A sentence about a run without what is its own: what is personal, what a call was given, fields of answers.
+    """Return a sentence about a run without what is its own: what is personal, what a call was given, fields of answers.
 
     Args:
         text: Of a person, or of a model that read the run.
@@ -92,7 +92,7 @@ def generalised(
     knowledge: Knowledge,
     named: Collection[str] = (),
 ) -> tuple[Situation, dict[str, str]]:
-    """A request as a template, and what fills its slots.
+    """Make a template of a request, with what fills its slots.
 
     Args:
         text: The request, one space between words.
@@ -118,13 +118,13 @@ def generalised(
 
 
 def _arguments(text: str, given: Mapping[str, str], knowledge: Knowledge) -> Iterator[_Mark]:
-    """Where a text says what a call was given; the longest first."""
+    """Yield where a text says what a call was given; the longest first."""
     for value, name in sorted(given.items(), key=lambda pair: -len(pair[0])):
         yield from (_Mark(m.start(), m.end(), name, knowledge.kind(value, name)) for m in said_in(text, value))
 
 
 def _answered(text: str, steps: Iterable[ReasoningStep], knowledge: Knowledge) -> Iterator[_Mark]:
-    """Where a text says what a field of an answer held."""
+    """Yield where a text says what a field of an answer held."""
     for value, path in {(value, path) for step in steps for value, path in fields(step.result).items()}:
         own = [word for word in WORD.findall(value) if word not in knowledge.words and word not in FUNCTION_WORDS]
         if len(value) > 1 and (own or knowledge.hides(path)):
@@ -132,7 +132,7 @@ def _answered(text: str, steps: Iterable[ReasoningStep], knowledge: Knowledge) -
 
 
 def _unknown(text: str, known: Callable[[str], bool]) -> Iterator[_Mark]:
-    """Words that are no common ones. A capitalised one is a name; inside a sentence, whatever else it may be."""
+    """Yield words that are no common ones. A capitalised one is a name; inside a sentence, whatever else it may be."""
     loud = shouted(text)
     for match in WORD.finditer(text):
         word = re.sub(r"(?:n['’]t|['’](?:s|ve|re|ll|d|m))$", "", match[0].lower())
@@ -147,20 +147,20 @@ def _unknown(text: str, known: Callable[[str], bool]) -> Iterator[_Mark]:
 
 
 def _inside(before: str) -> bool:
-    """Whether what follows a text is inside a sentence."""
+    """Check whether what follows a text is inside a sentence."""
     before = before.rstrip()
     return before[-1:] not in (".", "!", "?", ":", "") or TITLE.search(before) is not None
 
 
 def _around(text: str, start: int, end: int) -> str:
-    """A part of a text with what is glued to it, but not the marks of a sentence."""
+    """Return a part of a text with what is glued to it, but not the marks of a sentence."""
     first = max(text.rfind(" ", 0, start), text.rfind("\n", 0, start)) + 1
     last = min((at for at in (text.find(" ", end), text.find("\n", end)) if at >= 0), default=len(text))
     return text[first:last].strip(".,;:!?\"'()“”‘’«»…。、！？")
 
 
 def _template(text: str, marks: Iterable[_Mark], named: Collection[str] = ()) -> tuple[Situation, dict[str, str]]:
-    """The template and what fills it; of marks that overlap the first one counts."""
+    """Return the template and what fills it; of marks that overlap the first one counts."""
     taken: list[_Mark] = []
     for mark in marks:
         over = [other for other in taken if other.start < mark.end and mark.start < other.end]
@@ -187,7 +187,7 @@ def _template(text: str, marks: Iterable[_Mark], named: Collection[str] = ()) ->
 
 
 def _pieces(mark: _Mark, over: Sequence[_Mark]) -> Iterator[_Mark]:
-    """What is left of a guessed word beside the marks over it; in some scripts words are written together."""
+    """Yield what is left of a guessed word beside the marks over it; in some scripts words are written together."""
     at = mark.start
     for other in over:
         if at < other.start:

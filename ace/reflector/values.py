@@ -25,7 +25,7 @@ _SPELLED = re.compile(r"[^\W\d]+(?:[ -][^\W\d]+)*\d?")
 
 
 def flat(args: Mapping[str, Any], depth: int = 0) -> dict[str, Any]:
-    """Arguments without objects in them; of a list of objects each field is a list.
+    """Return arguments without objects in them; of a list of objects each field is a list.
 
     Examples:
         >>> flat({"to": {"city": "Rome"}, "items": [{"sku": "A"}, {"sku": "B"}]})
@@ -53,7 +53,7 @@ def _is_object(value: Any) -> bool:
 
 
 def _is_map(items: Mapping[str, Any], *, record: bool) -> bool:
-    """Whether the keys of an object are data: usernames and the like, which no list of words knows.
+    """Check whether the keys of an object are data: usernames and the like, which no list of words knows.
 
     Args:
         items: The object.
@@ -64,7 +64,7 @@ def _is_map(items: Mapping[str, Any], *, record: bool) -> bool:
 
 
 def _is_field(name: object) -> bool:
-    """Whether a key is a name of a field: what holds a digit or a mark, or is spelled like a name, is data."""
+    """Check whether a key is a name of a field: what holds a digit or a mark, or is spelled like a name, is data."""
     text = str(name)
     if not _FIELD.fullmatch(text):
         return _SPELLED.fullmatch(text) is not None and _all_common(text)
@@ -76,7 +76,7 @@ def _all_common(name: str) -> bool:
 
 
 def fields(answer: str) -> dict[str, str]:
-    """The fields of a structured answer: value in lower case to path, ``[]`` for any item of a list.
+    """Return the fields of a structured answer: value in lower case to path, ``[]`` for any item of a list.
 
     Examples:
         >>> fields('[{"id": "o-17", "status": "open"}]')
@@ -86,7 +86,7 @@ def fields(answer: str) -> dict[str, str]:
 
 
 def paths(answer: str) -> dict[str, tuple[str, ...]]:
-    """As `fields`, with every path of a value.
+    """Return what `fields` does, with every path of a value.
 
     Examples:
         >>> paths('{"adults": 2, "floor": 2}')
@@ -101,7 +101,7 @@ def paths(answer: str) -> dict[str, tuple[str, ...]]:
 
 
 def structure(answer: str) -> Any:
-    """What a structured answer holds, `structure('{"a": 1}')`; None for any other."""
+    """Return what a structured answer holds, `structure('{"a": 1}')`; None for any other."""
     if answer.strip()[:1] not in ("[", "{"):
         return None
     for read, text in ((json.loads, answer), (ast.literal_eval, answer.strip())):
@@ -111,7 +111,7 @@ def structure(answer: str) -> Any:
 
 
 def leaves(value: Any, path: str = "", depth: int = 0) -> Iterator[tuple[str, Any]]:
-    """Path and value of each field, however deep; what is empty, true or false tells nothing."""
+    """Yield path and value of each field, however deep; what is empty, true or false tells nothing."""
     if depth > 8 or value is None or isinstance(value, bool):
         return
     if isinstance(value, Mapping):
@@ -128,12 +128,12 @@ def leaves(value: Any, path: str = "", depth: int = 0) -> Iterator[tuple[str, An
 
 
 def name_words(name: str) -> list[str]:
-    """The words of a name, in lower case: ``getOrder_2`` gives get and order."""
+    """Split a name into its words, in lower case: ``getOrder_2`` gives get and order."""
     return re.sub(r"(?<=[a-z])(?=[A-Z])|[\d_-]", " ", name).lower().split() or [name]
 
 
 def slot_name(argument: str) -> str:
-    """What a slot for an argument is called: ``sku`` for ``items[].sku``."""
+    """Name the slot for an argument: ``sku`` for ``items[].sku``."""
     return argument.rpartition(".")[2].replace("[]", "")
 
 
@@ -141,7 +141,7 @@ _COUNTS = ("", "one", "two", "three", "four", "five", "six", "seven", "eight", "
 
 
 def spellings(value: Any) -> Iterator[str]:
-    """How a task may say a value; a number in more than one way."""
+    """Yield how a task may say a value; a number in more than one way."""
     text = as_key(value)
     yield text
     if isinstance(value, bool) or not re.fullmatch(r"-?(0|[1-9]\d*)(\.\d+)?", text):
@@ -155,23 +155,23 @@ def spellings(value: Any) -> Iterator[str]:
 
 
 def as_key(value: Any) -> str:
-    """A value as text, in lower case; 77.0 is 77."""
+    """Return a value as text, in lower case; 77.0 is 77."""
     return exact_key(value).lower()
 
 
 def exact_key(value: Any) -> str:
-    """A value as text; 77.0 is 77."""
+    """Return a value as text; 77.0 is 77."""
     whole_number = isinstance(value, float) and value.is_integer() and abs(value) < 1e15
     return as_text(int(value) if whole_number else value)
 
 
 def as_text(value: Any) -> str:
-    """A value as the text that a request or an answer may hold."""
+    """Return a value as the text that a request or an answer may hold."""
     return value if isinstance(value, str) else json.dumps(value, default=value_to_text)
 
 
 def said_in(text: str, value: str) -> Iterator[re.Match[str]]:
-    """Where a text says a value as whole words, whatever its case and its spaces; anywhere, where a script has no spaces.
+    """Yield where a text says a value as whole words, in any case and spacing; anywhere, where a script has no spaces.
 
     A value of more than `MAX_SAID` characters is what somebody wrote, and is said nowhere.
 
@@ -211,7 +211,7 @@ a part of a date, a time or an amount is no number of its own."""
 
 
 def inflected_in(text: str, value: str) -> Iterator[re.Match[str]]:
-    """Where a text says a name with another ending, or with a particle before it, as many languages have them.
+    """Yield where a text says a name with another ending, or with a particle before it, as many languages have them.
 
     The words share their first four letters at least, and all but the last one; words that English has are never meant.
 

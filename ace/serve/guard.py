@@ -72,7 +72,7 @@ class Allowance:
         self._left: OrderedDict[str, tuple[float, float]] = OrderedDict()
 
     def left(self, key: str) -> float:
-        """How many are left for a key, now."""
+        """Return how many are left for a key, now."""
         left, at = self._left.get(key, (self._most, 0.0))
         return min(self._most, left + (time.monotonic() - at) * self._per_second)
 
@@ -135,7 +135,7 @@ class Guard:
         await self.app(scope, body, send)
 
     def _sound(self, scope: Scope, headers: Headers) -> None:
-        """Whether it is asked for under a name of ours, by a page of ours, for a plain path."""
+        """Check that it is asked for under a name of ours, by a page of ours, for a plain path."""
         method, path = scope["method"], scope["path"]
         if method not in ("GET", "HEAD", "POST", "DELETE"):
             raise Refused(405, f"{method} is not known here", allow="GET, HEAD, POST")
@@ -153,7 +153,7 @@ class Guard:
             raise Refused(400, "there is no such path")
 
     def _known(self, scope: Scope, headers: Headers) -> None:
-        """Who asks, and whether that one may."""
+        """Find who asks, and check that this one may."""
         address = (scope.get("client") or ("",))[0]
         person, session = self._who(scope, headers, address)
         mcp = f"{scope['path']}/".startswith("/mcp/")
@@ -171,7 +171,7 @@ class Guard:
             raise Refused(429, "too many requests; wait a second", **{"retry-after": "1"})
 
     def _stranger(self, scope: Scope, headers: Headers, mcp: bool) -> Refused:
-        """The answer to somebody without a token: a page to show one, where a person would see it."""
+        """Make the answer to somebody without a token: a page to show one, where a person would see it."""
         if headers.get("hx-request") == "true":
             return Refused(401, "a token is needed", **{"hx-redirect": "/login"})
         refused = Refused(401, "a token is needed", **{"www-authenticate": "Bearer"})
@@ -193,7 +193,7 @@ class Guard:
         return (session.person if session is not None else None), session
 
     def _owner(self, address: str, token: str, ticket: bool = False) -> Person | None:
-        """Whose token, or ticket, somebody at an address shows; None for nobody's.
+        """Find whose token, or ticket, somebody at an address shows; None for nobody's.
 
         Raises:
             Refused: Too many were wrong: it is not looked at.
@@ -213,7 +213,7 @@ class Guard:
         return person
 
     async def _body(self, scope: Scope, headers: Headers, receive: Receive) -> Receive:
-        """The whole body, to be received again, as long as it is not too long and does not take too long."""
+        """Read the whole body, to be received again, as long as it is not too long and does not take too long."""
         most = self.max_body if scope["state"]["person"] is not None else MAX_UNKNOWN
         length = headers.get("content-length", "0")
         if not length.isdecimal() or int(length) > most:
@@ -249,10 +249,10 @@ def _with_headers(send: Send) -> Send:
 
 
 def _name(host: str) -> str:
-    """The name in a Host header, without its port."""
+    """Return the name in a Host header, without its port."""
     return re.sub(r":\d+$", "", host.lower())
 
 
 def cookie_name(scope: Scope) -> str:
-    """Of a session: browsers keep cookies by host, so that two servers on one machine need two names."""
+    """Name the cookie of a session: browsers keep cookies by host, so that two servers on one machine need two names."""
     return f"ace_session_{(scope.get('server') or ('', 0))[1]}"

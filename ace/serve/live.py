@@ -36,7 +36,7 @@ class Live:
             tasks.cancel_scope.cancel()
 
     async def revisions(self) -> AsyncIterator[int]:
-        """The book's revision now, then each new one; the last seen once more when nothing happens for a while."""
+        """Yield the book's revision now, then each new one; the last seen once more when nothing happens for a while."""
         seen, waited = -1, 0.0
         while True:
             if self._book.revision != seen or waited >= PING_SECONDS:

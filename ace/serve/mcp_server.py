@@ -49,7 +49,7 @@ class Message(BaseModel):
 
 
 def mcp_server(memory: SharedMemory, name: str = "ace-memory", apart: Apart | None = None) -> MCPServer:
-    """A server over a memory, `mcp_server(SharedMemory(book))`; its `run` speaks over standard input and output.
+    """Make a server over a memory, `mcp_server(SharedMemory(book))`; its `run` speaks over standard input and output.
 
     Tools `recall`, `lessons` and `explain`, and without `read_only` also `remember` and `feedback`; resources
     ``playbook://lessons`` and ``playbook://lessons/{id}``; a prompt `solve` that brings the lessons in.
@@ -143,7 +143,8 @@ def _add_writers(server: MCPServer, memory: SharedMemory, apart: Apart | None) -
 
 @contextmanager
 def _told(refusal: Callable[[str], Exception]) -> Generator[None]:
-    """Errors of this library are for the client, in the form that it takes them in; whatever else is raised stays here."""
+    """Pass errors of this library on to the client, in the form that it takes them in; whatever else is raised stays
+    here."""
     try:
         yield
     except PlaybookError as error:

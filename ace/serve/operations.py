@@ -109,7 +109,8 @@ class Operated:
         return JSONResponse({"ready": bool(found)} | found, 200 if found else 503)
 
     async def _of_the_book(self) -> dict[str, Any]:
-        """What the book says; empty when it does not answer in time. One question is out at once, however many ask."""
+        """Return what the book says; empty when it does not answer in time. One question is out at once, however many
+        ask."""
         if self._asked is None or self._asked.done():
             self._asked = asyncio.create_task(run_in_threadpool(self._look))
         done, _ = await asyncio.wait({self._asked}, timeout=READY_SECONDS)
@@ -126,7 +127,7 @@ class Operated:
         }
 
     async def _metrics(self) -> Response:
-        """In the text format of Prometheus."""
+        """Answer in the text format of Prometheus."""
         found, count = await self._of_the_book(), sum(self._requests.values())
         now = {"ready": int(bool(found)), "requests_under_way": self._under_way, **found}
         lines = [line for name, value in now.items() for line in (f"# TYPE ace_{name} gauge", f"ace_{name} {value}")]

@@ -77,13 +77,13 @@ class People:
 
     @classmethod
     def alone(cls, person: Person) -> tuple[People, str]:
-        """One person with a new token: `people, token = People.alone(Person("ana"))`."""
+        """Make one person with a new token: `people, token = People.alone(Person("ana"))`."""
         token = secrets.token_urlsafe(24)
         return cls({token: person}), token
 
     @classmethod
     def from_file(cls, path: str | Path, person: Person) -> People:
-        """Those in a file: `People.from_file("tokens.toml", Person("ana"))`.
+        """Read those in a file: `People.from_file("tokens.toml", Person("ana"))`.
 
         A file of one line is the token of `person`. Otherwise it is TOML with a table for each name, whose keys are
         ``token`` and, if need be, ``tenant`` and ``read_only``.
@@ -100,13 +100,13 @@ class People:
         return cls(_tokens_in(*file), file)
 
     def of(self, token: str) -> Person | None:
-        """Whose token it is; None for nobody's. `people.of(token)` takes as long for each wrong one."""
+        """Find whose token it is; None for nobody's. `people.of(token)` takes as long for each wrong one."""
         given = token.encode("utf-8", "replace")
         found = [person for known, person in self._tokens.items() if hmac.compare_digest(known.encode(), given)]
         return found[0] if found else None
 
     def ticket(self, person: Person) -> str:
-        """Lets one browser in, once and within a minute: `people.ticket(Person("ana"))`.
+        """Let one browser in, once and within a minute: `people.ticket(Person("ana"))`.
 
         The arguments of a process can be read by everybody on a machine, so a browser is not started with a token.
         """
@@ -115,17 +115,17 @@ class People:
         return ticket
 
     def of_ticket(self, ticket: str) -> Person | None:
-        """Whose ticket it is; it is used up: `people.of_ticket(ticket)`."""
+        """Find whose ticket it is, and use it up; None for nobody's: `people.of_ticket(ticket)`."""
         person, until = self._tickets.pop(ticket, (None, 0.0))
         return person if time.monotonic() < until else None
 
     def everybody(self) -> tuple[Person, ...]:
-        """All of them: `people.everybody()[0].name`."""
+        """Return all of them: `people.everybody()[0].name`."""
         return tuple(self._tokens.values())
 
 
 def _stamp(path: Path) -> tuple[int, int, int] | None:
-    """What changes with a file; None where there is none."""
+    """Return what changes with a file; None where there is none."""
     try:
         found = path.stat()
     except OSError:
@@ -134,7 +134,7 @@ def _stamp(path: Path) -> tuple[int, int, int] | None:
 
 
 def _tokens_in(path: Path, person: Person) -> dict[str, Person]:
-    """The tokens in a file, see `People.from_file`.
+    """Read the tokens in a file, see `People.from_file`.
 
     Raises:
         PlaybookError: The file cannot be read, or is none.
@@ -166,7 +166,7 @@ def _tokens_in(path: Path, person: Person) -> dict[str, Person]:
 
 
 def others_can_read(path: str | Path) -> bool:
-    """Whether more than its owner may read a file: `others_can_read("tokens.toml")`."""
+    """Check whether more than its owner may read a file: `others_can_read("tokens.toml")`."""
     return bool(Path(path).stat().st_mode & (stat.S_IRGRP | stat.S_IROTH))
 
 
@@ -186,7 +186,7 @@ class Sessions:
         self._known: dict[str, Session] = {}
 
     def begin(self, person: Person) -> str:
-        """A new session: `key = sessions.begin(person)`; of too many the oldest of the person or tenant goes."""
+        """Begin a new session: `key = sessions.begin(person)`; of too many the oldest of the person or tenant goes."""
         key = secrets.token_urlsafe(32)
         self._known[key] = Session(person, secrets.token_urlsafe(32), time.monotonic() + SESSION_SECONDS)
         for field, most in (("name", MOST_SESSIONS), ("tenant", MOST_OF_TENANT)):
@@ -197,7 +197,7 @@ class Sessions:
         return key
 
     def get(self, key: str) -> Session | None:
-        """The session of a key, while it lasts: `sessions.get(key)`."""
+        """Return the session of a key, while it lasts: `sessions.get(key)`."""
         session = self._known.get(key)
         if session is not None and session.until < time.monotonic():
             self.end(key)

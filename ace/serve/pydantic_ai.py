@@ -51,11 +51,11 @@ class PlaybookMemory(AbstractCapability[Any]):
     _shown: str | None = field(default=None, init=False, repr=False)
 
     async def for_run(self, ctx: RunContext[Any]) -> AbstractCapability[Any]:
-        """A copy that looks up the lessons of its own run."""
+        """Copy it, to look up the lessons of a run of its own."""
         return replace(self)
 
     def get_instructions(self) -> Any:
-        """The lessons for the run's task, the same for each of its requests."""
+        """Return the lessons for the run's task, the same for each of its requests."""
 
         async def lessons(ctx: RunContext[Any]) -> str:
             if self._shown is None:
@@ -123,12 +123,12 @@ def _prompts(messages: Sequence[ModelMessage]) -> list[UserPromptPart]:
 
 
 def _from_task(messages: Sequence[ModelMessage]) -> Sequence[ModelMessage]:
-    """The messages from the user's last words on; all where there are none."""
+    """Return the messages from the user's last words on; all where there are none."""
     return messages[max((n for n, message in enumerate(messages) if _prompts([message])), default=0) :]
 
 
 def _output_tool(result: AgentRunResult[Any]) -> str | None:
-    """The name of the tool by which the model gave the output; None where it was no tool.
+    """Name the tool by which the model gave the output; None where it was no tool.
 
     A result tells it only by letting the answer of that tool be replaced.
     """
@@ -142,7 +142,7 @@ def _output_tool(result: AgentRunResult[Any]) -> str | None:
 
 
 def _with_answer(messages: list[dict[str, Any]], tool: str | None) -> list[dict[str, Any]]:
-    """Messages in which what was said by the output tool is the answer, and no call of the plan."""
+    """Return messages in which what was said by the output tool is the answer, and no call of the plan."""
 
     def read(part: dict[str, Any]) -> Iterator[dict[str, Any]]:
         if tool is None or part.get("tool_name") != tool:
@@ -154,7 +154,7 @@ def _with_answer(messages: list[dict[str, Any]], tool: str | None) -> list[dict[
 
 
 def _texts(prompt: object) -> Iterator[str]:
-    """The texts of a prompt, which may be one, or a list with images and other lists."""
+    """Yield the texts of a prompt, which may be one, or a list with images and other lists."""
     if isinstance(prompt, str):
         yield prompt
     elif isinstance(prompt, (list, tuple)):

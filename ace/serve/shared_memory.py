@@ -52,7 +52,7 @@ class Lesson(BaseModel, frozen=True):
 
     @classmethod
     def of(cls, bullet: PlaybookBullet) -> Lesson:
-        """A bullet as a lesson: `Lesson.of(book.get("b-1")).content`."""
+        """Return a bullet as a lesson: `Lesson.of(book.get("b-1")).content`."""
         return cls(
             id=bullet.id,
             section=bullet.section,
@@ -153,7 +153,7 @@ class SharedMemory:
         self._counts = Allowance(MOST_A_DAY, 86_400.0)
 
     def recall(self, task: str, domain: str | None = None, tools: Sequence[str] | None = None, k: int = 3) -> Recall:
-        """The lessons that fit a task.
+        """Find the lessons that fit a task.
 
         Args:
             task: In its own words.
@@ -283,7 +283,7 @@ class SharedMemory:
     def lessons(
         self, domain: str | None = None, stage: Literal["shown", "all"] = "shown", first: int = 0, limit: int = 50
     ) -> list[Lesson]:
-        """The lessons in the order of their ids.
+        """Return the lessons in the order of their ids.
 
         Args:
             domain: Only of this one.
@@ -307,7 +307,7 @@ class SharedMemory:
         return [Lesson.of(bullet) for bullet in found[first : first + limit]]
 
     def lesson(self, lesson: str) -> Lesson:
-        """One lesson that may be shown.
+        """Return one lesson that may be shown.
 
         Raises:
             PlaybookError: There is none of that id, for this tenant.
@@ -318,7 +318,8 @@ class SharedMemory:
         return Lesson.of(bullet)
 
     def explain(self, task: str, domain: str | None = None, tools: Sequence[str] | None = None) -> list[LessonReason]:
-        """What `recall` returns for a task and why, then what else is near; without the words of what waits for a person."""
+        """Say what `recall` returns for a task and why, then what else is near; without the words of what waits for a
+        person."""
         self._check_task(task)
         found = self.playbook.explain(task, domain, self._filters(tools), tenant=self.tenant)
         return [
@@ -332,7 +333,7 @@ class SharedMemory:
             raise PlaybookError(f"the task has {len(task):,} characters, expected 1 to {MAX_TASK:,}")
 
     def _waiting(self) -> set[str]:
-        """Ids of the lessons of this tenant that wait for a person."""
+        """Return the ids of the lessons of this tenant that wait for a person."""
         mine = (bullet for bullet in self.playbook.bullets if bullet.tenant == self.tenant)
         return {bullet.id for bullet in mine if bullet.stage == "quarantined"}
 
@@ -355,7 +356,7 @@ class SharedMemory:
 
 
 def _size(message: Any) -> int:
-    """Characters of a message; an image or a sound is not read, so that it does not count."""
+    """Count the characters of a message; an image or a sound is not read, so that it does not count."""
     if isinstance(parts := field_of(message, "parts"), (list, tuple)):  # Pydantic AI's
         return sum(map(_size, cast("Sequence[Any]", parts)))
     content = field_of(message, "content")

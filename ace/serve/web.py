@@ -45,7 +45,7 @@ def web_app(
     apart: bool = False,
     **options: Any,
 ) -> ASGIApp:
-    """The inspector, and MCP under ``/mcp``: `web_app(book, People({"a-token-of-ana-17": Person("ana")}))`.
+    """Make the inspector, and MCP under ``/mcp``: `web_app(book, People({"a-token-of-ana-17": Person("ana")}))`.
 
     Args:
         book: The playbook; it is warmed when the app starts.
@@ -150,7 +150,7 @@ class _Prompt(H11Protocol):
         super().on_response_complete()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Nobody is there any more."""
+        """Stop, because nobody is there any more."""
         self._late.cancel()
         super().connection_lost(exc)
 

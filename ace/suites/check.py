@@ -144,7 +144,7 @@ def _scored(episode: Episode, output: TaskOutput) -> Feedback:
 
 
 def _played(episode: Episode, task: SuiteTask) -> tuple[TaskOutput, list[str]]:
-    """The reference solution as a run, and which of its calls failed."""
+    """Play the reference solution as a run, and say which of its calls failed."""
     steps: list[ReasoningStep] = []
     failures: list[str] = []
     for number, call in enumerate(task.gold):

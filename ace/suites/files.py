@@ -102,7 +102,7 @@ class FileSuite:
 
     @classmethod
     def from_folder(cls, folder: Path, judge: Any = None) -> FileSuite:
-        """A folder as tau-bench has them.
+        """Read a folder as tau-bench has them.
 
         ``tasks.jsonl`` or ``tasks.json``; ``tools.py`` or ``tools/__init__.py``; the world in ``state.json``, or as one file
         for each table in ``state/`` or ``data/``; what every task takes for granted in ``instructions.md`` or ``wiki.md``.
@@ -230,7 +230,7 @@ class FileSuite:
 
 
 def _has(row: TaskRow) -> Mapping[ScorerName, Any]:
-    """What a row has something for; a judge costs: it comes last."""
+    """Return what a row has something for; a judge costs: it comes last."""
     return {"state": row.gold is not None, "answer": row.answer or row.outputs, "judge": row.criteria}
 
 

@@ -72,7 +72,7 @@ class Suite(Protocol):
         ...
 
     def episode(self, task: SuiteTask) -> Episode:
-        """A fresh attempt at one task: tools bound to a world of its own, and a scorer that looks at it after the run.
+        """Begin a fresh attempt at one task: tools bound to a world of its own, and a scorer that looks at it at the end.
 
         The scorer's `Feedback.details` may hold ``state_sha256``, a digest for each part of the world: reports then show
         in which state a run ended, and `ace.suites.check_suite` for which tasks doing nothing is right.
@@ -90,14 +90,14 @@ class GoldenSuite(Suite, Protocol):
 
 
 def by_final_state(output: TaskOutput, equal: bool) -> Feedback:
-    """Right when the model finished and left the world as the reference solution does."""
+    """Score as right when the model finished and left the world as the reference solution does."""
     changed = sorted({s.tool_name for s in output.structured_trace if s.executed and s.changes_state})
     text = "" if equal else f"the final state is wrong after {' and '.join(changed) or 'no changing call'}"
     return Feedback(success=equal and output.completed, text=text, trusted=True, details={"state_equal": equal})
 
 
 def signature_of(suite: Suite) -> Any:
-    """The signature of the agents that run a suite's tasks."""
+    """Return the signature of the agents that run a suite's tasks."""
     import dspy
 
     given: Any = getattr(suite, "signature", TASK_SIGNATURE)
@@ -105,5 +105,5 @@ def signature_of(suite: Suite) -> Any:
 
 
 def changing(suite: Suite, task: SuiteTask) -> tuple[str, ...]:
-    """The multiset of changing calls in a task's reference solution."""
+    """Return the multiset of changing calls in a task's reference solution."""
     return sequence_key(call.name for call in task.gold if call.name in suite.writing_tools)

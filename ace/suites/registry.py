@@ -58,12 +58,12 @@ def load_suite(spec: str, **options: Any) -> Suite:
 
 
 def installed_suites() -> tuple[EntryPoint, ...]:
-    """The suites that installed packages register, by name."""
+    """Find the suites that installed packages register, by name."""
     return tuple(sorted(entry_points(group=GROUP), key=lambda point: point.name))
 
 
 def loaded(point: EntryPoint) -> Any:
-    """What an entry point names.
+    """Load what an entry point names.
 
     Raises:
         SuiteError: Its package cannot be imported.
@@ -77,7 +77,7 @@ def loaded(point: EntryPoint) -> Any:
 
 
 def described_suites() -> Iterator[tuple[str, str]]:
-    """How each suite is named, and what it is."""
+    """Yield how each suite is named, and what it is."""
     yield "office", "200 tasks over 5 domains, generated from a seed; needs nothing"
     yield "tau:FOLDER", "a folder as tau-bench has them: tasks.jsonl, tools.py, state.json"
     yield "FILE.jsonl[:TOOLS.py]", "tasks of your own, with tools from a Python file"

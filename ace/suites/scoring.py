@@ -38,12 +38,12 @@ JUDGE_ATTEMPTS = 3
 
 
 def by_state(run: Finished) -> Feedback:
-    """Right when the model finished and left the world as the reference solution does."""
+    """Score as right when the model finished and left the world as the reference solution does."""
     return by_final_state(run.output, run.state == run.goal)
 
 
 def by_answer(*accepted: str) -> Scorer:
-    """Right when the answer is one of these.
+    """Score as right when the answer is one of these.
 
     Case, spaces and surrounding punctuation do not count; numbers are compared as numbers.
 
@@ -66,7 +66,7 @@ def by_answer(*accepted: str) -> Scorer:
 
 
 def by_mention(*wanted: str) -> Scorer:
-    """Right when the answer holds all of these, as whole words: ``5`` is not in ``15``."""
+    """Score as right when the answer holds all of these, as whole words: ``5`` is not in ``15``."""
 
     def score(run: Finished) -> Feedback:
         answer = _plain(run.answer)
@@ -96,7 +96,7 @@ class _Verdict(dspy.Signature):
 
 
 def by_judge(lm: Any, criteria: str, reference: str = "") -> Scorer:
-    """Right by the verdict of a language model. A judge errs too: have a sample of its verdicts checked by people.
+    """Score by the verdict of a language model. A judge errs too: have a sample of its verdicts checked by people.
 
     Args:
         lm: The judge; not the model under test, which favours its own answers.
@@ -132,7 +132,7 @@ def _verdict(judge: Any, lm: Any, inputs: dict[str, str]) -> Any:
 
 
 def all_of(scorers: Sequence[Scorer]) -> Scorer:
-    """Right by all scorers; put a judge last: it is asked only when all others found the run right."""
+    """Score as right by all scorers; put a judge last: it is asked only when all others found the run right."""
 
     def score(run: Finished) -> Feedback:
         details: dict[str, Any] = {}
@@ -172,7 +172,7 @@ def _number(text: str) -> Decimal | None:
 
 
 def _equal(one: Decimal, other: Decimal) -> bool:
-    """Whole numbers may be ids: they are equal or not; others may be rounded in the last of many digits."""
+    """Compare numbers: whole ones may be ids, and are equal or not; others may be rounded in the last of many digits."""
     if one == one.to_integral_value() and other == other.to_integral_value():
         return one == other
     return math.isclose(one, other, rel_tol=1e-9)

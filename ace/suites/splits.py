@@ -15,7 +15,7 @@ DEFAULT_SHARE = 0.5
 
 
 def default_split(tasks: Sequence[SuiteTask]) -> str:
-    """`own` where tasks have a `split`; `halves`, or `random` where each task is a family by itself."""
+    """Return `own` where tasks have a `split`; `halves`, or `random` where each task is a family by itself."""
     if any(task.split for task in tasks):
         return "own"
     return "halves" if len({task.group for task in tasks}) < len(tasks) else "random"

@@ -69,7 +69,7 @@ class Toolbox:
         self.writing = frozenset(tool.name for tool in self._templates if not tool.read_only)
 
     def registry(self, state: Any) -> ToolRegistry:
-        """All tools, bound to a state."""
+        """Return all tools, bound to a state."""
         return ToolRegistry(tool.bind(self._makers[tool.name](state)) for tool in self._templates)
 
     def _add(self, value: Any, reads: frozenset[str]) -> None:
@@ -166,7 +166,7 @@ def import_file(path: Path) -> ModuleType:
 
 
 def read_text(path: Path) -> str:
-    """A text file in UTF-8.
+    """Read a text file in UTF-8.
 
     Raises:
         SuiteError: It cannot be read.
@@ -178,7 +178,7 @@ def read_text(path: Path) -> str:
 
 
 def read_lines(path: Path) -> list[str]:
-    """The lines of a text, split at line feeds only: JSON may hold other separators.
+    """Return the lines of a text, split at line feeds only: JSON may hold other separators.
 
     Raises:
         SuiteError: It cannot be read.
@@ -187,7 +187,7 @@ def read_lines(path: Path) -> list[str]:
 
 
 def read_state(path: Path) -> dict[str, Any]:
-    """A world from a JSON file, or from a folder of them: one entry for each, by its name.
+    """Read a world from a JSON file, or from a folder of them: one entry for each, by its name.
 
     Raises:
         SuiteError: A file is no JSON object.
@@ -204,7 +204,7 @@ def read_state(path: Path) -> dict[str, Any]:
 
 
 def state_digest(world: Any) -> str:
-    """A digest of a world that does not depend on the order in which sets and dictionaries were filled.
+    """Hash a world so that it does not depend on the order in which sets and dictionaries were filled.
 
     Raises:
         SuiteError: It holds something that cannot be compared.
@@ -242,7 +242,7 @@ def _plain(value: Any) -> Any:
 
 
 def fresh(world: Any, changes: Mapping[str, Any]) -> Any:
-    """A copy of a world with some entries replaced."""
+    """Copy a world with some entries replaced."""
     copied = copy.deepcopy(world)
     if changes:
         copied.update(copy.deepcopy(dict(changes)))

@@ -141,12 +141,12 @@ def _sections(text: str) -> dict[str, str]:
 
 @lru_cache(maxsize=256)
 def _inputs(text: str) -> dict[str, str]:
-    """The input fields of a message; none for results."""
+    """Read the input fields of a message; none for results."""
     return {name: part for name, part in _sections(_without_request(text)).items() if not _RESULT.fullmatch(name)}
 
 
 def _results(text: str) -> list[str]:
-    """The results that a message brings."""
+    """Read the results that a message brings."""
     sections = _sections(_without_request(text))
     if "tool_call_results" in sections:
         results = json.loads(sections["tool_call_results"])["tool_call_results"]
@@ -155,7 +155,7 @@ def _results(text: str) -> list[str]:
 
 
 def _reply(text: str) -> tuple[str, list[dict[str, Any]]]:
-    """What an earlier reply said, and its calls."""
+    """Read what an earlier reply said, and its calls."""
     sections = _sections(text)
     if "tool_calls" in sections:
         return sections.get("next_thought", ""), _loaded(sections["tool_calls"]).get("tool_calls", [])
@@ -177,7 +177,7 @@ def _loaded(text: str) -> dict[str, Any]:
 
 @lru_cache(maxsize=64)
 def _catalog(text: str) -> dict[str, dict[str, Any]]:
-    """Tools as signatures, a line each; cached, as a run has the same ones at every step."""
+    """Read tools as signatures, a line each; cached, as a run has the same ones at every step."""
     tools: dict[str, dict[str, Any]] = {}
     for name, shown, description in _SIGNATURE.findall(text):
         plain = shown
@@ -215,17 +215,17 @@ class FunctionEngine:
         self.answer = answer
 
     def stream(self, request: lm15.Request) -> Any:
-        """The whole answer, as the events of a stream."""
+        """Yield the whole answer, as the events of a stream."""
         yield from lm15.response_to_events(self.complete(request))
 
     def close(self) -> None:
-        """Nothing to close."""
+        """Do nothing: there is nothing to close."""
 
     def __deepcopy__(self, memo: dict[int, Any]) -> FunctionEngine:
         return self
 
     def complete(self, request: Any) -> Any:
-        """The function's answer; tokens are counted as four characters each."""
+        """Return the function's answer; tokens are counted as four characters each."""
         system = request.system
         if system is not None and not isinstance(system, str):
             system = "".join(part.text for part in system)
@@ -249,16 +249,16 @@ class AsyncEngine:
         self.engine = engine
 
     async def complete(self, request: lm15.Request) -> lm15.Response:
-        """The answer to one request."""
+        """Return the answer to one request."""
         return self.engine.complete(request)
 
     async def stream(self, request: lm15.Request) -> Any:
-        """The whole answer, as the events of a stream."""
+        """Yield the whole answer, as the events of a stream."""
         for event in lm15.response_to_events(self.engine.complete(request)):
             yield event
 
     async def aclose(self) -> None:
-        """Nothing to close."""
+        """Do nothing: there is nothing to close."""
 
     def __deepcopy__(self, memo: dict[int, Any]) -> AsyncEngine:
         return self
@@ -268,7 +268,7 @@ _ROLLOUT: ContextVar[int | None] = ContextVar("rollout", default=None)
 
 
 def current_rollout() -> int | None:
-    """Of the request under way, which DSPy does not pass on to an engine; None when it names none."""
+    """Return the rollout of the request under way, which DSPy does not pass on to an engine; None when it names none."""
     return _ROLLOUT.get()
 
 
@@ -290,7 +290,7 @@ class FunctionLM(dspy.LM):
         cast(Any, super()).__init__(model, engine=engine, async_engine=AsyncEngine(engine), cache=False, num_retries=0)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """As `dspy.LM`."""
+        """Answer as `dspy.LM` does."""
         before = _ROLLOUT.set(kwargs.get("rollout_id", self.kwargs.get("rollout_id")))
         try:
             return cast(Any, super()).__call__(*args, **kwargs)
@@ -298,7 +298,7 @@ class FunctionLM(dspy.LM):
             _ROLLOUT.reset(before)
 
     async def acall(self, *args: Any, **kwargs: Any) -> Any:
-        """As `dspy.LM`."""
+        """Answer as `dspy.LM` does."""
         before = _ROLLOUT.set(kwargs.get("rollout_id", self.kwargs.get("rollout_id")))
         try:
             return await cast(Any, super()).acall(*args, **kwargs)

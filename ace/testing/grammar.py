@@ -52,7 +52,7 @@ class Grammar(ABC, Generic[EventT]):
         return self._last is not None and self._last.kind in self._terminal
 
     def finish(self) -> None:
-        """The stream is over.
+        """Check that the stream may end here.
 
         Raises:
             EventGrammarError: It stops before a terminal event.

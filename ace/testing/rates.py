@@ -16,7 +16,7 @@ Rates = dict[str, float]
 
 
 def load_rates(factor: float = 1.0) -> dict[str, Rates]:
-    """The rates by condition, as committed.
+    """Load the rates by condition, as committed.
 
     Args:
         factor: All rates times this, each at most 0.95; for sensitivity analyses.

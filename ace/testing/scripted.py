@@ -10,7 +10,7 @@ from ace.testing.engine import FunctionLM, Prompt, render_reply
 
 
 def decision(tool: str, thought: str = "", /, **args: Any) -> str:
-    """One ReAct turn as a completion.
+    """Write one ReAct turn as a completion.
 
     Examples:
         >>> "tool_calls" in decision("submit", answer="42")

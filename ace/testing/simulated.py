@@ -58,7 +58,7 @@ class Turn:
 
 
 def bullets_in_prompt(text: str) -> list[ShownBullet]:
-    """The bullets in a prompt's playbook field."""
+    """Find the bullets in a prompt's playbook field."""
     found = (_BULLET.match(line.strip()) for line in text.splitlines())
     return [
         ShownBullet(m[1], m[2], m[3] or "", m[4], tuple(m[5].strip().split(" -> ")) if m[5] else ())
@@ -148,7 +148,7 @@ class SimulatedLM(FunctionLM):
         return turn, f"I work from [{used}]." if used else "I work without notes."
 
     def _condition(self, task: SuiteTask, bullets: Sequence[ShownBullet]) -> tuple[str, str]:
-        """Whether a shown bullet fits, or misleads; and which one it is."""
+        """Say whether a shown bullet fits, or misleads; and which one it is."""
         wanted = changing(self.suite, task)
         strategies = [bullet for bullet in bullets if bullet.section == "Strategies"]
         for bullet in strategies:
@@ -161,7 +161,7 @@ class SimulatedLM(FunctionLM):
         return "without_bullet", ""
 
     def _possible(self, task: SuiteTask, offered: Mapping[str, Any]) -> list[GoldCall]:
-        """The reference solution with what is offered: for a missing tool, one whose description names it."""
+        """Return the reference solution with what is offered: for a missing tool, one whose description names it."""
         plan: list[GoldCall] = []
         for call in task.gold:
             name = call.name if call.name in offered else _substitute(call, offered)
@@ -172,7 +172,7 @@ class SimulatedLM(FunctionLM):
     # -- errors --------------------------------------------------------------------------------------------------------
 
     def _turns(self, task: SuiteTask, condition: str, offered: Mapping[str, Any], lesson: str = "") -> list[Turn]:
-        """All decisions of a run, in order: the reference solution with the errors of a condition.
+        """Return all decisions of a run, in order: the reference solution with the errors of a condition.
 
         Args:
             task: The task.
@@ -214,7 +214,7 @@ class SimulatedLM(FunctionLM):
         return random.Random(f"{self._random_key}|{task.id}|{what}").random()
 
     def _draw(self, task: SuiteTask, what: str, rates: Rates, kinds: Iterable[str]) -> str | None:
-        """One uniform number for all kinds of error: arms differ in the rates, never in the random numbers."""
+        """Draw one uniform number for all kinds of error: arms differ in the rates, never in the random numbers."""
         remaining = self._uniform(task, what)
         for kind in kinds:
             remaining -= rates[kind]
@@ -233,7 +233,7 @@ class SimulatedLM(FunctionLM):
         return Turn(call.name, call.args, malformed)
 
     def _other_write(self, task: SuiteTask, what: str, offered: Mapping[str, Any]) -> tuple[str, dict[str, Any]] | None:
-        """A changing call that some other task needs."""
+        """Find a changing call that some other task needs."""
         own = {(c.name, repr(c.args)) for c in task.gold}
         choices = [
             call
@@ -246,7 +246,7 @@ class SimulatedLM(FunctionLM):
         return call.name, call.args
 
     def _read_again(self, before: Sequence[GoldCall], offered: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
-        """The last read once more, or any read that needs no arguments."""
+        """Return the last read once more, or any read that needs no arguments."""
         for call in reversed(before):
             if call.name not in self.suite.writing_tools:
                 return call.name, call.args
@@ -258,13 +258,13 @@ class SimulatedLM(FunctionLM):
 
 
 def _calls_of(plan: Mapping[str, Any] | None) -> tuple[str, ...]:
-    """The calls that a lesson's plan makes, as its tool says it."""
+    """Return the calls that a lesson's plan makes, as its tool says it."""
     _, _, said = (plan or {}).get("description", "").rpartition(": ")
     return tuple(said.split(", then "))
 
 
 def _slots(calls: Sequence[GoldCall], slots: Iterable[str]) -> dict[str, Any]:
-    """What the slots of a plan are filled with: each with the argument that it is called after."""
+    """Fill the slots of a plan: each with the argument that it is called after."""
     filled: dict[str, Any] = {}
     for slot in slots:
         named = [call.args[n] for call in calls for n in call.args if slot in (n, f"{call.name.replace('.', '_')}_{n}")]
@@ -273,7 +273,7 @@ def _slots(calls: Sequence[GoldCall], slots: Iterable[str]) -> dict[str, Any]:
 
 
 def _substitute(call: GoldCall, offered: Mapping[str, Any]) -> str | None:
-    """A tool that takes these arguments and whose description names the missing tool."""
+    """Find a tool that takes these arguments and whose description names the missing tool."""
     for name, entry in offered.items():
         takes = set(entry.get("args", {}).get("properties", {}))
         if re.search(rf"(?<!\w){re.escape(call.name)}(?!\w)", entry.get("description", "")) and set(call.args) <= takes:
@@ -286,7 +286,7 @@ def _at(turns: Sequence[Turn], position: int) -> Turn:
 
 
 def _refusable(call: GoldCall) -> tuple[str, dict[str, Any]] | None:
-    """The call with an id that does not exist; None when it takes no id."""
+    """Make the call with an id that does not exist; None when it takes no id."""
     for name in call.args:
         if name.endswith("_id") or name in ("to", "agent", "recipient"):
             return call.name, {**call.args, name: "unknown"}

@@ -165,7 +165,7 @@ class CorpusSearch:
         return [{"title": t, "text": self.documents[t][:1_000], "score": round(scores[t], 4)} for t in best]
 
     def as_tool(self, name: str = "search_corpus") -> Tool:
-        """This corpus as a read-only tool."""
+        """Return this corpus as a read-only tool."""
         return Tool.from_function(self.__call__, name=name, read_only=True, idempotent=True, category="search")
 
 
@@ -175,5 +175,5 @@ def _words(text: str) -> list[str]:
 
 
 def builtin_tools() -> tuple[Tool, ...]:
-    """The built-in tools that need no corpus: `ReActGenerator(tools=builtin_tools())`."""
+    """Return the built-in tools that need no corpus: `ReActGenerator(tools=builtin_tools())`."""
     return (calculator, string_helper)

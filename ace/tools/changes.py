@@ -13,12 +13,12 @@ Described = Mapping[str, Mapping[str, Any]]
 
 
 def describe_tools(registry: ToolRegistry) -> dict[str, dict[str, Any]]:
-    """The tools as plain JSON, to compare with later."""
+    """Describe the tools as plain JSON, to compare with later."""
     return {tool.name: {"description": tool.description, "schema": tool.schema} for tool in registry}
 
 
 def tool_changes(before: Described, after: Described) -> dict[str, list[str]]:
-    """What is different, in words, by tool; tools that are as they were are left out.
+    """Say what is different, in words, by tool; tools that are as they were are left out.
 
     Args:
         before: From `describe_tools` then.
@@ -47,7 +47,7 @@ def tool_changes(before: Described, after: Described) -> dict[str, list[str]]:
 
 
 def interface_changed(changes: list[str]) -> bool:
-    """Whether more than a description is different."""
+    """Check whether more than a description is different."""
     return any(change != "has another description" for change in changes)
 
 

@@ -112,7 +112,7 @@ class _Work:
         return max(0.0, self.started + self.timeout - time.perf_counter())
 
     def result(self, outcome: _Outcome) -> ToolResult:
-        """As a result for the run."""
+        """Make the result for the run."""
         common: dict[str, Any] = {
             "tool_call_id": self.call.id,
             "seconds": time.perf_counter() - self.started,
@@ -131,7 +131,8 @@ class _Work:
         )
 
     def abandon(self) -> bool:
-        """No caller waits any longer: signal the tool, kill it where that is possible; whether it never began."""
+        """Signal the tool that no caller waits any longer, and kill it where that is possible; return whether it never
+        began."""
         self.context.cancellation.cancel("no longer waited for")
         if self.job is not None and self.job.abandon():
             return True
@@ -140,13 +141,13 @@ class _Work:
         return False
 
     def given_up(self) -> _Outcome:
-        """What a call comes to that did not answer in time."""
+        """Say what a call comes to that did not answer in time."""
         unknown = "" if self.tool.read_only else "; its effect is unknown"
         late = ToolError("timeout", f"{self.call.name} did not answer within {self.timeout:g} s{unknown}.")
         return _Outcome(raised=_NO_THREAD if self.abandon() else late)
 
     def cancelled(self) -> _Outcome:
-        """What a call comes to whose run was cancelled while it was out."""
+        """Say what a call comes to whose run was cancelled while it was out."""
         text = f"{self.call.name} was cancelled while it ran; its effect is unknown."
         return _Outcome(raised=ToolError("cancelled", text), cancelled=True)
 
@@ -243,8 +244,9 @@ def call_tools(calls: Sequence[tuple[Tool, ToolCall, ToolContext | None]]) -> li
 
 
 async def acall_tool(tool: Tool, call: ToolCall, context: ToolContext | None = None) -> ToolResult:
-    """`call_tool` for async callers, `asyncio.run(acall_tool(look_up, call))`: on the loop, or in a thread; nothing stalls.
+    """Make a call as `call_tool` does, for async callers: `asyncio.run(acall_tool(look_up, call))`.
 
+    A sync tool runs in a thread, so that the loop does not stall.
     Cancelling the task cancels the tool.
     """
     work = _work(tool, call, context, tool.afunc)

@@ -28,7 +28,7 @@ def from_json_schema(
     afunc: Callable[..., Any] | None = None,
     **options: Any,
 ) -> Tool:
-    """A tool from a hand-written specification, as other frameworks keep them.
+    """Make a tool from a hand-written specification, as other frameworks keep them.
 
     Args:
         name: The name the model uses.
@@ -61,7 +61,7 @@ def from_json_schema(
 
 
 def from_langchain(tool: Any, injected: Mapping[str, Any] | None = None, **options: Any) -> Tool:
-    """A LangChain tool (`BaseTool`, or a function under ``@tool``) as one of ours: `from_langchain(langchain_tool)`.
+    """Convert a LangChain tool (`BaseTool`, or a function under ``@tool``) to ours: `from_langchain(langchain_tool)`.
 
     It is called through `invoke`, in a thread with a time limit like any sync tool, or through `ainvoke`: in async runs,
     and where it has no sync body. Arguments that LangChain injects are no part of the schema: a model neither sees nor
@@ -111,13 +111,13 @@ def from_langchain(tool: Any, injected: Mapping[str, Any] | None = None, **optio
 
 
 def _overridden(tool: Any, method: str) -> bool:
-    """Whether a class of the user's own, and none of LangChain's, has the method."""
+    """Check whether a class of the user's own, and none of LangChain's, has the method."""
     owner = next((base for base in type(tool).__mro__ if method in vars(base)), object)
     return not owner.__module__.startswith("langchain_core.")
 
 
 def _langchain_schema(tool: Any) -> tuple[Any, dict[str, Any]]:
-    """The schema that a LangChain tool shows; the arguments that it takes and does not show, with their types.
+    """Return the schema that a LangChain tool shows, and the arguments that it takes and does not show, with their types.
 
     Of the second, those that have a default are left out.
     """
@@ -136,7 +136,7 @@ def _langchain_schema(tool: Any) -> tuple[Any, dict[str, Any]]:
 
 
 def _content(answer: Any) -> Any:
-    """What the model reads of a LangChain answer: of a `ToolMessage` its content, without the artifact.
+    """Return what the model reads of a LangChain answer: of a `ToolMessage` its content, without the artifact.
 
     Raises:
         ToolError: The tool says that it failed.
@@ -149,7 +149,7 @@ def _content(answer: Any) -> Any:
 
 
 def from_dspy(tool: Any, **options: Any) -> Tool:
-    """A `dspy.Tool` as one of ours, with its name, its schema and its descriptions.
+    """Convert a `dspy.Tool` to one of ours, with its name, its schema and its descriptions.
 
     A plain function is taken as it is, where it has what a `Tool` needs; everything else is called as DSPy would call it.
 
@@ -181,7 +181,7 @@ def from_dspy(tool: Any, **options: Any) -> Tool:
 
 
 def _dspy_schema(tool: Any) -> dict[str, Any]:
-    """The schema of a `dspy.Tool`; a converted one says in its descriptions what is required."""
+    """Return the schema of a `dspy.Tool`; a converted one says in its descriptions what is required."""
     described: Mapping[str, str] = tool.arg_desc or {}
     given: Mapping[str, Mapping[str, Any]] = tool.args or {}
     read = tool.func if inspect.isroutine(tool.func) else tool.func.__call__  # what DSPy read it off

@@ -21,7 +21,7 @@ _NO_DATA = (type, ModuleType, FunctionType)
 
 
 def from_mcp(session: Any, tool: Any, *, prefix: str = "", **options: Any) -> Tool:
-    """An MCP server's tool, `from_mcp(session, mcp_tool)`; what the server's annotations say becomes its traits.
+    """Convert an MCP server's tool, `from_mcp(session, mcp_tool)`; what the server's annotations say becomes its traits.
 
     Args:
         session: An open client session with `call_tool`. It lives on one event loop: calls from other threads and loops are
@@ -53,7 +53,7 @@ _MAX_PARTS = 20_000
 
 
 def _loop_of(session: Any) -> asyncio.AbstractEventLoop | None:
-    """The loop that a session was opened on: that of the nearest task that it holds, else the one that runs here."""
+    """Find the loop that a session was opened on: that of the nearest task that it holds, else the one that runs here."""
     level, seen = [session], set[int]()
     for _ in range(_MAX_DEPTH):
         for part in level:
@@ -98,7 +98,7 @@ class McpServer:
         self._loop: asyncio.AbstractEventLoop | None = None
 
     def tools(self, *, prefix: str = "", **options: Any) -> list[Tool]:
-        """The server's tools; `prefix` and `options` as for `from_mcp`."""
+        """Return the server's tools; `prefix` and `options` as for `from_mcp`."""
         waiting = asyncio.run_coroutine_threadsafe(self._listed(), _BACKGROUND.loop())
         try:
             listed = waiting.result(self._timeout)
@@ -209,7 +209,7 @@ class _Background:
         self._thread: threading.Thread | None = None
 
     def loop(self) -> asyncio.AbstractEventLoop:
-        """The loop, running."""
+        """Return the loop, running."""
         with self._lock:
             if self._loop is None or self._thread is None or not self._thread.is_alive():
                 self._loop = asyncio.new_event_loop()
@@ -222,7 +222,7 @@ _BACKGROUND = _Background()
 
 
 async def _on_loop(loop: asyncio.AbstractEventLoop | None, work: Coroutine[Any, Any, Any]) -> Any:
-    """What comes of `work` on its own loop; a call that is given up leaves nothing behind there."""
+    """Run `work` on its own loop and return what comes of it; a call that is given up leaves nothing behind there."""
     if loop is None or loop is asyncio.get_running_loop():
         return await work
     future = asyncio.run_coroutine_threadsafe(work, loop)
@@ -256,7 +256,7 @@ def _made(tool: Any, call: Any, prefix: str, options: Mapping[str, Any]) -> Tool
 
 
 def _answer(result: Any) -> Any:
-    """What the model reads of a result: structured content, else text; other content is named.
+    """Return what the model reads of a result: structured content, else text; other content is named.
 
     Raises:
         ToolError: The server says that the call failed.
@@ -276,7 +276,7 @@ def _answer(result: Any) -> Any:
 
 
 def _part(part: Any) -> str:
-    """A part of a result: its text, or media that are named by their kind and size."""
+    """Return a part of a result: its text, or media that are named by their kind and size."""
     text = getattr(part, "text", None)
     if text is not None:
         return str(text)
@@ -290,6 +290,6 @@ def _part(part: Any) -> str:
 
 
 def _either(source: Any, new: str, old: str) -> Any:
-    """A field as the MCP SDK calls it since version 2, or before."""
+    """Read a field as the MCP SDK calls it since version 2, or before."""
     found = getattr(source, new, None)
     return getattr(source, old, None) if found is None else found

@@ -23,7 +23,7 @@ class Media(str):
 
     @classmethod
     def of(cls, kind: str, mime_type: str, data: str) -> Media:
-        """Content that came as base64.
+        """Decode content that came as base64.
 
         Args:
             kind: ``image``, ``audio`` ...
@@ -36,7 +36,8 @@ class Media(str):
 
 
 def media_in(value: Any) -> list[Any]:
-    """The media that a tool's value is or holds, `media_in(picture)`: `Media`, and DSPy's own types as `dspy.Image`."""
+    """Return the media that a tool's value is or holds, `media_in(picture)`: `Media`, and DSPy's own types as
+    `dspy.Image`."""
     if value is None or type(value) in _PLAIN:
         return []
     if isinstance(value, Media) or _is_dspys(value):
@@ -47,7 +48,7 @@ def media_in(value: Any) -> list[Any]:
 
 
 def observed(value: Any) -> str:
-    """A tool's value as a model reads it: `value_to_text`, where media are named."""
+    """Return a tool's value as a model reads it: `value_to_text`, where media are named."""
     if type(value) in _PLAIN:
         return value_to_text(value)
     if _is_dspys(value):

@@ -23,7 +23,7 @@ from ace.core import ToolError, ToolRegistrationError, value_to_text
 
 
 def importable(name: str, func: Callable[..., Any]) -> tuple[str, str]:
-    """Module (or the file of ``__main__``) and qualified name of a function.
+    """Return module (or the file of ``__main__``) and qualified name of a function.
 
     Raises:
         ToolRegistrationError: Another process could not find it.

@@ -59,7 +59,7 @@ class ToolRegistry:
         return extended
 
     def get(self, name: str) -> Tool:
-        """The tool of that name.
+        """Return the tool of that name.
 
         Raises:
             KeyError: There is none; the message names the nearest ones.
@@ -69,15 +69,15 @@ class ToolRegistry:
         return self._tools[name]
 
     def has(self, name: str) -> bool:
-        """Whether there is a tool of that name."""
+        """Check whether there is a tool of that name."""
         return name in self._tools
 
     def list(self, category: str | None = None) -> tuple[Tool, ...]:
-        """All tools in order of registration, or those of one category."""
+        """Return all tools in order of registration, or those of one category."""
         return tuple(t for t in self._tools.values() if category is None or t.category == category)
 
     def near(self, name: str, n: int = 3) -> tuple[str, ...]:
-        """Names that resemble `name`, best first; a shared last part counts (``search`` is near ``mail.search``)."""
+        """Find names that resemble `name`, best first; a shared last part counts (``search`` is near ``mail.search``)."""
         last = name.rsplit(".", 1)[-1].lower()
         shared = [t for t in self._tools if t.rsplit(".", 1)[-1].lower() == last]
         close = difflib.get_close_matches(name, self._tools, n=n, cutoff=0.5)

@@ -83,7 +83,8 @@ class SchemaArguments:
         return dict(args)
 
     def without_nulls(self, args: Mapping[str, Any]) -> dict[str, Any]:
-        """The arguments without each null that the schema forbids and that may be left out: it stands for "not given"."""
+        """Return the arguments without each null that the schema forbids and that may be left out: it stands for "not
+        given"."""
         rest = copy.deepcopy(dict(args))
         for error in _every(self._validator.iter_errors(args)):
             *above, last = error.absolute_path or (None,)
@@ -105,7 +106,7 @@ class SchemaArguments:
 
 
 def _every(errors: Iterable[Any]) -> Iterator[Any]:
-    """Errors, and those behind them: of each branch of an ``anyOf``."""
+    """Yield errors, and those behind them: of each branch of an ``anyOf``."""
     for error in errors:
         yield error
         yield from _every(error.context or ())
@@ -254,22 +255,22 @@ def function_arguments(name: str, func: Callable[..., Any]) -> tuple[ModelArgume
 
 
 def _is_context(hint: Any) -> bool:
-    """Whether an annotation is `ToolContext`, optional or not."""
+    """Check whether an annotation is `ToolContext`, optional or not."""
     return hint is ToolContext or ToolContext in typing.get_args(hint)
 
 
 def context_parameter(func: Callable[..., Any]) -> str | None:
-    """The parameter of `func` that is annotated ``ToolContext``, if there is one."""
+    """Find the parameter of `func` that is annotated ``ToolContext``; None where there is none."""
     return next((name for name, hint in _hints(func).items() if name != "return" and _is_context(hint)), None)
 
 
 def returned_type(func: Callable[..., Any]) -> Any:
-    """The type that `func` says it returns; None where it says nothing, or nothing that can be read."""
+    """Return the type that `func` says it returns; None where it says nothing, or nothing that can be read."""
     return _hints(func).get("return")
 
 
 def _hints(func: Callable[..., Any]) -> dict[str, Any]:
-    """The annotations of `func`; none where they cannot be read."""
+    """Return the annotations of `func`; none where they cannot be read."""
     try:
         return typing.get_type_hints(_annotated(func))
     except (NameError, SyntaxError, TypeError, AttributeError):
@@ -277,7 +278,7 @@ def _hints(func: Callable[..., Any]) -> dict[str, Any]:
 
 
 def _annotated(func: Callable[..., Any]) -> Any:
-    """The function that carries the annotations: behind a partial, or the ``__call__`` of an object."""
+    """Find the function that carries the annotations: behind a partial, or the ``__call__`` of an object."""
     if isinstance(func, functools.partial):
         return _annotated(cast(Callable[..., Any], func.func))
     return func if inspect.isroutine(func) else type(func).__call__
@@ -298,6 +299,6 @@ def _without_titles(node: Any, named: bool = False) -> Any:
 
 
 def schema_hash(name: str, schema: dict[str, Any]) -> str:
-    """A short stable hash of a tool's interface; a bullet names the hashes of the tools it mentions."""
+    """Hash a tool's interface, short and stable; a bullet names the hashes of the tools it mentions."""
     text = json.dumps([name, schema], sort_keys=True, ensure_ascii=True, default=str)
     return hashlib.sha256(text.encode()).hexdigest()[:16]

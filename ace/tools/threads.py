@@ -32,7 +32,7 @@ class Job(Future[T], Generic[T]):
         self._hangs = False
 
     def abandon(self) -> bool:
-        """Nobody waits for it any longer; whether it never began, and never will."""
+        """Give it up, because nobody waits for it any longer; return whether it never began, and never will."""
         if self.cancel():
             return True
         with self._pool.lock:
@@ -74,7 +74,7 @@ class ThreadPool:
         _pools.add(self)
 
     def forget(self) -> None:
-        """In a fork there are no threads of the parent: work given to them would never be done."""
+        """Forget the threads of the parent after a fork: work given to them would never be done."""
         self.lock = threading.Lock()
         self.hanging = 0
         """Threads whose caller has given up on them."""

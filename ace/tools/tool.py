@@ -217,7 +217,7 @@ class Tool:
         return InvalidModelAction("invalid_args", text, tool_name=self.name, received_args=args)
 
     def checked_result(self, value: Any) -> Any:
-        """A result, as `output` says; unchanged where that is no type.
+        """Check a result, as `output` says; return it unchanged where that is no type.
 
         Raises:
             ToolError: It does not fit.
@@ -238,7 +238,7 @@ class Tool:
         return TypeAdapter(self.output)
 
     def bind(self, func: Callable[..., Any]) -> Tool:
-        """The same tool with another body: a suite binds its tools to a fresh sandbox for each task."""
+        """Return the same tool with another body: a suite binds its tools to a fresh sandbox for each task."""
         return replace(self, func=func, afunc=None, made=partial(self.bind, func))
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -260,7 +260,7 @@ class Tool:
 
 
 def checked_options(options: dict[str, Any]) -> dict[str, Any]:
-    """The keyword options of a tool, once they make sense."""
+    """Check the keyword options of a tool, and return them once they make sense."""
     known = {"category", "examples", "idempotent", "read_only", "requires_approval", "timeout", "trusted"}
     known |= {"isolation", "metadata", "output"}
     if unknown := sorted(options.keys() - known):
@@ -305,7 +305,7 @@ class TypedTool(ABC, Generic[A, R]):
         """Do the work; may be ``async def``."""
 
     def as_tool(self) -> Tool:
-        """This object as a `Tool`.
+        """Return this object as a `Tool`.
 
         Raises:
             ToolRegistrationError: `name`, `Args` or the docstring is missing.

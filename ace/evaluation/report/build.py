@@ -23,7 +23,7 @@ Books = Playbook | Mapping[int, Playbook] | None
 def build_report(
     suite: Suite, choice: ModelChoice, arms: Sequence[str], rows: Sequence[RunReport], *, learns: bool
 ) -> EvaluateReport:
-    """Tables, comparisons and findings of some runs.
+    """Build the tables, comparisons and findings of some runs.
 
     Args:
         suite: Whose tasks were run.

@@ -36,7 +36,7 @@ def grouped(items: Iterable[tuple[_Key, _Item]]) -> dict[_Key, list[_Item]]:
 
 
 def pairs_of(runs: Iterable[RunReport], before: str, after: str) -> list[Pair]:
-    """The runs of two arms, paired by seed and task."""
+    """Pair the runs of two arms by seed and task."""
     arms: dict[str, dict[tuple[int, str], RunReport]] = {before: {}, after: {}}
     for run in runs:
         if run.arm in arms:
@@ -46,7 +46,7 @@ def pairs_of(runs: Iterable[RunReport], before: str, after: str) -> list[Pair]:
 
 
 def families(pairs: Sequence[Pair]) -> list[FamilyEffect]:
-    """What each family gains in success, the most first; the tasks of a family are drawn, with all their runs."""
+    """Find what each family gains in success, the most first; the tasks of a family are drawn, with all their runs."""
     found: list[FamilyEffect] = []
     for group, some in grouped((pair[0].group, pair) for pair in pairs).items():
         gained, interval = _gained(some, [early.id for early, _ in some])
@@ -59,7 +59,7 @@ def families(pairs: Sequence[Pair]) -> list[FamilyEffect]:
 
 
 def bullets(pairs: Sequence[Pair], by_seed: bool = False) -> list[BulletEffect]:
-    """What runs gain in success that were shown a bullet, the most first; not what the bullet alone caused.
+    """Find what runs gain in success that were shown a bullet, the most first; not what the bullet alone caused.
 
     Args:
         pairs: Of two arms.
@@ -85,7 +85,7 @@ def _gained(pairs: Sequence[Pair], units: Sequence[str]) -> tuple[float, Interva
 
 
 def tasks(pairs: Sequence[Pair]) -> list[TaskEffect]:
-    """Each task, those won first and then those lost, the clearest first; each with one seed to look at."""
+    """Return each task, those won first and then those lost, the clearest first; each with one seed to look at."""
     found: list[TaskEffect] = []
     for task, some in grouped((pair[0].id, pair) for pair in pairs).items():
         lost = [pair for pair in some if pair[0].correct and not pair[1].correct]
@@ -109,7 +109,7 @@ def tasks(pairs: Sequence[Pair]) -> list[TaskEffect]:
 
 
 def curve(runs: Iterable[RunReport], arm: str, points: int = 10) -> list[CurvePoint]:
-    """Success of an arm over how many runs it had learned from; empty for one that does not learn."""
+    """Return the success of an arm over how many runs it had learned from; empty for one that does not learn."""
     rows = [run for run in runs if run.arm == arm]
     if not any(row.learned_from for row in rows):
         return []
@@ -121,7 +121,7 @@ def curve(runs: Iterable[RunReport], arm: str, points: int = 10) -> list[CurvePo
 
 
 def calibrations(runs: Iterable[RunReport]) -> dict[str, CalibrationReport]:
-    """For each arm whose runs state a confidence, whether it is met by success."""
+    """Compare stated confidence with success, for each arm whose runs state one."""
     arms = grouped((run.arm, run) for run in runs if run.confidence is not None)
     return {arm: _calibration(rows) for arm, rows in arms.items()}
 

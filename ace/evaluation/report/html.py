@@ -42,14 +42,14 @@ class Axis(NamedTuple):
     unit: str
 
     def at(self, value: float | None, beyond: float = 0.0) -> float:
-        """Where a value lies, from 0 to 100, inside the plot; `beyond` for none."""
+        """Return where a value lies, from 0 to 100, inside the plot; `beyond` for none."""
         if value is None:
             return beyond
         return 100 * (min(max(value, self.start), self.end) - self.start) / (self.end - self.start or 1.0)
 
 
 def page_template() -> Any:
-    """The page's template.
+    """Return the page's template.
 
     Raises:
         SuiteError: Jinja is missing.
@@ -70,7 +70,7 @@ def page_template() -> Any:
 def html(
     report: EvaluateReport, traces: Mapping[Trace, str] | None = None, lessons: Mapping[str, str] | None = None
 ) -> str:
-    """The report as a page; whatever a stand-in produced is labelled.
+    """Write the report as a page; whatever a stand-in produced is labelled.
 
     Args:
         report: What `ace evaluate` found.
@@ -119,7 +119,7 @@ def html(
 
 
 def traces_of(report: EvaluateReport, log: RunLog) -> dict[Trace, str]:
-    """The traces that a page shows, out of an evaluation's log."""
+    """Return the traces that a page shows, out of an evaluation's log."""
     base = next(iter(report.arms), "")
     wanted = {(arm, row.seed, row.id) for row in _shown(report.tasks) for arm in (base, row.after)}
     return {
@@ -130,14 +130,14 @@ def traces_of(report: EvaluateReport, log: RunLog) -> dict[Trace, str]:
 
 
 def _shown(tasks: Sequence[TaskEffect]) -> list[TaskEffect]:
-    """Those whose traces the page holds: won and lost before equal ones, and the arms take turns."""
+    """Choose those whose traces the page holds: won and lost before equal ones, and the arms take turns."""
     turns: dict[str, Iterator[int]] = defaultdict(count)
     order = [(task.outcome == "equal", next(turns[task.after]), task) for task in tasks]
     return [task for *_, task in sorted(order, key=itemgetter(0, 1))[:MOST_TRACES]]
 
 
 def _tasks(report: EvaluateReport, traces: Mapping[Trace, str]) -> dict[str, dict[str, list[Any]]]:
-    """By arm and outcome: each task with both traces."""
+    """Group by arm and outcome: each task with both traces."""
     base, found = next(iter(report.arms), ""), dict[str, dict[str, list[Any]]]()
     for row in report.tasks:
         sides = [traces.get((arm, row.seed, row.id), "") for arm in (base, row.after)]
@@ -151,14 +151,14 @@ def _mark(name: str, value: float, interval: Interval, times: float, note: str) 
 
 
 def _steps(most: float) -> Axis:
-    """From 0 to a round number of iterations."""
+    """Make an axis from 0 to a round number of iterations."""
     step = next(step for step in (1, 2, 5, 10, 20, 50, 100, 1_000) if most <= 5 * step or step == 1_000)
     end = step * max(1, -int(-most // step))
     return Axis(0, end, tuple(range(0, end + 1, step)), "")
 
 
 def _curves(report: EvaluateReport) -> list[dict[str, Any]]:
-    """Each learning arm as a line and a band, in percent of the plot's width and height."""
+    """Draw each learning arm as a line and a band, in percent of the plot's width and height."""
     last = max((point.learned_from for point in report.curves), default=0.0) or 1.0
     found: list[dict[str, Any]] = []
     for arm, points in grouped((point.arm, point) for point in report.curves).items():

@@ -9,7 +9,7 @@ from ace.evaluation.report.models import EvaluateReport
 
 
 def markdown(report: EvaluateReport) -> str:
-    """The tables of a report as Markdown; whatever a stand-in produced is labelled."""
+    """Write the tables of a report as Markdown; whatever a stand-in produced is labelled."""
     label = f", **{report.label}**" if report.label else ""
     when = f", {report.created}" if report.created else ""
     parts = [f"# {report.title}{label}", f"Policy `{report.policy}`, {len(report.runs)} runs{when}."]

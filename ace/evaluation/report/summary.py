@@ -15,12 +15,12 @@ METRICS = ("success", "iterations", "tokens")
 
 
 def summarise(runs: Sequence[RunReport]) -> dict[str, ArmReport]:
-    """Means per arm, with intervals that respect task families."""
+    """Compute means per arm, with intervals that respect task families."""
     return {arm: _arm(rows) for arm, rows in grouped((run.arm, run) for run in runs).items()}
 
 
 def value_of(run: RunReport, metric: str) -> float:
-    """One of `METRICS` of a run."""
+    """Return one of `METRICS` of a run."""
     if metric == "success":
         return float(run.correct)
     return float(run.input_tokens + run.output_tokens) if metric == "tokens" else float(run.iterations)
@@ -49,7 +49,7 @@ def _arm(rows: Sequence[RunReport]) -> ArmReport:
 
 
 def by_domain(runs: Sequence[RunReport]) -> dict[str, DomainReport]:
-    """Counts per domain."""
+    """Count per domain."""
     domains: dict[str, DomainReport] = {}
     for run in runs:
         row = domains.setdefault(run.domain, DomainReport())
@@ -62,7 +62,7 @@ def by_domain(runs: Sequence[RunReport]) -> dict[str, DomainReport]:
 def comparisons(
     runs: Sequence[RunReport], against: str | None = None, seeded: Sequence[str] = ()
 ) -> list[ComparisonReport]:
-    """Every arm against one of them, on the runs that both have made; p values are corrected for how many there are.
+    """Compare every arm against one of them, on the runs that both have made; p values are corrected for their number.
 
     Args:
         runs: Of all arms.
@@ -111,7 +111,7 @@ def _known(number: float) -> float | None:
 def ways_closed(
     runs: Sequence[RunReport], seeded: Sequence[str] = ()
 ) -> dict[str, dict[str, tuple[float | None, float | None, float | None]]]:
-    """How much of the way from the arm `none` to `gold` each other arm goes: estimate, low and high.
+    """Estimate how much of the way from the arm `none` to `gold` each other arm goes: estimate, low and high.
 
     Args:
         runs: Of all arms; those that all three have made count.
@@ -135,7 +135,7 @@ def ways_closed(
 
 
 def closed(arms: dict[str, ArmReport]) -> dict[str, dict[str, float]]:
-    """How much of the way from `none` to `gold` each arm goes; empty when the two do not differ."""
+    """Return how much of the way from `none` to `gold` each arm goes; empty when the two do not differ."""
     none, gold = arms.get("none"), arms.get("gold")
     if none is None or gold is None:
         return {}

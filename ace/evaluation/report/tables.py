@@ -21,21 +21,21 @@ class Table:
     notes: tuple[str, ...] = ()
 
     def only(self, *names: str) -> Table:
-        """Some of its columns."""
+        """Return some of its columns."""
         places = [place for place, name in enumerate(self.head) if name in names]
         rows = tuple(tuple(row[place] for place in places) for row in self.rows)
         return Table(self.title, tuple(self.head[place] for place in places), rows, self.notes)
 
 
 def table(title: str, head: Sequence[str], rows: Iterable[Sequence[str]], notes: Iterable[str] = ()) -> Table:
-    """A table without its empty columns."""
+    """Make a table without its empty columns."""
     found = [tuple(row) for row in rows]
     whole = Table(title, tuple(head), tuple(found), tuple(notes))
     return whole.only(*(name for place, name in enumerate(head) if any(row[place] for row in found)))
 
 
 def arms(title: str, of: Mapping[str, ArmReport]) -> Table:
-    """How each arm did."""
+    """Show how each arm did."""
     head = (
         "arm", "runs", "success, %", "95 %", "iterations", "95 % of them", "requests", "tokens", "of them memory", "seconds",
         "US$", "not done",
@@ -61,7 +61,7 @@ def arms(title: str, of: Mapping[str, ArmReport]) -> Table:
 
 
 def comparisons(report: EvaluateReport) -> Table:
-    """Each arm against the first; what a metric could not have shown is left out."""
+    """Show each arm against the first; what a metric could not have shown is left out."""
     head = (
         "arm", "metric", "families", "difference", "95 %", "p", "p corrected", "gained", "lost", "could show",
     )  # fmt: skip
@@ -92,7 +92,7 @@ def comparisons(report: EvaluateReport) -> Table:
 
 
 def tables(report: EvaluateReport) -> list[Table]:
-    """All of them but the single tasks, whose traces a page shows."""
+    """Make all of them but the single tasks, whose traces a page shows."""
     found = [arms("Arms", report.arms)]
     repeated = {name: arm.pass_hat_k for name, arm in report.arms.items() if arm.pass_hat_k}
     if repeated:
@@ -114,7 +114,7 @@ def tables(report: EvaluateReport) -> list[Table]:
 
 
 def details(report: EvaluateReport) -> list[Table]:
-    """Families, lessons, learning and confidence, which a page draws."""
+    """Show families, lessons, learning and confidence, which a page draws."""
     found: list[Table] = []
     if report.families:
         rows = (_effect(effect.group, effect) for effect in report.families)
@@ -138,7 +138,7 @@ def details(report: EvaluateReport) -> list[Table]:
 
 
 def tasks(report: EvaluateReport) -> list[Table]:
-    """How many tasks are won, lost and equal, and which are not equal."""
+    """Count how many tasks are won, lost and equal, and show which are not equal."""
     counts = Counter((row.after, row.outcome) for row in report.tasks)
     names = dict.fromkeys(row.after for row in report.tasks)
     totals = ((name, *_texts(*(counts[name, outcome] for outcome in OUTCOMES))) for name in names)

@@ -15,7 +15,7 @@ Pairs = Sequence[tuple[RunReport, RunReport]]
 
 
 def verdict(differences: Sequence[ComparisonReport], pairs: Pairs, label: str = "") -> str:
-    """One arm against the first, in one or two sentences, on the runs that both have made.
+    """Compare one arm with the first, in one or two sentences, on the runs that both have made.
 
     Where the arm is `none`, they are about the first one: a reader asks what a memory does, not what its absence does.
     Tokens and dollars are told where runs of both arms know them. With too few families for an interval they tell what is
@@ -67,7 +67,7 @@ def verdict(differences: Sequence[ComparisonReport], pairs: Pairs, label: str = 
 
 
 def _within(arm: str, base: str, how: str, pairs: Pairs, families: int) -> str:
-    """What is known of these tasks, and what is not of others: there are too few families for an interval."""
+    """Say what is known of these tasks, and what is not of others: there are too few families for an interval."""
     outcomes = [task.outcome for task in tasks_of(pairs)]
     won, lost = outcomes.count("won"), outcomes.count("lost")
     chance = sign_test(won, lost)
@@ -84,7 +84,7 @@ def _within(arm: str, base: str, how: str, pairs: Pairs, families: int) -> str:
 
 
 def nothing_to_compare(base: str, arm: str | None = None) -> str:
-    """Why there is no verdict: there is one arm only, or two have no run in common.
+    """Say why there is no verdict: there is one arm only, or two have no run in common.
 
     Examples:
         >>> nothing_to_compare("playbook")
@@ -101,7 +101,7 @@ def _turned(interval: Interval) -> Interval:
 
 
 def _price(pairs: Pairs) -> str:
-    """What a run of the second arm takes more or less than one of the first."""
+    """Say what a run of the second arm takes more or less than one of the first."""
 
     def change(of: Callable[[RunReport], float]) -> float:
         return sum(of(late) - of(early) for early, late in pairs) / len(pairs)
@@ -125,6 +125,6 @@ def _price(pairs: Pairs) -> str:
 
 
 def _more(change: float, digits: int) -> str:
-    """``1.8 fewer``."""
+    """Write a change as ``1.8 fewer``."""
     told = f"{abs(change):,.{digits}f}"
     return f"{told} {'fewer' if change < 0 else 'more'}" if float(told.replace(",", "")) else "as many"

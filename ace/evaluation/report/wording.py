@@ -9,7 +9,7 @@ if TYPE_CHECKING:  # the command line words things before it needs pydantic
 
 
 def count(number: int, one: str, several: str = "") -> str:
-    """A number with its noun.
+    """Write a number with its noun.
 
     Examples:
         >>> count(1, "family", "families"), count(3, "task")
@@ -19,7 +19,7 @@ def count(number: int, one: str, several: str = "") -> str:
 
 
 def span(interval: Interval, times: float = 1.0, digits: int = 1, *, sign: str = "", to: str = " to ") -> str:
-    """An interval; empty where nothing bounds it.
+    """Write an interval; empty where nothing bounds it.
 
     Examples:
         >>> span((0.1234, None), 100), span((None, None))
@@ -34,7 +34,7 @@ def span(interval: Interval, times: float = 1.0, digits: int = 1, *, sign: str =
 
 
 def p_value(value: float | None, *, equals: bool = False) -> str:
-    """A p value with three digits; empty where there is none.
+    """Write a p value with three digits; empty where there is none.
 
     Examples:
         >>> p_value(0.0002), p_value(0.25), p_value(None), p_value(0.25, equals=True)

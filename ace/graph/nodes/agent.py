@@ -144,7 +144,7 @@ class ReActAgentNode(Node):
         }
 
     def task_of(self, state: Any, node: str) -> tuple[TaskInput, bool]:
-        """The task without its limits, and whether it is out of the state's messages."""
+        """Return the task without its limits, and whether it is out of the state's messages."""
         source = next(iter(self.fields.values()))
         told = read(state, self.messages, ())
         found = told if self.inputs is None and len(self.fields) == 1 else None
@@ -198,7 +198,7 @@ class _Attempt:
         return bool(self.node.calls) and request is not None and request.kind == "approval"
 
     def parts(self) -> Generator[ResumeDecision | None]:
-        """The decision to begin each part of the run with, until the run is over.
+        """Yield the decision to begin each part of the run with, until the run is over.
 
         Raises:
             Stopped: The graph was cancelled.
@@ -236,13 +236,13 @@ class _Attempt:
             session.emit("agent_event", node=self.visit.node, task_id=self.visit.task_id, agent=event.bare())
 
     def piece(self, event: Event) -> str | None:
-        """What an event adds to the answer; empty where the answer ends, None where nothing changes."""
+        """Return what an event adds to the answer; empty where the answer ends, None where nothing changes."""
         if event.kind == "model_request_delta":
             return event.data.get("answer")
         return ""
 
     def messages(self) -> dict[str, Any]:
-        """The update of the state's messages, where the task came out of them."""
+        """Return the update of the state's messages, where the task came out of them."""
         if not self._in_messages or self.output is None:
             return {}
         made: list[Any] = as_messages(self.output, self.tokens.sent)
@@ -251,7 +251,7 @@ class _Attempt:
         return {self.node.messages: made}
 
     def _waiting_run(self, run: TaskOutput | None) -> str:
-        """The run that handed calls over since the present input, and whose results have come."""
+        """Find the run that handed calls over since the present input, and whose results have come."""
         store = self.node.agent.run_store
         if run is None or run.request is None or not store.has(run.run_id):
             return ""
@@ -262,13 +262,13 @@ class _Attempt:
         return _id_in_state(self.turn, run_id, call.tool_call_id)
 
     def handed_over(self) -> list[ToolCall]:
-        """The calls that wait for a `ToolNode`."""
+        """Return the calls that wait for a `ToolNode`."""
         assert self.output is not None
         calls, run_id = self.output.request.calls if self.output.request is not None else (), self.output.run_id
         return [ToolCall(id=self._handed_id(run_id, call), name=call.tool_name, args=call.tool_args) for call in calls]
 
     def _open_run(self) -> str:
-        """The run of this visit; one that has failed is over, and a retry or a resume begins another."""
+        """Find the run of this visit; one that has failed is over, and a retry or a resume begins another."""
         if not self.streams:
             return ""
         if self._handed:
@@ -284,7 +284,7 @@ class _Attempt:
         return bool(self.run_id) and self.node.agent.run_store.has(self.run_id)
 
     def _decision(self) -> ResumeDecision | None:
-        """The decision for a waiting run; stops the graph until one is given."""
+        """Return the decision for a waiting run; stop the graph until one is given."""
         if not self.streams or not self._stored():
             return None
         stored = self.node.agent.run_store.load(self.run_id)
@@ -316,12 +316,12 @@ class _Attempt:
 
 
 def _id_in_state(turn: str, run_id: str, call_id: str) -> str:
-    """The id of a call in the state: no other input's run has a call of this name."""
+    """Return the id of a call in the state: no other input's run has a call of this name."""
     return f"{turn}/{run_id}/{call_id}"
 
 
 def _handing_over(agent: Any, results: Mapping[str, ToolResult], turn: str) -> Any:
-    """The agent with tools that wait for a person before each call, and then give the results that are there."""
+    """Return the agent with tools that wait for a person before each call, and then give the results that are there."""
 
     def told(**_: Any) -> str:
         context = current_context()
@@ -347,7 +347,7 @@ def _inputs_of(agent: Any) -> dict[str, str]:
 
 
 def _answer_of(agent: Any) -> str:
-    """The output that is the answer."""
+    """Name the output that is the answer."""
     with suppress(AttributeError):
         return answer_field(agent.signature.output_fields)
     return "answer"

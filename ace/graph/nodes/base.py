@@ -93,7 +93,7 @@ class Node(Runnable[Any, dict[str, Any]]):
 
 
 def writer() -> Callable[[Any], None]:
-    """LangGraph's writer for ``stream_mode="custom"``; outside of a graph, nobody listens."""
+    """Return LangGraph's writer for ``stream_mode="custom"``; outside of a graph, nobody listens."""
     with suppress(RuntimeError, KeyError):
         return get_stream_writer()
     return lambda _: None
@@ -113,7 +113,7 @@ class Visit:
         self.thread_id = str(inner.get("thread_id") or "")
 
     def run_id(self, attempt: int = 0) -> str:
-        """A name for the agent's run that a later process finds again; empty when nothing is saved."""
+        """Return a name for the agent's run that a later process finds again; empty when nothing is saved."""
         if not self.thread_id or not self.task_id:
             return ""
         return f"graph-{digest([self.thread_id, self.task_id])}" + (f"-{attempt}" if attempt else "")
@@ -144,7 +144,7 @@ class Answers:
             object.__setattr__(self._given, "interrupt_counter", self._number)
 
     def waits(self, call_id: str, number: int) -> None:
-        """A call that asked before is made again: its first question had the answer of this number."""
+        """Begin with a call that asked before and is made again: its first question had the answer of this number."""
         self._waits, self._begin[call_id] = call_id, number
 
     def ask_from(self, number: int) -> None:
@@ -154,7 +154,8 @@ class Answers:
         self._next[""] = min(number, self.count)
 
     def _number(self) -> int:
-        """The number of the answer that the present asker finds; each attempt of a call begins with the call's first."""
+        """Return the number of the answer that the present asker finds; each attempt of a call begins with the call's
+        first."""
         context = current_context()
         asker = "" if context is None else context.tool_call_id
         if context is not None and self._run_id not in ("", context.run_id):

@@ -130,7 +130,7 @@ class ConversationSummaryNode(Node):
 
 
 def render(messages: Sequence[Message], max_tokens: int, count: TokenCounter = count_tokens, summary: str = "") -> str:
-    """Turns as text: a summary of the older ones, then as many of the newest as fit."""
+    """Write turns as text: a summary of the older ones, then as many of the newest as fit."""
     shown: list[Message] = []
     for message in reversed(messages):
         if count(_shown(summary, [message, *shown])) > max_tokens:
@@ -161,7 +161,7 @@ def _prompt(before: str, old: Sequence[Message]) -> str:
 
 
 def _first_text(reply: Any) -> str:
-    """The text of a function's or a language model's reply, DSPy's or LangChain's.
+    """Return the text of a function's or a language model's reply, DSPy's or LangChain's.
 
     Raises:
         ValueError: There is none.

@@ -59,7 +59,7 @@ class LearnNode(Node):
         return {self.revision: self.learner.playbook.revision}
 
     def _learned(self, run: TaskOutput) -> bool:
-        """Whether the playbook has learned from this run: an earlier process died before the graph was saved."""
+        """Check whether the playbook has learned from this run: an earlier process died before the graph was saved."""
         book = self.learner.playbook
         book.refresh()
         return any(run.run_id in bullet.provenance.run_ids for bullet in book.bullets)

@@ -91,7 +91,7 @@ class ToolNode(Node):
         return self._update(calls, results)
 
     def _calls(self, state: Any) -> list[ToolCall]:
-        """The calls, checked.
+        """Check the calls and return them.
 
         Raises:
             InvalidModelAction: A tool is unknown, or arguments do not fit.
@@ -132,7 +132,7 @@ class ToolNode(Node):
         return calls, denied
 
     def _groups(self, calls: list[ToolCall]) -> list[list[ToolCall]]:
-        """Groups that may run in parallel: successive calls of tools that only read."""
+        """Group the calls that may run in parallel: successive calls of tools that only read."""
         groups: list[list[ToolCall]] = []
         for reads, successive in groupby(calls, lambda call: self.registry.get(call.name).read_only):
             found = [*successive]
@@ -178,7 +178,7 @@ class _Calls:
             raise Stopped(self.visit.cancellation.reason)
 
     def context(self, call: ToolCall) -> ToolContext:
-        """Who makes a call."""
+        """Say who makes a call."""
         return ToolContext(
             run_id=self._run_id,
             correlation_id=self.visit.thread_id,
@@ -189,7 +189,7 @@ class _Calls:
         )
 
     def kept(self, result: ToolResult) -> dict[str, Any]:
-        """A result as any saver keeps it.
+        """Return a result as any saver keeps it.
 
         Raises:
             ToolError: The tool failed, and that is to fail the node; LangGraph then keeps nothing of the call.
@@ -230,6 +230,6 @@ def _call(tool: Tool, call: ToolCall, made: _Calls) -> dict[str, Any]:
 
 @task(name=f"{TASK}call")
 async def _acall(tool: Tool, call: ToolCall, made: _Calls) -> dict[str, Any]:
-    """`_call` on the event loop."""
+    """Make a call as `_call` does, on the event loop."""
     made.tell("tool_call_started", call)
     return made.report(call, await acall_tool(tool, call, made.context(call)))

@@ -34,12 +34,12 @@ NOTHING: Any = object()
 
 
 def is_object(value: Any) -> TypeGuard[dict[str, Any]]:
-    """Whether a value is a JSON object, `is_object({})`."""
+    """Check whether a value is a JSON object, `is_object({})`."""
     return isinstance(value, dict)
 
 
 def is_list(value: Any) -> TypeGuard[list[Any]]:
-    """Whether a value is a JSON list, `is_list([])`."""
+    """Check whether a value is a JSON list, `is_list([])`."""
     return isinstance(value, list)
 
 
@@ -101,7 +101,7 @@ def code_at(text: str, begin: int, order: tuple[str, ...]) -> tuple[Any, int]:
 
 
 def balanced(text: str, start: int) -> tuple[int, list[str] | None]:
-    """Where the bracket at `start` is closed, `balanced("(a)", 0)` is ``(3, [])``; else the end, and what is open there.
+    """Find where the bracket at `start` is closed, `balanced("(a)", 0)` is ``(3, [])``; else the end, and what is open.
 
     A string that is open at the end counts as an open bracket ``"``. None for brackets that do not belong together.
     """
@@ -120,7 +120,7 @@ def balanced(text: str, start: int) -> tuple[int, list[str] | None]:
 
 
 def _arguments(text: str, order: tuple[str, ...] = ()) -> Any:
-    """The arguments in the brackets of a call; an object alone holds them all."""
+    """Read the arguments in the brackets of a call; an object alone holds them all."""
     try:
         call: Any = ast.parse(
             f"f{_FOREIGN.sub(_as_python, text)}" if len(text) <= MAX_LENIENT else "", mode="eval"
@@ -136,7 +136,7 @@ def _arguments(text: str, order: tuple[str, ...] = ()) -> Any:
 
 
 def _as_python(found: re.Match[str]) -> str:
-    """A part of an object as Python writes it."""
+    """Write a part of an object as Python does."""
     if found["text"]:
         value = strict(found["text"])
         return found["text"] if value is NOTHING else repr(value)

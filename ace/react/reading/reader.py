@@ -60,12 +60,12 @@ _AROUND = re.compile(r"a|action|and|call|function|i|is|let|ll|me|name|now|s|the|
 
 
 def plain(name: Any) -> str:
-    """A name without what makes no difference to a reader: `plain("lookUp")` is ``look_up``."""
+    """Take from a name what makes no difference to a reader: `plain("lookUp")` is ``look_up``."""
     return _GAP.sub("_", _HUMP.sub("_", str(name).replace("\\_", "_").strip())).casefold()
 
 
 def kind_of(word: Any) -> str | None:
-    """Which part of a decision a word names, `kind_of("Action Input")` is ``args``; None for no part."""
+    """Say which part of a decision a word names, `kind_of("Action Input")` is ``args``; None for no part."""
     found = _KIND.fullmatch(plain(word))
     return found and found.lastgroup
 
@@ -96,7 +96,7 @@ class Reading:
 
     @classmethod
     def of(cls, thought: str, calls: Sequence[Any]) -> Reading:
-        """Calls in their order, up to `CUT`; one that only repeats the one before counts once."""
+        """Put calls in their order, up to `CUT`; one that only repeats the one before counts once."""
         once = tuple(call for call, _ in groupby(takewhile(lambda call: call is not CUT, calls)))
         return cls(thought, once, CUT in calls and not once)
 
@@ -131,7 +131,7 @@ class CallReader:
             self._names[plain(name)] = "" if plain(name) in self._names else name
 
     def read(self, text: str, shown: Callable[[], str] = str) -> Reading:
-        """The calls of a reply: those under the headings that were asked for, else those of the shape that begins first.
+        """Read the calls of a reply: under the headings that were asked for, else of the shape that begins first.
 
         Args:
             text: The reply.
@@ -153,7 +153,7 @@ class CallReader:
         return reading
 
     def _unquoted(self, text: str, calls: Sequence[Written], data: str) -> tuple[Written, ...]:
-        """The calls that do not stand in the data: not word for word, nor, beside other words, in another shape."""
+        """Keep the calls that do not stand in the data: not word for word, nor, beside other words, in another shape."""
         bare = "".join(data.split())
         quoted = {part for part in {call.source for call in calls} if "".join(part.split()) in bare}
         others = tuple(call for call in calls if call.source not in quoted)
@@ -163,7 +163,7 @@ class CallReader:
         return tuple(call for call in others if call.bare not in told[str(call.name)])
 
     def _calls_in(self, data: str, name: str) -> set[str]:
-        """The calls of a tool in data, in every shape, without what makes no difference to a reader."""
+        """Find the calls of a tool in data, in every shape, without what makes no difference to a reader."""
         found = set[str]()
         for start in range(0, len(data), DATA_PART // 2):
             part = data[start : start + DATA_PART]
@@ -175,19 +175,19 @@ class CallReader:
         return found
 
     def knows(self, call: Written) -> bool:
-        """Whether it names a tool and has an object of arguments."""
+        """Check whether it names a tool and has an object of arguments."""
         return self.has(call.name) and is_object(call.args)
 
     def has(self, name: Any) -> bool:
-        """Whether there is a tool of exactly that name."""
+        """Check whether there is a tool of exactly that name."""
         return isinstance(name, str) and name in self.schemas
 
     def properties(self, name: Any) -> Mapping[str, Any]:
-        """The arguments of a tool, by name; none for an unknown one."""
+        """Return the arguments of a tool, by name; none for an unknown one."""
         return self.schemas[name].get("properties", {}) if self.has(name) else {}
 
     def name(self, written: Any) -> Any:
-        """The tool that is meant: quotes, capitals, a prefix and a remark do not matter.
+        """Return the tool that is meant: quotes, capitals, a prefix and a remark do not matter.
 
         Args:
             written: What stands in the name's place; of several lines the first one counts.
@@ -203,7 +203,7 @@ class CallReader:
         return self._names.get(plain(bare)) or bare
 
     def arguments(self, name: Any, args: Any, *, as_text: bool = False) -> Any:
-        """Arguments by the names that the tool gives them.
+        """Return arguments by the names that the tool gives them.
 
         Args:
             name: The tool.
@@ -224,7 +224,7 @@ class CallReader:
         return {key: typed(value, properties.get(key)) for key, value in given.items()} if as_text else given
 
     def _call(self, named: Section, argued: Section) -> Any:
-        """The call of a name and the arguments next to it; `CUT` for arguments that do not come to an end."""
+        """Make the call of a name and the arguments next to it; `CUT` for arguments that do not come to an end."""
         name, text, source = self.name(named.body), argued.body, named.source + argued.source
         parts = list(_tags(text, _PARAMETER)) if text.startswith("<") else []
         if parts:
@@ -242,7 +242,7 @@ class CallReader:
         return CUT if value in (CUT, NOTHING) else Written(name, self.arguments(name, value), source)
 
     def _headed(self, text: str, opener: re.Pattern[str]) -> Reading:
-        """Calls under headings."""
+        """Read calls under headings."""
         found = list(islice(opener.finditer(text), MAX_PARTS))
         sections: list[Section] = []
         for match, after in zip(found, [*found[1:], None], strict=False):
@@ -253,13 +253,13 @@ class CallReader:
         return self._paired(sections)
 
     def _tagged(self, text: str, opener: re.Pattern[str]) -> Reading:
-        """Calls in tags; a tag that names its tool holds the arguments."""
+        """Read calls in tags; a tag that names its tool holds the arguments."""
         tags = islice(_tags(text, opener), MAX_PARTS)
         pairs = ((Section("name", match[2] or "", True, ""), section) for match, section in tags)
         return self._paired([section for pair in pairs for section in pair])
 
     def _paired(self, sections: Sequence[Section]) -> Reading:
-        """Names and the arguments after them, and whole calls."""
+        """Read names and the arguments after them, and whole calls."""
         calls: list[Any] = []
         named: Section | None = None
         written = [section for section in sections if not _PLACEHOLDER.fullmatch(section.body)]
@@ -274,7 +274,8 @@ class CallReader:
         return Reading.of(next((part.body for part in written if part.kind == "thought"), ""), calls)
 
     def _whole(self, section: Section) -> list[Any]:
-        """Whole calls in the place of a name; `CUT` for a name that may be cut off, and for calls that cannot be read."""
+        """Read whole calls in the place of a name; `CUT` for a name that may be cut off, and for calls that cannot be
+        read."""
         inside = self._scanned(section.body, _CALL)
         if section.kind == "calls" and section.closed and not inside.calls and not inside.cut:
             inside = self._tagged(section.body, _TAG)
@@ -285,7 +286,7 @@ class CallReader:
         return [*calls, CUT] if inside.cut or not complete else calls
 
     def _scanned(self, text: str, opener: re.Pattern[str]) -> Reading:
-        """Calls that stand by themselves, as an object or as code, from left to right."""
+        """Read calls that stand by themselves, as an object or as code, from left to right."""
         thought, calls = "", list[Any]()
         position = begun = 0
         while begun < MAX_PARTS and CUT not in calls and (match := opener.search(text, position)):
@@ -301,7 +302,8 @@ class CallReader:
         return Reading.of(thought, calls)
 
     def _named(self, text: str, match: re.Match[str]) -> tuple[list[Any], int]:
-        """The call of a tool's name and what stands right behind it, and its end: ``f(key="a")``, ``f {"key": "a"}``."""
+        """Read the call of a tool's name and what stands right behind it, and its end: ``f(key="a")``, ``f {"key":
+        "a"}``."""
         name, begin = self.name(match["name"]), match.end()
         if not self.has(name):
             return [], match.end("name")
@@ -312,7 +314,7 @@ class CallReader:
         return [Written(name, args)] if fits else [CUT] if args is CUT else [], end
 
     def _of_object(self, value: Any, whole: bool, depth: int = 0) -> Iterator[Any]:
-        """The calls that an object is or wraps."""
+        """Yield the calls that an object is or wraps."""
         for item in value if is_list(value) and depth < MAX_WRAPPED else ():
             yield from self._of_object(item, whole, depth + 1)
         if not is_object(value) or depth > MAX_WRAPPED:
@@ -330,7 +332,7 @@ class CallReader:
             yield from (Written(key, self.arguments(key, item)) for key, item in named)
 
     def _flat(self, name: Any, value: dict[str, Any], given: list[Any], whole: bool) -> Iterator[Any]:
-        """The call of an object that names a tool; its arguments are in a field, or beside the name."""
+        """Yield the call of an object that names a tool; its arguments are in a field, or beside the name."""
         args = self.arguments(name, given[0] if given else value)
         if not given:
             args = {key: item for key, item in args.items() if key in self.properties(name) and item != name}
@@ -339,7 +341,7 @@ class CallReader:
 
 
 def speaks(reply: str, calls: Sequence[Written]) -> bool:
-    """Whether anything but calls and their markup stands in a reply: then a call may be an example or a quotation."""
+    """Check whether anything but calls and their markup stands in a reply: then a call may be an example or a quotation."""
     rest = reply
     for source in dict.fromkeys(call.source for call in calls):
         if not source or source not in rest:
@@ -349,7 +351,7 @@ def speaks(reply: str, calls: Sequence[Written]) -> bool:
 
 
 def _of_no_tool(text: str) -> Iterator[Written]:
-    """Calls in the form that was asked for, of tools that there are not."""
+    """Yield calls in the form that was asked for, of tools that there are not."""
     value = strict(text)
     listed = value.get("tool_calls") if is_object(value) else None
     for call in listed if is_list(listed) else ():
@@ -358,7 +360,7 @@ def _of_no_tool(text: str) -> Iterator[Written]:
 
 
 def _begins_inside(text: str) -> bool:
-    """Whether the first heading of a reply stands in an object: there it is a part of an argument."""
+    """Check whether the first heading of a reply stands in an object: there it is a part of an argument."""
     first, end = _MARKER.search(text), 0
     for begin in re.finditer(OBJECT, text[: first.start()]) if first else ():
         end = object_at(text, begin.start())[1] if begin.start() >= end else end
@@ -366,7 +368,7 @@ def _begins_inside(text: str) -> bool:
 
 
 def _tags(text: str, opener: re.Pattern[str]) -> Iterator[tuple[re.Match[str], Section]]:
-    """The tags of a text, outermost ones; one never closed holds what follows."""
+    """Yield the tags of a text, outermost ones; one never closed holds what follows."""
     position = 0
     while match := opener.search(text, position):
         end = text.find(f"</{match[1]}>", match.end())
@@ -376,7 +378,7 @@ def _tags(text: str, opener: re.Pattern[str]) -> Iterator[tuple[re.Match[str], S
 
 
 def typed(value: Any, schema: Any) -> Any:
-    """A text as the value that the schema wants: `typed("2", {"type": "integer"})` is 2."""
+    """Convert a text to the value that the schema wants: `typed("2", {"type": "integer"})` is 2."""
     text = isinstance(value, str) and not (is_object(schema) and schema.get("type") == "string")
     found = strict(value.lower() if value in ("True", "False") else value) if text else NOTHING
     return value if found is NOTHING else found

@@ -22,25 +22,26 @@ class Access:
         self.tools_given = tools is not None
 
     def may_see(self, bullet: PlaybookBullet, person: Person) -> bool:
-        """Whether somebody may look at a lesson."""
+        """Check whether somebody may look at a lesson."""
         return bullet.tenant in (None, person.tenant)
 
     def seen(self, person: Person) -> Iterable[PlaybookBullet]:
-        """The lessons that somebody may look at."""
+        """Return the lessons that somebody may look at."""
         return (bullet for bullet in self._book.bullets if self.may_see(bullet, person))
 
     def own(self, person: Person) -> Iterable[PlaybookBullet]:
-        """The lessons that somebody may change, and bring in elsewhere."""
+        """Return the lessons that somebody may change, and bring in elsewhere."""
         return (bullet for bullet in self._book.bullets if bullet.tenant == person.tenant)
 
     def imported(self, revision: int, person: Person) -> list[PlaybookBullet]:
-        """Those of somebody's own lessons that came in by an import at a revision, and are still there."""
+        """Return those of somebody's own lessons that came in by an import at a revision, and are still there."""
         entries = self._book.history.entries(after=revision - 1, until=revision)
         came = {e["bullet"]["id"] for e in entries if e["kind"] == "add" and e["reason"].startswith("imported")}
         return [bullet for bullet in self._book.find(came).values() if bullet.tenant == person.tenant]
 
     def may_read(self, owners: list[tuple[int, str | None]], revision: int, person: Person) -> bool:
-        """Whether somebody may read an entry of the journal: it counts whose the bullet was then, and has been since."""
+        """Check whether somebody may read an entry of the journal: it counts whose the bullet was then, and has been
+        since."""
         whose = [tenant for since, tenant in owners if since <= revision][-1:] + [t for s, t in owners if s > revision]
         return bool(owners) and all(tenant in (None, person.tenant) for tenant in whose)
 
@@ -57,6 +58,6 @@ class Access:
 
 
 def changed_tools(bullet: PlaybookBullet, tools: Mapping[str, str]) -> list[str]:
-    """The tools that are not any more as a lesson has known them: `changed_tools(bullet, access.tools(person))`."""
+    """Name the tools that are not any more as a lesson has known them: `changed_tools(bullet, access.tools(person))`."""
     hashes = bullet.tool_schema_hashes
     return sorted(name for name in hashes if name in tools and tools[name] != hashes[name])

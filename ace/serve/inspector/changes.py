@@ -191,7 +191,7 @@ def _check_note(ask: Ask) -> None:
 
 
 def _written(ask: Ask, name: str, otherwise: str = "") -> str:
-    """What a person wrote into a field of a lesson."""
+    """Return what a person wrote into a field of a lesson."""
     text = _lines(ask.text(name, otherwise))
     if name == "content" and not text:
         raise PlaybookError("a lesson says something; to take it away, remove it")
@@ -201,5 +201,5 @@ def _written(ask: Ask, name: str, otherwise: str = "") -> str:
 
 
 def _lines(text: str) -> str:
-    """A text as it is stored: browsers end lines otherwise."""
+    """Return a text as it is stored: browsers end lines otherwise."""
     return text.replace("\r\n", "\n").strip()

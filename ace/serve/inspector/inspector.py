@@ -79,7 +79,7 @@ class Inspector:
         book.history.verdicts()  # before somebody waits for them
 
     def routes(self) -> list[Route]:
-        """Every page, for a Starlette app: `Starlette(routes=inspector.routes())`."""
+        """Return every page, for a Starlette app: `Starlette(routes=inspector.routes())`."""
         read, change = self._pages.read, self._pages.change
         return [
             read("/", self._overview),
@@ -106,7 +106,7 @@ class Inspector:
         ]
 
     def login_page(self, why: str = "", status: int = 200) -> Response:
-        """Where a browser shows its token: `inspector.login_page("that token is nobody's", 401)`."""
+        """Show where a browser gives its token: `inspector.login_page("that token is nobody's", 401)`."""
         return self._pages.login(why, status)
 
     def login(self, request: Request, person: Person, *, secure: bool = False) -> Response:
@@ -137,7 +137,7 @@ class Inspector:
         return self._found(ask, query) if query else self._listed(ask)
 
     def _found(self, ask: Ask, query: str) -> Response:
-        """What a search finds, and why; a lesson is also found by its id."""
+        """Show what a search finds, and why; a lesson is also found by its id."""
         domain = ask.text("domain").strip() or None
         explanation = self.book.explain(query, domain, tenant=ask.person.tenant)
         return self._pages.render(
@@ -151,7 +151,7 @@ class Inspector:
         )
 
     def _listed(self, ask: Ask) -> Response:
-        """All lessons, in pages, narrowed by what was chosen."""
+        """Show all lessons, in pages, narrowed by what was chosen."""
         chosen = {
             "domain": ask.text("domain").strip() or None,
             "stage": ask.one_of("stage", get_args(Stage)),
@@ -286,7 +286,7 @@ class Inspector:
 
 
 def _page(ask: Ask, found: Sequence[object]) -> dict[str, object]:
-    """What a template with a pager is given: the part of what was found that was asked for, or the last one."""
+    """Return what a template with a pager is given: the part of what was found that was asked for, or the last one."""
     first = min(ask.number("first"), max(0, len(found) - 1) // PER_PAGE * PER_PAGE)  # reviewing makes a list shorter
     return {
         "shown": found[first : first + PER_PAGE],
@@ -298,6 +298,6 @@ def _page(ask: Ask, found: Sequence[object]) -> dict[str, object]:
 
 
 def _with(request: Request, name: str, value: object) -> str:
-    """The address of a request with another value for one of its parameters, and without what was said once."""
+    """Return the address of a request with another value for one of its parameters, and without what was said once."""
     kept = {key: text for key, text in request.query_params.items() if key not in ("said", "lesson", "undo")}
     return f"{request.url.path}?{urlencode({**kept, name: str(value)})}"

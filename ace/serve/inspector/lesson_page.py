@@ -91,7 +91,7 @@ class LessonPage(NamedTuple):
 
 
 def lesson_page(book: Playbook, bullet_id: str, visible: Callable[[PlaybookBullet], bool]) -> LessonPage | None:
-    """What the page of a lesson shows, also of one that is gone: `lesson_page(book, "b-1", lambda bullet: True).steps`.
+    """Return what the page of a lesson shows, also of one that is gone: `lesson_page(book, "b-1", may_see).steps`.
 
     Args:
         book: The playbook.
@@ -130,12 +130,12 @@ def lesson_page(book: Playbook, bullet_id: str, visible: Callable[[PlaybookBulle
 
 
 def pieces(template: str) -> tuple[Piece, ...]:
-    """A situation's words and its slots: `pieces("Refund {order_id}")[1].marked`."""
+    """Split a situation into its words and its slots: `pieces("Refund {order_id}")[1].marked`."""
     return tuple(Piece(as_visible(part), _SLOT.fullmatch(part) is not None) for part in _SLOT.split(template) if part)
 
 
 def events(versions: Sequence[Version]) -> Iterable[Event]:
-    """The commits that changed what a lesson says, oldest first: `events(book.history.versions("b-1"))`."""
+    """Yield the commits that changed what a lesson says, oldest first: `events(book.history.versions("b-1"))`."""
     before: Version | None = None
     for version in versions:
         old = before.bullet if before is not None else None
@@ -183,7 +183,7 @@ def _evidence(versions: Sequence[Version]) -> Evidence:
 
 
 def _points(rates: Iterable[tuple[float, float]]) -> str:
-    """Rates at places of the plot, as the points of an SVG path."""
+    """Write rates at places of the plot as the points of an SVG path."""
     return " L".join(f"{x:.1f},{(1 - rate) * _HEIGHT:.1f}" for x, rate in rates)
 
 

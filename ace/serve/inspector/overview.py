@@ -40,7 +40,7 @@ class Course(NamedTuple):
 
     @classmethod
     def of(cls, name: str, verdicts: Sequence[bool]) -> Course:
-        """Of verdicts, the oldest first; there is at least one."""
+        """Make the course of verdicts, the oldest first; there is at least one."""
         count = min(POINTS, len(verdicts))
         cuts = [len(verdicts) * n // count for n in range(count + 1)]
         parts = [verdicts[a:b] for a, b in pairwise(cuts)]
@@ -56,7 +56,8 @@ class Course(NamedTuple):
 
 
 def overview(book: Playbook, access: Access, person: Person) -> dict[str, object]:
-    """All that the first page shows of how a book is doing: `overview(book, Access(book), Person("ana"))["waiting"]`."""
+    """Return all that the first page shows of how a book is doing: `overview(book, Access(book),
+    Person("ana"))["waiting"]`."""
     seen = list(access.seen(person))
     verdicts = [v for v in book.history.verdicts().values() if v.tenant in (None, person.tenant)]
     stages = Counter(bullet.stage for bullet in seen)
@@ -75,7 +76,7 @@ def overview(book: Playbook, access: Access, person: Person) -> dict[str, object
 
 
 def _courses(verdicts: Sequence[Verdict]) -> tuple[Course, ...]:
-    """Of all runs with a verdict, then of each family where there are several."""
+    """Make the course of all runs with a verdict, then of each family where there are several."""
     said = [(v.family, v.success) for v in sorted(verdicts, key=lambda v: v.at) if v.success is not None]
     known, by_family = _named(Counter(family for family, _ in said)), dict[str, list[bool]]()
     for family, success in said:
@@ -86,7 +87,7 @@ def _courses(verdicts: Sequence[Verdict]) -> tuple[Course, ...]:
 
 
 def _kinds(found: Sequence[tuple[str, str]]) -> list[tuple[str, list[tuple[str, int, int]]]]:
-    """For each kind its sections, how many lessons each has and its shade, from 0 for none to `SHADES`.
+    """Return for each kind its sections, how many lessons each has and its shade, from 0 for none to `SHADES`.
 
     Args:
         found: Of each lesson the kind of task and the section.
@@ -102,5 +103,5 @@ def _kinds(found: Sequence[tuple[str, str]]) -> list[tuple[str, list[tuple[str, 
 
 
 def _named(count: Counter[str]) -> dict[str, str]:
-    """The most frequent ones, with the names that a page shows."""
+    """Return the most frequent ones, with the names that a page shows."""
     return {name: visible(name) or "not named" for name, _ in count.most_common(MOST_KINDS)}

@@ -32,12 +32,12 @@ class Ask(NamedTuple):
     form: Mapping[str, Any]
 
     def text(self, name: str, otherwise: str = "") -> str:
-        """A field of the form, else of the address."""
+        """Read a field of the form, else of the address."""
         found = self.form.get(name, self.request.query_params.get(name, otherwise))
         return found if isinstance(found, str) else otherwise
 
     def number(self, name: str, otherwise: int = 0) -> int:
-        """A whole number that is not negative.
+        """Read a whole number that is not negative.
 
         Raises:
             PlaybookError: It is none.
@@ -48,7 +48,7 @@ class Ask(NamedTuple):
         return int(text)
 
     def one_of(self, name: str, known: Iterable[str]) -> str | None:
-        """One of some words; None where nothing was chosen."""
+        """Read one of some words; None where nothing was chosen."""
         text = self.text(name)
         return text if text in known else None
 
@@ -68,19 +68,19 @@ class Pages:
         self._templates.filters.update(visible=_visible, when=_when)
 
     def read(self, path: str, view: View) -> Route:
-        """A page to look at."""
+        """Make the route of a page to look at."""
         return Route(path, self._answering(view), methods=["GET"])
 
     def change(self, path: str, view: View) -> Route:
-        """Where a form is sent."""
+        """Make the route to which a form is sent."""
         return Route(path, self._answering(view), methods=["POST"])
 
     def login(self, why: str, status: int) -> Response:
-        """Where a browser shows its token."""
+        """Show where a browser gives its token."""
         return HTMLResponse(self._templates.get_template("login.html").render(why=why), status)
 
     def render(self, ask: Ask, template: str, **context: Any) -> Response:
-        """A template, with what every page shows."""
+        """Render a template, with what every page shows."""
         told = ask.request.query_params
         lesson, undo = told.get("lesson", ""), told.get("undo", "")
         page = self._templates.get_template(template).render(
@@ -97,7 +97,7 @@ class Pages:
         return HTMLResponse(page)
 
     def _answering(self, view: View) -> Callable[[Request], Awaitable[Response]]:
-        """A view in a worker thread, with the form read, its secret checked, and errors as a page."""
+        """Wrap a view in a worker thread, with the form read, its secret checked, and errors as a page."""
 
         @wraps(view)
         async def answer(request: Request) -> Response:

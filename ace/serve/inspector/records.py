@@ -36,11 +36,11 @@ class Records:
         self.has_runs, self.has_reports = runs is not None, reports is not None
 
     def run_ids(self) -> tuple[str, ...]:
-        """Of all runs, also of those that somebody may not look at."""
+        """Return the ids of all runs, also of those that somebody may not look at."""
         return tuple(self._runs.run_ids()) if self._runs is not None else ()
 
     def run(self, run_id: str, person: Person) -> RunSnapshot | None:
-        """A run that somebody may look at; None where it is another tenant's, is not there or cannot be read.
+        """Return a run that somebody may look at; None where it is another tenant's, is not there or cannot be read.
 
         Raises:
             PlaybookError: There is no folder of runs.
@@ -51,9 +51,9 @@ class Records:
         return run if run is not None and run.task.tenant in (None, person.tenant) else None
 
     def run_page(self, person: Person, first: int, count: int) -> dict[str, object]:
-        """Those of `count` runs from `first` on that somebody may look at, the ids of damaged ones, and whether more follow.
+        """Return some of the runs that somebody may look at, the ids of damaged ones, and whether more follow.
 
-        Damaged ones are nobody's of a tenant.
+        It looks at `count` runs from `first` on. Damaged ones are nobody's of a tenant.
         """
         ids = self.run_ids()
         there = {run_id: _loaded(self._runs, run_id) for run_id in ids[first : first + count]} if self._runs else {}
@@ -64,7 +64,7 @@ class Records:
         }
 
     def evaluations(self, person: Person) -> Iterable[tuple[Path, EvaluateReport]]:
-        """The evaluations in the folder, the newest first; they show everybody's runs, so that no tenant sees them."""
+        """Yield the evaluations in the folder, the newest first; they show everybody's runs, so that no tenant sees them."""
         if self._reports is None or person.tenant is not None:
             return
         files = sorted(self._reports.glob("*/report.json"), key=lambda file: file.stat().st_mtime, reverse=True)
@@ -75,14 +75,14 @@ class Records:
                 continue  # of another release, or of something else
 
     def about(self, bullet: PlaybookBullet, person: Person) -> list[tuple[str, BulletEffect]]:
-        """What the newest evaluations say of runs that were shown a lesson, as it is worded now: folder and effect."""
+        """Find what the newest evaluations say of runs that were shown a lesson, as it is worded now: folder and effect."""
         newest = islice(self.evaluations(person), MOST_REPORTS)
         return [
             (folder.name, effect) for folder, report in newest for effect in report.bullets if _same(effect, bullet)
         ]
 
     def evaluation_page(self, name: str, person: Person, book: Playbook) -> str:
-        """An evaluation's report, with traces where its log is there, and links to the lessons that are this book's.
+        """Show an evaluation's report, with traces where its log is there, and links to the lessons that are this book's.
 
         Raises:
             PlaybookError: There is none of this name for them.
@@ -100,7 +100,7 @@ class Records:
 
 
 def _same(effect: BulletEffect, bullet: PlaybookBullet | None) -> bool:
-    """Whether an evaluation means this lesson: another book gives the same ids to others."""
+    """Check whether an evaluation means this lesson: another book gives the same ids to others."""
     return bullet is not None and effect.bullet == bullet.id and effect.text == render_bullet(bullet)
 
 

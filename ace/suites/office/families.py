@@ -40,7 +40,7 @@ class Slots:
         self.new_time = rng.choice(TIMES)
 
     def order(self, status: str) -> Row:
-        """The customer's order of that status."""
+        """Return the customer's order of that status."""
         return self._one("orders", status)
 
     @property
@@ -53,7 +53,7 @@ class Slots:
         return next(row for row in rows if row["status"] == status)
 
     def values(self) -> dict[str, str]:
-        """The values of the templates' placeholders."""
+        """Return the values of the templates' placeholders."""
         return {
             "customer": self.customer["name"],
             "person": self.person["name"],
@@ -76,7 +76,7 @@ class Family:
 
 
 def call(name: str, /, **args: object) -> GoldCall:
-    """One gold call."""
+    """Make one gold call."""
     return GoldCall(name=name, args=args)
 
 

@@ -77,7 +77,7 @@ class OfficeSuite:
         return Episode(task.task, registry, partial(self._score, task, world), task.group)
 
     def _score(self, task: SuiteTask, world: OfficeWorld, output: TaskOutput) -> Feedback:
-        """Right when the model finished and the office is as the gold calls leave it."""
+        """Score as right when the model finished and the office is as the gold calls leave it."""
         if task.id not in self._goal:
             self._goal[task.id] = self.replay(task.gold)
         goal = self._goal[task.id]
@@ -86,7 +86,7 @@ class OfficeSuite:
         return found.model_copy(update={"details": {**found.details, **seen}})
 
     def replay(self, calls: Iterable[GoldCall]) -> OfficeWorld:
-        """A fresh world after some calls."""
+        """Make a fresh world after some calls."""
         world = self.world.copy()
         tools = OfficeTools(world)
         for call in calls:
@@ -109,7 +109,7 @@ class OfficeSuite:
 
 @lru_cache(maxsize=1)
 def _templates() -> tuple[Tool, ...]:
-    """The 28 tools; schemas are built once and shared by every world."""
+    """Build the 28 tools; schemas are built once and shared by every world."""
     bound = OfficeTools(OfficeWorld({}))
     tools = [
         Tool.from_function(getattr(bound, name), category=domain, read_only=name not in WRITING)

@@ -51,18 +51,18 @@ class OfficeWorld:
     next_number: int = 9_000
 
     def copy(self) -> OfficeWorld:
-        """A world that can be changed without touching this one."""
+        """Copy it to a world that can be changed without touching this one."""
         # rows are flat and their lists are replaced, never changed in place
         tables = {name: {key: dict(row) for key, row in rows.items()} for name, rows in self.tables.items()}
         return OfficeWorld(tables, self.next_number)
 
     def new_id(self, prefix: str) -> str:
-        """An id that is not in use."""
+        """Return an id that is not in use."""
         self.next_number += 1
         return f"{prefix}-{self.next_number}"
 
     def differing(self, other: OfficeWorld) -> int:
-        """How many rows are not the same in another world."""
+        """Count the rows that are not the same in another world."""
         pairs = ((rows, other.tables[name]) for name, rows in self.tables.items())
         return sum(mine.get(key) != theirs.get(key) for mine, theirs in pairs for key in mine | theirs)
 
@@ -73,7 +73,7 @@ class OfficeWorld:
 
 
 def build_world(seed: int = 0) -> OfficeWorld:
-    """The world of a seed: `build_world(seed=1)`.
+    """Build the world of a seed: `build_world(seed=1)`.
 
     Every customer has one open, one shipped and one delivered order, one open ticket and two mails with different
     subjects; every colleague has at most one event a day. So whatever a task names is exactly one row.
