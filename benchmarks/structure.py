@@ -254,7 +254,12 @@ def _python(place: Path) -> list[Path]:
 
 
 def code_lines(source: str) -> int:
-    """The lines of a source that hold code: `code_lines("x = 1  # one")` is 1."""
+    """Count the lines of a source that hold code: `code_lines("x = 1  # one")` is 1."""
+    return len(numbers_of_code(source))
+
+
+def numbers_of_code(source: str) -> list[int]:
+    """Return the numbers of the lines that hold code, from 1: `numbers_of_code("# one\\nx = 1")` is `[2]`."""
     docstrings: set[int] = set()
     for node in ast.walk(ast.parse(source)):
         body = getattr(node, "body", None)
@@ -270,7 +275,7 @@ def code_lines(source: str) -> int:
     for token in tokenize.generate_tokens(io.StringIO(source).readline):
         if token.type not in silent:
             code.update(range(token.start[0], token.end[0] + 1))
-    return len(code - docstrings)
+    return sorted(code - docstrings)
 
 
 def passing_names() -> list[str]:
