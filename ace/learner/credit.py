@@ -21,7 +21,7 @@ Level = Literal["injected", "cited", "followed"]
 
 
 def level(bullet: PlaybookBullet, output: TaskOutput) -> Level:
-    """How strongly a run used a bullet that it was shown.
+    """Say how strongly a run used a bullet that it was shown.
 
     A Pitfall is never followed: it is a warning.
 
@@ -37,7 +37,7 @@ def level(bullet: PlaybookBullet, output: TaskOutput) -> Level:
 
 
 def alignment(bullet: PlaybookBullet, steps: Sequence[ReasoningStep]) -> float:
-    """How well a run's changing calls fit a bullet's: 1.0 where it teaches them, else by their longest common subsequence.
+    """Measure how well a run's changing calls fit a bullet's: 1.0 where it teaches them, else by common subsequence.
 
     Twice its length over the sum of both lengths (Sørensen-Dice), so that missing and extra calls count alike. A bullet
     without changing calls fits a run that changed nothing.
@@ -53,7 +53,7 @@ def alignment(bullet: PlaybookBullet, steps: Sequence[ReasoningStep]) -> float:
 
 
 def _common(a: Sequence[str], b: Sequence[str]) -> int:
-    """Length of the longest common subsequence."""
+    """Return the length of the longest common subsequence."""
     row = [0] * (len(b) + 1)
     for x in a:
         diagonal = 0
@@ -65,7 +65,7 @@ def _common(a: Sequence[str], b: Sequence[str]) -> int:
 def credit(
     output: TaskOutput, feedback: Feedback, find: Callable[[Iterable[str]], Mapping[str, PlaybookBullet]]
 ) -> list[Tag]:
-    """One tag for each bullet that a run used, or about which an experiment decided; none for a run that an outage ended.
+    """Make one tag for each bullet that a run used, or that an experiment was about; none for a run that an outage ended.
 
     Args:
         output: The run.
@@ -102,7 +102,7 @@ def credit(
 
 
 def _plan_runs(output: TaskOutput) -> tuple[str, PlanRuns]:
-    """The lesson whose plan the run was offered as one call, and what became of it."""
+    """Return the lesson whose plan the run was offered as one call, and what became of it."""
     told: Mapping[str, Any] = output.metadata.get("plan") or {}
     end: Mapping[str, Any] = told.get("end") or {}
     finished = bool(end) and not end.get("why")

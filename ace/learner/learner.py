@@ -175,7 +175,7 @@ class Learner:
     def _run_episode(
         self, episode: Episode, place: str, on_run: Callable[[Episode, TaskOutput, Feedback], None] | None
     ) -> bool:
-        """One episode, unless it has been learned from; whether it succeeded."""
+        """Run one episode, unless it has been learned from, and say whether it succeeded."""
         assert self.agent_for is not None
         queue = self._queue
         if queue is not None and (known := queue.learned(place)) is not None:
@@ -352,7 +352,7 @@ class Learner:
         return self.report.since(before)
 
     def learn_or_keep(self, output: TaskOutput, feedback: Feedback, *, group: str = "") -> LearningReport:
-        """`learn`, and keep the run for later where the playbook is out of reach, or it took too long.
+        """Learn as `learn` does, and keep the run for later where the playbook is out of reach, or it took too long.
 
         Runs that wait are learned after it.
 
@@ -508,7 +508,7 @@ class Learner:
             self._correct(stored)
 
     def _known(self, run_id: str) -> Learned | None:
-        """What the book has learned from a run; where its lessons wait for the gate, that decides first."""
+        """Return what the book has learned from a run; where its lessons wait for the gate, that decides first."""
         if any(waiting.run_id == run_id for waiting, _, _ in self._proposed):
             self._propose(now=True)
         return self.playbook.history.learned([run_id]).get(run_id)
@@ -619,7 +619,7 @@ class Learner:
                     self._queue.done(run, success)
 
     def _accepted(self, proposed: Sequence[_Lessons]) -> Sequence[Delta]:
-        """What the lessons make of the book; of those that the gate refuses, what needs none."""
+        """Return what the lessons make of the book; of those that the gate refuses, what needs none."""
         deltas = [*(run for run, _, _ in proposed), *self._tried(proposed)]
         if self.gate is None or not any(map(_shown, deltas)):
             return deltas
@@ -631,7 +631,7 @@ class Learner:
         return self._tried(proposed, ungated=True)
 
     def _tried(self, proposed: Sequence[_Lessons], ungated: bool = False) -> list[Delta]:
-        """What the lessons of several runs make of the book, one run after the other: tried in a copy.
+        """Return what the lessons of several runs make of the book, one run after the other: tried in a copy.
 
         Args:
             proposed: The lessons.
@@ -663,7 +663,7 @@ def _claimed(state: Path) -> Generator[None]:
 
 
 def _counted(runs: Sequence[TaskOutput], feedback: Feedback | None) -> Sequence[TaskOutput]:
-    """The requests of a conversation that a verdict is about."""
+    """Choose the requests of a conversation that a verdict is about."""
     if len(runs) == 1 or feedback is None or feedback.success:
         return runs
     named = feedback.details.get("request")
@@ -675,7 +675,7 @@ def _counted(runs: Sequence[TaskOutput], feedback: Feedback | None) -> Sequence[
 
 
 def unknown_names(runs: Iterable[TaskOutput], schemas: Mapping[str, Any]) -> set[str]:
-    """Names of tools, and of arguments as ``tool(argument)``, that the schemas do not know; nothing without schemas.
+    """Find names of tools, and of arguments as ``tool(argument)``, that the schemas do not know; nothing without schemas.
 
     Examples:
         >>> from ace.learner import read_trace
@@ -696,7 +696,7 @@ def unknown_names(runs: Iterable[TaskOutput], schemas: Mapping[str, Any]) -> set
 
 
 def _stored(run: Learned, hashes: Mapping[str, str]) -> Learned:
-    """What a run taught as the journal keeps it."""
+    """Return what a run taught as the journal keeps it."""
     named = {name for insight in run.insights for name in (*insight.tool_sequence, *insight.tools)}
     named |= {tool for tool, _ in run.changed}
     tools = {name: digest for name, digest in hashes.items() if name in named}
@@ -705,12 +705,12 @@ def _stored(run: Learned, hashes: Mapping[str, str]) -> Learned:
 
 
 def _shown(delta: Delta) -> bool:
-    """Whether it is a new bullet that agents will see."""
+    """Check whether it is a new bullet that agents will see."""
     return delta.kind == "add" and delta.bullet.stage != "quarantined" and delta.bullet.trust != "tainted"
 
 
 def _needs_no_gate(delta: Delta) -> bool:
-    """Whether it is evidence or credit of what is there, or waits for review."""
+    """Check whether it is evidence or credit of what is there, or waits for review."""
     if isinstance(delta, (Tag, Merge)):
         return not (isinstance(delta, Merge) and delta.absorbed)
     return delta.kind == "add" and not _shown(delta)

@@ -48,11 +48,11 @@ class LearningReport:
             self.removed += delta.kind == "remove" or (delta.kind == "merge" and bool(delta.absorbed))
 
     def plus(self, other: LearningReport) -> LearningReport:
-        """Both together."""
+        """Add both together."""
         return LearningReport(**{f.name: getattr(self, f.name) + getattr(other, f.name) for f in fields(self)})
 
     def since(self, before: LearningReport) -> LearningReport:
-        """What came after an earlier count."""
+        """Return what came after an earlier count."""
         numbers = {f.name: getattr(self, f.name) - getattr(before, f.name) for f in fields(self) if f.name != "usage"}
         then = before.usage.model_dump()
         usage = RunUsage(**{name: value - then[name] for name, value in self.usage.model_dump().items()})

@@ -37,7 +37,7 @@ class TraceEvent:
 
 
 def events_of(trace: Any) -> Iterator[TraceEvent]:
-    """The events of a run in any known form.
+    """Read the events of a run in any known form.
 
     Raises:
         ValueError: The form is not known.
@@ -60,7 +60,7 @@ def events_of(trace: Any) -> Iterator[TraceEvent]:
 
 
 def field_of(thing: Any, name: str, default: Any = None) -> Any:
-    """A field of an object or a dict: `field_of({"role": "user"}, "role")`."""
+    """Read a field of an object or a dict: `field_of({"role": "user"}, "role")`."""
     if isinstance(thing, Mapping):
         return cast("Mapping[str, Any]", thing).get(name, default)
     return default if isinstance(thing, (str, bytes, list, tuple)) else getattr(thing, name, default)
@@ -70,7 +70,7 @@ def field_of(thing: Any, name: str, default: Any = None) -> Any:
 
 
 def _trajectory(trace: Any, trajectory: Any) -> Iterator[TraceEvent]:
-    """The flat dict of `dspy.ReAct`: thought_0, tool_name_0, tool_args_0, observation_0, thought_1 ..."""
+    """Read the flat dict of `dspy.ReAct`: thought_0, tool_name_0, tool_args_0, observation_0, thought_1 ..."""
     if not isinstance(trajectory, Mapping):
         raise ValueError(
             f"its `trajectory` is {type(trajectory).__name__}, expected DSPy's dict: thought_0, tool_name_0 ..."
@@ -90,13 +90,13 @@ def _trajectory(trace: Any, trajectory: Any) -> Iterator[TraceEvent]:
 
 
 def _turns(_trace: Any, history: Any) -> Iterator[TraceEvent]:
-    """The `dspy.History` of `dspy.ReActV2`, or of any conversation with its calls."""
+    """Read the `dspy.History` of `dspy.ReActV2`, or of any conversation with its calls."""
     for number, message in enumerate(read_messages(list(field_of(history, "messages", history)))):
         yield from message_events(message, number)
 
 
 def message_events(message: Message, number: int = 0) -> Iterator[TraceEvent]:
-    """A message of a history as events; a call's id is its own in the whole conversation."""
+    """Read a message of a history as events; a call's id is its own in the whole conversation."""
     if said := "\n".join(value_to_text(value) for value in message.inputs.values()):
         yield TraceEvent("user", said)
     for index, (thought, call) in enumerate(message.steps):
@@ -111,7 +111,7 @@ def message_events(message: Message, number: int = 0) -> Iterator[TraceEvent]:
 
 
 def _messages(_: Any, messages: Sequence[Any]) -> Iterator[TraceEvent]:
-    """Messages of OpenAI's API, LangGraph or Pydantic AI."""
+    """Read messages of OpenAI's API, LangGraph or Pydantic AI."""
     for message in messages:
         parts = field_of(message, "parts")
         yield from _parts(parts) if parts is not None else _message(message)
@@ -141,7 +141,7 @@ def _message(message: Any) -> Iterator[TraceEvent]:
 
 
 def _call(item: Any) -> TraceEvent:
-    """A call in whatever form: of a message, a block, a part."""
+    """Read a call in whatever form: of a message, a block, a part."""
     made = field_of(item, "function") or field_of(item, "custom") or item
     name, args = _first(made, "name", "tool_name"), _first(made, "arguments", "args", "input")
     if not isinstance(name, str) or not name.strip() or len(name) > MAX_NAME or not name.isprintable():
@@ -154,18 +154,18 @@ def _call(item: Any) -> TraceEvent:
 
 
 def _result(item: Any, *, failed: bool) -> TraceEvent:
-    """A result in whatever form; that it is not marked as failed says nothing."""
+    """Read a result in whatever form; that it is not marked as failed says nothing."""
     call_id = str(_first(item, "call_id", "tool_call_id", "tool_use_id") or "")
     return TraceEvent("result", _content(_first(item, "content", "output")), call_id=call_id, failed=failed or None)
 
 
 def _first(thing: Any, *names: str) -> Any:
-    """The first of some fields that is there."""
+    """Return the first of some fields that is there."""
     return next((found for name in names if (found := field_of(thing, name)) is not None), None)
 
 
 def _blocks(role: str, blocks: Sequence[Any]) -> Iterator[TraceEvent]:
-    """The content blocks of Anthropic's API: text, calls, and results inside a message of the user."""
+    """Read the content blocks of Anthropic's API: text, calls, and results inside a message of the user."""
     for block in blocks:
         kind = field_of(block, "type")
         if kind == "tool_use":
@@ -177,7 +177,7 @@ def _blocks(role: str, blocks: Sequence[Any]) -> Iterator[TraceEvent]:
 
 
 def _parts(parts: Sequence[Any]) -> Iterator[TraceEvent]:
-    """The parts of a Pydantic AI request or response."""
+    """Read the parts of a Pydantic AI request or response."""
     calls = any(field_of(part, "part_kind") == "tool-call" for part in parts)
     for part in parts:
         kind, content, name = (field_of(part, field) for field in ("part_kind", "content", "tool_name"))
@@ -198,7 +198,7 @@ def _parts(parts: Sequence[Any]) -> Iterator[TraceEvent]:
 
 
 def _content(content: Any) -> str:
-    """Plain text of a content that may be text, a list of parts, or any value."""
+    """Return the plain text of a content that may be text, a list of parts, or any value."""
     if content is None:
         return ""
     parts = cast("Sequence[Any]", content) if isinstance(content, (list, tuple)) else ()
@@ -208,7 +208,7 @@ def _content(content: Any) -> str:
 
 
 def _asked(content: Any) -> TraceEvent:
-    """What the user said."""
+    """Read what the user said."""
     parts = cast("Sequence[Any]", content) if isinstance(content, (list, tuple)) else ()
     said = [part for part in parts if media_of(part) is None]
     words = None if len(said) == len(parts) else _content(said) if said else ""
@@ -216,7 +216,7 @@ def _asked(content: Any) -> TraceEvent:
 
 
 def in_words(events: Iterator[TraceEvent]) -> list[TraceEvent]:
-    """Events whose user says words only: an image beside them is no part of a task's text.
+    """Reduce what the user says to words: an image beside them is no part of a task's text.
 
     Examples:
         >>> picture = {"type": "image_url", "image_url": {"url": "https://example.org/x.png"}}
@@ -228,7 +228,8 @@ def in_words(events: Iterator[TraceEvent]) -> list[TraceEvent]:
 
 
 def media_of(part: Any) -> str | None:
-    """The type of a part of a content that is an image, a sound or a file: `media_of({"type": "image_url"})`; else None."""
+    """Return the type of a part of a content that is an image, a sound or a file: `media_of({"type": "image_url"})`; else
+    None."""
     if isinstance(part, str) or field_of(part, "text") is not None:
         return None
     kind = str(field_of(part, "type") or field_of(part, "kind") or type(part).__name__)
@@ -237,7 +238,7 @@ def media_of(part: Any) -> str | None:
 
 
 def _part(part: Any) -> str:
-    """A part of a content: its text, or the name of what is none."""
+    """Read a part of a content: its text, or the name of what is none."""
     if isinstance(part, str):
         return part
     if (text := field_of(part, "text")) is not None:

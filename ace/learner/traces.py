@@ -74,7 +74,7 @@ def read_requests(
     domain: str | None = None,
     tenant: str | None = None,
 ) -> list[TaskOutput]:
-    """The requests of a recorded conversation, each as a run of its own; a trace with one request is one run.
+    """Read the requests of a recorded conversation, each as a run of its own; a trace with one request is one run.
 
     A request ends when what it asked for was changed: the user's next words begin another. Each run holds, beside the words
     of its request, those earlier sentences of the user that say what its calls were given.
@@ -121,7 +121,7 @@ def read_requests(
 
 
 def _found(trace: Any) -> TaskOutput | list[TraceEvent]:
-    """Our own run as it is, or the events of another's."""
+    """Return our own run as it is, or the events of another's."""
     held = run_of(trace)
     if isinstance(held, TaskOutput):
         return held
@@ -139,7 +139,7 @@ def _found(trace: Any) -> TaskOutput | list[TraceEvent]:
 
 
 def request_of(output: TaskOutput, read_only: Collection[str] = (), number: Any = None) -> TaskOutput:
-    """A message of a conversation as a task of its own, with the words and reads that it needs from earlier ones.
+    """Make a message of a conversation a task of its own, with the words and reads that it needs from earlier ones.
 
     Messages belong to one request until what it asked for was changed: "Yes, go ahead" is no task.
 
@@ -193,7 +193,7 @@ def request_of(output: TaskOutput, read_only: Collection[str] = (), number: Any 
 
 
 def _earlier_run(output: TaskOutput, number: int, read_only: Collection[str]) -> TaskOutput:
-    """The run of an earlier message, as far as the history holds it."""
+    """Read the run of an earlier message, as far as the history holds it."""
     task = output.task
     message = read_messages(task.history)[number]
     run = _run(list(message_events(message, number)), None, read_only, domain=task.domain, tenant=task.tenant)
@@ -205,7 +205,7 @@ def _earlier_run(output: TaskOutput, number: int, read_only: Collection[str]) ->
 
 
 def _requests(events: Sequence[TraceEvent], read_only: Collection[str]) -> list[list[TraceEvent]]:
-    """The events of each request: one ends with the last change before the user speaks again and more calls follow."""
+    """Split events by request: one ends with the last change before the user speaks again and more calls follow."""
     parts: list[list[TraceEvent]] = [[]]
     changed = False
     for index, event in enumerate(events):
@@ -223,7 +223,7 @@ def _requests(events: Sequence[TraceEvent], read_only: Collection[str]) -> list[
 
 
 def _changes(call: TraceEvent, events: Sequence[TraceEvent], read_only: Collection[str]) -> bool:
-    """Whether a call changed something: it is known to, and no answer so far says that it failed."""
+    """Check whether a call changed something: it is known to, and no answer so far says that it failed."""
     if call.kind != "call" or call.name in read_only:
         return False
     answers = [e for e in events if e.kind == "result" and e.call_id and e.call_id == call.call_id]
@@ -235,7 +235,7 @@ def _failed(answer: str) -> bool:
 
 
 def _agrees(text: str) -> bool:
-    """Whether a user only agrees: "Yes, go ahead" asks for nothing that was not asked for before."""
+    """Check whether a user only agrees: "Yes, go ahead" asks for nothing that was not asked for before."""
     little = FUNCTION_WORDS | FUNCTION_WORDS_ELSEWHERE
     return all(AGREEING.fullmatch(word) or word in little for word in WORD.findall(text.lower()))
 
@@ -243,7 +243,7 @@ def _agrees(text: str) -> bool:
 def _handed_on(
     events: Sequence[TraceEvent], later: Sequence[TraceEvent], read_only: Collection[str]
 ) -> list[TraceEvent]:
-    """Reads of earlier requests, with their answers, that hold what the calls of a later one were given."""
+    """Find reads of earlier requests, with their answers, that hold what the calls of a later one were given."""
     said = " ".join(event.text for event in later if event.kind == "user")
     given = {value for event in later if event.kind == "call" for value in _values(event.args)}
     wanted = [value for value in given if len(value) > 2 and not any(said_in(said, value))]
@@ -254,7 +254,7 @@ def _handed_on(
 
 
 def _needed(events: Sequence[TraceEvent], later: Sequence[TraceEvent]) -> str:
-    """Sentences of earlier messages that hold what the calls of a later one were given."""
+    """Find sentences of earlier messages that hold what the calls of a later one were given."""
     values = {value for event in later if event.kind == "call" for value in _values(event.args)}
     said = [event.text for event in events if event.kind == "user"]
     sentences = [part for text in said for part in re.split(r"(?<=[.!?])\s+|\n", text) if part.strip()]
@@ -262,7 +262,7 @@ def _needed(events: Sequence[TraceEvent], later: Sequence[TraceEvent]) -> str:
 
 
 def _values(args: Any) -> list[str]:
-    """The texts among a call's arguments, in lower case."""
+    """Return the texts among a call's arguments, in lower case."""
     text = args if isinstance(args, str) else json.dumps(args, default=value_to_text)
     return [value for value in fields(text) if value]
 
@@ -273,7 +273,7 @@ def _values(args: Any) -> list[str]:
 def _run(
     events: Sequence[TraceEvent], task: str | None, read_only: Collection[str], earlier: str = "", **scope: Any
 ) -> TaskOutput:
-    """Events as a run; `scope` is the domain and the tenant of its task."""
+    """Make a run of events; `scope` is the domain and the tenant of its task."""
     asked = task if task is not None else next((event.text for event in events if event.kind == "user"), None)
     if not asked:
         raise ValueError("the trace does not contain the task; pass task='...'")
@@ -319,7 +319,7 @@ def _run(
 
 
 def _step(event: TraceEvent, call_id: str, iteration: int, thought: str, changes: bool) -> ReasoningStep:
-    """A call that has no result yet."""
+    """Make the step of a call that has no result yet."""
     args, problem = _arguments(event.args)
     return ReasoningStep(
         iteration=iteration,
@@ -344,7 +344,7 @@ def _answered(step: ReasoningStep, event: TraceEvent) -> ReasoningStep:
 
 
 def _arguments(args: Any) -> tuple[dict[str, Any], StepError | None]:
-    """Arguments as a dict; what a model wrote that is none becomes an error of the step."""
+    """Read arguments as a dict; what a model wrote that is none becomes an error of the step."""
     why = "the arguments are no object"
     if isinstance(args, str) and args.strip():
         try:

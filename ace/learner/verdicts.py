@@ -115,7 +115,7 @@ class Replay:
         self.credited = {names[i]: runs for i, runs in credits.items() if i in names}
 
     def _repeat(self, revision: int, deltas: Sequence[Delta]) -> None:
-        """One commit once more."""
+        """Make one commit once more."""
         heard = [delta for delta in deltas if isinstance(delta, Learned)]
         if not heard:
             written = [found for delta in deltas if (found := self._mapped(delta)) is not None]
@@ -127,7 +127,7 @@ class Replay:
         self._name_new()
 
     def _teach(self, heard: Sequence[Learned], tags: Sequence[Tag]) -> None:
-        """What runs taught in one commit, by the verdicts that hold now."""
+        """Commit at once what runs taught in one commit, by the verdicts that hold now."""
         for before in heard:
             run = self._now[before.run_id]
             if run.success is not None:
@@ -138,14 +138,14 @@ class Replay:
                 self._copy.commit([*credits, *self._curator.curate(insights, tools)], tools=tools)
 
     def _with_values(self, insight: Insight) -> Insight:
-        """A stored lesson with what of its values the book knows in the clear."""
+        """Return a stored lesson with what of its values the book knows in the clear."""
         slots = insight.situation.slots if insight.situation is not None else ()
         values = {slot.name: self._texts[slot.digest] for slot in slots if slot.digest in self._texts}
         plan = insight.plan.with_constants(self._constants) if insight.plan is not None else None
         return insight.model_copy(update={"values": values, "plan": plan})
 
     def _mapped(self, delta: Any) -> Any:
-        """A delta as the copy takes it; None for one about what is not there."""
+        """Return a delta as the copy takes it; None for one about what is not there."""
         if isinstance(delta, Purge):
             return None
         if isinstance(delta, (Add, Restore)):
@@ -193,7 +193,7 @@ class Replay:
 
 
 def _identity(bullet: PlaybookBullet) -> tuple[Any, ...]:
-    """What makes a lesson the same in both."""
+    """Return what makes a lesson the same in both."""
     said = bullet.shape if bullet.plan is not None else bullet.content
     return (bullet.section, bullet.domain, bullet.tenant, said)
 

@@ -46,7 +46,7 @@ class ObservedRun(BaseModel, frozen=True, extra="forbid"):
 
 
 def known_tools(tools: Any) -> dict[str, Any]:
-    """The fields of an `ObservedRun` that say what is known of its tools.
+    """Return the fields of an `ObservedRun` that say what is known of its tools.
 
     Args:
         tools: ``registry.schemas``, a registry, or only ``registry.schema_hashes``.
@@ -75,7 +75,7 @@ class WaitingRuns:
 
     @classmethod
     def of(cls, playbook: Playbook) -> WaitingRuns:
-        """Those beside a playbook: all learners of it in this process share them."""
+        """Return those beside a playbook: all learners of it in this process share them."""
         with _OF_BOOKS_LOCK:
             return _OF_BOOKS.setdefault(playbook, cls(playbook.postponed))
 
@@ -110,29 +110,29 @@ class WaitingRuns:
         self._forget(run.key, but=file)
 
     def done(self, run: ObservedRun, success: bool) -> None:
-        """A run was learned from; its place is remembered."""
+        """Take away a run that was learned from, and remember its place."""
         if run.place and self.folder is not None:
             write_atomic(self._mark(run.place), json.dumps(success), private=True)
         self._forget(run.key)
 
     def learned(self, place: str) -> bool | None:
-        """Whether the run at a place succeeded; None where none was learned from."""
+        """Say whether the run at a place succeeded; None where none was learned from."""
         try:
             return json.loads(self._mark(place).read_text(encoding="utf-8")) if self.folder is not None else None
         except (FileNotFoundError, ValueError):  # a power cut may leave a file empty
             return None
 
     def get(self, key: str) -> ObservedRun | None:
-        """The run of a key; None when it does not wait."""
+        """Return the run of a key; None when it does not wait."""
         found = self._files(f"{_named(key)}-*.json")
         return self._memory.get(key) or (_read(found[0]) if found else None)
 
     def __iter__(self) -> Iterator[ObservedRun]:
-        """The runs that wait, those that came first before the others."""
+        """Yield the runs that wait, those that came first before the others."""
         return self.within(math.inf)
 
     def within(self, seconds: float, *, sound: bool = False) -> Iterator[ObservedRun]:
-        """The runs that wait, without those for which so many seconds of CPU time are not enough.
+        """Yield the runs that wait, without those for which so many seconds of CPU time are not enough.
 
         Args:
             seconds: Of CPU time.
@@ -204,7 +204,7 @@ class WaitingRuns:
                     self._forget(run.key)
 
     def replace(self, run: ObservedRun, *, keep: bool) -> None:
-        """A later verdict takes the place of a run that waits; with `keep` it waits in its stead."""
+        """Replace a run that waits by a later verdict; with `keep` that waits in its stead."""
         if run.key in self._memory or self._files(f"{_named(run.key)}-*.json"):
             if keep:
                 self.put(run, power_cut=True)
@@ -218,7 +218,7 @@ class WaitingRuns:
                 file.unlink(missing_ok=True)
 
     def _files(self, pattern: str) -> list[Path]:
-        """The files of runs, the oldest first; another process may take one away meanwhile."""
+        """Return the files of runs, the oldest first; another process may take one away meanwhile."""
         found: list[tuple[int, str, Path]] = []
         for file in self.folder.glob(pattern) if self.folder is not None else ():
             with suppress(FileNotFoundError):
@@ -231,7 +231,7 @@ class WaitingRuns:
 
 
 def _named(key: str) -> str:
-    """How the files of a key begin, as it is read out of one."""
+    """Return how the files of a key begin, as it is read out of one."""
     return digest(clean_text(key))
 
 

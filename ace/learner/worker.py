@@ -34,7 +34,7 @@ class BackgroundWorker:
         self._closed = False
 
     def check_open(self) -> None:
-        """Raises `PlaybookError` when the learner is closed."""
+        """Raise `PlaybookError` when the learner is closed."""
         if self._closed:
             raise PlaybookError("the learner is closed; make a new one to observe further runs")
 

@@ -37,11 +37,11 @@ class TokenBudget:
         """By number: a bullet and its tokens."""
 
     def count(self, text: str) -> int:
-        """Tokens of a text."""
+        """Count the tokens of a text."""
         return (self.counter or count_tokens)(text)
 
     def tokens_of(self, bullet: PlaybookBullet) -> int:
-        """Tokens that a bullet takes in a prompt or in the book, its line feed included."""
+        """Count the tokens that a bullet takes in a prompt or in the book, its line feed included."""
         if not bullet.id:  # not committed yet: an id of the usual length
             return self.count(render_bullet(bullet.model_copy(update={"id": "b-1000"}))) + 1
         known = self._sizes.get(bullet.number)

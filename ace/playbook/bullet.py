@@ -33,7 +33,7 @@ MAX_CONTENT = 600
 
 
 def sequence_key(tools: Iterable[str]) -> tuple[str, ...]:
-    """Two tool sequences are equal when they are the same multiset; no call at all is a sequence too.
+    """Return the key of a tool sequence: two are equal when they are the same multiset; no call at all is a sequence too.
 
     Examples:
         >>> sequence_key(["b", "a", "b"]) == sequence_key(["a", "b", "b"])
@@ -75,7 +75,7 @@ class FilterKey(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> FilterKey:
-        """The key that `PlaybookBullet.filter_key` wrote."""
+        """Read the key that `PlaybookBullet.filter_key` wrote."""
         stage, section, domain, tenant, tags, tools, hashes = json.loads(text)
         return cls(stage, section, domain, tenant, tuple(tags), tuple(tools), tuple((n, h) for n, h in hashes))
 
@@ -98,7 +98,7 @@ class Provenance(BaseModel, frozen=True, extra="forbid"):
         return min(len(self.task_ids), len(self.users)) if self.users else len(self.task_ids)
 
     def joined(self, *others: Provenance) -> Provenance:
-        """What several bullets rest on together, each task and run once: `one.provenance.joined(other.provenance)`."""
+        """Join what several bullets rest on, each task and run once: `one.provenance.joined(other.provenance)`."""
         names = ("task_ids", "groups", "run_ids", "users")
         every = {name: dict.fromkeys(item for one in (self, *others) for item in getattr(one, name)) for name in names}
         source = next((one.source for one in (self, *others) if one.source), "")
@@ -270,7 +270,7 @@ class PlaybookBullet(BaseModel, frozen=True, extra="forbid"):
 
 
 def readable(plan: Plan | None, situations: Sequence[Situation]) -> dict[str, Any]:
-    """The fields of a mined lesson that are made of its data.
+    """Return the fields of a mined lesson that are made of its data.
 
     Examples:
         >>> readable(Plan(), [Situation(template="Say hello")])["content"]

@@ -13,7 +13,7 @@ Credits = Mapping[str, set[str]]
 
 
 def credits_of(journal: Iterable[tuple[int, Delta]]) -> Credits:
-    """By bullet, the runs whose credit counts after a journal: `credits_of(book.history.deltas())`."""
+    """Return by bullet the runs whose credit counts after a journal: `credits_of(book.history.deltas())`."""
     return _credited(list(journal), {})
 
 

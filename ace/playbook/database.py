@@ -20,13 +20,13 @@ learns does not wait for ten."""
 
 
 def cache_folder() -> Path:
-    """The user's cache folder."""
+    """Return the user's cache folder."""
     root = os.environ.get("XDG_CACHE_HOME")
     return (Path(root) if root else Path.home() / ".cache") / "dspy-ace"
 
 
 def book_url(path: str | Path) -> str | sa.URL:
-    """Where a playbook is: a file, or what is an SQLAlchemy URL already.
+    """Return where a playbook is: a file, or what is an SQLAlchemy URL already.
 
     Raises:
         PlaybookError: The file's folder does not exist.
@@ -43,7 +43,7 @@ def book_url(path: str | Path) -> str | sa.URL:
 
 
 def named_as(path: str) -> tuple[str, str]:
-    """A playbook as it may be shown, without a password, and its name for files beside it.
+    """Return a playbook as it may be shown, without a password, and its name for files beside it.
 
     Examples:
         >>> named_as("postgresql://ana:secret@db.example/team")
@@ -67,7 +67,7 @@ def check_there(path: str | Path) -> None:
 
 
 def connect(url: sa.URL, memory: bool) -> sa.Engine:
-    """An engine whose transactions see one state, and whose writers wait for each other.
+    """Open an engine whose transactions see one state, and whose writers wait for each other.
 
     Args:
         url: Of the database.
@@ -108,7 +108,7 @@ def _configure_sqlite(connection: Any, _record: Any) -> None:
 
 
 def _patiently(act: Callable[[], Any]) -> None:
-    """SQLite's own patience does not cover the change to WAL mode."""
+    """Try again for a while: SQLite's own patience does not cover the change to WAL mode."""
     until = time.monotonic() + BUSY_SECONDS
     while True:
         try:
@@ -150,5 +150,5 @@ def _take_turn(connection: sa.Connection) -> None:
 
 
 def _commits(connection: sa.Connection) -> int:
-    """A number that is another one after each commit of others."""
+    """Return a number that is another one after each commit of others."""
     return connection.exec_driver_sql("PRAGMA data_version").scalar_one()

@@ -176,7 +176,7 @@ DELTAS: TypeAdapter[Delta] = TypeAdapter(Delta)
 
 
 def checked(delta: Delta) -> Delta:
-    """The delta with encodable text throughout; what is no delta is refused before anything is written."""
+    """Return the delta with encodable text throughout; what is no delta is refused before anything is written."""
     try:
         return DELTAS.validate_python(clean_value(delta.model_dump()))
     except (ValidationError, AttributeError) as error:
@@ -208,7 +208,7 @@ def apply(bullets: dict[str, PlaybookBullet], delta: Delta, revision: int) -> di
 
 
 def _changes(bullets: Mapping[str, PlaybookBullet], delta: Delta, revision: int) -> dict[str, PlaybookBullet | None]:
-    """What one delta changes: id to the new bullet, or to None for one that goes.
+    """Return what one delta changes: id to the new bullet, or to None for one that goes.
 
     Raises:
         PlaybookError: The bullet does not exist, or a field is unknown or has an illegal value.
@@ -275,7 +275,7 @@ def _changed(
 
 
 def _freed(old: PlaybookBullet, merge: Merge) -> dict[str, Any]:
-    """What a clean run changes of a lesson that waited for one; what a person has put away stays there."""
+    """Return what a clean run changes of a lesson that waited for one; what a person has put away stays there."""
     after = {} if merge.after is None else {"after": merge.after}
     if not merge.clean or old.trust != "tainted" or old.stage == "retired":
         return after
@@ -283,7 +283,7 @@ def _freed(old: PlaybookBullet, merge: Merge) -> dict[str, Any]:
 
 
 def _said(old: PlaybookBullet, merge: Merge, absorbed: Sequence[PlaybookBullet]) -> dict[str, Any]:
-    """What a mined lesson says after a merge: its plan and its situations, and the sentences made of them."""
+    """Return what a mined lesson says after a merge: its plan and its situations, and the sentences made of them."""
     situations, runs = old.situations, len(old.provenance.run_ids)
     if merge.situation is not None:
         situations = added(situations, merge.situation, merge.instead_of, runs)
@@ -296,7 +296,7 @@ def _said(old: PlaybookBullet, merge: Merge, absorbed: Sequence[PlaybookBullet])
 
 
 def _inherited(old: PlaybookBullet, absorbed: Sequence[PlaybookBullet]) -> dict[str, Any]:
-    """What a bullet takes over from those it replaces."""
+    """Return what a bullet takes over from those it replaces."""
     all_of_them = (old, *absorbed)
     names = {old.id, *(bullet.id for bullet in absorbed)}
     distinct = dict.fromkeys(other for bullet in all_of_them for other in bullet.distinct_from if other not in names)
@@ -332,7 +332,7 @@ def _mean(old: float | None, new: float | None, weight: int) -> float | None:
 
 
 def fold(journal: Iterable[tuple[int, Delta]]) -> dict[str, PlaybookBullet]:
-    """The bullets that a journal of (revision, delta) adds up to.
+    """Fold a journal of (revision, delta) into the bullets that it adds up to.
 
     Examples:
         >>> bullet = PlaybookBullet(id="b-1", section="Pitfalls", content="Never guess an id.")

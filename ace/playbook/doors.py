@@ -38,7 +38,7 @@ def check_names(tools: Iterable[str], arguments: Iterable[str]) -> None:
 
 
 def why_held(bullet: PlaybookBullet, screen: Screen | None, tools: Collection[str]) -> str:
-    """Why a bullet is not shown without a review; empty when it may be."""
+    """Say why a bullet is not shown without a review; empty when it may be."""
     if bullet.trust == "tainted":
         return UNTRUSTED
     why = screen(f"{bullet.trigger}\n{bullet.content}", tools) if screen is not None else ""
@@ -54,7 +54,7 @@ def through_doors(
     tools: Collection[str],
     promote_after: int,
 ) -> list[Delta]:
-    """What a commit that no person has reviewed has to add.
+    """Return what a commit that no person has reviewed has to add.
 
     Args:
         before: The bullets that the commit touches, as they were.
@@ -98,7 +98,7 @@ def through_doors(
 
 
 def _by_evidence(old: PlaybookBullet | None, bullet: PlaybookBullet, enough: int, *, freed: bool) -> list[Delta]:
-    """The stage of a lesson that runs have taught, by how many tasks did."""
+    """Set the stage of a lesson that runs have taught, by how many tasks did."""
     support = bullet.provenance.support
     if support < enough and bullet.stage == "active" and (old is None or freed):
         return [Promote(bullet_id=bullet.id, stage="shadow", reason=f"taught by {support} of {enough} tasks")]

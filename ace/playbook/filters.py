@@ -68,7 +68,7 @@ class Filters:
         return bool(self.exclude_tasks or self.exclude_groups)
 
     def guard(self, provenance: Provenance) -> bool:
-        """Whether an evaluation guard leaves out what rests on this."""
+        """Check whether an evaluation guard leaves out what rests on this."""
         by_task = not set(self.exclude_tasks).isdisjoint(provenance.task_ids)
         return by_task or not set(self.exclude_groups).isdisjoint(provenance.groups)
 
@@ -79,7 +79,7 @@ class Filters:
         return (tools, *(getattr(self, field.name) for field in fields(self) if field.name != "tools"))
 
     def why_excluded(self, filter_key: FilterKey, domain: str | None, tenant: str | None) -> str:
-        """Why bullets with this filter key may not be shown, in words; empty when they may."""
+        """Say why bullets with this filter key may not be shown; empty when they may."""
         if filter_key.stage not in self.stages:
             return f"it is {filter_key.stage}"
         if filter_key.tenant not in (None, tenant):
@@ -96,7 +96,7 @@ class Filters:
 
 
 def tools_mismatch(filter_key: FilterKey, tools: Mapping[str, str]) -> str:
-    """Why a bullet does not fit these tools (name to schema hash), in words; empty when it does.
+    """Say why a bullet does not fit these tools (name to schema hash); empty when it does.
 
     Examples:
         >>> from ace.playbook.bullet import PlaybookBullet

@@ -71,7 +71,7 @@ class Diff(BaseModel, frozen=True):
     changes: tuple[Change, ...]
 
     def of(self, kind: str) -> list[Change]:
-        """The changes of one kind."""
+        """Return the changes of one kind."""
         return [change for change in self.changes if change.kind == kind]
 
 
@@ -110,7 +110,7 @@ class History:
     def entries(
         self, bullet_id: str | None = None, *, after: int = 0, until: int | None = None, newest: int | None = None
     ) -> list[dict[str, Any]]:
-        """Every delta ever committed, oldest first, with revision, author and time; of one bullet when it is named.
+        """Return every delta ever committed, oldest first, with revision, author and time; of one bullet when it is named.
 
         Args:
             bullet_id: The bullet.
@@ -130,18 +130,18 @@ class History:
         ]
 
     def deltas(self) -> list[tuple[int, Delta]]:
-        """(revision, delta) pairs, oldest first; `fold` of them is the bullet table."""
+        """Return (revision, delta) pairs, oldest first; `fold` of them is the bullet table."""
         return [(entry.revision, entry.delta) for entry in self._store.entries()]
 
     def learned(self, run_ids: Collection[str]) -> dict[str, Learned]:
-        """What the book has learned from runs, by the last verdict on each: `book.history.learned(["r-1"])`."""
+        """Return what the book has learned from runs, by the last verdict on each: `book.history.learned(["r-1"])`."""
         known = [run_id for run_id in run_ids if "b-0" in self._store.credits(run_id)]
         if not known:
             return {}
         return {run_id: taught for run_id, taught in self.heard().items() if run_id in known}
 
     def heard(self, newest: int = 0) -> dict[str, Learned]:
-        """What every run has taught, by the last verdict on it, in the order of the first ones.
+        """Return what every run has taught, by the last verdict on it, in the order of the first ones.
 
         Args:
             newest: Of so many entries, the last ones; 0 for all.
@@ -151,7 +151,8 @@ class History:
         return {delta.run_id: delta for delta in deltas if isinstance(delta, Learned)}
 
     def verdicts(self) -> dict[str, Verdict]:
-        """The last verdict on every run, in the order of the first ones; read on from where the journal was read before."""
+        """Return the last verdict on every run, in the order of the first ones; read on from where the journal was read
+        before."""
         with self._state.lock:
             revision, digest = self._verdicts_of
             if not self._store.has_been(digest):  # a purge has written the journal again
@@ -166,7 +167,7 @@ class History:
             return dict(self._verdicts)
 
     def credits(self) -> dict[str, tuple[str, ...]]:
-        """By bullet, the runs that have given it their credit."""
+        """Return by bullet the runs that have given it their credit."""
         return {bullet_id: tuple(sorted(runs)) for bullet_id, runs in self._store.credits().items()}
 
     def write_again(self, deltas: Sequence[Delta]) -> None:
@@ -219,7 +220,7 @@ class History:
         return tx.deltas
 
     def at(self, revision: int) -> tuple[PlaybookBullet, ...]:
-        """The bullets as they were at a revision: the journal, replayed.
+        """Return the bullets as they were at a revision: the journal, replayed.
 
         Raises:
             PlaybookError: There is no such revision.
@@ -229,7 +230,7 @@ class History:
         return tuple(sorted(bullets.values(), key=lambda bullet: bullet.number))
 
     def diff(self, a: int, b: int | None = None) -> Diff:
-        """What changed from revision `a` to revision `b`, the newest when it is not given.
+        """Return what changed from revision `a` to revision `b`, the newest when it is not given.
 
         With a > b, what a rollback would change.
 
@@ -263,7 +264,7 @@ class History:
         return self._state.revision
 
     def versions(self, bullet_id: str) -> list[Version]:
-        """What one bullet was after each commit that changed it, oldest first: `book.history.versions("b-1")`.
+        """Return what one bullet was after each commit that changed it, oldest first: `book.history.versions("b-1")`.
 
         Raises:
             PlaybookError: There never was such a bullet.
@@ -271,7 +272,8 @@ class History:
         return versions_of(self._store.entries(), bullet_id)
 
     def tenants(self, bullet_ids: Collection[str]) -> dict[str, list[tuple[int, str | None]]]:
-        """Whose some bullets have been, also those that are gone: `book.history.tenants({"b-1"})` by id, with revisions."""
+        """Say whose some bullets have been, also those that are gone: `book.history.tenants({"b-1"})` by id, with
+        revisions."""
         return tenants_of(self._store.entries(), bullet_ids)
 
     def restore(self, bullet_id: str, revision: int, *, author: str = "", note: str = "") -> int:
@@ -323,7 +325,7 @@ class History:
         return _verify(*self._store.everything())
 
     def successor(self, bullet_id: str) -> PlaybookBullet | None:
-        """The bullet that took the place of one that was merged away; None when it was removed, itself when it is there.
+        """Find the bullet that took the place of a merged one; None when it was removed, itself when it is there.
 
         Raises:
             PlaybookError: There never was such a bullet.
@@ -364,12 +366,12 @@ def verify_file(url: str | Path) -> VerifyReport:
 
 
 def _state_at(entries: Iterable[Entry], revision: int | None = None) -> dict[str, PlaybookBullet]:
-    """The fold of a journal up to a revision."""
+    """Fold a journal up to a revision."""
     return fold((e.revision, e.delta) for e in entries if revision is None or e.revision <= revision)
 
 
 def _diff(entries: Sequence[Entry], a: int, b: int) -> Diff:
-    """What differs between revision `a` and revision `b`; with a > b, what a rollback would change."""
+    """Return what differs between revision `a` and revision `b`; with a > b, what a rollback would change."""
     before, after = _state_at(entries, a), _state_at(entries, b)
     between = [entry for entry in entries if min(a, b) < entry.revision <= max(a, b)]
     explained, merged = _explained(between)
@@ -404,7 +406,7 @@ def _diff(entries: Sequence[Entry], a: int, b: int) -> Diff:
 
 
 def _explained(entries: Iterable[Entry]) -> tuple[dict[str, tuple[list[str], list[str]]], dict[str, str]]:
-    """By bullet, the reasons and authors of its deltas; and for each merged one, the bullet that took its place."""
+    """Return by bullet the reasons and authors of its deltas; and for each merged one, the bullet that took its place."""
     explained: dict[str, tuple[list[str], list[str]]] = {}
     merged: dict[str, str] = {}
     for entry in entries:
@@ -424,7 +426,7 @@ def _explained(entries: Iterable[Entry]) -> tuple[dict[str, tuple[list[str], lis
 
 
 def _way_back(now: Bullets, then: Bullets, revision: int, credited: Credits, note: str) -> list[Delta]:
-    """The deltas that make the book what it was, byte for byte; the journal only grows."""
+    """Make the deltas that make the book what it was, byte for byte; the journal only grows."""
     reason = f"back to revision {revision}{': ' if note else ''}{note}"
     deltas: list[Delta] = [Remove(bullet_id=i, back_to=revision, reason=reason) for i in now if i not in then]
     for bullet_id, bullet in then.items():
@@ -462,7 +464,7 @@ def _readable(entry: Entry) -> bool:
 
 
 def _unlike(entries: Sequence[Entry], rows: Sequence[Row]) -> Iterator[str]:
-    """Where the table is not the fold of the journal."""
+    """Yield where the table is not the fold of the journal."""
     try:
         folded = _state_at(entries)
     except ValueError as error:
@@ -481,7 +483,7 @@ def _unlike(entries: Sequence[Entry], rows: Sequence[Row]) -> Iterator[str]:
 
 
 def _wrong_numbers(entries: Sequence[Entry], next_number: int) -> Iterator[str]:
-    """Ids that came twice, and a counter that does not follow the last one."""
+    """Yield ids that came twice, and a counter that does not follow the last one."""
     deltas = [entry.delta for entry in entries]
     numbers = Counter(n for delta in deltas if not isinstance(delta, Restore) for n in given_numbers(delta))
     yield from (f"b-{number} was given twice" for number, times in numbers.items() if times > 1)

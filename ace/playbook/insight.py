@@ -97,7 +97,8 @@ class Insight(BaseModel, frozen=True, extra="forbid"):
         return self.model_copy(update={"plan": plan, "values": {}, "filled": self.fill})
 
     def as_bullet(self, schema_hashes: dict[str, str]) -> PlaybookBullet:
-        """The bullet that this lesson would become: its fields of the same names, but a plan with its situation only."""
+        """Make the bullet that this lesson would become: its fields of the same names, but a plan with its situation
+        only."""
         named = (*self.tool_sequence, *self.tools)
         shared = (PlaybookBullet.model_fields.keys() & Insight.model_fields.keys()) - {"plan"}
         fields: dict[str, Any] = {name: getattr(self, name) for name in shared}

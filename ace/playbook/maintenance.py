@@ -24,7 +24,7 @@ from ace.playbook.statistics import (
 
 
 def own_controls(bullet: PlaybookBullet) -> Record:
-    """The runs that a bullet fitted and was held out of; with none of them, nothing is known of the rate without it.
+    """Count the runs that a bullet fitted and was held out of; with none of them, nothing is known of the rate without it.
 
     A fixed guess would be too low for easy tasks, and for hard ones so high that lessons which help are retired.
 
@@ -158,7 +158,7 @@ class Maintenance:
         return self._state.store.drop_vectors(self._state.index.text_keys())
 
     def stats(self) -> BookStats:
-        """Counts by stage, section and trust."""
+        """Count by stage, section and trust."""
         bullets = self._state.all()
         return BookStats(
             revision=self._state.revision,

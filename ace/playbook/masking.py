@@ -38,7 +38,7 @@ class Masker(Protocol):
     """Names the rules; another name is another index."""
 
     def spans(self, text: str) -> Sequence[Span]:
-        """What is masked, in order and without overlap."""
+        """Return what is masked, in order and without overlap."""
         ...
 
 
@@ -122,7 +122,7 @@ class PatternMasker:
 
 
 def shouted(text: str) -> bool:
-    """Whether capitals tell nothing, as in ``PLEASE CANCEL MY ORDER`` or in a headline; not of a few words.
+    """Check whether capitals tell nothing, as in ``PLEASE CANCEL MY ORDER`` or in a headline; not of a few words.
 
     Examples:
         >>> shouted("PLEASE CANCEL MY ORDER"), shouted("Call Rose Banks")
@@ -135,7 +135,7 @@ def shouted(text: str) -> bool:
 
 
 def masked(text: str, spans: Sequence[Span], keep: Collection[Kind] = ()) -> str:
-    """A text with its spans replaced by the words of their kinds.
+    """Return a text with its spans replaced by the words of their kinds.
 
     Examples:
         >>> text = "Refund order 17 of Ana"

@@ -93,7 +93,7 @@ class Call(BaseModel, frozen=True, extra="forbid"):
     """Which loop of the plan it belongs to, from 1; 0 for none."""
 
     def places(self, argument: str) -> tuple[Binding, ...]:
-        """Where an argument may come from, the likeliest first."""
+        """Return where an argument may come from, the likeliest first."""
         return (self.args[argument], *self.also.get(argument, ()))
 
 
@@ -162,7 +162,7 @@ class Plan(BaseModel, frozen=True, extra="forbid"):
         return json.dumps(calls, sort_keys=True, default=str)
 
     def as_data(self) -> list[dict[str, Any]]:
-        """Its calls for an agent that runs them itself: of each argument, where its value comes from.
+        """Write its calls for an agent that runs them itself: of each argument, where its value comes from.
 
         Examples:
             >>> Plan(calls=(Call(tool="find", args={"name": FromTask(slot="name")}),)).as_data()
@@ -201,27 +201,27 @@ class Plan(BaseModel, frozen=True, extra="forbid"):
         return [call for call in self.calls if call.changes] or list(firsts.values())
 
     def fits(self, other: Plan) -> bool:
-        """Whether another plan of the same shape is the same: each argument may come from the same place in both."""
+        """Check whether another plan of the same shape is the same: each argument may come from the same place in both."""
         return all(
             not self.keys(one, name).isdisjoint(other.keys(also, name)) for one, also, name in self._beside(other)
         )
 
     def contradicts(self, other: Plan) -> bool:
-        """Whether what was written alike in all runs so far is another text in another plan of the same shape."""
+        """Check whether what was written alike in all runs so far is another text in another plan of the same shape."""
         written = ((_digest(one.args[name]), _digest(also.args[name])) for one, also, name in self._beside(other))
         return any(known and said and known != said for known, said in written)
 
     def writes_alike(self, other: Plan) -> bool:
-        """Whether two plans of the same shape know the same of what the model writes."""
+        """Check whether two plans of the same shape know the same of what the model writes."""
         return all(_digest(one.args[name]) == _digest(also.args[name]) for one, also, name in self._beside(other))
 
     def _beside(self, other: Plan) -> Iterator[tuple[Call, Call, str]]:
-        """Each argument of its telling calls, with the call and that of another plan of the same shape."""
+        """Yield each argument of its telling calls, with the call and that of another plan of the same shape."""
         for one, also in zip(self.telling, other.telling, strict=True):
             yield from ((one, also, name) for name in one.args)
 
     def keys(self, call: Call, argument: str) -> set[str]:
-        """The keys of the places that an argument of one of its calls may come from."""
+        """Return the keys of the places that an argument of one of its calls may come from."""
         return {self.key(place) for place in call.places(argument)}
 
     @property
@@ -230,12 +230,12 @@ class Plan(BaseModel, frozen=True, extra="forbid"):
         return self._with_args(_hashed)
 
     def constants(self) -> dict[str, Any]:
-        """What all its runs wrote alike, by its hash."""
+        """Return what all its runs wrote alike, by its hash."""
         args = (arg for call in self.calls for arg in call.args.values())
         return {_said(arg.value): arg.value for arg in args if isinstance(arg, Constant) and not arg.named}
 
     def with_constants(self, known: Mapping[str, Any]) -> Plan:
-        """The plan with values in place of the hashes of what a run wrote, as far as they are known."""
+        """Return the plan with values in place of the hashes of what a run wrote, as far as they are known."""
 
         def filled(arg: Binding) -> Binding:
             if isinstance(arg, Written) and arg.digest in known:
@@ -245,7 +245,7 @@ class Plan(BaseModel, frozen=True, extra="forbid"):
         return self._with_args(filled)
 
     def _with_args(self, changed: Callable[[Binding], Binding]) -> Plan:
-        """The plan with another binding for each argument."""
+        """Return the plan with another binding for each argument."""
         calls: list[Call] = []
         for call in self.calls:
             args = {name: changed(arg) for name, arg in call.args.items()}
@@ -253,13 +253,13 @@ class Plan(BaseModel, frozen=True, extra="forbid"):
         return self.model_copy(update={"calls": tuple(calls)})
 
     def key(self, binding: Binding) -> str:
-        """What makes two bindings the same, whatever else their plans call."""
+        """Return what makes two bindings the same, whatever else their plans call."""
         if isinstance(binding, FromAnswer):
             return f"{self.calls[binding.call].tool}.{binding.path.replace('[]', '').strip('.')}"
         return _shape(binding) if not isinstance(binding, FromTask) else "task"
 
     def call_text(self, call: Call, in_loop: bool = False) -> str:
-        """One of its calls in words."""
+        """Write one of its calls in words."""
         item = call.over if in_loop and not self._from_loop(call) else None
         args = ", ".join(name if name == item else self._arg(name, arg) for name, arg in call.args.items())
         return f"{call.tool}({args}){f' {call.times} times' if isinstance(call.times, int) else ''}"
@@ -287,7 +287,7 @@ class Plan(BaseModel, frozen=True, extra="forbid"):
         return call.over in call.args and not self._from_loop(call)
 
     def _from_loop(self, call: Call) -> bool:
-        """Whether what a loop goes over is the answer of another call of it."""
+        """Check whether what a loop goes over is the answer of another call of it."""
         source = call.args.get(call.over)
         if not isinstance(source, FromAnswer):
             return False
@@ -319,7 +319,7 @@ def _as_made(binding: Binding) -> list[Any]:
 
 
 def _digest(arg: Binding) -> str:
-    """A hash of what all runs so far wrote; empty when they differed, or when it was not written."""
+    """Hash what all runs so far wrote; empty when they differed, or when it was not written."""
     if isinstance(arg, Constant) and not arg.named:
         return _said(arg.value)
     return arg.digest if isinstance(arg, Written) else ""
@@ -397,19 +397,19 @@ class Situation(BaseModel, frozen=True, extra="forbid"):
         return re.sub(rf"\{{(?:{rare})\}}(?:\W*\{{(?:{rare})\}})+", "{text}", self.template) if rare else self.template
 
     def texts(self) -> dict[str, str]:
-        """Its words, and up to four of them in a row, by their hashes as a slot has them."""
+        """Return its words, and up to four of them in a row, by their hashes as a slot has them."""
         words = self.template.split()
         parts = (" ".join(words[i : i + n]).strip(".,;:!?") for n in range(1, 5) for i in range(len(words) - n + 1))
         return {digest_of(part): part for part in (*WORD.findall(self.template), *parts)}
 
     def keys(self) -> list[str]:
-        """Its words in order, every slot alike; marks do not count."""
+        """Return its words in order, every slot alike; marks do not count."""
         found = (token.lower() for token in _TOKEN.findall(self.template))
         return ["{}" if token[0] == "{" else token for token in found if token[0] == "{" or token[0].isalnum()]
 
 
 def digest_of(text: str) -> str:
-    """A short hash of a text, whatever its case.
+    """Hash a text, short and whatever its case.
 
     Examples:
         >>> digest_of("Ana") == digest_of("ANA")
@@ -421,7 +421,7 @@ def digest_of(text: str) -> str:
 def joined(
     old: Situation, new: Situation, values: Mapping[str, str], counted: bool, fill: str = ""
 ) -> Situation | None:
-    """One situation of two that differ in slots only (anti-unification, Plotkin 1970); None when they differ in more.
+    """Join two situations that differ in slots only (anti-unification, Plotkin 1970); None when they differ in more.
 
     Args:
         old: As it stands in the lesson.
@@ -458,12 +458,12 @@ def _common(old: Situation, new: Situation) -> tuple[int, ...]:
 
 
 def _shared(old: Situation, new: Situation, same: int, most: int) -> bool:
-    """Whether two wordings share enough of their words, of the hidden ones of the shorter one too."""
+    """Check whether two wordings share enough of their words, of the hidden ones of the shorter one too."""
     return same + len(_common(old, new)) >= SHARED * (most + min(len(old.hidden), len(new.hidden)))
 
 
 def _with_words(new: Situation, values: Mapping[str, str], old: Situation) -> Situation:
-    """The new situation where rare words that the old one has taken for words are words, too."""
+    """Return the new situation where rare words that the old one has taken for words are words, too."""
     words = set(old.keys())
     known = {
         slot.name: values[slot.name]
@@ -477,12 +477,12 @@ def _with_words(new: Situation, values: Mapping[str, str], old: Situation) -> Si
 
 
 def _fits(slots: Sequence[str], words: Sequence[str]) -> bool:
-    """Whether what differs is a slot that the other side fills, or one slot more beside slots."""
+    """Check whether what differs is a slot that the other side fills, or one slot more beside slots."""
     return set(slots) <= {"{}"} and (bool(slots) or set(words) <= {"{}"})
 
 
 def _with_fills(old: Situation, new: Situation, values: Mapping[str, str], counted: bool, fresh: str) -> Situation:
-    """The same template again: what fills its slots may still be the same everywhere."""
+    """Return the same template again: what fills its slots may still be the same everywhere."""
     differs = counted and fresh not in old.fills
     slots, words = list[Slot](), dict[str, str]()
     for mine, other in zip(old.slots, new.slots, strict=True):
@@ -507,12 +507,12 @@ def _with_fills(old: Situation, new: Situation, values: Mapping[str, str], count
 
 
 def fill_of(values: Mapping[str, str]) -> str:
-    """A hash of what filled the slots of one task."""
+    """Hash what filled the slots of one task."""
     return digest_of(json.dumps(sorted(values.items()), default=str))
 
 
 def added(situations: Sequence[Situation], new: Situation, instead_of: str, runs: int) -> tuple[Situation, ...]:
-    """The situations of a lesson after another run, best supported first; over the budget the least supported leaves.
+    """Return a lesson's situations after another run, best supported first; over the budget the least supported leaves.
 
     Args:
         situations: Of the lesson.
@@ -529,7 +529,7 @@ def added(situations: Sequence[Situation], new: Situation, instead_of: str, runs
 
 
 def plan_with(old: Plan, new: Plan, differs: bool) -> Plan:
-    """A lesson's plan after a run with the same shape: the shorter one, and what the model wrote alike becomes constant.
+    """Return a lesson's plan after a run with the same shape: the shorter one, with what the model wrote alike constant.
 
     Args:
         old: Of the lesson.
@@ -562,14 +562,14 @@ def plan_with(old: Plan, new: Plan, differs: bool) -> Plan:
 
 
 def _named_by_tasks(place: Binding) -> Binding:
-    """A place that two tasks share: its keys may be shown, as far as they are names."""
+    """Return a place that two tasks share: its keys may be shown, as far as they are names."""
     if not isinstance(place, FromAnswer) or not place.unnamed:
         return place
     return place.model_copy(update={"unnamed": tuple(key for key in place.unnamed if not is_key(key))})
 
 
 def _by_place(plan: Plan) -> dict[tuple[str, int], Call]:
-    """Each call, by its tool and which call of that tool it is."""
+    """Return each call, by its tool and which call of that tool it is."""
     counts: Counter[str] = Counter()
     found: dict[tuple[str, int], Call] = {}
     for call in plan.calls:
@@ -579,7 +579,8 @@ def _by_place(plan: Plan) -> dict[tuple[str, int], Call]:
 
 
 def _chosen(old: FromTask | Constant, new: FromTask | Constant, differs: bool) -> Binding:
-    """Where a value that a schema names comes from: the task, once runs had two; the plan, where one task did not say it."""
+    """Choose where a value that a schema names comes from: the task, once runs had two; the plan, where one task did not
+    say it."""
     if isinstance(old, FromTask) and isinstance(new, FromTask) and old.value is not None and old.value == new.value:
         return old.model_copy(update={"seen": old.seen + differs})  # the shape of the plan stays as it is
     if isinstance(old, Constant) and isinstance(new, Constant):
@@ -590,7 +591,7 @@ def _chosen(old: FromTask | Constant, new: FromTask | Constant, differs: bool) -
 
 
 def _settled(old: Binding, new: Binding, differs: bool) -> Binding:
-    """What is known of an argument after another run."""
+    """Return what is known of an argument after another run."""
     named = getattr(old, "named", True) and getattr(new, "named", True)
     if named and isinstance(old, (FromTask, Constant)) and isinstance(new, (FromTask, Constant)):
         return _chosen(old, new, differs)

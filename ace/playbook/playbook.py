@@ -39,7 +39,7 @@ from ace.tasks import TaskInput
 
 
 def _reopened(state: Mapping[str, Any], options: dict[str, Any]) -> Playbook:
-    """A playbook that was pickled.
+    """Open a playbook that was pickled.
 
     A pickle holds no password of a server; where one is needed, ``PGPASSWORD`` or a ``.pgpass`` file has it.
     """
@@ -158,7 +158,7 @@ class Playbook:
         return _reopened, (self.dump_state() if address is None else {"path": address}, options)
 
     def dump_state(self) -> dict[str, Any]:
-        """The book as JSON for a saved program: where it is and a digest of it, or, of one in memory, its lessons."""
+        """Return the book as JSON for a saved program: where it is and a digest of it, or, of one in memory, its lessons."""
         store = self._state.store
         if store.address is not None:
             return {"path": store.address, "digest": store.digest()}
@@ -268,7 +268,7 @@ class Playbook:
         return "\n".join([repr(self), "", "| id | section | stage | lesson |", "|---|---|---|---|", *rows])
 
     def get(self, bullet_id: str) -> PlaybookBullet:
-        """One bullet.
+        """Return one bullet.
 
         Raises:
             PlaybookError: There is none of that id.
@@ -276,7 +276,7 @@ class Playbook:
         return self._state.get(bullet_id)
 
     def find(self, bullet_ids: Iterable[str]) -> dict[str, PlaybookBullet]:
-        """Those of the named bullets that are there, by id."""
+        """Return those of the named bullets that are there, by id."""
         return self._state.find(bullet_ids)
 
     def refresh(self) -> None:
@@ -295,7 +295,7 @@ class Playbook:
         tenant: str | None = None,
         experiment: Experiment | None = None,
     ) -> Retrieved:
-        """The bullets that fit a task, best first, pinned ones before them.
+        """Find the bullets that fit a task, best first, pinned ones before them.
 
         Args:
             query: The task in its own words.
@@ -317,7 +317,7 @@ class Playbook:
         filters: Filters | Mapping[str, Any] | None = None,
         experiment: Experiment | None = None,
     ) -> Retrieved:
-        """The bullets for a task of an agent that has these tools (name to schema hash).
+        """Find the bullets for a task of an agent that has these tools (name to schema hash).
 
         Args:
             task: The task.
@@ -338,13 +338,13 @@ class Playbook:
         *,
         tenant: str | None = None,
     ) -> Explanation:
-        """What `retrieve` returns without an experiment, why each bullet comes, and what else is near."""
+        """Say what `retrieve` returns without an experiment, why each bullet comes, and what else is near."""
         return self._retriever.explain(Query(query, domain, tenant, Filters.of(filters), k))
 
     def view(
         self, filters: Filters | Mapping[str, Any] | None = None, experiment: Experiment | None = None
     ) -> PlaybookView:
-        """The playbook as one agent is to see it, for evaluation and learning.
+        """Return the playbook as one agent is to see it, for evaluation and learning.
 
         Args:
             filters: What may come: an evaluation leaves out what rests on the task itself.
@@ -411,7 +411,7 @@ class Playbook:
     def fork(
         self, bullets: Iterable[PlaybookBullet] | None = None, *, journal: Sequence[tuple[int, Delta]] = ()
     ) -> Playbook:
-        """A copy in memory with the same bullets, ids and settings: changes there do not affect this one.
+        """Copy it in memory with the same bullets, ids and settings: changes there do not affect this one.
 
         It has its own history.
 

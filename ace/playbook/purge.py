@@ -103,7 +103,7 @@ class Purger:
         self._state = state
 
     def look(self, target: Target) -> PurgeReport:
-        """What `purge` would touch; nothing is written."""
+        """Report what `purge` would touch; nothing is written."""
         self._state.refresh()
         return self._plan(target, self._state.store.entries(), self._state.queues())[0]
 
@@ -140,7 +140,7 @@ class Purger:
     def _plan(
         self, target: Target, entries: Sequence[Entry], folders: Iterable[Path]
     ) -> tuple[PurgeReport, Changes, dict[str, PlaybookBullet]]:
-        """What is touched; the changed entries as text and author; the bullets that the new journal adds up to."""
+        """Find what is touched; the changed entries as text and author; the bullets that the new journal adds up to."""
         raw = [(entry, cast("dict[str, Any]", json.loads(entry.text))) for entry in entries]
         values = [value for _, value in raw]
         words = [] if target.exact else _rare_words(target.text, values)
@@ -179,7 +179,7 @@ def _number(bullet_id: str) -> int:
 
 
 def spelling(text: str) -> str:
-    """A pattern that finds a text inside another, whatever its case: as it is, escaped for JSON, composed or not, as UTF-16.
+    """Make a pattern that finds a text inside another, in any case: as it is, escaped for JSON, composed or not, as UTF-16.
 
     A short word is found as a word only: "Ana" is no part of "banana".
 
@@ -233,7 +233,7 @@ def _text_cleaner(text: str, words: Collection[str]) -> Callable[[Any], Any]:
 
 
 def _rare_words(text: str, values: Iterable[Any]) -> list[str]:
-    """Words of a text that no list of words knows, and that nothing in the journal says without the whole text."""
+    """Find words of a text that no list of words knows, and that nothing in the journal says without the whole text."""
     whole = re.compile(spelling(text), re.IGNORECASE)
     found = [
         w for w in dict.fromkeys(re.findall(r"\w+", text.lower())) if len(w) >= _MIN_WORD and w not in common_words()
@@ -319,7 +319,7 @@ class _Evidence:
         self._own = {i: wordings - others[i] for i, wordings in ours.items() if others.get(i)}
 
     def without(self, value: dict[str, Any]) -> dict[str, Any]:
-        """A journal entry without what goes; one that held nothing else keeps its place."""
+        """Return a journal entry without what goes; one that held nothing else keeps its place."""
         said = _Said.by(value)
         ours = bool(said.runs) and said.runs <= self.runs
         if said.bullet_id in self.gone or (ours and value["kind"] in ("merge", "tag", "learned")):
@@ -375,7 +375,7 @@ def _author(author: str, target: Target, words: Collection[str] = ()) -> str:
 
 
 def _stored_runs(folder: Path, target: Target, clean: Callable[[Any], Any] | None, *, write: bool) -> int:
-    """Runs in a folder that hold what goes; with `write` they are deleted: half a run could not go on."""
+    """Count the runs in a folder that hold what goes; with `write` they are deleted: half a run could not go on."""
     clean = clean or (_text_cleaner(target.text, ()) if target.text else None)
     # also what a writer left that was killed
     found = [
@@ -396,7 +396,7 @@ def _stored_runs(folder: Path, target: Target, clean: Callable[[Any], Any] | Non
 
 
 def _holds(file: Path, target: Target, clean: Callable[[Any], Any] | None) -> bool:
-    """Whether a stored run, or a damaged one, holds what goes."""
+    """Check whether a stored run, or a damaged one, holds what goes."""
     try:
         text = file.read_text(encoding="utf-8", errors="replace")
     except FileNotFoundError:

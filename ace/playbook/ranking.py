@@ -43,7 +43,7 @@ class Scored(NamedTuple):
 
 
 def nearness(candidates: Iterable[Scored]) -> float:
-    """How near anything is to a request, by meaning and by words: the highest cosine of each, together from 0 to 2.
+    """Measure how near anything is to a request, by meaning and by words: the highest cosine of each, together from 0 to 2.
 
     Examples:
         >>> nearness([Scored(1, 0.1, cosine=0.5, words=0.1), Scored(2, 0.1, words=0.25)])
@@ -60,7 +60,7 @@ that found the right calls 99 still do (`benchmarks/retrieval/unrelated.py`)."""
 
 
 def least_for(embedder: str, lessons: int) -> float:
-    """How near anything has to be in a book of so many lessons; 0 where that was not calibrated.
+    """Return how near anything has to be in a book of so many lessons; 0 where that was not calibrated.
 
     Examples:
         >>> round(least_for("all-MiniLM-L6-v2", 10), 2), least_for("another", 10)
@@ -75,7 +75,7 @@ Ranking = tuple[Sequence[int], Sequence[float]]
 
 
 def fuse(dense: Ranking, lexical: Ranking, k: int = RRF_K) -> list[Scored]:
-    """Reciprocal rank fusion: each ranking gives ``1 / (k + rank)``, ranks from 0; that by words less, the poorer the match.
+    """Fuse by reciprocal rank: each ranking gives ``1 / (k + rank)``, ranks from 0; that by words less, the poorer it is.
 
     Equal scores share a rank: of lessons for the same words their evidence decides, not their numbers.
 
@@ -100,7 +100,7 @@ _EQUAL = 1e-6
 
 
 def _ranks(ranking: Ranking) -> dict[int, tuple[int, float]]:
-    """The rank and score of each number; equal scores share the first of their ranks."""
+    """Return the rank and score of each number; equal scores share the first of their ranks."""
     found: dict[int, tuple[int, float]] = {}
     first, of = 0, math.inf
     for rank, (number, score) in enumerate(zip(*ranking, strict=True)):
@@ -111,7 +111,7 @@ def _ranks(ranking: Ranking) -> dict[int, tuple[int, float]]:
 
 
 def without_reads(candidates: Sequence[Scored], bullet_of: Mapping[int, PlaybookBullet]) -> Sequence[Scored]:
-    """Without plans that change nothing, where another one changes something in the same situation."""
+    """Drop plans that change nothing, where another one changes something in the same situation."""
     plans = [(scored, bullet) for scored in candidates if (bullet := bullet_of[scored.number]).plan is not None]
     reads = {scored.number for scored, bullet in plans if bullet.plan is not None and not bullet.plan.changes}
     if not reads:
@@ -131,7 +131,7 @@ class Group:
 
 
 def diversify(candidates: Sequence[Scored], bullet_of: Mapping[int, PlaybookBullet]) -> list[Group]:
-    """One group for each tool sequence, the best first; one call and a call for each item are two sequences.
+    """Group by tool sequence, the best first; one call and a call for each item are two sequences.
 
     Bullets that teach the same sequence support it with geometrically falling weight, so that a sequence several
     near tasks agree on beats one that scored high by chance. Where some make a call once and some for each item, all
@@ -174,18 +174,19 @@ def failed_nearer(shown: Iterable[Group], fitting: Sequence[Scored], bullet_of: 
 
 
 def _tie(bullet: PlaybookBullet) -> tuple[float, float, int]:
-    """What decides between bullets with the same score."""
+    """Return what decides between bullets with the same score."""
     iterations = math.inf if bullet.avg_iterations is None else bullet.avg_iterations
     return (iterations, -(bullet.tool_success_rate or 0.0), bullet.number)
 
 
 def in_turn(groups: Sequence[Group], bullet_of: Mapping[int, PlaybookBullet]) -> list[int]:
-    """The numbers of the best bullets of the groups; then advice that names no tools, which repeats no other."""
+    """Return the numbers of the best bullets of the groups; then advice that names no tools, which repeats no other."""
     best = [group.best.number for group in groups]
     others = [number for group in groups for number in group.members if number != group.best.number]
     return best + [n for n in others if not (bullet_of[n].tool_sequence or bullet_of[n].changing_tools)]
 
 
 def pinned_first(bullets: Sequence[PlaybookBullet]) -> list[PlaybookBullet]:
-    """Pinned bullets in id order, then the others as they are: a stable prefix keeps a provider's prompt cache warm."""
+    """Put pinned bullets first, in id order, then the others as they are: a stable prefix keeps a provider's prompt cache
+    warm."""
     return sorted(bullets, key=lambda b: (False, b.number) if b.stage == "pinned" else (True, 0))

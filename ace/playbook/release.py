@@ -115,7 +115,8 @@ def proven(bullet: PlaybookBullet) -> bool:
 
 
 def _settled(call: Call, name: str) -> bool:
-    """Whether the engine can tell where an argument comes from: of an answer, all that it came from so far are fields."""
+    """Check whether the engine can tell where an argument comes from: of an answer, all that it came from so far are
+    fields."""
     places = call.places(name) if isinstance(call.args[name], FromAnswer) else ()
     fields = all(isinstance(place, FromAnswer) and place.path and not place.unnamed for place in places)
     varies = not call.over or (call.over in call.args and not isinstance(call.args[call.over], Constant))

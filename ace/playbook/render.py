@@ -18,7 +18,7 @@ TokenCounter = Callable[[str], int]
 
 
 def render_bullet(bullet: PlaybookBullet) -> str:
-    """One bullet on one line.
+    """Write one bullet on one line.
 
     Examples:
         >>> render_bullet(PlaybookBullet(id="b-7", section="Pitfalls", content="Never guess an id."))
@@ -34,14 +34,16 @@ def render_bullet(bullet: PlaybookBullet) -> str:
 
 
 def render_bullets(bullets: Sequence[PlaybookBullet]) -> str:
-    """The playbook field of a prompt, `render_bullets(book.bullets)`; the empty string when there is nothing to show."""
+    """Write the playbook field of a prompt, `render_bullets(book.bullets)`; the empty string when there is nothing to
+    show."""
     return "\n".join(render_bullet(bullet) for bullet in bullets)
 
 
 def pack(
     bullets: Sequence[PlaybookBullet], budget: int, k: int, count: TokenCounter | None = None
 ) -> list[PlaybookBullet]:
-    """At most `k` bullets, best first, that fit into `budget` tokens; one that is too long is passed over, never cut."""
+    """Choose at most `k` bullets, best first, that fit into `budget` tokens; one that is too long is passed over, never
+    cut."""
     packed: list[PlaybookBullet] = []
     for bullet in bullets:
         if len(packed) == k:
@@ -55,7 +57,7 @@ def pack(
 
 
 def count_tokens(text: str) -> int:
-    """Tokens by tiktoken's cl100k_base when the encoding is on disk; else an upper estimate of three bytes a token."""
+    """Count tokens by tiktoken's cl100k_base when the encoding is on disk; else estimate three bytes a token, from above."""
     encode = _encoder()
     if encode is None:
         return -(-len(text.encode("utf-8", "replace")) // 3)
@@ -64,7 +66,7 @@ def count_tokens(text: str) -> int:
 
 @lru_cache(maxsize=1)
 def _encoder() -> Callable[[str], list[int]] | None:
-    """LiteLLM, which DSPy brings along, ships the encoding's file; nothing is fetched from a network."""
+    """Load the encoding's file, which LiteLLM, that DSPy brings along, ships; nothing is fetched from a network."""
     spec = importlib.util.find_spec("litellm")
     if spec is None or not spec.submodule_search_locations or importlib.util.find_spec("tiktoken") is None:
         return None

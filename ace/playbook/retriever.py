@@ -77,7 +77,7 @@ class Retriever:
         self._answers: LRUCache[Any, tuple[PlaybookBullet, ...]] = LRUCache(cache_size)
 
     def retrieve(self, query: Query, experiment: Experiment | None = None) -> Retrieved:
-        """The bullets that fit, best first, pinned ones before them."""
+        """Find the bullets that fit, best first, pinned ones before them."""
         query = replace(query, text=clean_text(query.text))
         if query.k < 1 or not re.search(r"\w", query.text):
             return Retrieved()  # a request that says nothing finds nothing
@@ -93,7 +93,7 @@ class Retriever:
         )
 
     def explain(self, query: Query) -> Explanation:
-        """Why each bullet would come, and what else is near."""
+        """Say why each bullet would come, and what else is near."""
         query = replace(query, text=clean_text(query.text), k=max(0, query.k))
         state, filters, domain, tenant = self._state, query.filters, query.domain, query.tenant
         asked = self._asked(query)
@@ -136,13 +136,14 @@ class Retriever:
         return packed
 
     def _asked(self, query: Query) -> Masked:
-        """The query as it is compared, after following what other processes have committed."""
+        """Return the query as it is compared, after following what other processes have committed."""
         with self._state.lock:
             self._state.keep_up()
             return self._state.index.asked(query.text)
 
     def _grouped(self, query: Query, candidates: Sequence[Scored]) -> tuple[list[Group], list[PlaybookBullet], str]:
-        """The candidates by what they teach, the bullets in turn, pinned ones first, and why no other one comes if so."""
+        """Group the candidates by what they teach; return also the bullets in turn, pinned ones first, and why no other
+        one comes if so."""
         bullets, nearest, least = self._state.bullets, nearness(candidates), self._state.least
         groups = diversify(without_reads(candidates, bullets), bullets)
         nothing = ""
@@ -198,7 +199,7 @@ class PlaybookView:
         return self  # as the playbook: one memory, however often an optimizer copies the program around it
 
     def retrieve_for(self, task: TaskInput, tools: Mapping[str, str]) -> Retrieved:
-        """The bullets for a task of an agent with these tools (name to schema hash).
+        """Find the bullets for a task of an agent with these tools (name to schema hash).
 
         In an experiment every run of a task gets draws of its own, unless the experiment names the run.
         """
@@ -218,6 +219,6 @@ class PlaybookView:
 def outdated(
     state: PlaybookState, tools: Mapping[str, str], domain: str | None = None, tenant: str | None = None
 ) -> tuple[str, ...]:
-    """Ids of the bullets that would be shown, had not one of their tools changed its signature since."""
+    """Return ids of the bullets that would be shown, had not one of their tools changed its signature since."""
     with state.lock:
         return tuple(f"b-{number}" for number in state.bullets.changed_tools(tools, domain, tenant))

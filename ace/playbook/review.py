@@ -33,7 +33,7 @@ class ReviewQueue:
         self._state = state
 
     def pending(self) -> list[ReviewItem]:
-        """The bullets that wait in quarantine, oldest first, with what held them back."""
+        """Return the bullets that wait in quarantine, oldest first, with what held them back."""
         self._state.refresh()
         waiting = {bullet.id: bullet for bullet in self._state.all() if bullet.stage == "quarantined"}
         items: dict[str, ReviewItem] = {}
@@ -51,13 +51,13 @@ class ReviewQueue:
         return sorted(items.values(), key=lambda item: (item.revision, item.bullet.number))
 
     def stopped(self) -> dict[str, str]:
-        """Lessons whose plan is no longer offered, because it stopped at the same call in several runs: id to why."""
+        """Return lessons whose plan is no longer offered, because it stopped at the same call in several runs: id to why."""
         self._state.refresh()
         found = {bullet.id: why_stopped(bullet) for bullet in self._state.all()}
         return {bullet_id: why for bullet_id, why in found.items() if why}
 
     def why_held(self, bullet: PlaybookBullet, tools: Collection[str] = ()) -> str:
-        """Why a commit would hold a new bullet back for review; empty when it would not."""
+        """Say why a commit would hold a new bullet back for review; empty when it would not."""
         return why_held(bullet, self._state.screen, self._state.tools.union(tools))
 
     def approve(self, bullet_id: str, *, seen: int | None = None, author: str = "", note: str = "") -> int:
@@ -229,7 +229,7 @@ class ReviewQueue:
         return self._state.revision
 
     def outdated(self, tools: Mapping[str, str], domain: str | None = None, tenant: str | None = None) -> list[str]:
-        """Ids of the bullets that would be shown, had not one of their tools (name to schema hash) changed since."""
+        """Return ids of the bullets that would be shown, had not one of their tools (name to schema hash) changed since."""
         return list(outdated(self._state, tools, domain, tenant))
 
     def confirm(self, bullet_ids: Sequence[str], tools: Mapping[str, str], *, author: str = "") -> int:

@@ -51,7 +51,7 @@ _version = sa.Table("alembic_version", sa.MetaData(), sa.Column("version_num", s
 
 
 def seal(*parts: str | bytes) -> str:
-    """A checksum of what stands beside the journal: `seal("a", b"b")`."""
+    """Compute a checksum of what stands beside the journal: `seal("a", b"b")`."""
     known = hashlib.sha256()
     for part in parts:
         data = part.encode() if isinstance(part, str) else part
@@ -60,7 +60,7 @@ def seal(*parts: str | bytes) -> str:
 
 
 def version(connection: sa.Connection) -> str | None:
-    """The migration that a database is at; None when it is empty.
+    """Return the migration that a database is at; None when it is empty.
 
     Raises:
         PlaybookError: It is the database of something else, or of a playbook that this release cannot read.

@@ -95,7 +95,7 @@ def _remove_own(path: Path, source: Mapping[str, str]) -> None:
 
 
 def skill_name(domain: str) -> str:
-    """A domain as the format allows names: letters, digits and single hyphens, in lower case.
+    """Write a domain as the format allows names: letters, digits and single hyphens, in lower case.
 
     Examples:
         >>> skill_name("Web shop (EU)")
@@ -106,7 +106,7 @@ def skill_name(domain: str) -> str:
 
 
 def skill_text(name: str, bullets: Sequence[PlaybookBullet], source: Mapping[str, str]) -> str:
-    """The SKILL.md of some lessons; its metadata say where they are from."""
+    """Write the SKILL.md of some lessons; its metadata say where they are from."""
     best = sorted(bullets, key=lambda b: (b.stage != "pinned", -utility(b), b.number))[:MOST_LESSONS]
     triggers = [line(bullet.trigger) for bullet in best if bullet.trigger]
     topic = name.replace("-", " ")
@@ -135,7 +135,7 @@ def skill_text(name: str, bullets: Sequence[PlaybookBullet], source: Mapping[str
 
 
 def _metadata(path: Path) -> Mapping[str, Any]:
-    """What the header of a SKILL.md says beside name and description; nothing where there is no header."""
+    """Read what the header of a SKILL.md says beside name and description; nothing where there is no header."""
     start, *rest = path.read_text(encoding="utf-8", errors="replace").split("\n---", 1)
     try:
         header = yaml.safe_load(start.removeprefix("---")) if rest and start.startswith("---\n") else None
@@ -154,6 +154,6 @@ def _item(bullet: PlaybookBullet) -> str:
 
 
 def line(text: str) -> str:
-    """A text of a lesson on one line of Markdown, as text: no markup of its own, nothing invisible."""
+    """Write a text of a lesson on one line of Markdown, as text: no markup of its own, nothing invisible."""
     plain = re.sub(r"-{3,}", "–", " ".join(visible(text).split()))  # three hyphens would end the header
     return re.sub(r"([\\`*_\[\]<>#|~])", r"\\\1", plain)

@@ -34,7 +34,7 @@ class Part(NamedTuple):
 
 
 def sources_of(plan: Plan | None, words_from: Iterable[Source], *, situations: bool, taught: bool) -> tuple[Part, ...]:
-    """The parts of a lesson with their sources.
+    """Return the parts of a lesson with their sources.
 
     Args:
         plan: Of a mined lesson.

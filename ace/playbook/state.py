@@ -75,7 +75,7 @@ class PlaybookState:
     # -- reading -----------------------------------------------------------------------------------------------------
 
     def get(self, bullet_id: str) -> PlaybookBullet:
-        """One bullet.
+        """Return one bullet.
 
         Raises:
             PlaybookError: There is none of that id.
@@ -86,7 +86,7 @@ class PlaybookState:
         return found[bullet_id]
 
     def find(self, bullet_ids: Iterable[str]) -> dict[str, PlaybookBullet]:
-        """Those of the named bullets that are there, by id."""
+        """Return those of the named bullets that are there, by id."""
         found: dict[str, PlaybookBullet] = {}
         for bullet_id in bullet_ids:
             digits = bullet_id.removeprefix("b-")
@@ -96,12 +96,12 @@ class PlaybookState:
         return found
 
     def all(self) -> tuple[PlaybookBullet, ...]:
-        """All bullets in id order, whatever their stage."""
+        """Return all bullets in id order, whatever their stage."""
         with self.lock:
             return tuple(self.bullets.values())
 
     def unchanged(self, bullet: PlaybookBullet) -> bool:
-        """Whether a bullet is still what it was when it was read."""
+        """Check whether a bullet is still what it was when it was read."""
         return self.bullets.get(bullet.number) == bullet
 
     @property
@@ -203,6 +203,6 @@ class PlaybookState:
         return cache_folder() / "books" / f"{self.store.book_id}.postponed"
 
     def queues(self) -> list[Path]:
-        """Every folder in which runs of this book may be."""
+        """Return every folder in which runs of this book may be."""
         own = self.postponed
         return [*self.store.queues(), *([own] if own is not None and own.exists() else [])]

@@ -48,7 +48,7 @@ Baseline = float | Record
 
 
 def record(bullet: PlaybookBullet) -> Record:
-    """A bullet's record.
+    """Return a bullet's record.
 
     Examples:
         >>> record(PlaybookBullet(section="Pitfalls", content="x", helpful_count=4))
@@ -58,7 +58,7 @@ def record(bullet: PlaybookBullet) -> Record:
 
 
 def utility(bullet: PlaybookBullet) -> float:
-    """A factor around 1 from the posterior mean of the helpful rate: 0.5 (harmful) to 1.5 (helpful).
+    """Return a factor around 1 from the posterior mean of the helpful rate: 0.5 (harmful) to 1.5 (helpful).
 
     Examples:
         >>> utility(PlaybookBullet(section="Strategies", content="x"))
@@ -78,7 +78,7 @@ _DEVIATIONS = 12.0
 
 
 def chance_of_being_better(of: Record, baseline: Baseline) -> float:
-    """The posterior probability that a success rate is above the baseline.
+    """Return the posterior probability that a success rate is above the baseline.
 
     With a known baseline it is a tail of the Beta posterior; with a record of controls both rates are uncertain, and the
     probability is integrated over the two posteriors.
@@ -105,7 +105,7 @@ def chance_of_being_better(of: Record, baseline: Baseline) -> float:
 
 
 def credible_interval(of: Record, level: float = 0.95) -> tuple[float, float]:
-    """The equal-tailed interval of a success rate's posterior.
+    """Return the equal-tailed interval of a success rate's posterior.
 
     Examples:
         >>> low, high = credible_interval(Record(8, 2))
@@ -117,7 +117,7 @@ def credible_interval(of: Record, level: float = 0.95) -> tuple[float, float]:
 
 
 def should_prune(of: Record, baseline: Baseline, level: float = PRUNE_LEVEL) -> bool:
-    """Whether the record is bad enough to retire a bullet.
+    """Check whether the record is bad enough to retire a bullet.
 
     Examples:
         >>> should_prune(Record(1, 4), 0.5), should_prune(Record(0, 6), 0.5)
@@ -127,7 +127,7 @@ def should_prune(of: Record, baseline: Baseline, level: float = PRUNE_LEVEL) -> 
 
 
 def should_promote(of: Record, baseline: Baseline, level: float = PROMOTE_LEVEL) -> bool:
-    """Whether the record is good enough to show a shadow bullet in every run.
+    """Check whether the record is good enough to show a shadow bullet in every run.
 
     Examples:
         >>> should_promote(Record(3, 0), 0.5), should_promote(Record(4, 0), 0.5)
@@ -140,7 +140,7 @@ def should_promote(of: Record, baseline: Baseline, level: float = PROMOTE_LEVEL)
 
 
 def happens(seed: int | str, run: str, what: str, probability: float) -> bool:
-    """Whether something random happens in a run, with this probability: the same answer for the same run and thing.
+    """Decide by chance, with this probability, whether something happens in a run: always alike for the same run and thing.
 
     Examples:
         >>> share = sum(happens(0, f"run-{i}", "b-1", 0.1) for i in range(10_000)) / 10_000
@@ -161,7 +161,7 @@ class Effect(NamedTuple):
 
 
 def effect(treated: Record, control: Record, level: float = 0.95) -> Effect:
-    """The difference of the success rates with and without a bullet, where chance decided which.
+    """Estimate the difference of the success rates with and without a bullet, where chance decided which.
 
     The interval is Newcombe's square-and-add of two Wilson intervals (Newcombe, Statistics in Medicine 1998, method 10): it
     holds its level with a handful of controls, where the usual one does not.

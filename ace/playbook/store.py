@@ -36,7 +36,7 @@ _SUBJECT = re.compile(r'"(?:bullet_id|id)":"(b-\d+)"')
 
 
 def link(previous: str, revision: int, position: int, delta: str, author: str, created_at: float) -> str:
-    """The checksum (sha256, hex) of one journal entry.
+    """Compute the checksum (sha256, hex) of one journal entry.
 
     Examples:
         >>> one = link(START, 1, 0, "{}", "ana", 1.5)
@@ -58,7 +58,7 @@ class Row(NamedTuple):
 
     @classmethod
     def of(cls, bullet: PlaybookBullet) -> Row:
-        """A bullet as it is to be stored."""
+        """Return a bullet as it is to be stored."""
         return cls(bullet.number, bullet.model_dump_json(), bullet.filter_key, bullet.shape)
 
 
@@ -140,7 +140,7 @@ class Transaction:
                 self.deltas.append(completed)
 
     def entries_after(self, revision: int) -> list[Entry]:
-        """The journal after a revision, as it is when this transaction begins."""
+        """Return the journal after a revision, as it is when this transaction begins."""
         return _entries(self._connection, after=revision)
 
     def write(self) -> None:
@@ -158,7 +158,7 @@ class Transaction:
             _credit_again(self._connection)
 
     def _completed(self, delta: Delta) -> Delta | None:
-        """The delta, with its id where it is new; None when it is left out."""
+        """Return the delta, with its id where it is new; None when it is left out."""
         if isinstance(delta, Add):
             delta = delta.model_copy(update={"bullet": self._with_id(delta.bullet)})
         elif isinstance(delta, (Learned, Tag)):
@@ -217,7 +217,7 @@ class Rewriting:
 
 
 def given_numbers(delta: Delta) -> list[int]:
-    """The numbers of bullets that a delta shows to have been given."""
+    """Return the numbers of bullets that a delta shows to have been given."""
     if isinstance(delta, (Add, Restore)):
         return [delta.bullet.number]
     added = isinstance(delta, Purge) and delta.what == "added"
@@ -225,7 +225,7 @@ def given_numbers(delta: Delta) -> list[int]:
 
 
 def _passing(error: Exception) -> bool:
-    """Whether the database is at fault, and not what it was asked, or a damaged file."""
+    """Check whether the database is at fault, and not what it was asked, or a damaged file."""
     return not isinstance(error, (IntegrityError, DataError, ProgrammingError, UnicodeDecodeError))
 
 
@@ -242,7 +242,7 @@ _ADVICE = {
 
 
 def _why(error: Exception, otherwise: str = "") -> str:
-    """What a database says, on one line, and what to do about it."""
+    """Say what a database says, on one line, and what to do about it."""
     said = " ".join(str(getattr(error, "orig", error)).split())
     advice = next((advice for words, advice in _ADVICE.items() if words in said), otherwise)
     return f"{said}; {advice}" if advice else said
@@ -367,7 +367,8 @@ class Store:
             self._busy.writing = False
 
     def _check_file(self) -> None:
-        """A file that was deleted or replaced goes on being written to, and no new reader would find what is in it."""
+        """Refuse a file that was deleted or replaced: it goes on being written to, and no new reader would find what is
+        in it."""
         if self._inode is not None and (now := _inode(self.file)) != self._inode:
             what = "is gone" if now is None else "was replaced by another file"
             raise PlaybookError(
@@ -376,7 +377,7 @@ class Store:
             )
 
     def _refuse(self, what: str) -> None:
-        """What a commit calls must not read or write the same book: it would wait for its own commit to end."""
+        """Refuse that what a commit calls reads or writes the same book: it would wait for its own commit to end."""
         if getattr(self._busy, "writing", False):
             raise PlaybookError(
                 f"cannot {what} while this thread is in the middle of a commit: a screen must look at what it is given, and "
@@ -386,43 +387,43 @@ class Store:
     # -- reading -----------------------------------------------------------------------------------------------------
 
     def revision(self) -> int:
-        """The newest revision."""
+        """Return the newest revision."""
         with self._read() as connection:
             return _newest(connection)
 
     def snapshot(self) -> tuple[int, list[Row]]:
-        """The newest revision and the bullet table at it, read in one transaction."""
+        """Return the newest revision and the bullet table at it, read in one transaction."""
         with self._read() as connection:
             return _newest(connection), _rows(connection)
 
     def entries(self, after: int = 0, until: int | None = None) -> list[Entry]:
-        """The journal after a revision, up to and with another, in order."""
+        """Return the journal after a revision, up to and with another, in order."""
         with self._read() as connection:
             return _entries(connection, after, until)
 
     def credits(self, run_id: str | None = None) -> Credits:
-        """By bullet id, which runs, or whether this one, have given their credit; the book's own id is ``b-0``."""
+        """Return by bullet id which runs, or whether this one, have given their credit; the book's own id is ``b-0``."""
         with self._read() as connection:
             return _credits(connection, run_id)
 
     def digest(self) -> str:
-        """The checksum of the journal's last entry, which covers all before it; empty for an empty book."""
+        """Return the checksum of the journal's last entry, which covers all before it; empty for an empty book."""
         with self._read() as connection:
             return _last_checksum(connection)
 
     def has_been(self, digest: str) -> bool:
-        """Whether the book is, or once was, in the state of a digest."""
+        """Check whether the book is, or once was, in the state of a digest."""
         query = sa.select(schema.journal.c.revision).where(schema.journal.c.checksum == digest).limit(1)
         with self._read() as connection:
             return not digest or connection.execute(query).first() is not None
 
     def last_number(self) -> int:
-        """The highest number that a bullet was given, whether it is still there or not."""
+        """Return the highest number that a bullet was given, whether it is still there or not."""
         with self._read() as connection:
             return _next_number(connection) - 1
 
     def everything(self) -> tuple[list[Entry], list[Row], int, Credits, list[str]]:
-        """Journal, table, next bullet number, credits, and what else is damaged, read in one transaction: for `verify`."""
+        """Read journal, table, next bullet number, credits, and what else is damaged, in one transaction: for `verify`."""
         with self._read() as connection:
             if misshapen := list(_misshapen(connection)):
                 return [], [], 1, {}, misshapen  # nothing of it can be relied on
@@ -522,7 +523,7 @@ class Store:
             _put_meta(connection, key, schema.seal(self.book_id or "", key))
 
     def queues(self) -> list[Path]:
-        """The folders that were noted."""
+        """Return the folders that were noted."""
         with self._read() as connection:
             found = connection.execute(sa.select(schema.meta.c.key).where(schema.meta.c.key.startswith("queue:")))
             return [Path(key.removeprefix("queue:")) for key in found.scalars()]
@@ -535,7 +536,8 @@ class Store:
     # -- vectors -----------------------------------------------------------------------------------------------------
 
     def vectors(self, embedder: str, keys: Sequence[str]) -> dict[str, NDArray[np.float32]]:
-        """Stored vectors by text hash; one that was changed after it was written is left out, and so computed again."""
+        """Return stored vectors by text hash; one that was changed after it was written is left out, and so computed
+        again."""
         found: dict[str, NDArray[np.float32]] = {}
         table = schema.vectors
         with self._read() as connection:
@@ -583,13 +585,13 @@ def _sealed(embedder: str, key: str, vector: NDArray[Any]) -> bytes:
 
 
 def _unsealed(embedder: str, key: str, stored: bytes) -> bytes | None:
-    """The numbers of a stored vector; None where they are not those that were written."""
+    """Read the numbers of a stored vector; None where they are not those that were written."""
     numbers = stored[_SEAL:]
     return numbers if schema.seal(embedder, key, numbers).encode() == stored[:_SEAL] else None
 
 
 def _misshapen(connection: sa.Connection) -> Iterator[str]:
-    """Where a file is no whole database, or a column holds what does not belong there: SQLite takes any value."""
+    """Yield where a file is no whole database, or a column holds what does not belong there: SQLite takes any value."""
     if connection.dialect.name != "sqlite":
         return
     yield from (row for row in connection.exec_driver_sql("PRAGMA integrity_check(5)").scalars() if row != "ok")
@@ -610,7 +612,7 @@ _TYPES: dict[type[Any], tuple[str, ...]] = {
 
 
 def _broken_seals(connection: sa.Connection) -> Iterator[str]:
-    """What of the vectors and of the table `meta` was changed after it was written."""
+    """Yield what of the vectors and of the table `meta` was changed after it was written."""
     broken = sum(_unsealed(*row) is None for row in connection.execute(sa.select(schema.vectors)))
     if broken:
         yield f"{broken} vectors were changed after they were written; they are computed again when they are needed"
@@ -625,7 +627,7 @@ def _broken_seals(connection: sa.Connection) -> Iterator[str]:
 
 
 def _sealing(connection: sa.Connection) -> str:
-    """What the seal has to be: a row of `meta`, or the newest entry, that is taken out breaks it."""
+    """Compute what the seal has to be: a row of `meta`, or the newest entry, that is taken out breaks it."""
     names = connection.execute(sa.select(schema.meta.c.key).where(schema.meta.c.key.startswith("queue:"))).scalars()
     return schema.seal(_meta(connection, "book_id") or "", _last_checksum(connection), *sorted(names))
 

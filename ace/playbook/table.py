@@ -17,7 +17,7 @@ from ace.playbook.store import Row
 
 @contextmanager
 def collector_paused() -> Generator[None]:
-    """Reading a large book makes no garbage, and the collector would look through all of it again and again."""
+    """Pause the collector: reading a large book makes no garbage, and it would look through all of it again and again."""
     running = gc.isenabled()
     gc.disable()
     try:
@@ -101,23 +101,23 @@ class BulletTable(Mapping[int, PlaybookBullet]):
     # -- what may be shown -------------------------------------------------------------------------------------------
 
     def key(self, number: int) -> FilterKey:
-        """What a filter reads of a bullet."""
+        """Return what a filter reads of a bullet."""
         return self._group_of[number].key
 
     def planned(self, shape: str, section: str, domain: str | None, tenant: str | None) -> list[PlaybookBullet]:
-        """The lessons of one scope that have this shape, without retired ones."""
+        """Return the lessons of one scope that have this shape, without retired ones."""
         keys = {number: self.key(number) for number in sorted(self._by_shape.get(shape, ()))}
         scope = (section, domain, tenant)
         return [self[n] for n, k in keys.items() if k.stage != "retired" and (k.section, k.domain, k.tenant) == scope]
 
     def why_excluded(self, number: int, filters: Filters, domain: str | None, tenant: str | None) -> str:
-        """Why a bullet may not be shown, in words; empty when it may."""
+        """Say why a bullet may not be shown; empty when it may."""
         if filters.guard(self[number].provenance):
             return "it rests on a task that is left out"
         return filters.why_excluded(self.key(number), domain, tenant)
 
     def allowing(self, filters: Filters, domain: str | None, tenant: str | None) -> Callable[[int], bool]:
-        """Whether a bullet may be shown, by its number; many share an answer."""
+        """Return whether a bullet may be shown, by its number; many share an answer."""
         answers: dict[FilterKey, bool] = {}
 
         def allow(number: int) -> bool:
@@ -129,12 +129,12 @@ class BulletTable(Mapping[int, PlaybookBullet]):
         return allow
 
     def pinned(self, filters: Filters, domain: str | None, tenant: str | None) -> list[int]:
-        """Numbers of the pinned bullets that may be shown, whatever is asked."""
+        """Return the numbers of the pinned bullets that may be shown, whatever is asked."""
         groups = [group for group in self._groups.values() if group.key.stage == "pinned"]
         return sorted(filter(self.allowing(filters, domain, tenant), (n for group in groups for n in group.numbers)))
 
     def changed_tools(self, tools: Mapping[str, str], domain: str | None, tenant: str | None) -> list[int]:
-        """Numbers of the bullets that nothing but a changed signature of one of these tools hides."""
+        """Return the numbers of the bullets that nothing but a changed signature of one of these tools hides."""
         return sorted(
             number
             for key, numbers in self._groups.values()

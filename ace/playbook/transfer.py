@@ -19,7 +19,8 @@ T = TypeVar("T")
 
 
 def untrusted(bullet: PlaybookBullet) -> PlaybookBullet:
-    """A bullet of another book as it may come in: shadow, without counts or evidence, its tasks kept for the guards."""
+    """Return a bullet of another book as it may come in: shadow, without counts or evidence, its tasks kept for the
+    guards."""
     situations = [s.model_copy(update={"support": 1, "since": 0, "fills": ()}) for s in bullet.situations]
     evidence = bullet.provenance.model_copy(update={"run_ids": (), "users": ()})
     return bullet.model_copy(

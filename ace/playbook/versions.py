@@ -38,14 +38,15 @@ class Version(BaseModel, frozen=True):
 
 
 def differing(old: PlaybookBullet | None, new: PlaybookBullet | None) -> set[str]:
-    """Names of the fields that differ between two states of one bullet: `differing(before, after)`."""
+    """Name the fields that differ between two states of one bullet: `differing(before, after)`."""
     if old is None or new is None:
         return set()
     return {name for name in PlaybookBullet.model_fields if getattr(old, name) != getattr(new, name)}
 
 
 def concerning(entries: Sequence[Entry], bullet_id: str) -> list[Entry]:
-    """The entries about a bullet, and about those that it absorbed: `concerning(entries, "b-1")`. Others are not read."""
+    """Find the entries about a bullet, and about those that it absorbed: `concerning(entries, "b-1")`. Others are not
+    read."""
     family, new = {bullet_id}, [bullet_id]
     while new:
         name = new.pop()
@@ -57,12 +58,12 @@ def concerning(entries: Sequence[Entry], bullet_id: str) -> list[Entry]:
 
 
 def is_about(entry: Entry, bullet_id: str) -> bool:
-    """Whether an entry changes a bullet, or merges it away; most others are not read for that."""
+    """Check whether an entry changes a bullet, or merges it away; most others are not read for that."""
     return entry.subject == bullet_id or (f'"{bullet_id}"' in entry.text and bullet_id in _absorbed(entry.delta))
 
 
 def versions_of(entries: Sequence[Entry], bullet_id: str) -> list[Version]:
-    """What a bullet was after each commit that changed it, oldest first: `versions_of(entries, "b-1")`.
+    """Return what a bullet was after each commit that changed it, oldest first: `versions_of(entries, "b-1")`.
 
     Raises:
         PlaybookError: There never was such a bullet.
@@ -94,7 +95,8 @@ def versions_of(entries: Sequence[Entry], bullet_id: str) -> list[Version]:
 
 
 def tenants_of(entries: Iterable[Entry], bullet_ids: Collection[str]) -> dict[str, list[tuple[int, str | None]]]:
-    """Whose some bullets have been, by id: each revision that said so, with the tenant. `tenants_of(entries, {"b-1"})`."""
+    """Say whose some bullets have been, by id: each revision that said so, with the tenant. `tenants_of(entries,
+    {"b-1"})`."""
     found: dict[str, list[tuple[int, str | None]]] = {}
     for entry in entries:
         if entry.subject in bullet_ids:
@@ -107,7 +109,7 @@ def tenants_of(entries: Iterable[Entry], bullet_ids: Collection[str]) -> dict[st
 
 
 def way_back(versions: Sequence[Version], revision: int, reason: str, credited: tuple[str, ...] = ()) -> list[Delta]:
-    """The deltas that make a bullet say what it said at a revision: `way_back(versions, 3, "as it was")`.
+    """Make the deltas that make a bullet say what it said at a revision: `way_back(versions, 3, "as it was")`.
 
     Args:
         versions: Of the bullet.

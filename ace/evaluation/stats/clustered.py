@@ -49,7 +49,7 @@ class Spread(NamedTuple):
 
 
 def spread(values: Sequence[float] | _Floats, clusters: Sequence[object], seeds: Labels = None) -> Spread:
-    """The cluster-robust variance of a mean and its degrees of freedom.
+    """Estimate the cluster-robust variance of a mean and its degrees of freedom.
 
     Args:
         values: Shape (n,).
@@ -85,7 +85,7 @@ def _cells(values: _Floats, clusters: Sequence[object], seeds: Sequence[object])
 
 
 def _by_seed(values: _Floats, clusters: Sequence[object], seeds: Sequence[object]) -> float:
-    """What seeds add to the variance of families; below 0 or nan when they add nothing."""
+    """Estimate what seeds add to the variance of families; below 0 or nan when they add nothing."""
     return _one_way(values, seeds).variance - _cells(values, clusters, seeds).variance
 
 
@@ -106,7 +106,7 @@ def _one_way(values: _Floats, clusters: Sequence[object]) -> Spread:
 
 
 def mean(values: Sequence[float] | _Floats, clusters: Labels = None, seeds: Labels = None) -> Estimate:
-    """A mean with Student's interval.
+    """Estimate a mean with Student's interval.
 
     Args:
         values: Shape (n,), any finite numbers.
@@ -124,7 +124,7 @@ def mean(values: Sequence[float] | _Floats, clusters: Labels = None, seeds: Labe
 
 
 def share(values: Sequence[float] | _Floats, clusters: Labels = None, seeds: Labels = None) -> Estimate:
-    """A share with Wilson's interval, for as many independent tasks as would vary as much as these families do.
+    """Estimate a share with Wilson's interval, for as many independent tasks as would vary as much as these families do.
 
     Args:
         values: Shape (n,), each from 0 to 1: right or wrong, or a task's share of right runs.
@@ -150,7 +150,7 @@ def share(values: Sequence[float] | _Floats, clusters: Labels = None, seeds: Lab
 
 
 def share_interval(successes: int, n: int) -> tuple[float, float]:
-    """Wilson's score interval of a share of independent trials (Wilson, JASA 1927); (0, 1) without data.
+    """Return Wilson's score interval of a share of independent trials (Wilson, JASA 1927); (0, 1) without data.
 
     Examples:
         >>> low, high = share_interval(8, 10)
@@ -168,7 +168,7 @@ def ratio(
     clusters: Labels = None,
     seeds: Labels = None,
 ) -> Estimate:
-    """A ratio of two means of the same tasks, with Fieller's interval (1954).
+    """Estimate a ratio of two means of the same tasks, with Fieller's interval (1954).
 
     Args:
         over: The numerator's values, shape (n,).
@@ -216,7 +216,7 @@ def share_closed(
     clusters: Sequence[object],
     seeds: Labels = None,
 ) -> Estimate:
-    """How much of the way from one arm to another a third one goes: a ratio of differences, paired by position.
+    """Estimate how much of the way from one arm to another a third one goes: a ratio of differences, paired by position.
 
     Args:
         none: The start, shape (n,).

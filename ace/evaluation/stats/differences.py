@@ -58,7 +58,7 @@ class PairedDifference:
 def paired_difference(
     before: _Values, after: _Values, clusters: Labels = None, seeds: Labels = None, *, binary: bool | None = None
 ) -> PairedDifference:
-    """The difference of two arms, paired by position.
+    """Estimate the difference of two arms, paired by position.
 
     For right or wrong, the interval of 4 or 5 families reaches 0, as no test of the signs of so few families could exclude
     it; and p is never below 2^(1-K), the smallest that such a test of K families gives. For counts it is Student's interval
@@ -117,7 +117,7 @@ def paired_difference(
 def difference(
     before: _Values, after: _Values, clusters: Labels = None, seeds: Labels = None, *, binary: bool | None = None
 ) -> Estimate:
-    """`paired_difference` without its rule: `difference([0, 1, 0, 0], [1, 1, 1, 0]).value`."""
+    """Estimate as `paired_difference` does, without its rule: `difference([0, 1, 0, 0], [1, 1, 1, 0]).value`."""
     return paired_difference(before, after, clusters, seeds, binary=binary).estimate
 
 
@@ -142,7 +142,7 @@ class PairTable:
 
     @classmethod
     def of(cls, x: _Floats, y: _Floats, variance: float, families: int) -> PairTable:
-        """Of runs that are right (1) or wrong (0), whose mean difference has this variance."""
+        """Count runs that are right (1) or wrong (0), whose mean difference has this variance."""
         gained, lost = float(((y - x) > 0).mean()), float(((y - x) < 0).mean())
         # where nothing varies, each family counts once
         effective = float(families)
@@ -151,7 +151,7 @@ class PairTable:
         return cls(float((x * y).mean()), gained, lost, effective)
 
     def limits(self, t: float) -> tuple[float, float]:
-        """Of the interval that goes as far as Student's quantile `t`."""
+        """Return the limits of the interval that goes as far as Student's quantile `t`."""
         first, second = self.both + self.lost, self.both + self.gained
         (low_1, high_1), (low_2, high_2) = (wilson(share, self.effective, t) for share in (first, second))
         phi = self._phi()
@@ -163,7 +163,7 @@ class PairTable:
         return change - together(second - low_2, high_1 - first), change + together(first - low_1, high_2 - second)
 
     def p(self, df: float) -> float:
-        """One minus the level of the interval that just reaches 0."""
+        """Return one minus the level of the interval that just reaches 0."""
         low, high = 0.0, 1.0  # of t / (1 + t)
         for _ in range(40):
             middle = (low + high) / 2
@@ -172,7 +172,7 @@ class PairTable:
         return 2 * student_cdf(-low / (1 - low), df)
 
     def smallest_effect(self, df: float, power: float = 0.8) -> float:
-        """The smallest difference that the interval would be expected to tell from 0 with a certain power.
+        """Return the smallest difference that the interval would be expected to tell from 0 with a certain power.
 
         The first arm's share and the correlation of the arms stay as they are. Where a gain must be larger than a loss to
         show, or a loss than a gain, it is the larger of the two. The power was checked by simulation (`tests/evaluation`).
@@ -189,7 +189,7 @@ class PairTable:
         return max((effect for effect in found if effect is not None), default=math.nan)
 
     def _least(self, room: float, t: float, certain: float) -> float | None:
-        """How far the second arm must move towards `room`, until chance would seldom bring the interval back to 0."""
+        """Find how far the second arm must move towards `room`, until chance would seldom bring the interval back to 0."""
         sign = math.copysign(1, room)
 
         def shows(effect: float) -> bool:
@@ -207,7 +207,7 @@ class PairTable:
         return high
 
     def _moved(self, change: float) -> PairTable:
-        """The same first arm and the same correlation, with another second arm."""
+        """Return the same first arm and the same correlation, with another second arm."""
         first = min(1.0, self.both + self.lost)  # rounding
         second = min(1.0, max(0.0, first + change))
         together = first * second + self._correlation(0.0) * math.sqrt(first * (1 - first) * second * (1 - second))
@@ -215,7 +215,7 @@ class PairTable:
         return PairTable(both, second - both, first - both, self.effective)
 
     def _phi(self) -> float:
-        """The correlation of the arms."""
+        """Return the correlation of the arms."""
         found = self._correlation(0.0)
         return max(0.0, self._correlation(HALF_A_RUN)) if found > 0 else found
 

@@ -81,7 +81,7 @@ def compare(
 def _smallest_effect(
     found: PairedDifference, before: Sequence[float], after: Sequence[float], clusters: Labels, seeds: Labels
 ) -> float:
-    """By the rule that gave the interval; nan where it gave none, or one that always reaches 0."""
+    """Apply the rule that gave the interval; nan where it gave none, or one that always reaches 0."""
     few = found.rule == "newcombe" and found.families < LEAST_FAMILIES_FOR_A_FINDING
     if found.rule not in ("newcombe", "student") or few:
         return math.nan
@@ -93,7 +93,7 @@ def _smallest_effect(
 
 
 def mcnemar(before: Sequence[bool], after: Sequence[bool]) -> float:
-    """McNemar's test with the mid-p value (Fagerland, Lydersen and Laake 2013): for tasks that are independent.
+    """Compute McNemar's test with the mid-p value (Fagerland, Lydersen and Laake 2013): for tasks that are independent.
 
     Args:
         before: Whether each task was solved, shape (n,).
@@ -109,7 +109,7 @@ def mcnemar(before: Sequence[bool], after: Sequence[bool]) -> float:
 
 
 def sign_test(won: int, lost: int) -> float:
-    """The exact two-sided sign test: how likely a split as uneven would be if each task fell either way by chance.
+    """Compute the exact two-sided sign test: how likely a split as uneven is if each task fell either way by chance.
 
     It speaks of the tasks as they are: of other families it knows nothing.
 
@@ -123,7 +123,7 @@ def sign_test(won: int, lost: int) -> float:
 
 
 def mid_p(gained: int, lost: int) -> float:
-    """The mid-p value of the numbers of tasks that only one of two arms solved.
+    """Return the mid-p value of the numbers of tasks that only one of two arms solved.
 
     Examples:
         >>> mid_p(3, 3)
@@ -140,7 +140,7 @@ def mid_p(gained: int, lost: int) -> float:
 
 
 def holm(p_values: Mapping[str, float]) -> dict[str, float]:
-    """P values corrected for how many comparisons there are (Holm 1979); nan, which compares nothing, stays nan.
+    """Correct p values for how many comparisons there are (Holm 1979); nan, which compares nothing, stays nan.
 
     Examples:
         >>> holm({"a": 0.01, "b": 0.04})
@@ -153,7 +153,7 @@ def holm(p_values: Mapping[str, float]) -> dict[str, float]:
 
 
 def smallest_effect(variance: float, df: float, power: float = 0.8) -> float:
-    """The smallest difference that Student's interval of this spread would show with a certain power, two-sided at 5 %.
+    """Return the smallest difference that Student's interval of this spread would show at a certain power, two-sided 5 %.
 
     For counts; of right and wrong, `compare` says what Newcombe's interval would show.
 

@@ -12,7 +12,7 @@ from ace.evaluation.stats.clustered import Estimate, Labels, mean, share
 
 
 def pass_hat_k(runs: Mapping[str, Sequence[bool]], k: int, clusters: Mapping[str, object] | None = None) -> Estimate:
-    """The chance that k runs of one task all succeed, mean over tasks (pass^k of tau-bench, Yao et al. 2024).
+    """Estimate the chance that k runs of one task all succeed, mean over tasks (pass^k of tau-bench, Yao et al. 2024).
 
     Args:
         runs: Task to its runs; each task at least k.
@@ -37,7 +37,7 @@ def pass_hat_k(runs: Mapping[str, Sequence[bool]], k: int, clusters: Mapping[str
 def learning_curve(
     values: Sequence[float], steps: Sequence[int], clusters: Labels = None, points: int = 10
 ) -> list[tuple[float, Estimate]]:
-    """How a value goes on while an agent learns, with a band.
+    """Estimate how a value goes on while an agent learns, with a band.
 
     Args:
         values: Of each run, shape (n,); what lies from 0 to 1 is taken for a share.

@@ -76,13 +76,13 @@ class DedupReport:
 
 
 def labelled_pairs() -> list[LabelledPair]:
-    """The 300 pairs, `labelled_pairs()`: paraphrases, negations, changed numbers, tools and roles, near subjects."""
+    """Read the 300 pairs, `labelled_pairs()`: paraphrases, negations, changed numbers, tools and roles, near subjects."""
     text = resources.files("ace.playbook.duplicates").joinpath("pairs.jsonl").read_text(encoding="utf-8")
     return [LabelledPair.model_validate_json(line) for line in text.split("\n") if line]
 
 
 def same_lesson(a: str, b: str, cosine: float, threshold: float) -> bool:
-    """Whether two texts teach the same, so that one of them may go.
+    """Check whether two texts teach the same, so that one of them may go.
 
     Examples:
         >>> same_lesson("Check the balance first.", "Check the balance first!", 0.99, 0.9)
@@ -95,7 +95,7 @@ def same_lesson(a: str, b: str, cosine: float, threshold: float) -> bool:
 
 
 def calibrate(embedder: Embedder, pairs: Sequence[LabelledPair] | None = None) -> ThresholdFit:
-    """The lowest cosine that merges at most 1 % of the labelled pairs wrongly: `calibrate(embedder).threshold`."""
+    """Find the lowest cosine that merges at most 1 % of the labelled pairs wrongly: `calibrate(embedder).threshold`."""
     pairs = labelled_pairs() if pairs is None else pairs
     left, right = embedded(embedder, [p.a for p in pairs]), embedded(embedder, [p.b for p in pairs])
     cosines = (left * right).sum(axis=1)
@@ -116,7 +116,7 @@ def calibrate(embedder: Embedder, pairs: Sequence[LabelledPair] | None = None) -
 
 
 def find_duplicates(bullets: Sequence[PlaybookBullet], vectors: Vectors, threshold: float) -> DedupReport:
-    """Pairs of which one bullet may go: the successor is the better tried one, and the longer one among equals.
+    """Find pairs of which one bullet may go: the successor is the better tried one, and the longer one among equals.
 
     Args:
         bullets: Of any sections and scopes; only bullets that share both, and the tool sequence, are compared.
@@ -150,8 +150,8 @@ def find_duplicates(bullets: Sequence[PlaybookBullet], vectors: Vectors, thresho
 
 
 def _kept_apart(ours: Sequence[PlaybookBullet], theirs: Sequence[PlaybookBullet]) -> bool:
-    """Whether a person kept one of these beside one of those, they name different versions of a tool, or are mined lessons
-    with different plans: a plan for each item is near that for one of them, and another lesson."""
+    """Check whether a person kept one of these beside one of those, they name different versions of a tool, or are mined
+    lessons with different plans: a plan for each item is near that for one of them, and another lesson."""
     for one in ours:
         for other in theirs:
             if other.id in one.distinct_from or one.id in other.distinct_from:
@@ -165,12 +165,12 @@ def _kept_apart(ours: Sequence[PlaybookBullet], theirs: Sequence[PlaybookBullet]
 
 
 def text_of(bullet: PlaybookBullet) -> str:
-    """The whole text of a bullet."""
+    """Return the whole text of a bullet."""
     return f"{bullet.trigger}\n{bullet.content}" if bullet.trigger else bullet.content
 
 
 def merging(pairs: Sequence[DuplicatePair]) -> list[Delta]:
-    """The deltas that leave one bullet of each group: evidence is summed, and variants are written down."""
+    """Make the deltas that leave one bullet of each group: evidence is summed, and variants are written down."""
     into = {pair.removed.id: pair.successor.id for pair in pairs}
     groups: dict[str, list[DuplicatePair]] = {}
     for pair in pairs:
@@ -198,7 +198,7 @@ def merging(pairs: Sequence[DuplicatePair]) -> list[Delta]:
 
 
 def variant_note(pair: DuplicatePair) -> str:
-    """What the removed text has in place of the successor's words, in a sentence.
+    """Say in a sentence what the removed text has in place of the successor's words.
 
     Examples:
         >>> one = PlaybookBullet(section="Strategies", content="Take the most played song.")
@@ -232,7 +232,7 @@ def _is_variant(a: str, b: str, what: str) -> bool:
 
 
 def _near(bullets: Sequence[PlaybookBullet], vectors: Vectors) -> list[tuple[int, int, float]]:
-    """Pairs of one section, scope and tool sequence that are near each other, the nearest first."""
+    """Find pairs of one section, scope and tool sequence that are near each other, the nearest first."""
     scopes: dict[object, list[int]] = {}
     for index, bullet in enumerate(bullets):
         if bullet.stage in ("active", "pinned", "shadow"):

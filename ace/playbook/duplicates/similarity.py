@@ -47,7 +47,7 @@ class Marks(NamedTuple):
 
 @lru_cache(maxsize=65_536)
 def words(text: str) -> frozenset[str]:
-    """The lower-case words of a text."""
+    """Return the lower-case words of a text."""
     return frozenset(_WORD.findall(text.lower()))
 
 
@@ -56,7 +56,7 @@ def _word_list(text: str) -> list[str]:
 
 
 def jaccard(a: str, b: str) -> float:
-    """Shared words over all words.
+    """Divide the shared words by all words.
 
     Examples:
         >>> jaccard("Check the balance first", "check the balance")
@@ -68,7 +68,7 @@ def jaccard(a: str, b: str) -> float:
 
 @lru_cache(maxsize=65_536)
 def marks(text: str) -> Marks:
-    """Numbers, negations and identifiers of a text.
+    """Find numbers, negations and identifiers of a text.
 
     Examples:
         >>> marks("Never call `refund` more than two times")
@@ -91,7 +91,7 @@ def _in_order(text: str) -> list[str]:
 
 
 def _calm(text: str) -> str:
-    """The text where NOT is no name, but the word that it is."""
+    """Return the text where NOT is no name, but the word that it is."""
     return _SHOUTED.sub(lambda found: found[0].lower() if found[0].lower() in _SPOKEN else found[0], text)
 
 
@@ -104,7 +104,7 @@ def _bare(identifier: str) -> str:
 
 
 def text_difference(a: str, b: str) -> str:
-    """What keeps two texts apart, however near their vectors are, in words; empty when nothing does.
+    """Say what keeps two texts apart, however near their vectors are; empty when nothing does.
 
     Examples:
         >>> text_difference("Retry after 10 s", "Retry after 30 s")
@@ -131,7 +131,7 @@ def text_difference(a: str, b: str) -> str:
 
 
 def contradiction(a: str, b: str) -> str:
-    """The difference that makes two similar texts different lessons; empty when there is none.
+    """Find the difference that makes two similar texts different lessons; empty when there is none.
 
     Negations, names of tools, antonyms, force and order; not names of people, dates, numbers and other words, in which a
     lesson's examples may differ.
@@ -155,7 +155,7 @@ def _listed(items: frozenset[str]) -> str:
 
 
 def opposed(a: str, b: str) -> str:
-    """Two texts of nearly the same words that differ in a word and its antonym."""
+    """Find in two texts of nearly the same words a word and its antonym."""
     left, right = words(a) - words(b), words(b) - words(a)
     for one in left:
         for other in right:
@@ -165,13 +165,13 @@ def opposed(a: str, b: str) -> str:
 
 
 def _prefixed(one: str, other: str) -> bool:
-    """Whether two words are a word and its negated form: `able` and `unable`, `connect` and `disconnect`."""
+    """Check whether two words are a word and its negated form: `able` and `unable`, `connect` and `disconnect`."""
     short, long = sorted((one, other), key=len)
     return long in {f"{prefix}{short}" for prefix in ("un", "dis", "in", "im", "non", "de", "ir", "mis")}
 
 
 def _stems(text: str) -> list[str]:
-    """The content words, without their endings; names and calls whole."""
+    """Return the content words, without their endings; names and calls whole."""
     found: list[str] = []
     for match in _TOKEN.finditer(text):
         if match["identifier"]:
@@ -182,7 +182,7 @@ def _stems(text: str) -> list[str]:
 
 
 def _replaced(a: str, b: str) -> str:
-    """In texts of nearly the same words, one content word in the place of another changes what is taught."""
+    """Find in texts of nearly the same words the content word that stands for another one and changes what is taught."""
     left, right = _stems(a), _stems(b)
     lost, gained = set(left) - set(right), set(right) - set(left)
     if not (lost and gained):
@@ -199,7 +199,7 @@ def _replaced(a: str, b: str) -> str:
 
 
 def _reordered(a: str, b: str) -> str:
-    """The same content in another order; only a temporal clause may change its place."""
+    """Check for the same content in another order; only a temporal clause may change its place."""
     left, right = _stems(a), _stems(b)
     if left == right or sorted(left) != sorted(right):
         return ""
@@ -209,12 +209,12 @@ def _reordered(a: str, b: str) -> str:
 
 
 def _says_when(text: str) -> bool:
-    """Whether one of two clauses is only a condition of the other; then either may come first, in its own words."""
+    """Check whether one of two clauses is only a condition of the other; then either may come first, in its own words."""
     return bool(_WHEN.search(text)) and not _THEN.search(text)
 
 
 def _shifted(a: str, b: str) -> str:
-    """Another force, scope or joint: `may` in the place of `must`, `any` of `all`, `or` of `and`, `<` of `>`."""
+    """Find another force, scope or joint: `may` in the place of `must`, `any` of `all`, `or` of `and`, `<` of `>`."""
     left, right = (frozenset(_word_list(text)) | frozenset(_OPERATOR.findall(text)) for text in (a, b))
     for kinds in FORCES:
         here, there = ([kind for kind in kinds if kind & found] for found in (left, right))
@@ -225,6 +225,7 @@ def _shifted(a: str, b: str) -> str:
 
 
 def _unknown_script(a: str, b: str) -> str:
-    """Words of other scripts have no stems, antonyms and negations here: only the same words are the same."""
+    """Keep words of other scripts apart, which have no stems, antonyms and negations here: only the same words are the
+    same."""
     foreign = any(_FOREIGN.search(text) for text in (a, b))
     return "words of another script" if foreign and _word_list(a) != _word_list(b) else ""

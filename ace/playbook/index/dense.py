@@ -75,7 +75,7 @@ class DenseIndex:
     def search(
         self, vector: NDArray[np.float32], depth: int, only: Sequence[int] | None = None
     ) -> tuple[list[int], list[float]]:
-        """The numbers of the nearest vectors, best first, and their inner products.
+        """Find the numbers of the nearest vectors, best first, and their inner products.
 
         Of equal ones the newest comes first: FAISS gives them as they lie in the index, and that depends on which process
         put what into it when.
@@ -105,7 +105,7 @@ class DenseIndex:
         return numbers[order].tolist(), scores[order].tolist()
 
     def _walk(self, row: NDArray[np.float32], wanted: int) -> Found:
-        """The nearest by way of the graph, and of what has changed since it was made."""
+        """Find the nearest by way of the graph, and of what has changed since it was made."""
         if self._graph is None or len(self._since) > CHANGED * len(self):
             self._graph = self._faiss.index_factory(self.dimension, LARGE, self._faiss.METRIC_INNER_PRODUCT)
             ids = self._faiss.vector_to_array(self._flat.id_map)
@@ -120,6 +120,6 @@ class DenseIndex:
         return np.hstack([found[0], more[0]]), np.hstack([found[1], more[1]])
 
     def _scan(self, row: NDArray[np.float32], wanted: int, numbers: NDArray[np.int64]) -> Found:
-        """The nearest of some."""
+        """Find the nearest of some."""
         chosen = self._faiss.IDSelectorBatch(numbers)
         return self._flat.search(row, wanted, params=self._faiss.SearchParameters(sel=chosen))

@@ -29,7 +29,7 @@ class CallableEmbedder:
 
 
 def as_embedder(source: Any = None) -> Embedder:
-    """Anything that can embed, as an `Embedder`.
+    """Convert anything that can embed to an `Embedder`.
 
     Args:
         source: An `Embedder`; None for MiniLM; a `dspy.Embedder`; a `SentenceTransformer`; or a function from a list of
@@ -74,7 +74,7 @@ def _function_name(function: Any) -> str:
 
 
 def _fingerprint(model: Any) -> str:
-    """What tells a model on disk from another: its name is often missing, its weights never are."""
+    """Return what tells a model on disk from another: its name is often missing, its weights never are."""
     if not hasattr(model, "state_dict"):
         raise PlaybookError(
             f"{type(model).__name__} cannot say which vectors are its own; use CallableEmbedder(name, model.encode)"

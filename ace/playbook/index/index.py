@@ -78,7 +78,7 @@ class BulletIndex:
     def similar(
         self, text: str, section: Section, domain: str | None = None, tenant: str | None = None
     ) -> list[tuple[PlaybookBullet, float]]:
-        """The bullets of one section and scope that are near a text, with their cosine, best first.
+        """Find the bullets of one section and scope that are near a text, with their cosine, best first.
 
         Those that wait for review or are not shown are among them, retired ones are not: what is added is compared with
         them.
@@ -95,7 +95,7 @@ class BulletIndex:
         return sorted(near, key=lambda pair: (-pair[1], pair[0].number))
 
     def masked(self, text: str) -> Masked:
-        """A text as it is compared."""
+        """Return a text as it is compared."""
         with self._lock:
             known = self._masks.get(text)
         if known is None:
@@ -117,7 +117,7 @@ class BulletIndex:
             return query._replace(hidden=self._lexical.known(query.hidden))
 
     def entries(self, bullet: PlaybookBullet) -> list[Masked]:
-        """What a bullet is searched by: each of its situations, or its own words."""
+        """Return what a bullet is searched by: each of its situations, or its own words."""
         if bullet.situations:
             return [Masked(s.searched, s.searched, s.hidden) for s in bullet.situations]
         text = clean_text(bullet.searched)
@@ -127,12 +127,12 @@ class BulletIndex:
     def planned(
         self, shape: str, section: Section, domain: str | None = None, tenant: str | None = None
     ) -> list[PlaybookBullet]:
-        """The lessons of one scope that have this shape, without retired ones."""
+        """Return the lessons of one scope that have this shape, without retired ones."""
         with self._lock:
             return self._table.planned(shape, section, domain, tenant)
 
     def query_vector(self, query: Masked) -> Vectors | None:
-        """The unit vector of a query; None while there is nothing to compare it with."""
+        """Return the unit vector of a query; None while there is nothing to compare it with."""
         with self._lock:
             known, empty = self._queries.get(query.meaning), not len(self._table)
         if known is None and not empty:
@@ -142,7 +142,7 @@ class BulletIndex:
         return known
 
     def vectors(self, bullets: Sequence[PlaybookBullet]) -> Vectors:
-        """Unit vectors of what bullets are searched by, shape (len(bullets), dimension)."""
+        """Return unit vectors of what bullets are searched by, shape (len(bullets), dimension)."""
         return self.text_vectors([self.entries(bullet)[0].meaning for bullet in bullets])
 
     @property
@@ -153,7 +153,7 @@ class BulletIndex:
     # -- following the table -------------------------------------------------------------------------------------------
 
     def changed(self, number: int, old: PlaybookBullet | None, new: PlaybookBullet | None) -> None:
-        """A bullet was added, removed or changed."""
+        """Take in that a bullet was added, removed or changed."""
         if (old and _searched(old)) != (new and _searched(new)):
             self._changed.add(number)
 
@@ -187,13 +187,13 @@ class BulletIndex:
     # -- vectors -------------------------------------------------------------------------------------------------------
 
     def text_vectors(self, texts: Sequence[str]) -> Vectors:
-        """Vectors of texts, from the store where they were computed before; shape (len(texts), dimension)."""
+        """Return vectors of texts, from the store where they were computed before; shape (len(texts), dimension)."""
         cleaned = [clean_text(text) for text in texts]
         known = self._vectors(cleaned)
         return np.stack([known[text] for text in cleaned]) if cleaned else np.zeros((0, 1), dtype=np.float32)
 
     def _vectors(self, texts: Sequence[str]) -> dict[str, Vectors]:
-        """Vectors by their texts."""
+        """Return vectors by their texts."""
         name, keys = self._embedder.name, {text: text_key(text) for text in texts}
         stored = self._store.vectors(name, list(keys.values()))
         found = {text: stored[key] for text, key in keys.items() if key in stored}
@@ -208,7 +208,7 @@ class BulletIndex:
     # -- searching -----------------------------------------------------------------------------------------------------
 
     def candidates(self, query: Masked, vector: Vectors | None, allow: Callable[[int], bool]) -> list[Scored]:
-        """What is near a query by meaning and by words, best first, of the bullets that may come by their numbers."""
+        """Find what is near a query by meaning and by words, best first, of the bullets that may come by their numbers."""
         with self._lock:
             if vector is None:
                 return []
@@ -220,7 +220,7 @@ class BulletIndex:
         return fuse(of_bullets(near), of_bullets(words))
 
     def _allowed(self, search: Callable[..., Ranking], allow: Callable[[int], bool]) -> Ranking:
-        """The best entries of bullets that may come: out of what is found first, or, where few may, of these alone."""
+        """Find the best entries of bullets that may come: out of what is found first, or, where few may, of these alone."""
         wanted = 2 * DEPTH  # a bullet may have several entries
         for depth in (wanted, 16 * wanted):
             entries, scores = search(depth)
@@ -242,14 +242,14 @@ class BulletIndex:
             self._changed = set(table)
 
     def text_keys(self) -> dict[str, set[str]]:
-        """By embedder, the keys of the vectors that are needed."""
+        """Return by embedder the keys of the vectors that are needed."""
         with self._lock:
             texts = {entry.meaning for bullet in self._table.values() for entry in self.entries(bullet)}
         return {self._embedder.name: set(map(text_key, texts))}
 
 
 def of_bullets(ranking: Ranking) -> Ranking:
-    """A ranking of entries as one of bullets: each by its best entry."""
+    """Convert a ranking of entries to one of bullets: each by its best entry."""
     best: dict[int, float] = {}
     for entry, score in zip(*ranking, strict=True):
         best.setdefault(entry // ENTRIES, score)
@@ -262,5 +262,5 @@ def _searched(bullet: PlaybookBullet) -> object:
 
 
 def text_key(text: str) -> str:
-    """By what a text's vector is found again."""
+    """Return the key by which a text's vector is found again."""
     return hashlib.sha256(text.encode()).hexdigest()

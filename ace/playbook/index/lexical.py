@@ -37,7 +37,7 @@ class _Postings(NamedTuple):
 
 
 def _counted(text: str, hidden: Sequence[int]) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
-    """The columns of a text's terms and of its hidden words, in order, and how often each stands there."""
+    """Count the columns of a text's terms and of its hidden words, in order, and how often each stands there."""
     counted = Counter([column(term) for term in terms(text)] + list(hidden))
     columns = np.fromiter(counted, dtype=np.int32, count=len(counted))
     order = np.argsort(columns)
@@ -88,7 +88,7 @@ class LexicalIndex:
     def search(
         self, query: str, depth: int, only: Sequence[int] | None = None, hidden: Sequence[int] = ()
     ) -> tuple[list[int], list[float]]:
-        """The numbers of the texts that share words with the query, best first, and their scores.
+        """Find the numbers of the texts that share words with the query, best first, and their scores.
 
         Args:
             query: Any text.
@@ -122,7 +122,8 @@ class LexicalIndex:
             self._weigh()
 
     def _weigh(self) -> None:
-        """Weights from the counts: idf over the texts that are there, rows of length one, ready to be read by column."""
+        """Compute weights from the counts: idf over the texts that are there, rows of length one, ready to be read by
+        column."""
         self._changed = 0
         self._numbers = np.fromiter(self._counts, dtype=np.int64, count=len(self._counts))
         if not self._counts:

@@ -30,12 +30,12 @@ class Embedder(Protocol):
         ...
 
     def embed(self, texts: Sequence[str]) -> Vectors:
-        """Shape (len(texts), dimension), float32, rows of length one."""
+        """Embed texts in shape (len(texts), dimension), float32, rows of length one."""
         ...
 
 
 def unit(vectors: Any) -> Vectors:
-    """Rows of length one; what is no table of numbers stays as it is, for `embedded` to refuse."""
+    """Scale rows to length one; what is no table of numbers stays as it is, for `embedded` to refuse."""
     array = np.asarray(vectors, dtype=np.float32)
     if array.ndim != 2:
         return array
@@ -43,7 +43,7 @@ def unit(vectors: Any) -> Vectors:
 
 
 def embedded(embedder: Embedder, texts: Sequence[str]) -> Vectors:
-    """The vectors of some texts, checked: what is wrong here would be kept, and searched, ever after.
+    """Embed some texts and check the vectors: what is wrong here would be kept, and searched, ever after.
 
     Raises:
         PlaybookError: They are not one row of finite numbers for each text.
@@ -120,7 +120,7 @@ class MiniLMEmbedder:
         self._loaded()
 
     def _loaded(self) -> tuple[Any, Any]:
-        """The session and the tokenizer, made once for the process."""
+        """Load the session and the tokenizer, once for the process."""
         with _NATIVE:
             if self.name not in self._models:
                 import onnxruntime

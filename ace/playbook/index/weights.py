@@ -32,7 +32,7 @@ def weights_folder(packaged: Path = PACKAGED) -> Path:
 
 
 def whole(folder: Path) -> bool:
-    """Whether graph and tokenizer are there as they were made, of the weights expected."""
+    """Check whether graph and tokenizer are there as they were made, of the weights expected."""
     try:
         manifest = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
         return manifest["weights"] == WEIGHTS_SHA256 and all(_digest(folder / name) == manifest[name] for name in FILES)
