@@ -34,7 +34,7 @@ class WeightsError(ValueError):
 
 
 def read_safetensors(data: bytes) -> dict[str, NDArray[np.float32]]:
-    """The 32-bit tensors of a safetensors file: eight bytes of length, a JSON header, the numbers."""
+    """Read the 32-bit tensors of a safetensors file: eight bytes of length, a JSON header, the numbers."""
     start = 8 + int.from_bytes(data[:8], "little")
     header = json.loads(data[8:start])
     found: dict[str, NDArray[np.float32]] = {}
@@ -68,7 +68,7 @@ def make(source: Path, target: Path) -> None:
 
 
 def build(weights: Weights) -> bytes:
-    """The serialized graph, from ``input_ids`` and ``attention_mask`` (int64, texts x tokens) to unit ``vectors``."""
+    """Build the serialized graph, from ``input_ids`` and ``attention_mask`` (int64, texts x tokens) to unit ``vectors``."""
     return _Builder(weights).model()
 
 
@@ -111,7 +111,7 @@ class _Builder:
         return model.SerializeToString(deterministic=True)
 
     def _embeddings(self) -> str:
-        """Of words, places and the first kind of token; one text has no second kind."""
+        """Embed words, places and the first kind of token; one text has no second kind."""
         words = self._node("Gather", self._weight("embeddings.word_embeddings.weight"), "input_ids")
         count = self._node("Slice", self._node("Shape", "input_ids"), self._ints("from_1", 1), self._ints("to_2", 2))
         places = self._weight("embeddings.position_embeddings.weight")
@@ -150,13 +150,13 @@ class _Builder:
         return self._node("LayerNormalization", value, scale, shift, axis=-1, epsilon=NORM_EPSILON)
 
     def _gelu(self, value: str) -> str:
-        """Exact, by the error function (Hendrycks and Gimpel, 2016)."""
+        """Compute it exactly, by the error function (Hendrycks and Gimpel, 2016)."""
         error = self._node("Erf", self._node("Mul", value, self._array("root", 1 / math.sqrt(2))))
         share = self._node("Mul", self._node("Add", error, self._array("one", 1.0)), self._array("half", 0.5))
         return self._node("Mul", value, share)
 
     def _weight(self, name: str, *, transposed: bool = False) -> str:
-        """A tensor of the model, kept in 16 bits: half of the size, and the vectors are the same to five places."""
+        """Add a tensor of the model, kept in 16 bits: half of the size, and the vectors are the same to five places."""
         if name not in self._constants:
             numbers = self._weights[name].T if transposed else self._weights[name]
             short = np.ascontiguousarray(numbers, dtype=np.float16)

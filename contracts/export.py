@@ -43,7 +43,7 @@ MODELS: dict[str, Any] = {
 
 
 def schemas() -> dict[str, str]:
-    """File name to contents."""
+    """Return file name to contents."""
     return {
         f"{name}.schema.json": json.dumps(
             TypeAdapter(model).json_schema(mode="serialization", by_alias=True), indent=1, sort_keys=True

@@ -26,7 +26,7 @@ RECORDS = frozenset({"BaseModel", "NamedTuple", "TypedDict"})
 
 
 def packages(root: Path = ROOT) -> dict[str, dict[str, str]]:
-    """Each public package with its names, and for each name the place that it is imported from."""
+    """Find each public package with its names, and for each name the place that it is imported from."""
     found: dict[str, dict[str, str]] = {}
     for path in sorted((root / "ace").rglob("__init__.py")):
         name = ".".join(path.parent.relative_to(root).parts)
@@ -36,7 +36,7 @@ def packages(root: Path = ROOT) -> dict[str, dict[str, str]]:
 
 
 def _exports(path: Path, package: str) -> dict[str, str]:
-    """What `__init__.pyi` imports, or what `__all__` lists."""
+    """Return what `__init__.pyi` imports, or what `__all__` lists."""
     stub = path.with_suffix(".pyi")
     tree = ast.parse((stub if stub.exists() else path).read_text(encoding="utf-8"))
     imported = {
@@ -54,7 +54,7 @@ def _exports(path: Path, package: str) -> dict[str, str]:
 
 
 def modules(root: Path = ROOT) -> dict[str, list[str]]:
-    """Each module that has a heading in docs/reference.md, with the names below it."""
+    """Find each module that has a heading in docs/reference.md, with the names below it."""
     found: dict[str, list[str]] = {}
     for name, line in _lines((root / "docs" / "reference.md").read_text(encoding="utf-8")):
         if (root / f"{name.replace('.', '/')}.py").exists():
@@ -63,7 +63,7 @@ def modules(root: Path = ROOT) -> dict[str, list[str]]:
 
 
 def _lines(reference: str) -> Iterator[tuple[str, str]]:
-    """Each line of docs/reference.md after the package or module whose heading it stands under."""
+    """Yield each line of docs/reference.md after the package or module whose heading it stands under."""
     name = ""
     for line in reference.splitlines():
         if heading := re.match(r"#+ `(ace[\w.]*)`", line):
@@ -75,7 +75,7 @@ def _lines(reference: str) -> Iterator[tuple[str, str]]:
 
 
 def pages(root: Path = ROOT) -> dict[str, str]:
-    """The API reference: a page for each package of `ace`, with its own packages and modules."""
+    """Write the API reference: a page for each package of `ace`, with its own packages and modules."""
     exported = packages(root)
     found: dict[str, str] = {}
     listed = exported | {module: dict.fromkeys(names, module) for module, names in modules(root).items()}
@@ -103,17 +103,17 @@ def pages(root: Path = ROOT) -> dict[str, str]:
 
 
 def _entry(name: str, **options: str) -> str:
-    """What mkdocstrings replaces by the description of a name."""
+    """Write what mkdocstrings replaces by the description of a name."""
     return f"::: {name}\n    options: {{{', '.join(f'{key}: {value}' for key, value in options.items())}}}"
 
 
 def entries(root: Path = ROOT) -> list[str]:
-    """The names that the API reference describes."""
+    """Return the names that the API reference describes."""
     return re.findall(r"^::: (\S+)$", "\n".join(pages(root).values()), re.MULTILINE)
 
 
 def undescribed(root: Path = ROOT) -> list[str]:
-    """Names of the API reference that are not there, or have no docstring."""
+    """Find names of the API reference that are not there, or have no docstring."""
     loader = griffe.GriffeLoader(search_paths=[root], allow_inspection=False)
     loader.load("ace", try_relative_path=False)
     loader.resolve_aliases(implicit=True, external=False)
@@ -129,7 +129,7 @@ def undescribed(root: Path = ROOT) -> list[str]:
 
 
 def linked(reference: str) -> str:
-    """docs/reference.md, with each name in the first column of a table leading to its description."""
+    """Write docs/reference.md with each name in the first column of a table leading to its description."""
     lines = (re.sub(NAME, rf"| [`\1`][{name}.\1] |", line) if name else line for name, line in _lines(reference))
     return "\n".join(lines)
 
@@ -138,7 +138,7 @@ def linked(reference: str) -> str:
 
 
 def shown_first(root: Path = ROOT) -> str:
-    """The picture and the run before and after of the README, which the site's home begins with, too."""
+    """Return the picture and the run before and after of the README, which the site's home begins with, too."""
     readme = (root / "README.md").read_text(encoding="utf-8")
     picture = re.search(r"^!\[[^\]]*\]\(docs/[^)]*\)$", readme, re.MULTILINE)
     before_and_after = re.search(r"^## Before and after$.*?(?=^## )", readme, re.MULTILINE | re.DOTALL)
@@ -188,7 +188,7 @@ class Signatures(griffe.Extension):
     """Gives pydantic models, named tuples and typed dictionaries the signature that they have at run time."""
 
     def on_package(self, *, pkg: griffe.Module, **kwargs: Any) -> None:
-        """Called when everything was read."""
+        """Complete the signatures when everything was read."""
         for cls in _classes(pkg):
             family = [cls, *cls.mro()]
             if "__init__" in cls.members:
@@ -224,7 +224,7 @@ def _is_field(attribute: griffe.Attribute) -> bool:
 
 
 def _parameter(field: griffe.Attribute, named: bool) -> griffe.Parameter:
-    """A field as a parameter, with the default that stands in its `Field(...)`."""
+    """Show a field as a parameter, with the default that stands in its `Field(...)`."""
     default = field.value
     if isinstance(default, griffe.ExprCall) and _name_of(default.function) == "Field":
         options = {each.name: each.value for each in default.arguments if isinstance(each, griffe.ExprKeyword)}

@@ -16,7 +16,7 @@ COLOURS = {"completed": "green", "error": "red", "started": "dim", "paused": "ye
 
 
 def show(event: Event) -> None:
-    """One line per event; an observer that raised or hung would not hurt the run."""
+    """Print one line per event; an observer that raised or hung would not hurt the run."""
     colour = COLOURS.get(event.kind.rsplit("_", 1)[-1], "white")
     details = " ".join(f"{name}={value}" for name, value in event.data.items())
     CONSOLE.print(f"[{colour}]{event.seq:>3} {event.step_id:<4} {event.kind:<24}[/{colour}] {details}")

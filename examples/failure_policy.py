@@ -26,14 +26,14 @@ class AskOnPermission(Policy):
     """The library's policy, but a refused permission stops the run and waits for somebody."""
 
     def on_tool_error(self, state: AgentState, failed: FailedCall) -> PolicyDecision:
-        """Interrupt for one kind of failure, else as before."""
+        """Interrupt for one kind of failure, else decide as before."""
         if failed.result.error_kind == "permission_denied":
             return Interrupt(f"{failed.tool.name} needs a permission")
         return super().on_tool_error(state, failed)
 
 
 def main() -> None:
-    """A retry that works, a breaker that opens, and a policy of one's own."""
+    """Show a retry that works, a breaker that opens, and a policy of one's own."""
     quick = RetryPolicy(initial_interval=0.01)
     script = [decision("read_sensor", name="hall"), decision("submit", answer="21 °C")]
     once = FaultyTool(read_sensor, ["timeout"])

@@ -13,7 +13,7 @@ from ace.testing import FunctionLM, decision
 
 
 def reply(prompt):
-    """What the stand-in says."""
+    """Return what the stand-in says."""
     seen = prompt.text.rsplit("[[ ## conversation ## ]]", 1)[-1].split("[[ ##", 1)[0].strip()
     return decision("submit", answer=f"so far I saw {seen.count('User:')} turns")
 

@@ -70,7 +70,7 @@ class ChatModel:
         self.lock = threading.Lock()
 
     def options(self, body: dict[str, Any]) -> dict[str, Any]:
-        """What a request asks for, in the engine's words.
+        """Return what a request asks for, in the engine's words.
 
         Raises:
             BadRequest: It asks for what this server does not do.
@@ -102,7 +102,7 @@ class ChatModel:
         return options
 
     def pieces(self, body: dict[str, Any], gone: Callable[[], bool]) -> Iterator[dict[str, Any]]:
-        """The reply in chunks of the API, with the usage in the last; nothing more once the client is gone.
+        """Yield the reply in chunks of the API, with the usage in the last; nothing more once the client is gone.
 
         Raises:
             BadRequest: The request cannot be served; raised before the first chunk.
@@ -132,7 +132,7 @@ class ChatModel:
             yield {**last, "model": self.name, "choices": [], "usage": usage}
 
     def reply(self, body: dict[str, Any], gone: Callable[[], bool]) -> dict[str, Any] | None:
-        """The reply as a whole; None when the client is gone.
+        """Return the reply as a whole; None when the client is gone.
 
         Raises:
             BadRequest: The request cannot be served.
@@ -150,12 +150,12 @@ class ChatModel:
 
 
 def text_of(content: Any) -> str:
-    """A message's text, which may come in parts."""
+    """Return a message's text, which may come in parts."""
     return content if isinstance(content, str) else "".join(part.get("text", "") for part in content or ())
 
 
 def left(connection: socket.socket) -> bool:
-    """Whether the other side has closed the connection."""
+    """Check whether the other side has closed the connection."""
     try:
         readable, _, _ = select.select([connection], [], [], 0)
         return bool(readable) and not connection.recv(1, socket.MSG_PEEK)
@@ -164,7 +164,7 @@ def left(connection: socket.socket) -> bool:
 
 
 def server(model: ChatModel, port: int = 0) -> ThreadingHTTPServer:
-    """A server on loopback, bound and ready to `serve_forever`; port 0 takes a free one."""
+    """Make a server on loopback, bound and ready to `serve_forever`; port 0 takes a free one."""
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
@@ -173,13 +173,13 @@ def server(model: ChatModel, port: int = 0) -> ThreadingHTTPServer:
             """Say nothing here: `do_POST` says one line for each reply."""
 
         def do_GET(self) -> None:
-            """The list of models, which is this one."""
+            """Send the list of models, which is this one."""
             found = self.path.rstrip("/").endswith("/models")
             models = {"object": "list", "data": [{"id": model.name, "object": "model", "meta": model.file}]}
             self.send(200, models) if found else self.refuse(404, f"there is nothing at {self.path}", "not_found")
 
         def do_POST(self) -> None:
-            """One completion."""
+            """Send one completion."""
             started = time.monotonic()
             text = self.rfile.read(int(self.headers.get("content-length") or 0))
             if not self.path.endswith("/chat/completions"):
@@ -205,7 +205,7 @@ def server(model: ChatModel, port: int = 0) -> ThreadingHTTPServer:
             return self.send(200, done)
 
         def stream(self, body: dict[str, Any]) -> None:
-            """The completion as server-sent events."""
+            """Send the completion as server-sent events."""
             chunks = model.pieces(body, lambda: left(self.connection))
             self.close_connection = True
             with closing(chunks), suppress(ConnectionError):
@@ -243,7 +243,7 @@ def server(model: ChatModel, port: int = 0) -> ThreadingHTTPServer:
 
 
 def load(path: Path, context: int, threads: int, max_tokens: int) -> ChatModel:
-    """A model file, loaded by llama-cpp-python."""
+    """Load a model file with llama-cpp-python."""
     try:
         from llama_cpp import Llama, LlamaGrammar
     except ImportError:

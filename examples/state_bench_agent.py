@@ -36,13 +36,13 @@ class AcePlaybookAgent(StateBenchAgent):
     """The benchmark's own agent, which may look lessons up; the benchmark adds the tool for it."""
 
     def retrieve_learnings(self, query: str, top_k: int = 3) -> list[str]:
-        """The lessons that fit, best first, as a prompt shows them."""
+        """Return the lessons that fit, best first, as a prompt shows them."""
         return [render_bullet(bullet) for bullet in opened().retrieve(query, k=top_k)]
 
 
 @cache
 def opened() -> Playbook:
-    """The playbook that `PLAYBOOK` names."""
+    """Open the playbook that `PLAYBOOK` names."""
     return Playbook.open(os.environ[PLAYBOOK])
 
 

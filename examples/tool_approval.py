@@ -19,7 +19,7 @@ def pay(recipient: str, amount: float) -> str:
 
 
 def agent(folder: str, *replies: str) -> ReActGenerator:
-    """The same agent in both processes: what they share is the folder."""
+    """Make the same agent in both processes: what they share is the folder."""
     return ReActGenerator(tools=[pay], lm=ScriptedLM(replies), run_store=folder)
 
 

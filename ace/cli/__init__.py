@@ -34,7 +34,7 @@ app = typer.Typer(
 def about(
     version: Annotated[bool, typer.Option("--version", help="Print the version, and end.")] = False,
 ) -> None:
-    """A tool-calling DSPy agent that learns a playbook from its own runs."""
+    """Run a tool-calling DSPy agent that learns a playbook from its own runs."""
     if version:
         from importlib.metadata import version as of
 

@@ -163,7 +163,7 @@ def history(
     limit: Annotated[int, typer.Option(min=1, help="At most this many entries, the newest last.")] = 30,
     json_file: JsonOption = None,
 ) -> None:
-    """Who changed what, when, and why; or the difference between two revisions."""
+    """Show who changed what, when, and why; or the difference between two revisions."""
     if until is not None and since is None:
         raise typer.BadParameter("--until goes with --since")
     with open_book(path) as book:

@@ -64,19 +64,19 @@ def mcp_server(memory: SharedMemory, name: str = "ace-memory", apart: Apart | No
     @server.tool(annotations=READS)
     @_told(ToolError)
     def recall(task: Task, domain: Domain = None, tools: Tools = None, k: int = 3) -> Recall:
-        """The lessons that fit a task, best first; `prompt` is the same as text."""
+        """Return the lessons that fit a task, best first; `prompt` is the same as text."""
         return memory.recall(task, domain, tools, k)
 
     @server.tool(annotations=READS)
     @_told(ToolError)
     def lessons(domain: Domain = None, first: int = 0, limit: int = 50) -> list[Lesson]:
-        """The lessons that may be shown, in the order of their ids."""
+        """List the lessons that may be shown, in the order of their ids."""
         return memory.lessons(domain, first=first, limit=limit)
 
     @server.tool(annotations=READS)
     @_told(ToolError)
     def explain(task: Task, domain: Domain = None, tools: Tools = None) -> list[LessonReason]:
-        """Why lessons come for a task, and what else is near."""
+        """Say why lessons come for a task, and what else is near."""
         return memory.explain(task, domain, tools)
 
     @server.resource("playbook://lessons", mime_type="application/json", description=FIRST_LESSONS)
