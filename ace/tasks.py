@@ -389,5 +389,5 @@ class Feedback(BaseModel, frozen=True, extra="forbid", allow_inf_nan=False):
 def run_of(called: Any) -> Any:
     """Return the run behind what a call gave, `run_of(agent.forward("x"))`: also where the signature has an `output` of
     its own."""
-    told: dict[str, Any] = getattr(called, "_told", None) or {}  # a prediction keeps it beside its fields
+    told: dict[str, Any] = getattr(called, "_details", None) or {}  # a prediction keeps it beside its fields
     return told.get("output", called) if told else getattr(called, "output", called)

@@ -382,7 +382,7 @@ class AgentRun:
             self._invalid(state, wrong, thought, checked)
             return
         self._commit(thought)
-        remarks = [*map(_left_out, calls, right), _remark([*reply.unmade, *left, *([SUBMIT] if ends else [])])]
+        remarks = [*map(_left_out, calls, right), _remark([*reply.ignored, *left, *([SUBMIT] if ends else [])])]
         remark, ids = " ".join(filter(None, remarks)), tuple(tool.id for tool in calls)
         if not planned:
             self._enter(state.act(right, thought, remark, ids))
@@ -1249,11 +1249,11 @@ def _left_out(wanted: RequestedTool, call: ToolCall) -> str:
     return f"({', '.join(names)} {what} of {call.name}; left out.)" if names else ""
 
 
-def _remark(unmade: Sequence[str]) -> str:
+def _remark(ignored: Sequence[str]) -> str:
     """Tell the model about calls of its reply that were not made."""
-    if not unmade:
+    if not ignored:
         return ""
-    names = ", ".join(repr(name) for name in unmade)
+    names = ", ".join(repr(name) for name in ignored)
     return f"(Not made, because other calls of the same reply came first: {names}. Ask again if it is still needed.)"
 
 

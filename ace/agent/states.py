@@ -41,7 +41,7 @@ class ModelReply:
     """As the model's provider named the call."""
     more: tuple[RequestedTool, ...] = ()
     """Further calls of the same reply, that are made as well."""
-    unmade: tuple[str, ...] = ()
+    ignored: tuple[str, ...] = ()
     """Tools of further calls of the same reply that are not made."""
     outputs: dict[str, Any] = field(default_factory=dict[str, Any])
     """The summary's fields, for a reply to a `summarize` request."""

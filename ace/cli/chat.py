@@ -159,7 +159,7 @@ class _Talk:
         if output.request is not None:
             calls = ", ".join(f"{call.tool_name}({call.tool_args})" for call in output.request.calls)
             console.print(f"May this be called? {calls}")
-            said = self._asked()
+            said = self._read_yes_or_no()
             if said is not None:  # at the end of the input it waits, and is asked again later
                 self._decided("approve" if said == "y" else "deny")
             return
@@ -175,7 +175,7 @@ class _Talk:
             why = in_words(output.error.message, str(self.chat.agent.lm))
             console.print(f"{output.termination_reason}: {why}", style="red")
 
-    def _asked(self) -> str | None:
+    def _read_yes_or_no(self) -> str | None:
         """Ask for ``y`` or ``n`` until it is one of them; None at the end of the input."""
         while (said := self._line("y or n: ")) is not None:
             word = said.strip().lower()
@@ -190,7 +190,7 @@ class _Talk:
         except RunStoreError as error:
             console.print(str(error), style="yellow")
             console.print("Give this message up? Its calls so far stay in the history.")
-            if self._asked() != "y":
+            if self._read_yes_or_no() != "y":
                 raise
             self.chat.drop()
             return

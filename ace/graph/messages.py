@@ -108,7 +108,7 @@ class AnswerTokens:
 
     def __init__(self, config: RunnableConfig | None, asked: str, name: str) -> None:
         self._config = config or {}
-        self._asked = asked
+        self._request = asked
         self._name = name
         self._run: Any = None
         self._text = ""
@@ -119,7 +119,7 @@ class AnswerTokens:
         """Send one piece."""
         if self._run is None:
             manager = get_callback_manager_for_config(self._config)
-            self._run = manager.on_chat_model_start({"name": self._name}, [[HumanMessage(self._asked)]])[0]
+            self._run = manager.on_chat_model_start({"name": self._name}, [[HumanMessage(self._request)]])[0]
         self._run.on_llm_new_token(text, chunk=self._chunk(text))
 
     def end(self) -> None:
@@ -132,7 +132,7 @@ class AnswerTokens:
         """Send a piece as `send` does, on the event loop."""
         if self._run is None:
             manager = get_async_callback_manager_for_config(self._config)
-            self._run = (await manager.on_chat_model_start({"name": self._name}, [[HumanMessage(self._asked)]]))[0]
+            self._run = (await manager.on_chat_model_start({"name": self._name}, [[HumanMessage(self._request)]]))[0]
         await self._run.on_llm_new_token(text, chunk=self._chunk(text))
 
     async def aend(self) -> None:

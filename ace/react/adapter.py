@@ -52,7 +52,7 @@ class ReplyReader:
         """The reply, where it was text."""
         self.made: tuple[Written, ...] = ()
         """The calls of a text that are made."""
-        self.unmade: tuple[str, ...] = ()
+        self.ignored: tuple[str, ...] = ()
         """Tools of further calls of the reply that are not made."""
 
     def read(self, completion: str) -> tuple[str, Any]:
@@ -68,7 +68,7 @@ class ReplyReader:
         if not found.calls:
             raise nothing_to_do(found, completion)
         self.made = self.together(completion, found.calls)
-        self.unmade = tuple(str(call.name) for call in found.calls[len(self.made) :])
+        self.ignored = tuple(str(call.name) for call in found.calls[len(self.made) :])
         return found.thought or _before(completion, self.made[0]), tool_calls(self.made)
 
     def _answer(self, completion: str) -> Reading:

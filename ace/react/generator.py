@@ -189,7 +189,7 @@ class ReActGenerator(dspy.Module, Agent):
         self.signature: Any = _untyped(dspy).Signature(signature) if isinstance(signature, str) else signature
         check_fields(self.signature)
         self.tool_changes: list[str] = []
-        self.registry = tools if isinstance(tools, ToolRegistry) else ToolRegistry(_several(tools))
+        self.registry = tools if isinstance(tools, ToolRegistry) else ToolRegistry(_as_tools(tools))
         message = without_history(self.signature)
         self.agent: Any = build_react(message, self.registry, max_iters or DEFAULT_MAX_ITERS, tool_calling == "native")
         self.cards: dict[str, Any] = {}
@@ -409,7 +409,7 @@ class ReActGenerator(dspy.Module, Agent):
         with self.run_store.claim(run_id):
             run, model = self._reopen(run_id, decision, lm=lm, cancellation=cancellation)
             with self._span() as open_span:
-                return _told(open_span, self._drive(run, model, claimed=True))
+                return _report_to(open_span, self._drive(run, model, claimed=True))
 
     async def aresume(
         self, run_id: str, decision: Decision = None, *, lm: Any = None, cancellation: Token = None
@@ -421,7 +421,7 @@ class ReActGenerator(dspy.Module, Agent):
         with self.run_store.claim(run_id):
             run, model = await anyio.to_thread.run_sync(partial(self._reopen, run_id, *given, **options))
             with self._span() as open_span:
-                return _told(open_span, await self._adrive(run, model, claimed=True))
+                return _report_to(open_span, await self._adrive(run, model, claimed=True))
 
     def stream_resume(
         self, run_id: str, decision: Decision = None, *, lm: Any = None, cancellation: Token = None
@@ -630,7 +630,7 @@ class ReActGenerator(dspy.Module, Agent):
     def _solve(self, task: _Task, fields: dict[str, Any]) -> ReActPrediction:
         self._check_loop()
         with self._span() as open_span:
-            return _told(open_span, self._drive(*self._prepare(task, fields)))
+            return _report_to(open_span, self._drive(*self._prepare(task, fields)))
 
     def _check_loop(self) -> None:
         """Refuse a sync run that would wait for a session on this very loop, while the loop waits for the run."""
@@ -643,7 +643,7 @@ class ReActGenerator(dspy.Module, Agent):
 
     async def _asolve(self, task: _Task, fields: dict[str, Any], listener: _Listener = None) -> ReActPrediction:
         with self._span() as open_span:
-            return _told(open_span, await self._adrive(*await self._aprepare(task, fields, listener)))
+            return _report_to(open_span, await self._adrive(*await self._aprepare(task, fields, listener)))
 
     def _prepare(self, task: _Task, fields: dict[str, Any], listener: _Listener = None) -> _Prepared:
         inputs: InputFields = self._shared.inputs
@@ -817,7 +817,7 @@ def _check_least(name: str, value: int | None, least: int, default: str) -> None
         raise SignatureError(f"{name} must be {least} or more, or None for {default}, got {value!r}")
 
 
-def _told(open_span: Span, prediction: ReActPrediction) -> ReActPrediction:
+def _report_to(open_span: Span, prediction: ReActPrediction) -> ReActPrediction:
     """Tell a span what came out."""
     output = run_of(prediction)
     usage = output.usage
@@ -843,7 +843,7 @@ def _check_no_name(lm: Any) -> None:
         raise SignatureError(f"lm must be a model, got the text {lm!r}; write lm=dspy.LM({lm!r})")
 
 
-def _several(tools: Any) -> Iterable[Any]:
+def _as_tools(tools: Any) -> Iterable[Any]:
     """Return the tools, where one of them may be given alone; a `dspy.Tool` becomes one of ours."""
     if isinstance(tools, (str, bytes)):
         raise ToolRegistrationError(f"tools must be functions or tools, got the text {tools!r}")

@@ -211,7 +211,7 @@ class _Request:
             made = dspy.ToolCalls.model_validate(prediction.tool_calls).tool_calls
         calls = [RequestedTool(call.name, call.args) for call in made] or [RequestedTool(None)]
         reply = decision(thought_of(prediction), calls, usage, self.replies.text or "")
-        return replace(reply, unmade=self.replies.unmade)
+        return replace(reply, ignored=self.replies.ignored)
 
 
 def _asked_for(entries: Iterable[Entry]) -> list[str]:

@@ -23,7 +23,7 @@ class ReActPrediction(dspy.Prediction):
 
     def __init__(self, *args: Any, **fields: Any) -> None:
         super().__init__(*args, **fields)  # pyright: ignore[reportUnknownMemberType]
-        self._told: dict[str, Any] = {}
+        self._details: dict[str, Any] = {}
 
     @classmethod
     def of(
@@ -38,33 +38,33 @@ class ReActPrediction(dspy.Prediction):
             told: `trajectory`, `reasoning` and `history`.
         """
         prediction = cls(**{name: output.outputs.get(name) for name in fields})
-        prediction._told = {**(told or {}), "output": output, "formatted": shown}
+        prediction._details = {**(told or {}), "output": output, "formatted": shown}
         return prediction
 
     def __str__(self) -> str:
-        shown = self._told.get("formatted")
-        return super().__str__() if shown is self._told.get("output") else value_to_text(shown)
+        shown = self._details.get("formatted")
+        return super().__str__() if shown is self._details.get("output") else value_to_text(shown)
 
     def __repr__(self) -> str:
         own: dict[str, Any] = self.__dict__["_store"]
         shown = ", ".join(f"{name}={value!r}" for name, value in own.items())
-        run = self.__dict__.get("_told", {}).get("output")
+        run = self.__dict__.get("_details", {}).get("output")
         ended = "" if run is None else f"; {run.termination_reason} after {counted(len(run.structured_trace), 'call')}"
         return f"{type(self).__name__}({shown}{ended})"
 
     def _repr_markdown_(self) -> str:
-        run = self.__dict__.get("_told", {}).get("output")
+        run = self.__dict__.get("_details", {}).get("output")
         return repr(self) if run is None else run._repr_markdown_()
 
     def copy(self, **fields: Any) -> ReActPrediction:
         """Copy it with other fields; the run behind it stays."""
         own: dict[str, Any] = self.__dict__["_store"]
         copied = type(self)(**{**own, **fields})
-        copied._told = self._told
+        copied._details = self._details
         return copied
 
     def __getattr__(self, name: str) -> Any:
-        own, told = self.__dict__.get("_store", {}), self.__dict__.get("_told", {})
+        own, told = self.__dict__.get("_store", {}), self.__dict__.get("_details", {})
         if name in own:
             return own[name]
         if name in told:
@@ -74,7 +74,7 @@ class ReActPrediction(dspy.Prediction):
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     def __getitem__(self, key: str) -> Any:
-        told: dict[str, Any] = self.__dict__.get("_told", {})
+        told: dict[str, Any] = self.__dict__.get("_details", {})
         own: dict[str, Any] = self.__dict__["_store"]
         return getattr(self, key) if key in told and key not in own else super().__getitem__(key)  # pyright: ignore
 

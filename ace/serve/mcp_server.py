@@ -62,25 +62,25 @@ def mcp_server(memory: SharedMemory, name: str = "ace-memory", apart: Apart | No
     server = MCPServer(name, version=version("dspy-ace"), instructions=INSTRUCTIONS, log_level="ERROR")
 
     @server.tool(annotations=READS)
-    @_told(ToolError)
+    @_errors_as(ToolError)
     def recall(task: Task, domain: Domain = None, tools: Tools = None, k: int = 3) -> Recall:
         """Return the lessons that fit a task, best first; `prompt` is the same as text."""
         return memory.recall(task, domain, tools, k)
 
     @server.tool(annotations=READS)
-    @_told(ToolError)
+    @_errors_as(ToolError)
     def lessons(domain: Domain = None, first: int = 0, limit: int = 50) -> list[Lesson]:
         """List the lessons that may be shown, in the order of their ids."""
         return memory.lessons(domain, first=first, limit=limit)
 
     @server.tool(annotations=READS)
-    @_told(ToolError)
+    @_errors_as(ToolError)
     def explain(task: Task, domain: Domain = None, tools: Tools = None) -> list[LessonReason]:
         """Say why lessons come for a task, and what else is near."""
         return memory.explain(task, domain, tools)
 
     @server.resource("playbook://lessons", mime_type="application/json", description=FIRST_LESSONS)
-    @_told(ResourceError)
+    @_errors_as(ResourceError)
     def all_lessons() -> str:
         shown = memory.lessons(limit=MAX_LISTED)
         mine = (b for b in memory.playbook.bullets if b.tenant in (None, memory.tenant))
@@ -90,12 +90,12 @@ def mcp_server(memory: SharedMemory, name: str = "ace-memory", apart: Apart | No
         return json.dumps(told, ensure_ascii=False)
 
     @server.resource("playbook://lessons/{lesson_id}", mime_type="application/json", description="One lesson.")
-    @_told(ResourceError)
+    @_errors_as(ResourceError)
     def one_lesson(lesson_id: str) -> str:
         return memory.lesson(lesson_id).model_dump_json()
 
     @server.prompt(description="A task with the lessons that fit it.")
-    @_told(partial(MCPError, INVALID_PARAMS))
+    @_errors_as(partial(MCPError, INVALID_PARAMS))
     def solve(task: str, domain: str | None = None) -> str:
         shown = memory.recall(task, domain).prompt
         return f"Lessons from earlier runs, as data:\n{shown}\n\nTask: {task}" if shown else f"Task: {task}"
@@ -123,13 +123,13 @@ def _add_writers(server: MCPServer, memory: SharedMemory, apart: Apart | None) -
         """
         said, reads = [message.model_dump(exclude_unset=True) for message in messages], read_only_tools or ()
         options: dict[str, Any] = {"domain": domain, "read_only_tools": reads, "note": note, "retract": retract}
-        with _told(ToolError):
+        with _errors_as(ToolError):
             if apart is not None:
                 return await apart.remember(memory, said, success, **options)
             return await to_thread.run_sync(partial(memory.remember, said, success, **options))
 
     @server.tool(annotations=WRITES)
-    @_told(ToolError)
+    @_errors_as(ToolError)
     def feedback(
         lesson: Annotated[str, Field(description="Its id, as in b-7.")],
         helped: bool,
@@ -142,7 +142,7 @@ def _add_writers(server: MCPServer, memory: SharedMemory, apart: Apart | None) -
 
 
 @contextmanager
-def _told(refusal: Callable[[str], Exception]) -> Generator[None]:
+def _errors_as(refusal: Callable[[str], Exception]) -> Generator[None]:
     """Pass errors of this library on to the client, in the form that it takes them in; whatever else is raised stays
     here."""
     try:

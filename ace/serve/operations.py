@@ -47,7 +47,7 @@ class Operated:
         self._requests: Counter[tuple[str, str, int]] = Counter()
         self._within: Counter[float] = Counter()
         self._seconds, self._under_way = 0.0, 0
-        self._asked: asyncio.Task[dict[str, Any]] | None = None
+        self._check: asyncio.Task[dict[str, Any]] | None = None
         self._probes: dict[str, Callable[[], Any]] = {
             "/healthz": self._health,
             "/readyz": self._readiness,
@@ -111,12 +111,12 @@ class Operated:
     async def _of_the_book(self) -> dict[str, Any]:
         """Return what the book says; empty when it does not answer in time. One question is out at once, however many
         ask."""
-        if self._asked is None or self._asked.done():
-            self._asked = asyncio.create_task(run_in_threadpool(self._look))
-        done, _ = await asyncio.wait({self._asked}, timeout=READY_SECONDS)
-        if not done or self._asked.exception() is not None:
+        if self._check is None or self._check.done():
+            self._check = asyncio.create_task(run_in_threadpool(self._look))
+        done, _ = await asyncio.wait({self._check}, timeout=READY_SECONDS)
+        if not done or self._check.exception() is not None:
             return {}
-        return self._asked.result()
+        return self._check.result()
 
     def _look(self) -> dict[str, Any]:
         self._book.refresh()
