@@ -324,6 +324,8 @@ def figures() -> dict[str, Any]:
         "trust_lines": lines_of(TRUST_MODULES),
         "graph_lines": lines_of(["graph"]),
         "face_lines": lines_of(["cli", "serve"]),
+        "evaluation_lines": lines_of(["evaluation", "suites", "optimization"]),
+        "benchmark_lines": sum(code_lines(path.read_text(encoding="utf-8")) for path in _python(ROOT / "benchmarks")),
         "readme_lines": len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()),
         "graph_waivers": sum(path.split("/")[1] == "graph" for path in found["waivers"]),
         "memory_waivers": sum(path.split("/")[1] in MEMORY_ROOMS for path in found["waivers"]),
